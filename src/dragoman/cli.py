@@ -1,0 +1,223 @@
+"""The command line: a verb a function. Nothing that needs torch is imported before the arguments are understood."""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+import tyro
+
+from dragoman import __version__
+from dragoman.config import read_toml
+from dragoman.decoding.settings import SearchSettings
+from dragoman.errors import DragomanError
+from dragoman.recipe import Recipe, complete
+
+T = TypeVar("T")
+CONFIG = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagConversionOff)
+BLOCK = 2_000  # lines read before the first of them is written
+
+
+def say(sentence: str) -> None:
+    """Tell people, on standard error: standard output is for results."""
+    print(sentence, file=sys.stderr, flush=True)
+
+
+def parse(settings: type[T], verb: str, arguments: Sequence[str], default: T | None = None) -> T:
+    """Settings from flags. Ends the program with help or a message where they are not understood."""
+    try:
+        if default is None:
+            return tyro.cli(settings, prog=f"dragoman {verb}", args=arguments, config=CONFIG)
+        return tyro.cli(settings, prog=f"dragoman {verb}", args=arguments, default=default, config=CONFIG)
+    except ValueError as error:
+        raise DragomanError(str(error)) from error
+
+
+def has_gpu() -> bool:
+    """Whether torch finds a GPU."""
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def train(arguments: Sequence[str]) -> None:
+    """Train a model from two text files, or from a recipe (a TOML file)."""
+    table, origin, flags = {}, "the command line", list(arguments)
+    if flags and not flags[0].startswith("-"):
+        origin = flags.pop(0)
+        table = read_toml(Path(origin))
+    recipe = complete(table, origin, lambda default: parse(Recipe, "train [RECIPE.toml]", flags, default), has_gpu)
+    from dragoman.run import run
+
+    run(recipe, say)
+
+
+@dataclass(frozen=True)
+class Resume:
+    """Go on with a run that was interrupted; all it needs is in its folder."""
+
+    run: tyro.conf.Positional[Path]
+    """The run's folder."""
+
+
+def resume(arguments: Sequence[str]) -> None:
+    """Go on with a run that was interrupted."""
+    folder = parse(Resume, "resume", arguments).run
+    from dragoman.run import recorded_recipe, run
+
+    recipe = recorded_recipe(folder)
+    if recipe is None:
+        raise DragomanError(f"{folder} holds no run that was begun: there is no {folder / 'recipe.toml'}.")
+    run(dataclasses.replace(recipe, out=folder), say)
+
+
+@dataclass(frozen=True)
+class Translate:
+    """Translate standard input to standard output: line n of one is the translation of line n of the other."""
+
+    run: tyro.conf.Positional[Path]
+    """The run's folder, or the folder `model` in it."""
+    search: SearchSettings = SearchSettings()
+    json: bool = False
+    """Write one JSON object a line, with the n best translations and their scores."""
+
+
+def input_lines() -> Iterator[str]:
+    """Lines of standard input: only a line feed ends one, a carriage return before it goes. Bytes that are not UTF-8 are replaced, with a warning."""
+    for number, raw in enumerate(sys.stdin.buffer, 1):
+        line = raw.removesuffix(b"\n").removesuffix(b"\r")
+        try:
+            yield line.decode()
+        except UnicodeDecodeError as error:
+            say(f"Line {number}, byte {error.start + 1}: not UTF-8 (0x{line[error.start]:02x}); replaced by U+FFFD.")
+            yield line.decode(errors="replace")
+
+
+def translate(arguments: Sequence[str]) -> None:
+    """Translate standard input to standard output."""
+    asked = parse(Translate, "translate", arguments)
+    from dragoman.decoding.translator import Translator
+
+    translator = Translator.load(asked.run)
+    lines = input_lines()
+    while block := list(islice(lines, BLOCK)):
+        for line, found in zip(block, translator.n_best(block, asked.search), strict=True):
+            if asked.json:
+                best = [dataclasses.asdict(translation) for translation in found]
+                text = json.dumps({"source": line, "translations": best}, ensure_ascii=False)
+            else:
+                text = "\n".join(" ".join(translation.text.splitlines()) for translation in found)
+            sys.stdout.buffer.write(text.encode("utf-8", "replace") + b"\n")
+        sys.stdout.buffer.flush()
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Translate a file and score the translations against references, by sacreBLEU, with signatures."""
+
+    run: tyro.conf.Positional[Path]
+    """The run's folder, or the folder `model` in it."""
+    source: Path
+    """Sentences to translate."""
+    target: Path
+    """Their reference translations."""
+    search: SearchSettings = SearchSettings()
+    hypotheses: Path | None = None
+    """Write the translations to this file."""
+    tokenize: Literal["13a", "intl", "char", "zh", "none"] = "13a"
+    """sacreBLEU's tokeniser."""
+    lowercase: bool = False
+    """Score without regard to case."""
+
+
+def evaluate(arguments: Sequence[str]) -> None:
+    """Translate a file and score the translations."""
+    asked = parse(Evaluate, "evaluate", arguments)
+    from dragoman.decoding.translator import Translator
+    from dragoman.evaluation.metrics import bleu, chrf
+    from dragoman.text.lines import read_pairs
+
+    pairs = list(read_pairs(asked.source, asked.target, strip_carriage_returns=True))
+    references = [target for _, target in pairs]
+    translations = Translator.load(asked.run).translate([source for source, _ in pairs], asked.search)
+    if asked.hypotheses is not None:
+        asked.hypotheses.write_text("".join(f"{line}\n" for line in translations), "utf-8", newline="\n")
+    print(bleu(translations, references, asked.tokenize, asked.lowercase))
+    print(chrf(translations, references))
+
+
+@dataclass(frozen=True)
+class Quickstart:
+    """Train a small model on the CMU Pronouncing Dictionary (spelling → phonemes) and score it on held-out words."""
+
+    out: Path = Path("runs/quickstart")
+    """The run's folder."""
+    minutes: float = 4.5
+    """About how long to train."""
+    updates: int | None = None
+    """Number of parameter updates; None chooses as many as fit into `minutes`."""
+
+
+def quickstart(arguments: Sequence[str]) -> None:
+    """Train and score a small model on data that comes with the package."""
+    asked = parse(Quickstart, "quickstart", arguments)
+    from dragoman.quickstart import quickstart as start
+
+    start(asked.out, asked.minutes, asked.updates, say)
+
+
+VERBS: dict[str, Callable[[Sequence[str]], None]] = {
+    "quickstart": quickstart,
+    "train": train,
+    "resume": resume,
+    "translate": translate,
+    "evaluate": evaluate,
+}
+
+
+def usage() -> str:
+    """What there is."""
+    verbs = "\n".join(f"  {name:<12}{function.__doc__}" for name, function in VERBS.items())
+    return (
+        f"Dragoman {__version__}: the Transformer of \"Attention Is All You Need\" for your own text.\n\n"
+        f"dragoman VERB …, and dragoman VERB --help for its settings:\n\n{verbs}\n"
+    )
+
+
+def main() -> None:
+    """Run a verb. Errors that the user can put right are printed as a sentence, with exit status 2."""
+    arguments = sys.argv[1:]
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        print(usage())
+    elif arguments[0] == "--version":
+        print(__version__)
+    else:
+        try:
+            verb(arguments[0])(arguments[1:])
+        except DragomanError as error:
+            sys.exit(complain(str(error)))
+        except BrokenPipeError:
+            sys.exit(141)
+        except KeyboardInterrupt:
+            sys.exit(130)
+
+
+def verb(name: str) -> Callable[[Sequence[str]], None]:
+    """The verb's function. Raises `DragomanError` for one that does not exist, with the nearest."""
+    import difflib
+
+    if name not in VERBS:
+        near = difflib.get_close_matches(name, VERBS, n=1)
+        told = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(VERBS)}."
+        raise DragomanError(f"There is no verb {name!r}. {told}")
+    return VERBS[name]
+
+
+def complain(message: str) -> int:
+    """Print what was wrong; give the exit status."""
+    print(f"dragoman: {message}", file=sys.stderr)
+    return 2

@@ -1,0 +1,96 @@
+"""Dataclass ↔ TOML, strictly: a key that does not exist is an error that names the nearest one that does."""
+
+import dataclasses
+import difflib
+import tomllib
+import types
+import typing
+from pathlib import Path
+from typing import Any, TypeVar
+
+import tomli_w
+
+from dragoman.errors import DragomanError
+
+T = TypeVar("T")
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file. Raises `DragomanError` where it cannot be read or is no TOML."""
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise DragomanError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DragomanError(f"{path} is not TOML: {error}.") from error
+
+
+def overlay(settings: T, table: dict[str, Any], origin: str) -> T:
+    """The settings with the table's keys in place of their values; tables within become settings within.
+
+    Raises `DragomanError` with `origin` and the key, for an unknown key, a value of a wrong type, or one that the settings refuse.
+    """
+    assert dataclasses.is_dataclass(settings) and not isinstance(settings, type)
+    hints = typing.get_type_hints(type(settings))
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        if key not in hints:
+            near = difflib.get_close_matches(key, hints, n=1, cutoff=0.5)
+            told = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(hints)}."
+            raise DragomanError(f"{origin}: there is no key {key!r}. {told}")
+        place = f"{origin}: {key}"
+        now = getattr(settings, key)
+        if dataclasses.is_dataclass(now):
+            if not isinstance(value, dict):
+                raise DragomanError(f"{place} is a table, and {value!r} is not.")
+            values[key] = overlay(now, value, f"{origin} [{key}]")
+        else:
+            values[key] = _checked(value, hints[key], place)
+    try:
+        return dataclasses.replace(settings, **values)
+    except ValueError as error:
+        raise DragomanError(f"{origin}: {error}") from error
+
+
+def _checked(value: Any, hint: Any, place: str) -> Any:
+    """The value as the type wants it."""
+    for option in typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,):
+        if typing.get_origin(option) is typing.Literal:
+            if value in typing.get_args(option):
+                return value
+        elif option is Path and isinstance(value, str):
+            return Path(value)
+        elif option is float and type(value) is int:
+            return float(value)
+        elif type(value) is option:
+            return value
+    raise DragomanError(f"{place} is {value!r}; it has to be {_told(hint)}.")
+
+
+def _told(hint: Any) -> str:
+    """A type in words."""
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text in quotes", Path: "a path in quotes"}
+    if isinstance(hint, types.UnionType):
+        return " or ".join(_told(option) for option in typing.get_args(hint) if option is not types.NoneType)
+    if typing.get_origin(hint) is typing.Literal:
+        return "one of " + ", ".join(repr(value) for value in typing.get_args(hint))
+    return names.get(hint, str(hint))
+
+
+def to_table(settings: Any) -> dict[str, Any]:
+    """The settings as nested tables, without what is None: TOML has no such value."""
+    table: dict[str, Any] = {}
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if dataclasses.is_dataclass(value):
+            table[field.name] = to_table(value)
+        elif value is not None:
+            table[field.name] = str(value) if isinstance(value, Path) else value
+    return table
+
+
+def write_toml(settings: Any, path: Path) -> None:
+    """Write the settings, all of them, by way of a temporary file."""
+    new = path.with_name(path.name + ".new")
+    new.write_text(tomli_w.dumps(to_table(settings)), "utf-8")
+    new.replace(path)

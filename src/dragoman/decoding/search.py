@@ -1,0 +1,161 @@
+"""Greedy and beam search (section 6.1) through the contract: any model, one step at a time.
+
+Shapes: B sentences, W hypotheses a sentence, R = B · W, T tokens so far, V vocabulary.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from dragoman.decoding.settings import SearchSettings
+from dragoman.model.contract import Model, State
+from dragoman.model.symbols import END, PAD, START
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A finished translation: its ids without START and END, its log-probability in nats (END's included), and its score."""
+
+    ids: list[int]
+    log_probability: float
+    score: float
+
+
+def length_penalty(length: Tensor | int, alpha: float) -> Tensor:
+    """lp(Y) = ((5 + |Y|) / 6)^α (Wu et al. 2016, equation 14); |Y| counts END."""
+    return ((5 + torch.as_tensor(length)) / 6) ** alpha
+
+
+@torch.no_grad()
+def greedy_search(model: Model, source: Int[Tensor, "B S"], extra_length: int = 50) -> list[list[int]]:
+    """The likeliest token at each step, without END. Plain on purpose: the oracle of a beam of 1, and quick validation."""
+    longest = (source != PAD).sum(1) - 1 + extra_length
+    state = model.encode(source).with_room(1, int(longest.max()) + 1)
+    token = torch.full((len(source), 1), START, device=source.device)
+    written, ended = [], torch.zeros(len(source), dtype=torch.bool, device=source.device)
+    for step in range(int(longest.max()) + 1):
+        features, state = model.decode(token, state)
+        logits = forbid(model.logits(features[:, -1]))
+        choice = logits.argmax(-1).masked_fill(ended | (step >= longest), END)
+        ended = ended | (choice == END)
+        written.append(choice)
+        token = choice[:, None]
+        if ended.all():
+            break
+    return [row[: row.index(END)] for row in torch.stack(written, 1).tolist()]
+
+
+def forbid(logits: Float[Tensor, "R V"]) -> Float[Tensor, "R V"]:
+    """PAD and START are never written."""
+    logits[:, [PAD, START]] = -torch.inf
+    return logits
+
+
+@dataclass
+class Beam:
+    """The hypotheses of B sentences, best first. What ends with END leaves `live` for `finished`; -inf marks an empty place."""
+
+    live: Int[Tensor, "B W T"]
+    live_log_p: Float[Tensor, "B W"]
+    finished: Int[Tensor, "B W L"]
+    finished_log_p: Float[Tensor, "B W"]
+    finished_score: Float[Tensor, "B W"]
+
+    @classmethod
+    def start(cls, sentences: int, beam_size: int, longest: int, device: torch.device) -> "Beam":
+        """One live hypothesis a sentence, which is empty; none finished."""
+        empty = torch.full((sentences, beam_size), -torch.inf, device=device)
+        first = empty.clone()
+        first[:, 0] = 0
+        live = torch.full((sentences, beam_size, 1), START, device=device)
+        finished = torch.full((sentences, beam_size, longest + 1), PAD, device=device)
+        return cls(live, first, finished, empty, empty.clone())
+
+    def keep(self, sentences: Int[Tensor, "B2"]) -> "Beam":
+        """These sentences alone."""
+        tensors = (self.live, self.live_log_p, self.finished, self.finished_log_p, self.finished_score)
+        return Beam(*(tensor[sentences] for tensor in tensors))
+
+
+@torch.no_grad()
+def beam_search(model: Model, source: Int[Tensor, "B S"], settings: SearchSettings) -> list[list[Hypothesis]]:
+    """The `n_best` best hypotheses of each sentence, best first, by log P(Y|X) / lp(Y).
+
+    Each step extends every live hypothesis by every token and keeps the W likeliest that do not end; those that end compete
+    for the W finished places. A sentence is done when no live hypothesis could still come among its n best, even if all tokens
+    to come were certain: stopping early changes no result. At the greatest length all live hypotheses are made to end.
+    """
+    width = settings.beam_size
+    longest = (source != PAD).sum(1) - 1 + settings.extra_length  # tokens before END
+    beam = Beam.start(len(source), width, int(longest.max()), source.device)
+    state: State = model.encode(source).with_room(width, int(longest.max()) + 1)
+    left = torch.arange(len(source), device=source.device)
+    results: dict[int, list[Hypothesis]] = {}
+    for step in range(int(longest.max()) + 1):
+        features, state = model.decode(beam.live[:, :, -1].reshape(-1, 1), state)
+        log_p = forbid(model.logits(features[:, -1]).float()).log_softmax(-1).view(len(left), width, -1)
+        origin = extend(beam, log_p, at_end=step >= longest, alpha=settings.length_penalty)
+        done = finished(beam, longest, settings)
+        if done.any():
+            for sentence in done.nonzero().flatten().tolist():
+                results[int(left[sentence])] = hypotheses(beam, sentence, settings.n_best)
+            going_on = (~done).nonzero().flatten()
+            if not len(going_on):
+                break
+            left, longest, beam, state = left[going_on], longest[going_on], beam.keep(going_on), state.keep(going_on)
+            origin = origin[going_on]
+        first_rows = torch.arange(len(left), device=source.device)[:, None] * width
+        state = state.reorder((first_rows + origin).flatten())
+    return [results[sentence] for sentence in range(len(source))]
+
+
+def extend(beam: Beam, log_p: Float[Tensor, "B W V"], at_end: Bool[Tensor, "B"], alpha: float) -> Int[Tensor, "B W"]:
+    """Add a token to every hypothesis, in place; give the place (0 to W − 1) of the one that each new live one continues.
+
+    Sentences that are `at_end` may only write END.
+    """
+    sentences, width, vocabulary = log_p.shape
+    length = beam.live.size(2)  # of a hypothesis that ends now, END included: START makes up for END
+    ending = beam.live_log_p + log_p[:, :, END]
+    score = ending / length_penalty(length, alpha)
+    add_finished(beam, ending, score)
+
+    total = beam.live_log_p[:, :, None] + log_p
+    total[:, :, END] = -torch.inf
+    total[at_end] = -torch.inf
+    beam.live_log_p, place = total.flatten(1).topk(width)
+    origin, token = place // vocabulary, place % vocabulary
+    beam.live = torch.cat([beam.live.gather(1, origin[:, :, None].expand(-1, -1, length)), token[:, :, None]], -1)
+    return origin
+
+
+def add_finished(beam: Beam, log_p: Float[Tensor, "B W"], score: Float[Tensor, "B W"]) -> None:
+    """Let the live hypotheses, ended with this log-probability and score, compete for the finished places."""
+    width, length = score.size(1), beam.live.size(2) - 1
+    scores = torch.cat([beam.finished_score, score], 1)
+    beam.finished_score, place = scores.topk(width)
+    beam.finished_log_p = torch.cat([beam.finished_log_p, log_p], 1).gather(1, place)
+    ended = torch.full_like(beam.finished, PAD)
+    ended[:, :, :length] = beam.live[:, :, 1:]
+    ended[:, :, length] = END
+    both = torch.cat([beam.finished, ended], 1)
+    beam.finished = both.gather(1, place[:, :, None].expand(-1, -1, both.size(2)))
+
+
+def finished(beam: Beam, longest: Int[Tensor, "B"], settings: SearchSettings) -> Bool[Tensor, "B"]:
+    """Whether no live hypothesis can come among the n best: at best all further tokens have probability 1."""
+    best_live = beam.live_log_p[:, 0] / length_penalty(longest + 1, settings.length_penalty)
+    return best_live <= beam.finished_score[:, settings.n_best - 1]
+
+
+def hypotheses(beam: Beam, sentence: int, n_best: int) -> list[Hypothesis]:
+    """The best finished hypotheses of a sentence."""
+    found = []
+    for place in range(n_best):
+        score = float(beam.finished_score[sentence, place])
+        if score > -torch.inf:
+            ids: list[int] = beam.finished[sentence, place].tolist()
+            found.append(Hypothesis(ids[: ids.index(END)], float(beam.finished_log_p[sentence, place]), score))
+    return found

@@ -1,0 +1,73 @@
+"""Scores of decoded text (section 6): BLEU and chrF by sacreBLEU, error rates by jiwer. Strings only."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dragoman.errors import DragomanError
+
+Tokenization = Literal["13a", "intl", "char", "zh", "none"]
+
+
+@dataclass(frozen=True)
+class Score:
+    """A number with what is needed to get it again."""
+
+    name: str
+    value: float
+    signature: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.value:.2f}{' ' + self.detail if self.detail else ''}  [{self.signature}]"
+
+
+def _check(hypotheses: Sequence[str], references: Sequence[object]) -> None:
+    if len(hypotheses) != len(references):
+        raise DragomanError(f"There are {len(hypotheses)} translations and {len(references)} references; line n has to belong to line n.")
+    if not hypotheses:
+        raise DragomanError("There is nothing to score: no translations and no references.")
+
+
+def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: Tokenization = "13a", lowercase: bool = False) -> Score:
+    """sacreBLEU's corpus BLEU, in percent (Post 2018). Raises `DragomanError` for different numbers of lines, or none."""
+    from sacrebleu.metrics import BLEU
+
+    _check(hypotheses, references)
+    metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
+    score = metric.corpus_score(list(hypotheses), [list(references)])
+    precisions = "/".join(f"{precision:.1f}" for precision in score.precisions)
+    detail = f"{precisions} (BP = {score.bp:.3f}, ratio = {score.sys_len / score.ref_len if score.ref_len else 0:.3f})"
+    return Score("BLEU", score.score, str(metric.get_signature()), detail)
+
+
+def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
+    """sacreBLEU's chrF2, in percent (Popović 2015). Raises `DragomanError` for different numbers of lines, or none."""
+    from sacrebleu.metrics import CHRF
+
+    _check(hypotheses, references)
+    metric = CHRF()
+    return Score("chrF2", metric.corpus_score(list(hypotheses), [list(references)]).score, str(metric.get_signature()))
+
+
+def pronunciation_errors(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[Score, Score]:
+    """Word and phoneme error rates, in percent, of one pronunciation a word against all that the dictionary allows.
+
+    A word is right if it equals any of its pronunciations; phonemes are compared with the nearest one. Raises `DragomanError` for
+    different numbers of words, or none.
+    """
+    try:
+        import jiwer
+    except ImportError as error:
+        raise DragomanError("Error rates need jiwer: pip install dragoman[quickstart]") from error
+    _check(hypotheses, references)
+    nearest = [
+        min(allowed, key=lambda reference: jiwer.wer(reference, hypothesis))
+        for hypothesis, allowed in zip(hypotheses, references, strict=True)
+    ]
+    wrong = sum(hypothesis not in allowed for hypothesis, allowed in zip(hypotheses, references, strict=True))
+    signature = f"words:{len(hypotheses)}|pronunciations:{sum(map(len, references))}|any-of|jiwer"
+    return (
+        Score("WER", 100 * wrong / len(hypotheses), signature),
+        Score("PER", 100 * jiwer.wer(nearest, list(hypotheses)), signature),
+    )

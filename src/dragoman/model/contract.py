@@ -1,0 +1,41 @@
+"""All that training and search know of a model. Shapes: B sentences, S source and T target tokens, W hypotheses a sentence."""
+
+from typing import Protocol, Self
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+
+class State(Protocol):
+    """What a model knows of B sources and of the R = B · W target prefixes that it has read so far.
+
+    `decode` may write into the state that it was given: use each state once.
+    """
+
+    def with_room(self, beams: int, length: int) -> Self:
+        """The state for `beams` hypotheses a sentence, each of up to `length` tokens, before the first token."""
+        ...
+
+    def reorder(self, rows: Int[Tensor, "R"]) -> Self:
+        """Put the prefix of hypothesis `rows[i]` in place i. Rows move within their sentence only."""
+        ...
+
+    def keep(self, sentences: Int[Tensor, "B2"]) -> Self:
+        """Keep these sentences, with all their hypotheses, and forget the others."""
+        ...
+
+
+class Model(nn.Module):
+    """An encoder-decoder. Step by step and all at once `decode` gives the same features (tests/test_laws.py)."""
+
+    def encode(self, source: Int[Tensor, "B S"]) -> State:
+        """Read padded source ids."""
+        raise NotImplementedError
+
+    def decode(self, target: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T D"], State]:
+        """Read T more target ids of each hypothesis; give the features that predict the id after each."""
+        raise NotImplementedError
+
+    def logits(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]:
+        """Unnormalised log-probabilities of the next id."""
+        raise NotImplementedError

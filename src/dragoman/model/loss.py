@@ -1,0 +1,46 @@
+"""Label-smoothed cross-entropy (section 5.4), as sums: only the training loop divides. Shapes: N tokens, V vocabulary."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+ROWS = 256  # a chunk of logits in float32 then stays within the processor's cache
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """Loss and gradient chunk by chunk; the gradient takes the place of the logits, so nothing of size N × V is made."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, gold: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+        spread = smoothing / logits.size(1)
+        loss = logits.new_zeros((), dtype=torch.float64)
+        nll = torch.zeros_like(loss)
+        for rows, ids in zip(logits.split(ROWS), gold.split(ROWS), strict=True):
+            log_p = rows.to(torch.promote_types(rows.dtype, torch.float32)).log_softmax(-1)
+            gold_nll = -log_p.gather(1, ids[:, None]).sum()
+            nll += gold_nll
+            loss += (1 - smoothing) * gold_nll - spread * log_p.sum()
+            gradient = log_p.exp_().sub_(spread)
+            gradient.scatter_add_(1, ids[:, None], gradient.new_full((len(ids), 1), smoothing - 1))
+            rows.copy_(gradient)
+        ctx.save_for_backward(logits.detach())
+        ctx.mark_non_differentiable(nll)
+        return loss, nll
+
+    @staticmethod
+    def backward(ctx: Any, loss_gradient: Tensor, nll_gradient: Tensor) -> tuple[Tensor, None, None]:
+        (gradient,) = ctx.saved_tensors
+        return gradient.mul_(loss_gradient.to(gradient.dtype)), None, None
+
+
+def cross_entropy(
+    logits: Float[Tensor, "N V"], gold: Int[Tensor, "N"], smoothing: float = 0.0
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """The smoothed loss and the plain negative log-likelihood, in nats, each summed over N tokens that are not padding.
+
+    The target distribution gives 1 − ε to the gold token and spreads ε evenly over all V (Szegedy et al. 2015). The logits are
+    used up: they hold their own gradient afterwards. Differentiable once, through the first value.
+    """
+    return _CrossEntropy.apply(logits, gold, smoothing)

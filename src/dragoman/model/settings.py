@@ -1,0 +1,84 @@
+"""What a model is made of. The defaults are the paper's base model (Table 3, first row); nothing here imports torch."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+Architecture = Literal["transformer", "lstm", "gru"]
+Activation = Literal["relu", "gelu", "swish"]
+PositionKind = Literal["sinusoidal", "sinusoidal-halves", "sinusoidal-tensor2tensor", "learned"]
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """Sizes and variants of a model. Widths are numbers of features, depths are numbers of layers.
+
+    Raises `ValueError` where the values cannot make a model.
+    """
+
+    architecture: Architecture = "transformer"
+    """The paper's Transformer, or its opponent of 2015: an LSTM or GRU encoder-decoder with additive attention."""
+    d_model: int = 512
+    """Width of embeddings and of every sub-layer's output (section 3.1)."""
+    d_ff: int = 2048
+    """Width inside the feed-forward sub-layer (section 3.3)."""
+    heads: int = 8
+    """Number of attention heads, the paper's h (section 3.2.2)."""
+    d_k: int | None = None
+    """Width of a head's queries and keys; None is d_model / heads (Table 3, row B, sets it)."""
+    d_v: int | None = None
+    """Width of a head's values; None is d_model / heads."""
+    encoder_layers: int = 6
+    """Depth of the encoder, the paper's N."""
+    decoder_layers: int = 6
+    """Depth of the decoder, the paper's N."""
+    dropout: float = 0.1
+    """P_drop: on each sub-layer's output and on the sums of embeddings and positions (section 5.4)."""
+    attention_dropout: float = 0.0
+    """Dropout on attention weights. The paper has none; most toolkits add it."""
+    positions: PositionKind = "sinusoidal"
+    """The paper's interleaved sinusoids (section 3.5), two layouts of other toolkits, or a learned table (Table 3, row E)."""
+    max_positions: int = 1024
+    """Rows of the learned table. Sinusoids have no limit."""
+    norm: Literal["post", "pre"] = "post"
+    """Layer normalisation after the residual sum as in the paper, or before the sub-layer."""
+    activation: Activation = "relu"
+    """The function inside the feed-forward sub-layer (equation 2 has max(0, x))."""
+    attention_bias: bool = False
+    """Biases in the attention's four projections. The paper has none."""
+    output_bias: bool = False
+    """A bias on the logits. The paper has none."""
+    tied: Literal["all", "target", "none"] = "all"
+    """Which weights are one matrix: both embeddings and the logits (the paper, section 3.4), target embedding and logits, none."""
+    scale_embeddings: bool = True
+    """Multiply embeddings by the square root of d_model (section 3.4)."""
+
+    def __post_init__(self) -> None:
+        for name in ("d_model", "d_ff", "heads", "encoder_layers", "decoder_layers", "max_positions"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1.")
+        for name in ("dropout", "attention_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 0 and below 1.")
+        if (self.d_k is None or self.d_v is None) and self.d_model % self.heads:
+            raise ValueError(
+                f"d_model {self.d_model} does not divide into {self.heads} heads; choose another number of heads, or set d_k and d_v."
+            )
+
+    @property
+    def key_width(self) -> int:
+        """d_k."""
+        return self.d_model // self.heads if self.d_k is None else self.d_k
+
+    @property
+    def value_width(self) -> int:
+        """d_v."""
+        return self.d_model // self.heads if self.d_v is None else self.d_v
+
+
+PRESETS = {
+    "tiny": ModelSettings(d_model=128, d_ff=512, heads=4, encoder_layers=3, decoder_layers=3),
+    "small": ModelSettings(d_model=256, d_ff=1024, heads=4, encoder_layers=3, decoder_layers=3),
+    "base": ModelSettings(),
+    "big": replace(ModelSettings(), d_model=1024, d_ff=4096, heads=16, dropout=0.3),
+}
+"""`base` and `big` are the paper's (Table 3); `tiny` and `small` are for CPUs."""

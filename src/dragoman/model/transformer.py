@@ -1,0 +1,227 @@
+"""The Transformer (sections 3.1, 3.3, 3.4 and Figure 1). Shapes: B sentences, S and T tokens, D = d_model, R = B · W prefixes."""
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from dragoman.model.attention import KeysValues, MultiHeadAttention, causal_mask
+from dragoman.model.contract import Model, State
+from dragoman.model.dropout import Dropout
+from dragoman.model.positions import Positions
+from dragoman.model.settings import ModelSettings
+from dragoman.model.symbols import PAD
+
+ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
+
+
+class FeedForward(nn.Module):
+    """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2, at each position alike (section 3.3)."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__()
+        self.inner = nn.Linear(settings.d_model, settings.d_ff)
+        self.outer = nn.Linear(settings.d_ff, settings.d_model)
+        self.activation = ACTIVATIONS[settings.activation]
+        for linear in (self.inner, self.outer):
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        return self.outer(self.activation(self.inner(x)))
+
+
+class Residual(nn.Module):
+    """LayerNorm(x + Dropout(Sublayer(x))), around every sub-layer (sections 3.1 and 5.4).
+
+    With `norm = "pre"` it is x + Dropout(Sublayer(LayerNorm(x))).
+    """
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__()
+        self.pre = settings.norm == "pre"
+        self.norm = nn.LayerNorm(settings.d_model)
+        self.dropout = Dropout(settings.dropout)
+
+    def before(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """What the sub-layer reads."""
+        return self.norm(x) if self.pre else x
+
+    def after(self, x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """The sum of x and the sub-layer's output y."""
+        total = x + self.dropout(y)
+        return total if self.pre else self.norm(total)
+
+
+def _attention(settings: ModelSettings) -> MultiHeadAttention:
+    return MultiHeadAttention(
+        settings.d_model,
+        settings.heads,
+        settings.key_width,
+        settings.value_width,
+        bias=settings.attention_bias,
+        dropout=settings.attention_dropout,
+    )
+
+
+class EncoderLayer(nn.Module):
+    """Figure 1, left: self-attention, then feed-forward."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__()
+        self.self_attention = _attention(settings)
+        self.self_attention_residual = Residual(settings)
+        self.feed_forward = FeedForward(settings)
+        self.feed_forward_residual = Residual(settings)
+
+    def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B 1 1 S"] | None) -> Float[Tensor, "B S D"]:
+        residual = self.self_attention_residual
+        queries, here = self.self_attention.project(residual.before(x))
+        x = residual.after(x, self.self_attention.look(queries, here, mask))
+        residual = self.feed_forward_residual
+        return residual.after(x, self.feed_forward(residual.before(x)))
+
+
+@dataclass(frozen=True)
+class TransformerState:
+    """Keys and values of the sources, one pair a decoder layer, and room for those of the target prefixes.
+
+    The sources' are never copied for hypotheses nor reordered: the W hypotheses of a sentence look at them as W times as many
+    queries. `past` is allocated once, written in place, and valid up to `length`; it is empty in training.
+    """
+
+    memory: list[KeysValues]
+    mask: Bool[Tensor, "B 1 1 S"] | None
+    past: list[KeysValues]
+    length: int = 0
+
+    def with_room(self, beams: int, length: int) -> "TransformerState":
+        def room(memory: Tensor) -> Tensor:
+            sentences, heads, _, width = memory.shape
+            return memory.new_empty(sentences * beams, heads, length, width)
+
+        return replace(self, past=[KeysValues(room(keys), room(values)) for keys, values in self.memory], length=0)
+
+    def reorder(self, rows: Int[Tensor, "R"]) -> "TransformerState":
+        for layer in self.past:
+            for cache in layer:
+                used = cache[:, :, : self.length]
+                used.copy_(used.index_select(0, rows))
+        return self
+
+    def keep(self, sentences: Int[Tensor, "B2"]) -> "TransformerState":
+        def rows(layers: list[KeysValues], index: Tensor) -> list[KeysValues]:
+            return [KeysValues(keys.index_select(0, index), values.index_select(0, index)) for keys, values in layers]
+
+        beams = len(self.past[0].keys) // len(self.memory[0].keys) if self.past else 1
+        hypotheses = (sentences[:, None] * beams + torch.arange(beams, device=sentences.device)).flatten()
+        return replace(
+            self,
+            memory=rows(self.memory, sentences),
+            mask=None if self.mask is None else self.mask.index_select(0, sentences),
+            past=rows(self.past, hypotheses),
+        )
+
+
+class DecoderLayer(nn.Module):
+    """Figure 1, right: masked self-attention, attention over the encoder's output, then feed-forward."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__()
+        self.self_attention = _attention(settings)
+        self.self_attention_residual = Residual(settings)
+        self.cross_attention = _attention(settings)
+        self.cross_attention_residual = Residual(settings)
+        self.feed_forward = FeedForward(settings)
+        self.feed_forward_residual = Residual(settings)
+
+    def forward(self, x: Float[Tensor, "R T D"], state: TransformerState, layer: int) -> Float[Tensor, "R T D"]:
+        residual = self.self_attention_residual
+        queries, here = self.self_attention.project(residual.before(x))
+        x = residual.after(x, self._look_back(queries, here, state, layer))
+        residual = self.cross_attention_residual
+        memory = state.memory[layer]
+        queries = self.cross_attention.queries(residual.before(x).reshape(len(memory.keys), -1, x.size(-1)))
+        x = residual.after(x, self.cross_attention.look(queries, memory, state.mask).view_as(x))
+        residual = self.feed_forward_residual
+        return residual.after(x, self.feed_forward(residual.before(x)))
+
+    def _look_back(
+        self, queries: Float[Tensor, "R H T K"], here: KeysValues, state: TransformerState, layer: int
+    ) -> Float[Tensor, "R T D"]:
+        """Self-attention to the prefix: all of it is here (training), or some was read before (`state.past`)."""
+        if not state.past:
+            return self.self_attention.look(queries, here, causal=True)
+        start, end = state.length, state.length + queries.size(2)
+        cache = state.past[layer]
+        cache.keys[:, :, start:end], cache.values[:, :, start:end] = here.keys, here.values
+        seen = KeysValues(cache.keys[:, :, :end], cache.values[:, :, :end])
+        mask = None if end - start == 1 else causal_mask(end - start, end, queries.device)
+        return self.self_attention.look(queries, seen, mask)
+
+
+class Transformer(Model):
+    """The encoder-decoder of Figure 1, for `source_vocabulary` and `target_vocabulary` ids.
+
+    Raises `ValueError` where the settings tie embeddings of different vocabularies.
+    """
+
+    def __init__(self, settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> None:
+        super().__init__()
+        self.settings = settings
+        self.target_embedding = self._embedding(target_vocabulary)
+        if settings.tied != "all":
+            self.source_embedding = self._embedding(source_vocabulary)
+        elif source_vocabulary == target_vocabulary:
+            self.source_embedding = self.target_embedding
+        else:
+            raise ValueError(
+                f"Three-way tied embeddings need one vocabulary, and these are two, of {source_vocabulary} and "
+                f'{target_vocabulary} tokens; share the vocabulary, or set tied = "target".'
+            )
+        self.source_positions, self.target_positions = Positions(settings), Positions(settings)
+        self.dropout = Dropout(settings.dropout)
+        self.encoder = nn.ModuleList(EncoderLayer(settings) for _ in range(settings.encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(settings) for _ in range(settings.decoder_layers))
+        pre = settings.norm == "pre"
+        self.encoder_norm = nn.LayerNorm(settings.d_model) if pre else nn.Identity()
+        self.decoder_norm = nn.LayerNorm(settings.d_model) if pre else nn.Identity()
+        tied = settings.tied != "none"
+        self.output = self.target_embedding if tied else self._embedding(target_vocabulary)
+        self.output_bias = nn.Parameter(torch.zeros(target_vocabulary)) if settings.output_bias else None
+
+    def _embedding(self, vocabulary: int) -> nn.Embedding:
+        embedding = nn.Embedding(vocabulary, self.settings.d_model)
+        nn.init.normal_(embedding.weight, std=self.settings.d_model**-0.5)
+        return embedding
+
+    def _embed(self, ids: Tensor, embedding: nn.Embedding, positions: Float[Tensor, "T D"]) -> Float[Tensor, "B T D"]:
+        """Embeddings times √d_model, plus positions (sections 3.4 and 3.5)."""
+        scale = math.sqrt(self.settings.d_model) if self.settings.scale_embeddings else 1.0
+        return self.dropout(embedding(ids) * scale + positions)
+
+    def read(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B 1 1 S"] | None = None) -> Float[Tensor, "B S D"]:
+        """The encoder alone: one vector a source token."""
+        x = self._embed(source, self.source_embedding, self.source_positions(0, source.size(1)))
+        for layer in self.encoder:
+            x = layer(x, mask)
+        return self.encoder_norm(x)
+
+    def encode(self, source: Int[Tensor, "B S"]) -> TransformerState:
+        mask = (source != PAD)[:, None, None, :]
+        memory = self.read(source, mask)
+        return TransformerState([layer.cross_attention.remember(memory) for layer in self.decoder], mask, past=[])
+
+    def decode(self, target: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T D"], TransformerState]:
+        assert isinstance(state, TransformerState)
+        length = target.size(1)
+        x = self._embed(target, self.target_embedding, self.target_positions(state.length, length))
+        for number, layer in enumerate(self.decoder):
+            x = layer(x, state, number)
+        return self.decoder_norm(x), replace(state, length=state.length + length)
+
+    def logits(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]:
+        return F.linear(features, self.output.weight, self.output_bias)

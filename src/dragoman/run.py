@@ -1,0 +1,353 @@
+"""The one road: text files → tokenizers → corpus → batches → training → the model folder → scores."""
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import torch
+
+from dragoman.config import overlay, read_toml, write_toml
+from dragoman.decoding.translator import Tokenizers, Translator, save_model
+from dragoman.errors import DragomanError
+from dragoman.evaluation.metrics import Score, bleu, chrf
+from dragoman.model.build import build_model
+from dragoman.model.contract import Model
+from dragoman.recipe import Recipe, choose_batch_tokens, choose_pace, choose_updates, choose_vocabulary, differences, paths
+from dragoman.text.batches import Batches
+from dragoman.text.corpus import (
+    Corpus,
+    Selection,
+    held_out_pairs,
+    plain_file,
+    sample_pairs,
+    source_hashes,
+    survey,
+    write_corpus,
+)
+from dragoman.text.datasets import with_dataset
+from dragoman.text.lines import read_lines, read_pairs
+from dragoman.text.settings import DataSettings
+from dragoman.text.tokenizer import Tokenizer
+from dragoman.training import checkpoint
+from dragoman.training.memory import keep_freed_memory
+from dragoman.training.train import (
+    Place,
+    Schedule,
+    accumulate,
+    averaged,
+    better,
+    corpus_loss,
+    make_optimizer,
+    stopped_early,
+    train,
+)
+
+Say = Callable[[str], None]
+
+
+def run(recipe: Recipe, say: Say) -> Path:
+    """Do what the recipe says, or go on with what was begun; give the run's folder. `say` gets sentences for people.
+
+    Raises `DragomanError` for whatever the user can put right.
+    """
+    assert recipe.out is not None
+    out = recipe.out
+    recorded = recorded_recipe(out)
+    if recorded is not None and (changed := differences(replace(recipe, data=recorded.data), recorded)):
+        raise DragomanError(
+            f"{out} holds a run with other settings: {'; '.join(changed)}. Choose another --out, or go on as it was begun with: "
+            f"dragoman resume {out}"
+        )
+    if (out / "result.json").exists():
+        say(f"{out} is finished; there is nothing left to train.")
+        return out
+    keep_freed_memory()
+    if recipe.training.threads is not None:
+        torch.set_num_threads(recipe.training.threads)
+    if recorded is None:
+        prepare(out, replace(recipe, data=paths(with_dataset(recipe.data))), say)
+    else:
+        recipe = replace(recorded, out=out)
+        say(f"Going on with {out}.")
+    data = Prepared.load(out / "data")
+    if recorded is None:
+        recipe = settle(recipe, data, say)
+        write_toml(recipe, out / "recipe.toml")
+    schedule = schedule_of(recipe)
+    place = fit(recipe, schedule, data, say)
+    if place.step < schedule.updates and not stopped_early(place, recipe.training, schedule):
+        say(f"Stopped after update {place.step}; nothing is lost. Go on with: dragoman resume {out}")
+        return out
+    finish(recipe, schedule, data, place, say)
+    return out
+
+
+def recorded_recipe(out: Path) -> Recipe | None:
+    """The recipe that a run was started with, or None."""
+    path = out / "recipe.toml"
+    return overlay(Recipe(), read_toml(path), str(path)) if path.exists() else None
+
+
+# ---- text
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a run reads once its text has become ids: all of it lies in the run's folder."""
+
+    tokenizers: Tokenizers
+    train: Corpus
+    valid: Corpus
+    valid_source: list[str]
+    valid_target: list[str]
+
+    @classmethod
+    def load(cls, folder: Path) -> "Prepared":
+        """Read the folder that `prepare` wrote. Raises `DragomanError` where it is not whole."""
+        lines = [list(read_lines(folder / f"valid.{side}.txt")) for side in ("source", "target")]
+        return cls(Tokenizers.load(folder), Corpus(folder / "train"), Corpus(folder / "valid"), *lines)
+
+
+def prepare(out: Path, recipe: Recipe, say: Say) -> None:
+    """Check the files, hold out pairs, train tokenizers, write corpora: `out/data` appears when all is well, or not at all."""
+    data, strip = recipe.data, recipe.data.strip_carriage_returns
+    assert data.source is not None and data.target is not None
+    others = {
+        name: source_hashes(path, strip)
+        for name, path in (("validation", data.valid_source), ("test", data.test_source))
+        if path is not None
+    }
+    for source, target in ((data.valid_source, data.valid_target), (data.test_source, data.test_target)):
+        if source is not None and target is not None:
+            for _ in read_pairs(source, target, strip):
+                pass
+    found, selection = survey(data.source, data.target, data, others, hold_out=data.valid_source is None)
+    new = out / "data.partial"
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir(parents=True)
+    try:
+        files = plain_file(data.source, new / "plain" / "source"), plain_file(data.target, new / "plain" / "target")
+        found.held_out = write_valid(new, files, data, selection)
+        if data.test_source is not None and data.test_target is not None:
+            write_lines(new, "test", list(read_pairs(data.test_source, data.test_target, strip)))
+        tokenizers = train_tokenizers(recipe, files, selection, found.pairs)
+        tokenizers.save(new)
+        models = tokenizers.paths(new)
+        train = write_corpus(new / "train", files, models, data, selection, found, data.longest)
+        valid_files = new / "valid.source.txt", new / "valid.target.txt"
+        valid_found, _ = survey(*valid_files, DataSettings(), {}, hold_out=False)
+        write_corpus(new / "valid", valid_files, models, DataSettings(), Selection(), valid_found, longest=0)
+        shutil.rmtree(new / "plain", ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        raise
+    shutil.rmtree(out / "data", ignore_errors=True)
+    new.rename(out / "data")
+    say(f"Text: {'; '.join(train.found.sentences())}. {len(train):,} pairs to train on.")
+
+
+def write_valid(folder: Path, files: tuple[Path, Path], data: DataSettings, selection: Selection) -> int:
+    """Write the validation pairs, given or held out, without those that have an empty side; give the number held out."""
+    if data.valid_source is not None and data.valid_target is not None:
+        pairs = list(read_pairs(data.valid_source, data.valid_target, data.strip_carriage_returns))
+    else:
+        pairs = held_out_pairs(*files, data, selection)
+    write_lines(folder, "valid", [(one, other) for one, other in pairs if one.strip() and other.strip()])
+    return 0 if data.valid_source is not None else len(pairs)
+
+
+def write_lines(folder: Path, name: str, pairs: list[tuple[str, str]]) -> None:
+    """Write both sides of pairs as text files."""
+    for number, side in enumerate(("source", "target")):
+        text = "".join(f"{pair[number]}\n" for pair in pairs)
+        (folder / f"{name}.{side}.txt").write_text(text, "utf-8", newline="\n")
+
+
+def train_tokenizers(recipe: Recipe, files: tuple[Path, Path], selection: Selection, pairs: int) -> Tokenizers:
+    """One vocabulary of both sides, or one of each, from the training pairs alone."""
+    settings = recipe.tokenizer
+    vocabulary = settings.vocabulary or choose_vocabulary(recipe, pairs)
+    source_kind, target_kind = settings.source_tokens, settings.target_tokens or settings.source_tokens
+    if settings.share_vocabulary and source_kind != target_kind:
+        raise DragomanError(
+            f"Source tokens are {source_kind} and target tokens {target_kind}; they cannot share a vocabulary. Add "
+            "--share-vocabulary False."
+        )
+    sampled = list(sample_pairs(*files, recipe.data, selection, pairs, settings.tokenizer_lines))
+    if settings.share_vocabulary:
+        tokenizer = Tokenizer.train((line for pair in sampled for line in pair), source_kind, settings, vocabulary)
+        return Tokenizers(tokenizer, tokenizer)
+    return Tokenizers(
+        Tokenizer.train((source for source, _ in sampled), source_kind, settings, vocabulary),
+        Tokenizer.train((target for _, target in sampled), target_kind, settings, vocabulary),
+    )
+
+
+# ---- choices
+
+
+def settle(recipe: Recipe, data: Prepared, say: Say) -> Recipe:
+    """Choose what the recipe leaves open, and say what and why."""
+    gpu = torch.cuda.is_available()
+    source, target = (int(lengths.sum()) for lengths in data.train.lengths())
+    tokens = choose_batch_tokens(target, gpu)
+    batches = replace(
+        recipe.batches,
+        source_tokens_per_batch=recipe.batches.source_tokens_per_batch or tokens,
+        target_tokens_per_batch=recipe.batches.target_tokens_per_batch or tokens,
+    )
+    precision = recipe.training.precision or ("bfloat16" if has_bfloat16(gpu) else "float32")
+    model = recipe.model
+    if model.tied == "all" and data.tokenizers.source is not data.tokenizers.target:
+        model = replace(model, tied="target")
+    recipe = replace(recipe, model=model, batches=batches, training=replace(recipe.training, precision=precision))
+    fresh = make_model(recipe, data)
+    say(
+        f"Model: {model.architecture}, preset {recipe.preset}: d_model {model.d_model}, {model.encoder_layers} + "
+        f"{model.decoder_layers} layers, dropout {model.dropout}; {sum(weight.numel() for weight in fresh.parameters()):,} parameters, "
+        f"vocabulary {' and '.join(sorted({f'{len(one):,}' for one in (data.tokenizers.source, data.tokenizers.target)}))}."
+    )
+    train_batches = make_batches(recipe, data)
+    per_epoch = max(1, len(train_batches.plan(0)) // batches.accumulate)
+    updates = recipe.training.updates
+    if updates is None:
+        speed = updates_per_second(fresh, train_batches, recipe, precision == "bfloat16")
+        updates = choose_updates(recipe, per_epoch, speed, gpu)
+        say(f"Measured {speed * (target + len(data.train)) / per_epoch:,.0f} target tokens a second on this machine.")
+    recipe = choose_pace(recipe, updates)
+    say(
+        f"Training: {updates:,} updates at most ({updates / per_epoch:.0f} passes), of {batches.source_tokens_per_batch:,} source and "
+        f"{batches.target_tokens_per_batch:,} target tokens times {batches.accumulate}; "
+        f"{precision}; {recipe.training.warmup_steps} warm-up steps; a validation every {recipe.training.validate_every}."
+    )
+    return recipe
+
+
+def has_bfloat16(gpu: bool) -> bool:
+    """Whether the processor multiplies bfloat16 matrices faster than float32."""
+    return torch.cuda.is_bf16_supported() if gpu else bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+
+
+def device() -> torch.device:
+    """A GPU if there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def make_model(recipe: Recipe, data: Prepared) -> Model:
+    """Fresh weights, the same for the same seed. Raises `DragomanError` where settings and vocabularies contradict each other."""
+    torch.manual_seed(recipe.training.seed)
+    try:
+        return build_model(recipe.model, len(data.tokenizers.source), len(data.tokenizers.target)).to(device())
+    except ValueError as error:
+        raise DragomanError(str(error)) from error
+
+
+def make_batches(recipe: Recipe, data: Prepared) -> Batches:
+    """The training batches."""
+    source_tokens, target_tokens = recipe.batches.source_tokens_per_batch, recipe.batches.target_tokens_per_batch
+    assert source_tokens is not None and target_tokens is not None
+    return Batches(data.train, source_tokens, target_tokens, recipe.training.seed)
+
+
+def updates_per_second(model: Model, batches: Batches, recipe: Recipe, bfloat16: bool) -> float:
+    """Train a model that is thrown away on a few batches. The first one is not counted; a tenth is added for validations."""
+    optimizer = make_optimizer(model)
+    plan = batches.plan(0)
+    chosen = [batches.load(plan[number * (len(plan) - 1) // 8]) for number in range(9)]
+    for number, batch in enumerate(chosen):
+        if number == 1:
+            started = time.monotonic()
+        accumulate(model, [batch], recipe.training.label_smoothing, bfloat16)
+        optimizer.step()
+    seconds = (time.monotonic() - started) / sum(batch.tokens for batch in chosen[1:])
+    tokens_per_update = sum(map(int, (batches.lengths[1].sum(),))) / len(plan) * recipe.batches.accumulate
+    return 1 / (seconds * tokens_per_update * 1.1)
+
+
+def schedule_of(recipe: Recipe) -> Schedule:
+    """The numbers that the loop needs, all chosen."""
+    training = recipe.training
+    assert training.updates and training.warmup_steps and training.validate_every and training.checkpoint_every
+    return Schedule(
+        updates=training.updates,
+        warmup_steps=training.warmup_steps,
+        validate_every=training.validate_every,
+        checkpoint_every=training.checkpoint_every,
+        bfloat16=training.precision == "bfloat16",
+    )
+
+
+# ---- training
+
+
+def fit(recipe: Recipe, schedule: Schedule, data: Prepared, say: Say) -> Place:
+    """Train, from the start or the newest checkpoint; `out/model` always holds the best model so far."""
+    assert recipe.out is not None
+    out = recipe.out
+
+    def keep_best(model: Model) -> None:
+        save_model(out / "model", model, recipe.model, data.tokenizers)
+
+    return train(
+        make_model(recipe, data),
+        make_batches(recipe, data),
+        recipe.training,
+        schedule,
+        width=recipe.model.d_model,
+        folder=out,
+        validate=validation(recipe, schedule, data, say),
+        keep_best=keep_best,
+        accumulate_batches=recipe.batches.accumulate,
+    )
+
+
+def validation(recipe: Recipe, schedule: Schedule, data: Prepared, say: Say) -> Callable[[Model], dict[str, float]]:
+    """The function that judges a model on the validation pairs: losses, and BLEU of greedy translations."""
+    tokens = max(recipe.batches.target_tokens_per_batch or 0, *(int(lengths.max()) + 1 for lengths in data.valid.lengths()))
+    plan = Batches(data.valid, tokens, tokens, seed=0)
+    batches = [plan.load(pairs) for pairs in plan.plan(0)]
+
+    def validate(model: Model) -> dict[str, float]:
+        scores = corpus_loss(model, batches, recipe.training.label_smoothing, schedule.bfloat16)
+        translations = Translator(model, data.tokenizers).greedy(data.valid_source)
+        model.train()
+        scores["bleu"] = bleu(translations, data.valid_target).value
+        say(
+            f"Validation: loss {scores['loss']:.3f}, negative log-likelihood {scores['nll']:.3f}, perplexity "
+            f"{scores['perplexity']:.2f}, BLEU {scores['bleu']:.2f} (greedy)."
+        )
+        return scores
+
+    return validate
+
+
+def finish(recipe: Recipe, schedule: Schedule, data: Prepared, place: Place, say: Say) -> None:
+    """Keep the best checkpoint or the average of the last, whichever validates better; score the test data; write result.json."""
+    assert recipe.out is not None and place.best is not None
+    out = recipe.out
+    model = make_model(recipe, data)
+    tensors, steps = averaged(out, recipe.training.average)
+    checkpoint.load_weights(model, tensors, out / "checkpoints")
+    scores = validation(recipe, schedule, data, say)(model)
+    if better(scores, place.best, recipe.training.best_by):
+        save_model(out / "model", model, recipe.model, data.tokenizers)
+        chosen = f"the average of the checkpoints at {', '.join(map(str, steps))}"
+    else:
+        scores, chosen = place.best, f"the checkpoint at {place.best_step}"
+    say(f"The model is {chosen}, after {place.step} updates in {place.seconds / 60:.1f} minutes.")
+    result = {"model": chosen, "updates": place.step, "minutes": place.seconds / 60, "validation": scores}
+    if (out / "data" / "test.source.txt").exists():
+        source, target = (list(read_lines(out / "data" / f"test.{side}.txt")) for side in ("source", "target"))
+        translations = Translator.load(out).translate(source, recipe.search)
+        (out / "test.hypotheses.txt").write_text("".join(f"{line}\n" for line in translations), "utf-8", newline="\n")
+        tested: list[Score] = [bleu(translations, target), chrf(translations, target)]
+        for score in tested:
+            say(f"Test: {score}")
+        result["test"] = [asdict(score) for score in tested]
+    new = out / "result.json.new"
+    new.write_text(json.dumps(result, indent=2) + "\n")
+    new.replace(out / "result.json")
+    say(f"Translate with: dragoman translate {out} < FILE")

@@ -1,0 +1,262 @@
+"""Text files to memory-mapped ids, in shards that several processes write, each in constant memory."""
+
+import hashlib
+import heapq
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, field
+from itertools import islice
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from dragoman.errors import DragomanError
+from dragoman.text.lines import line_starts, open_bytes, read_lines, read_pairs
+from dragoman.text.settings import DataSettings
+from dragoman.text.tokenizer import Tokenizer
+
+Ids = npt.NDArray[np.integer]
+SHARD_LINES = 250_000
+BLOCK_LINES = 10_000
+MOST_HELD_OUT = 2_000
+
+
+def line_hash(line: str) -> int:
+    """64 bits of BLAKE2b of a line without outer white space: the same on every machine."""
+    return int.from_bytes(hashlib.blake2b(line.strip().encode(), digest_size=8).digest(), "big")
+
+
+@dataclass
+class Survey:
+    """What was found in the training files, in pairs of lines."""
+
+    pairs: int = 0
+    empty: int = 0
+    copies: int = 0
+    overlap: dict[str, int] = field(default_factory=dict)
+    held_out: int = 0
+    too_long: int = 0
+    kept: int = 0
+
+    def sentences(self) -> list[str]:
+        """The findings, for people."""
+        told = [f"{self.pairs:,} pairs"]
+        if self.empty:
+            told.append(f"{self.empty:,} have an empty side and are left out")
+        if self.copies:
+            told.append(f"{self.copies:,} have a source equal to its target")
+        told += [f"{count:,} have a source that is also in the {name} data" for name, count in self.overlap.items() if count]
+        if self.held_out:
+            told.append(f"{self.held_out:,} are held out for validation")
+        if self.too_long:
+            told.append(f"{self.too_long:,} are longer than the recipe allows and are left out")
+        return told
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which pairs a corpus keeps."""
+
+    drop_copies: bool = False
+    drop: frozenset[int] = frozenset()
+    """Hashes of sources that are left out because they are in other data."""
+    held_out_below: int = 0
+    """Sources with a hash below this are the validation pairs; repetitions of a sentence stay together."""
+
+    def keeps(self, source: str, target: str) -> bool:
+        """Whether the pair is for training."""
+        if not source.strip() or not target.strip() or (self.drop_copies and source == target):
+            return False
+        hashed = line_hash(source)
+        return hashed >= self.held_out_below and hashed not in self.drop
+
+
+def survey(source: Path, target: Path, settings: DataSettings, others: dict[str, frozenset[int]], hold_out: bool) -> tuple[Survey, Selection]:
+    """Read both files once, check every line, and decide which pairs to keep.
+
+    `others` has the hashes of the sources of other data, by name. With `hold_out`, about one pair in 50 and at most 2,000 go to
+    validation: those whose sources have the smallest hashes. Raises `DragomanError` for whatever is wrong with the files.
+    """
+    found = Survey(overlap=dict.fromkeys(others, 0))
+    smallest: list[int] = []  # a heap of negated hashes: the largest of the smallest is on top
+    known: set[int] = set()
+    for one, other in read_pairs(source, target, settings.strip_carriage_returns):
+        found.pairs += 1
+        if not one.strip() or not other.strip():
+            found.empty += 1
+            continue
+        found.copies += one == other
+        hashed = line_hash(one)
+        for name, hashes in others.items():
+            found.overlap[name] += hashed in hashes
+        if hashed not in known and (len(smallest) <= MOST_HELD_OUT or hashed < -smallest[0]):
+            known.add(hashed)
+            heapq.heappush(smallest, -hashed)
+            if len(smallest) > MOST_HELD_OUT + 1:
+                known.discard(-heapq.heappop(smallest))
+    below = 0
+    if hold_out:
+        if len(known) < 2:
+            raise DragomanError(f"{source} has too few different sentences to hold some out; give --valid-source and --valid-target.")
+        count = min(MOST_HELD_OUT, max(1, found.pairs // 50), len(known) - 1)
+        below = sorted(known)[count]
+    drop = frozenset().union(*others.values()) if settings.drop_overlap else frozenset()
+    return found, Selection(settings.drop_copies, drop, below)
+
+
+def source_hashes(path: Path, strip_carriage_returns: bool) -> frozenset[int]:
+    """Hashes of the lines of a (small) file, to find them in another."""
+    return frozenset(line_hash(line) for line in read_lines(path, strip_carriage_returns) if line.strip())
+
+
+def plain_file(path: Path, folder: Path) -> Path:
+    """The file itself, or its unpacked copy in `folder`: shards need to begin in the middle of a file."""
+    if path.suffix != ".gz":
+        return path
+    folder.mkdir(parents=True, exist_ok=True)
+    unpacked = folder / path.stem
+    with open_bytes(path) as packed, unpacked.open("wb") as file:
+        shutil.copyfileobj(packed, file)
+    return unpacked
+
+
+def sample_pairs(source: Path, target: Path, settings: DataSettings, selection: Selection, pairs: int, most: int) -> Iterator[tuple[str, str]]:
+    """Training pairs for the tokenizer: every k-th, so that there are at most `most`. Never one that is held out."""
+    step = max(1, -(-pairs // most))
+    kept = (pair for pair in read_pairs(source, target, settings.strip_carriage_returns) if selection.keeps(*pair))
+    return islice(kept, 0, None, step)
+
+
+def held_out_pairs(source: Path, target: Path, settings: DataSettings, selection: Selection) -> list[tuple[str, str]]:
+    """The validation pairs that `survey` chose."""
+    return [
+        pair
+        for pair in read_pairs(source, target, settings.strip_carriage_returns)
+        if all(map(str.strip, pair)) and line_hash(pair[0]) < selection.held_out_below
+    ]
+
+
+@dataclass(frozen=True)
+class _Shard:
+    """Lines of both files, and where their ids go: all that a process needs to know."""
+
+    source: Path
+    target: Path
+    starts: tuple[int, int]
+    first: int
+    lines: int
+    out: Path
+    selection: Selection
+    tokenizers: tuple[Path, Path]
+    longest: int
+    strip_carriage_returns: bool
+
+
+def _write_shard(shard: _Shard) -> dict[str, int]:
+    """Encode the shard's lines; give the counts of pairs kept and too long."""
+    source, target = (Tokenizer.load(path) for path in shard.tokenizers)
+    lines = islice(
+        zip(
+            *(
+                read_lines(path, shard.strip_carriage_returns, start, shard.first)
+                for path, start in zip((shard.source, shard.target), shard.starts, strict=True)
+            ),
+            strict=False,
+        ),
+        shard.lines,
+    )
+    kept = (pair for pair in lines if shard.selection.keeps(*pair))
+    sides: tuple[list[Ids], list[Ids]] = ([], [])
+    counts: Counter[str] = Counter()
+    while block := list(islice(kept, BLOCK_LINES)):
+        encoded = zip(source.encode([one for one, _ in block]), target.encode([other for _, other in block]), strict=True)
+        for pair in encoded:
+            if shard.longest and max(map(len, pair)) > shard.longest:
+                counts["too_long"] += 1
+                continue
+            counts["kept"] += 1
+            for side, ids, tokenizer in zip(sides, pair, (source, target), strict=True):
+                side.append(np.array(ids, dtype=np.uint16 if len(tokenizer) <= 2**16 else np.uint32))
+    for name, side in zip(("source", "target"), sides, strict=True):
+        np.save(shard.out / f"{shard.first - 1:09}.{name}.npy", np.concatenate(side) if side else np.zeros(0, np.uint16))
+        offsets = np.cumsum([0, *map(len, side)], dtype=np.uint32)
+        np.save(shard.out / f"{shard.first - 1:09}.{name}-offsets.npy", offsets)
+    return dict(counts)
+
+
+def write_corpus(
+    folder: Path,
+    files: tuple[Path, Path],
+    tokenizers: tuple[Path, Path],
+    settings: DataSettings,
+    selection: Selection,
+    found: Survey,
+    longest: int,
+    shard_lines: int = SHARD_LINES,
+) -> "Corpus":
+    """Encode two plain text files that `survey` has checked into `folder`, which appears only when it is complete.
+
+    Raises `DragomanError` where no pair is left.
+    """
+    partial = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    starts = zip(*(line_starts(path, shard_lines) for path in files), strict=True)
+    shards = [
+        _Shard(*files, start, number * shard_lines + 1, shard_lines, partial, selection, tokenizers, longest, settings.strip_carriage_returns)
+        for number, start in enumerate(starts)
+    ]
+    workers = min(len(shards), os.cpu_count() or 1)
+    if workers == 1:
+        counts = [_write_shard(shard) for shard in shards]
+    else:
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            counts = list(pool.map(_write_shard, shards))
+    found.kept = sum(count.get("kept", 0) for count in counts)
+    found.too_long = sum(count.get("too_long", 0) for count in counts)
+    if not found.kept:
+        shutil.rmtree(partial)
+        raise DragomanError(f"No pair of {files[0]} and {files[1]} is left for training: {'; '.join(found.sentences())}.")
+    (partial / "corpus.json").write_text(json.dumps(asdict(found), indent=2) + "\n")
+    shutil.rmtree(folder, ignore_errors=True)
+    partial.rename(folder)
+    return Corpus(folder)
+
+
+class Corpus:
+    """Pairs of ids, memory-mapped: only what is looked at is read. Raises `DragomanError` where the folder is not whole."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            self.found = Survey(**json.loads((folder / "corpus.json").read_text()))
+            names = sorted(path.name.split(".")[0] for path in folder.glob("*.source.npy"))
+            self._sides = [[self._map(folder, name, side) for name in names] for side in ("source", "target")]
+        except (OSError, ValueError, TypeError) as error:
+            raise DragomanError(f"{folder} is not a whole corpus ({error}); delete it, and it will be built again.") from error
+        self._firsts = np.cumsum([0] + [len(offsets) - 1 for _, offsets in self._sides[0]])
+
+    @staticmethod
+    def _map(folder: Path, name: str, side: str) -> tuple[Ids, Ids]:
+        ids = np.load(folder / f"{name}.{side}.npy", mmap_mode="r", allow_pickle=False)
+        return ids, np.load(folder / f"{name}.{side}-offsets.npy", mmap_mode="r", allow_pickle=False)
+
+    def __len__(self) -> int:
+        return int(self._firsts[-1])
+
+    def __getitem__(self, pair: int) -> tuple[Ids, Ids]:
+        """Source and target ids of a pair, without start and end."""
+        shard = int(np.searchsorted(self._firsts, pair, side="right")) - 1
+        row = pair - self._firsts[shard]
+        (source, source_offsets), (target, target_offsets) = self._sides[0][shard], self._sides[1][shard]
+        return source[source_offsets[row] : source_offsets[row + 1]], target[target_offsets[row] : target_offsets[row + 1]]
+
+    def lengths(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """Source and target tokens of every pair."""
+        source, target = (np.concatenate([np.diff(offsets).astype(np.int32) for _, offsets in side]) for side in self._sides)
+        return source, target

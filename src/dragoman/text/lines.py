@@ -1,0 +1,80 @@
+"""Lines of text files, checked as they are read. Only a line feed ends a line; files ending in .gz are unpacked on the way."""
+
+import gzip
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import IO, cast
+
+from dragoman.errors import DragomanError
+
+
+def open_bytes(path: Path) -> IO[bytes]:
+    """The file's bytes, unpacked. Raises `DragomanError` where it cannot be opened."""
+    try:
+        return cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+    except OSError as error:
+        raise DragomanError(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def decode_line(raw: bytes, path: Path, number: int, strip_carriage_returns: bool) -> str:
+    """One line without its end. Raises `DragomanError` with file, line and byte for invalid UTF-8, a NUL or a carriage return."""
+    line = raw.removesuffix(b"\n")
+    if strip_carriage_returns:
+        line = line.removesuffix(b"\r")
+    place = f"{path}, line {number}"
+    if (at := line.find(b"\0")) >= 0:
+        raise DragomanError(f"{place}, byte {at + 1}: a NUL, which no text has. Is this a binary file, or UTF-16?")
+    if (at := line.find(b"\r")) >= 0:
+        raise DragomanError(
+            f"{place}, byte {at + 1}: a carriage return. If the file comes from Windows, add --strip-carriage-returns True; "
+            "a carriage return inside a line has to be taken out of the file."
+        )
+    try:
+        return line.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        raise DragomanError(
+            f"{place}, byte {error.start + 1}: not UTF-8 (0x{line[error.start]:02x}). Convert the file, with iconv for example."
+        ) from error
+
+
+def read_lines(path: Path, strip_carriage_returns: bool = False, start: int = 0, first: int = 1) -> Iterator[str]:
+    """Lines from byte `start` on, which is line number `first`. Raises `DragomanError` as `decode_line`, and for an empty file."""
+    with open_bytes(path) as file:
+        if start:
+            file.seek(start)
+        number = first
+        try:
+            for raw in file:
+                yield decode_line(raw, path, number, strip_carriage_returns)
+                number += 1
+        except (gzip.BadGzipFile, EOFError) as error:
+            raise DragomanError(f"{path} is not a whole gzip file: {error}") from error
+    if number == 1:
+        raise DragomanError(f"{path} is empty; it has to hold one sentence a line.")
+
+
+def read_pairs(source: Path, target: Path, strip_carriage_returns: bool = False) -> Iterator[tuple[str, str]]:
+    """Lines of both files side by side. Raises `DragomanError` with both counts where one has more than the other."""
+    lines = zip_longest(read_lines(source, strip_carriage_returns), read_lines(target, strip_carriage_returns))
+    count = 0
+    for one, other in lines:
+        if one is None or other is None:
+            longer = count + 1 + sum(1 for _ in lines)
+            counts = (count, longer) if one is None else (longer, count)
+            raise DragomanError(
+                f"{source} has {counts[0]} lines and {target} has {counts[1]}. Line n of one has to belong to line n of the other."
+            )
+        count += 1
+        yield one, other
+
+
+def line_starts(path: Path, every: int) -> list[int]:
+    """The bytes at which lines 0, every, 2 · every … of a plain file begin."""
+    starts, position = [], 0
+    with path.open("rb") as file:
+        for number, raw in enumerate(file):
+            if number % every == 0:
+                starts.append(position)
+            position += len(raw)
+    return starts

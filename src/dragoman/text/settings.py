@@ -1,0 +1,71 @@
+"""Where the text comes from and how it becomes ids. Nothing here imports torch."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+TokenKind = Literal["bpe", "unigram", "char", "word"]
+
+
+@dataclass(frozen=True)
+class DataSettings:
+    """Text files, UTF-8, one sentence a line, plain or gzip; line n of the source belongs to line n of the target."""
+
+    source: Path | None = None
+    """Training sentences to translate from."""
+    target: Path | None = None
+    """Their translations."""
+    valid_source: Path | None = None
+    """Validation sentences; without them some training pairs are held out."""
+    valid_target: Path | None = None
+    """Their translations."""
+    test_source: Path | None = None
+    """Test sentences, translated and scored when training has ended."""
+    test_target: Path | None = None
+    """Their translations."""
+    folder: Path | None = None
+    """The folder that relative paths above are in; None is the current one."""
+    dataset: str | None = None
+    """A named dataset (`dragoman data` lists them) instead of the paths above; found in `folder`, or downloaded to it."""
+    longest: int = 250
+    """Pairs with more tokens than this on a side are left out of training, counted and reported; 0 keeps them."""
+    drop_copies: bool = False
+    """Leave out pairs whose source equals their target. They are counted and reported in any case."""
+    drop_overlap: bool = False
+    """Leave out pairs that also are in the validation or test files. They are counted and reported in any case."""
+    strip_carriage_returns: bool = False
+    """Accept CRLF line ends (Windows): take the CR away instead of refusing the file."""
+
+
+@dataclass(frozen=True)
+class TokenizerSettings:
+    """SentencePiece, trained on the training files only."""
+
+    source_tokens: TokenKind = "bpe"
+    """Pieces of words (bpe, unigram), characters, or symbols that spaces already separate (word)."""
+    target_tokens: TokenKind | None = None
+    """The same for the target; None is as the source."""
+    vocabulary: int | None = None
+    """Number of tokens (of each vocabulary, if there are two); None chooses from the size of the corpus."""
+    share_vocabulary: bool = True
+    """One vocabulary for source and target, as the paper has it (section 5.1)."""
+    byte_fallback: bool = True
+    """Spell what the vocabulary lacks as bytes, for pieces of words, so that nothing is unknown."""
+    character_coverage: float = 0.9999
+    """The share of the text's characters that get a token of their own."""
+    normalization: Literal["nmt_nfkc", "nfkc", "identity"] = "nmt_nfkc"
+    """Unicode normalisation before tokenising; "identity" keeps every character as it is."""
+    tokenizer_lines: int = 2_000_000
+    """Lines to train on at most; of more, every k-th is taken."""
+
+
+@dataclass(frozen=True)
+class BatchSettings:
+    """How pairs become batches (section 5.1)."""
+
+    source_tokens_per_batch: int | None = None
+    """Most source tokens in a batch, padding included (the paper's 25,000); None chooses from the corpus and the machine."""
+    target_tokens_per_batch: int | None = None
+    """Most target tokens in a batch, padding included."""
+    accumulate: int = 1
+    """Batches to an update; their gradient is that of one large batch."""

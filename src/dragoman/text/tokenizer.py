@@ -1,0 +1,104 @@
+"""Text to ids and back, by SentencePiece (Kudo and Richardson 2018). Ids 0 to 3 are padding, unknown, start and end."""
+
+import io
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Self
+
+import sentencepiece
+
+from dragoman.errors import DragomanError
+from dragoman.model.symbols import END, PAD, START, UNKNOWN
+from dragoman.text.settings import TokenizerSettings, TokenKind
+
+
+def whole_characters(text: str) -> str:
+    """The text without lone surrogates, which no encoding can hold: each becomes U+FFFD; pairs become their character."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+class Tokenizer:
+    """One vocabulary. `encode` gives ids without start and end; `decode` ignores the four special ids but the unknown one."""
+
+    def __init__(self, model: bytes) -> None:
+        """From the bytes of a SentencePiece model. Raises `DragomanError` where they are no such model, or its special ids differ."""
+        try:
+            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        except RuntimeError as error:
+            raise DragomanError(f"This is not a SentencePiece model ({error}).") from error
+        found = [self._processor.pad_id(), self._processor.unk_id(), self._processor.bos_id(), self._processor.eos_id()]
+        if found != [PAD, UNKNOWN, START, END]:
+            raise DragomanError(
+                f"This SentencePiece model has the ids {found} for padding, unknown, start and end; Dragoman needs "
+                f"{[PAD, UNKNOWN, START, END]}. Train it with `dragoman train`."
+            )
+        self._model = model
+
+    @classmethod
+    def train(cls, lines: Iterable[str], kind: TokenKind, settings: TokenizerSettings, vocabulary: int) -> Self:
+        """Learn a vocabulary of at most `vocabulary` tokens; of fewer where the text has no more.
+
+        Raises `DragomanError` where the text is empty, or the vocabulary too small for its characters.
+        """
+        pieces = kind in ("bpe", "unigram")
+        model = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(lines),
+                model_writer=model,
+                model_type=kind,
+                vocab_size=vocabulary,
+                hard_vocab_limit=False,
+                use_all_vocab=kind == "char",
+                byte_fallback=pieces and settings.byte_fallback,
+                character_coverage=settings.character_coverage if pieces else 1.0,
+                normalization_rule_name=settings.normalization,
+                add_dummy_prefix=kind != "char",
+                max_sentence_length=2**20,
+                pad_id=PAD,
+                unk_id=UNKNOWN,
+                bos_id=START,
+                eos_id=END,
+                unk_surface="\N{REPLACEMENT CHARACTER}",
+                minloglevel=2,
+            )
+        except RuntimeError as error:
+            if needed := re.search(r"required_chars\. (\d+) vs (\d+)", str(error)):
+                raise DragomanError(
+                    f"A vocabulary of {vocabulary} tokens is too small: the text's characters alone need {needed[2]}. "
+                    "Ask for a larger vocabulary, or a lower character_coverage."
+                ) from error
+            raise DragomanError(f"SentencePiece cannot make a vocabulary from this text: {error}") from error
+        return cls(model.getvalue())
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a saved vocabulary. Raises `DragomanError` with the file's name where that cannot be done."""
+        try:
+            return cls(path.read_bytes())
+        except (OSError, DragomanError) as error:
+            raise DragomanError(f"{path}: {error}") from error
+
+    def save(self, path: Path) -> None:
+        """Write the SentencePiece model, which every SentencePiece program reads."""
+        path.write_bytes(self._model)
+
+    def __len__(self) -> int:
+        return int(self._processor.get_piece_size())
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Ids of each line. Blank lines have none."""
+        ids: list[list[int]] = self._processor.encode([whole_characters(line) for line in lines])
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids, up to the first end. Raises `IndexError` for ids outside the vocabulary."""
+        ids = list(ids)
+        kept = ids[: ids.index(END)] if END in ids else ids
+        text: str = self._processor.decode([token for token in kept if token not in (PAD, START)])
+        return text
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """The tokens themselves, as they are written in the vocabulary."""
+        return [self._processor.id_to_piece(token) for token in ids]

@@ -1,0 +1,143 @@
+"""What stays on disk (section 6.1): checkpoints, and folders that appear whole or not at all. Nothing here unpickles."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from dragoman.errors import DragomanError
+
+MANIFEST = "manifest.json"
+
+
+def _sync(path: Path) -> None:
+    """Wait until the file or folder is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` fill a folder, add a manifest of its files' hashes, and put it in place of `folder`.
+
+    Killed at any moment, the old folder or the new one is there in whole, or `recover` brings it back. An error while writing
+    leaves the old one, and no new one.
+    """
+    recover(folder)
+    new, old = folder.with_name(folder.name + ".new"), folder.with_name(folder.name + ".old")
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir(parents=True)
+    try:
+        write(new)
+        hashes = {path.name: file_hash(path) for path in sorted(new.iterdir())}
+        (new / MANIFEST).write_text(json.dumps(hashes, indent=2) + "\n")
+        for path in new.iterdir():
+            _sync(path)
+        _sync(new)
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        raise
+    if folder.exists():
+        folder.rename(old)
+    new.rename(folder)
+    _sync(folder.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def recover(folder: Path) -> None:
+    """Finish or undo a `write_folder` that was killed."""
+    old = folder.with_name(folder.name + ".old")
+    if old.exists():
+        if folder.exists():
+            shutil.rmtree(old)
+        else:
+            old.rename(folder)
+
+
+def file_hash(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_folder(folder: Path) -> None:
+    """Compare a folder with its manifest. Raises `DragomanError` with the file that is missing, cut or changed."""
+    recover(folder)
+    try:
+        manifest: dict[str, str] = json.loads((folder / MANIFEST).read_text())
+    except (OSError, ValueError) as error:
+        raise DragomanError(f"{folder} has no readable {MANIFEST}, so nothing in it can be trusted ({error}).") from error
+    for name, expected in manifest.items():
+        path = folder / name
+        if not path.is_file():
+            raise DragomanError(f"{path} is missing, and {MANIFEST} lists it; the folder is not whole.")
+        if file_hash(path) != expected:
+            raise DragomanError(f"{path} is not the file that was written: its hash is not the one in {MANIFEST}.")
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write named tensors as safetensors."""
+    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path)
+
+
+def load_tensors(path: Path) -> dict[str, Tensor]:
+    """Read named tensors. Raises `DragomanError` with the file's name where it is damaged."""
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise DragomanError(f"{path} cannot be read: {error}.") from error
+
+
+def weights(model: nn.Module) -> dict[str, Tensor]:
+    """Each weight once, by the first of its names: tied weights are one tensor."""
+    return {name: weight.detach() for name, weight in model.named_parameters()}
+
+
+def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: Path) -> None:
+    """Copy tensors into the model. Raises `DragomanError` for a missing, unknown or misshapen one, naming it and `origin`."""
+    own = weights(model)
+    if missing := sorted(own.keys() - tensors.keys()):
+        raise DragomanError(f"{origin} lacks {', '.join(missing)}, which the model's settings ask for.")
+    if unknown := sorted(tensors.keys() - own.keys()):
+        raise DragomanError(f"{origin} has {', '.join(unknown)}, which a model of these settings does not.")
+    for name, weight in own.items():
+        if weight.shape != tensors[name].shape:
+            raise DragomanError(f"{origin}: {name} has the shape {tuple(tensors[name].shape)}; the settings give {tuple(weight.shape)}.")
+        weight.copy_(tensors[name])
+
+
+def average(paths: Iterable[Path]) -> dict[str, Tensor]:
+    """The mean of the weights in several files, summed in float64 (section 6.1)."""
+    total: dict[str, Tensor] = {}
+    count = 0
+    for count, path in enumerate(paths, 1):
+        for name, tensor in load_tensors(path).items():
+            total[name] = total[name] + tensor.double() if name in total else tensor.double()
+    return {name: (tensor / count).float() for name, tensor in total.items()}
+
+
+def optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimizer's state, named after the weights that it belongs to."""
+    return {
+        f"{name}|{key}": torch.as_tensor(value)
+        for name, weight in model.named_parameters()
+        for key, value in optimizer.state[weight].items()
+    }
+
+
+def load_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Put back what `optimizer_tensors` gave."""
+    named = dict(model.named_parameters())
+    for full_name, tensor in tensors.items():
+        name, key = full_name.split("|")
+        weight = named[name]
+        optimizer.state[weight][key] = tensor if key == "step" else tensor.to(weight.device)

@@ -1,0 +1,42 @@
+"""How a model is trained. The defaults are the paper's (section 5); nothing here imports torch."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """Optimisation, validation and what is kept on disk. Where a default is None, the recipe chooses and says what."""
+
+    updates: int | None = None
+    """Number of parameter updates; None chooses from the size of the corpus and the speed of this machine."""
+    minutes: float = 45.0
+    """About how long training may take where the number of updates is chosen (on a GPU it is 4 times as many updates at most)."""
+    warmup_steps: int | None = None
+    """Updates during which the rate rises (the paper's 4000); None is that, or an eighth of the updates if that is less."""
+    rate_scale: float = 1.0
+    """The paper's learning rate is multiplied by this (section 5.3)."""
+    label_smoothing: float = 0.1
+    """ε_ls (section 5.4)."""
+    clip_norm: float = 0.0
+    """Largest norm of the gradient; 0 does not clip, as in the paper."""
+    precision: Literal["float32", "bfloat16"] | None = None
+    """Arithmetic of matrix products; weights and sums stay float32. None is bfloat16 where the processor has it."""
+    seed: int = 1
+    """Of initial weights, dropout and the order of batches."""
+    validate_every: int | None = None
+    """Updates between validations; None is a twentieth of all updates, and 1000 at most."""
+    checkpoint_every: int | None = None
+    """Updates between checkpoints; None is as validations."""
+    average: int = 5
+    """The last n checkpoints are kept, and averaged at the end (section 6.1: 5, for big models 20)."""
+    best_by: Literal["bleu", "loss"] = "bleu"
+    """What decides which checkpoint is best and when to stop early: BLEU of greedy translations, or the loss."""
+    patience: int = 8
+    """Stop after this many validations without a better one; 0 never does."""
+    log_every: int = 20
+    """Updates between lines of log.jsonl."""
+    tensorboard: bool = False
+    """Write the log for TensorBoard too (extra: dragoman[tensorboard])."""
+    threads: int | None = None
+    """Processor threads; None leaves the choice to PyTorch."""
