@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import tyro
 
@@ -81,13 +81,13 @@ class Translate:
 
     run: tyro.conf.Positional[Path]
     """The run's folder, or the folder `model` in it."""
-    search: SearchSettings = SearchSettings()
+    search: SearchSettings = dataclasses.field(default_factory=SearchSettings)
     json: bool = False
     """Write one JSON object a line, with the n best translations and their scores."""
 
 
 def input_lines() -> Iterator[str]:
-    """Lines of standard input: only a line feed ends one, a carriage return before it goes. Bytes that are not UTF-8 are replaced, with a warning."""
+    """Lines of standard input, without line feed and a carriage return before it. What is not UTF-8 is replaced, with a warning."""
     for number, raw in enumerate(sys.stdin.buffer, 1):
         line = raw.removesuffix(b"\n").removesuffix(b"\r")
         try:
@@ -125,7 +125,7 @@ class Evaluate:
     """Sentences to translate."""
     target: Path
     """Their reference translations."""
-    search: SearchSettings = SearchSettings()
+    search: SearchSettings = dataclasses.field(default_factory=SearchSettings)
     hypotheses: Path | None = None
     """Write the translations to this file."""
     tokenize: Literal["13a", "intl", "char", "zh", "none"] = "13a"
@@ -183,7 +183,7 @@ def usage() -> str:
     """What there is."""
     verbs = "\n".join(f"  {name:<12}{function.__doc__}" for name, function in VERBS.items())
     return (
-        f"Dragoman {__version__}: the Transformer of \"Attention Is All You Need\" for your own text.\n\n"
+        f'Dragoman {__version__}: the Transformer of "Attention Is All You Need" for your own text.\n\n'
         f"dragoman VERB …, and dragoman VERB --help for its settings:\n\n{verbs}\n"
     )
 

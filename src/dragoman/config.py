@@ -30,7 +30,8 @@ def overlay(settings: T, table: dict[str, Any], origin: str) -> T:
 
     Raises `DragomanError` with `origin` and the key, for an unknown key, a value of a wrong type, or one that the settings refuse.
     """
-    assert dataclasses.is_dataclass(settings) and not isinstance(settings, type)
+    assert dataclasses.is_dataclass(settings)
+    assert not isinstance(settings, type)
     hints = typing.get_type_hints(type(settings))
     values: dict[str, Any] = {}
     for key, value in table.items():

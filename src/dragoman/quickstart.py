@@ -7,7 +7,10 @@ import re
 import zlib
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
+
+from rich.table import Table
 
 from dragoman.errors import DragomanError
 from dragoman.model.settings import ModelSettings
@@ -82,10 +85,15 @@ def quickstart_recipe(out: Path, minutes: float) -> Recipe:
     )
 
 
-def quickstart(out: Path, minutes: float, updates: int | None, say: Say) -> None:
-    """Prepare, train, score, and show. `updates` None fits them into `minutes`."""
-    from dataclasses import replace
+PUBLISHED = (
+    ("Transformer, 3 layers, d_model 256 (cmusphinx/g2p-seq2seq)", "30.2"),
+    ("Phonetisaurus, a weighted finite-state transducer (same source)", "33.89"),
+)
+"""Word error rates on this dictionary without stress marks, on random splits of their own."""
 
+
+def quickstart(out: Path, minutes: float, updates: int | None, say: Say) -> None:
+    """Prepare, train, score and show. `updates` None fits them into `minutes`."""
     from dragoman.run import run
 
     if not (out / "dictionary" / "test.json").exists():
@@ -98,11 +106,46 @@ def quickstart(out: Path, minutes: float, updates: int | None, say: Say) -> None
 
 def report(out: Path, say: Say) -> None:
     """Print the error rates on the held-out words beside the published ones, ten words, and what to do next."""
+    from rich.console import Console
+
     from dragoman.decoding.translator import Translator
     from dragoman.evaluation.metrics import pronunciation_errors
 
     test: Pronunciations = json.loads((out / "dictionary" / "test.json").read_text("utf-8"))
-    words = list(test)
-    predictions = Translator.load(out).translate([spell(word) for word in words])
-    for score in pronunciation_errors(predictions, list(test.values())):
+    say(f"Pronouncing {len(test):,} held-out words, with a beam of 4.")
+    predictions = Translator.load(out).translate([spell(word) for word in test])
+    scores = pronunciation_errors(predictions, list(test.values()))
+    minutes = json.loads((out / "result.json").read_text())["minutes"]
+    (out / "errors.json").write_text(json.dumps([asdict(score) for score in scores], indent=2) + "\n")
+    console = Console(soft_wrap=True)
+    console.print(error_table(scores[0].value, minutes), sample_table(test, predictions), sep="\n")
+    for score in scores:
         print(score)
+    print(NEXT)
+
+
+def error_table(word_errors: float, minutes: float) -> Table:
+    """This model's word error rate beside the published ones."""
+    table = Table("Spelling to phonemes, CMU Pronouncing Dictionary", "WER, %", title="Word error rate on held-out words")
+    table.add_row(f"this model, after {minutes:.1f} minutes of training", f"{word_errors:.2f}", style="bold")
+    for name, value in PUBLISHED:
+        table.add_row(f"published: {name}", value)
+    return table
+
+
+def sample_table(test: Pronunciations, predictions: list[str]) -> Table:
+    """Ten held-out words, evenly spread over the alphabet."""
+    table = Table("word", "predicted", "dictionary", title="Ten held-out words")
+    rows = list(zip(test.items(), predictions, strict=True))
+    for (word, allowed), predicted in rows[len(rows) // 20 :: max(1, len(rows) // 10)][:10]:
+        table.add_row(word, predicted, "right" if predicted in allowed else " or ".join(allowed))
+    return table
+
+
+NEXT = """
+Next, your own text: two files, one sentence a line, line n of one belonging to line n of the other.
+
+    dragoman train --source train.en --target train.de --out runs/ende
+    dragoman translate runs/ende < test.en > test.de.hyp
+    dragoman evaluate runs/ende --source test.en --target test.de
+"""

@@ -39,7 +39,7 @@ def complete(table: dict[str, Any], origin: str, flags: Callable[[Recipe], Recip
     model = choose_model(asked, gpu) if asked.preset == "auto" else PRESETS[asked.preset]
     recipe = replace(flags(overlay(replace(asked, model=model), table, origin)), preset=asked.preset)
     if recipe.out is None:
-        raise DragomanError("A run needs a folder: --out runs/NAME, or out = \"runs/NAME\" in the recipe.")
+        raise DragomanError('A run needs a folder: --out runs/NAME, or out = "runs/NAME" in the recipe.')
     data = recipe.data
     if data.dataset is None and (data.source is None or data.target is None):
         raise DragomanError("Training needs two text files: --source FILE --target FILE, line n of one belonging to line n of the other.")

@@ -114,7 +114,8 @@ class Prepared:
 def prepare(out: Path, recipe: Recipe, say: Say) -> None:
     """Check the files, hold out pairs, train tokenizers, write corpora: `out/data` appears when all is well, or not at all."""
     data, strip = recipe.data, recipe.data.strip_carriage_returns
-    assert data.source is not None and data.target is not None
+    assert data.source is not None
+    assert data.target is not None
     others = {
         name: source_hashes(path, strip)
         for name, path in (("validation", data.valid_source), ("test", data.test_source))
@@ -192,7 +193,7 @@ def train_tokenizers(recipe: Recipe, files: tuple[Path, Path], selection: Select
 def settle(recipe: Recipe, data: Prepared, say: Say) -> Recipe:
     """Choose what the recipe leaves open, and say what and why."""
     gpu = torch.cuda.is_available()
-    source, target = (int(lengths.sum()) for lengths in data.train.lengths())
+    target = int(data.train.lengths()[1].sum())
     tokens = choose_batch_tokens(target, gpu)
     batches = replace(
         recipe.batches,
@@ -248,7 +249,8 @@ def make_model(recipe: Recipe, data: Prepared) -> Model:
 def make_batches(recipe: Recipe, data: Prepared) -> Batches:
     """The training batches."""
     source_tokens, target_tokens = recipe.batches.source_tokens_per_batch, recipe.batches.target_tokens_per_batch
-    assert source_tokens is not None and target_tokens is not None
+    assert source_tokens is not None
+    assert target_tokens is not None
     return Batches(data.train, source_tokens, target_tokens, recipe.training.seed)
 
 
@@ -263,14 +265,17 @@ def updates_per_second(model: Model, batches: Batches, recipe: Recipe, bfloat16:
         accumulate(model, [batch], recipe.training.label_smoothing, bfloat16)
         optimizer.step()
     seconds = (time.monotonic() - started) / sum(batch.tokens for batch in chosen[1:])
-    tokens_per_update = sum(map(int, (batches.lengths[1].sum(),))) / len(plan) * recipe.batches.accumulate
+    tokens_per_update = int(batches.lengths[1].sum()) / len(plan) * recipe.batches.accumulate
     return 1 / (seconds * tokens_per_update * 1.1)
 
 
 def schedule_of(recipe: Recipe) -> Schedule:
     """The numbers that the loop needs, all chosen."""
     training = recipe.training
-    assert training.updates and training.warmup_steps and training.validate_every and training.checkpoint_every
+    assert training.updates
+    assert training.warmup_steps
+    assert training.validate_every
+    assert training.checkpoint_every
     return Schedule(
         updates=training.updates,
         warmup_steps=training.warmup_steps,
@@ -326,7 +331,8 @@ def validation(recipe: Recipe, schedule: Schedule, data: Prepared, say: Say) -> 
 
 def finish(recipe: Recipe, schedule: Schedule, data: Prepared, place: Place, say: Say) -> None:
     """Keep the best checkpoint or the average of the last, whichever validates better; score the test data; write result.json."""
-    assert recipe.out is not None and place.best is not None
+    assert recipe.out is not None
+    assert place.best is not None
     out = recipe.out
     model = make_model(recipe, data)
     tensors, steps = averaged(out, recipe.training.average)

@@ -1,0 +1,1 @@
+"""Choosing what to write: search, and sentences in and out."""

@@ -116,7 +116,7 @@ def extend(beam: Beam, log_p: Float[Tensor, "B W V"], at_end: Bool[Tensor, "B"],
 
     Sentences that are `at_end` may only write END.
     """
-    sentences, width, vocabulary = log_p.shape
+    _, width, vocabulary = log_p.shape
     length = beam.live.size(2)  # of a hypothesis that ends now, END included: START makes up for END
     ending = beam.live_log_p + log_p[:, :, END]
     score = ending / length_penalty(length, alpha)

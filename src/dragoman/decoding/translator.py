@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 import torch
 
@@ -37,7 +36,7 @@ class Tokenizers:
     target: Tokenizer
 
     @classmethod
-    def load(cls, folder: Path) -> Self:
+    def load(cls, folder: Path) -> "Tokenizers":
         """`tokenizer.model`, or `source.model` and `target.model`. Raises `DragomanError` where they are not there."""
         shared = folder / "tokenizer.model"
         if shared.exists():
@@ -76,7 +75,7 @@ class Translator:
         self.device = next(model.parameters()).device
 
     @classmethod
-    def load(cls, folder: str | Path, device: str | None = None) -> Self:
+    def load(cls, folder: str | Path, device: str | None = None) -> "Translator":
         """Read a run's folder, or the folder `model` in it alone; by default onto a GPU if there is one.
 
         Raises `DragomanError` where there is no model yet, or where a file is missing, damaged or does not fit the others.
@@ -136,4 +135,3 @@ class Translator:
             else:
                 batches.append([number])
         return batches
-

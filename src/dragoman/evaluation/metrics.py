@@ -30,8 +30,8 @@ def _check(hypotheses: Sequence[str], references: Sequence[object]) -> None:
 
 
 def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: Tokenization = "13a", lowercase: bool = False) -> Score:
-    """sacreBLEU's corpus BLEU, in percent (Post 2018). Raises `DragomanError` for different numbers of lines, or none."""
-    from sacrebleu.metrics import BLEU
+    """SacreBLEU's corpus BLEU, in percent (Post 2018). Raises `DragomanError` for different numbers of lines, or none."""
+    from sacrebleu.metrics.bleu import BLEU
 
     _check(hypotheses, references)
     metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
@@ -42,8 +42,8 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: Tokeniz
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """sacreBLEU's chrF2, in percent (Popović 2015). Raises `DragomanError` for different numbers of lines, or none."""
-    from sacrebleu.metrics import CHRF
+    """SacreBLEU's chrF2, in percent (Popović 2015). Raises `DragomanError` for different numbers of lines, or none."""
+    from sacrebleu.metrics.chrf import CHRF
 
     _check(hypotheses, references)
     metric = CHRF()

@@ -22,10 +22,11 @@ def attention(
     is tested against, the place to read attention weights from, and what trains short texts on a CPU.
     """
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
-    if mask is None:
-        weights = scores.softmax(-1)
-    else:
-        weights = scores.masked_fill(~mask, -torch.inf).softmax(-1).masked_fill(~mask, 0.0)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    weights = scores.softmax(-1)
+    if mask is not None:
+        weights = weights.masked_fill(~mask, 0.0)
     return F.dropout(weights, dropout) @ value, weights
 
 

@@ -1,28 +1,28 @@
 """All that training and search know of a model. Shapes: B sentences, S source and T target tokens, W hypotheses a sentence."""
 
-from typing import Protocol, Self
+from abc import ABC, abstractmethod
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 
-class State(Protocol):
+class State(ABC):
     """What a model knows of B sources and of the R = B · W target prefixes that it has read so far.
 
     `decode` may write into the state that it was given: use each state once.
     """
 
-    def with_room(self, beams: int, length: int) -> Self:
+    @abstractmethod
+    def with_room(self, beams: int, length: int) -> "State":
         """The state for `beams` hypotheses a sentence, each of up to `length` tokens, before the first token."""
-        ...
 
-    def reorder(self, rows: Int[Tensor, "R"]) -> Self:
+    @abstractmethod
+    def reorder(self, rows: Int[Tensor, "R"]) -> "State":
         """Put the prefix of hypothesis `rows[i]` in place i. Rows move within their sentence only."""
-        ...
 
-    def keep(self, sentences: Int[Tensor, "B2"]) -> Self:
+    @abstractmethod
+    def keep(self, sentences: Int[Tensor, "B2"]) -> "State":
         """Keep these sentences, with all their hypotheses, and forget the others."""
-        ...
 
 
 class Model(nn.Module):

@@ -30,7 +30,7 @@ class _CrossEntropy(torch.autograd.Function):
         return loss, nll
 
     @staticmethod
-    def backward(ctx: Any, loss_gradient: Tensor, nll_gradient: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, loss_gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None]:
         (gradient,) = ctx.saved_tensors
         return gradient.mul_(loss_gradient.to(gradient.dtype)), None, None
 

@@ -41,6 +41,7 @@ class Positions(nn.Module):
         super().__init__()
         self.kind: PositionKind = settings.positions
         self.d_model = settings.d_model
+        self.table: Tensor
         if self.kind == "learned":
             self.table = nn.Parameter(torch.randn(settings.max_positions, settings.d_model) * settings.d_model**-0.5)
         else:

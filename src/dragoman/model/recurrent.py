@@ -34,7 +34,7 @@ class AdditiveAttention(nn.Module):
         mask: Bool[Tensor, "B S"],
     ) -> Float[Tensor, "R M"]:
         """The context of each query; `keys` are `self.key(memory)`, made once a sentence. W queries share a sentence."""
-        sentences, tokens, width = keys.shape
+        sentences, _, width = keys.shape
         queries = self.query(query).view(sentences, -1, 1, width)
         scores = self.score(torch.tanh(queries + keys[:, None])).squeeze(-1)
         weights = scores.masked_fill(~mask[:, None], -torch.inf).softmax(-1)
@@ -42,7 +42,7 @@ class AdditiveAttention(nn.Module):
 
 
 @dataclass(frozen=True)
-class RecurrentState:
+class RecurrentState(State):
     """The encoder's states and their keys, one a source token; the decoder's, one a layer and prefix."""
 
     memory: Float[Tensor, "B S M"]
@@ -51,7 +51,7 @@ class RecurrentState:
     hidden: Float[Tensor, "R L D"]
     cell: Float[Tensor, "R L D"]
 
-    def with_room(self, beams: int, length: int) -> "RecurrentState":
+    def with_room(self, beams: int, length: int) -> "RecurrentState":  # noqa: ARG002  a recurrent state has one size
         return replace(self, hidden=self.hidden.repeat_interleave(beams, 0), cell=self.cell.repeat_interleave(beams, 0))
 
     def reorder(self, rows: Int[Tensor, "R"]) -> "RecurrentState":

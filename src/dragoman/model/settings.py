@@ -59,7 +59,8 @@ class ModelSettings:
         for name in ("dropout", "attention_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 0 and below 1.")
-        if (self.d_k is None or self.d_v is None) and self.d_model % self.heads:
+        split = self.architecture == "transformer" and (self.d_k is None or self.d_v is None)
+        if split and self.d_model % self.heads:
             raise ValueError(
                 f"d_model {self.d_model} does not divide into {self.heads} heads; choose another number of heads, or set d_k and d_v."
             )

@@ -1,7 +1,9 @@
 """The Transformer (sections 3.1, 3.3, 3.4 and Figure 1). Shapes: B sentences, S and T tokens, D = d_model, R = B · W prefixes."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,10 +14,10 @@ from dragoman.model.attention import KeysValues, MultiHeadAttention, causal_mask
 from dragoman.model.contract import Model, State
 from dragoman.model.dropout import Dropout
 from dragoman.model.positions import Positions
-from dragoman.model.settings import ModelSettings
+from dragoman.model.settings import Activation, ModelSettings
 from dragoman.model.symbols import PAD
 
-ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
+ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
 
 
 class FeedForward(nn.Module):
@@ -86,7 +88,7 @@ class EncoderLayer(nn.Module):
 
 
 @dataclass(frozen=True)
-class TransformerState:
+class TransformerState(State):
     """Keys and values of the sources, one pair a decoder layer, and room for those of the target prefixes.
 
     The sources' are never copied for hypotheses nor reordered: the W hypotheses of a sentence look at them as W times as many
@@ -213,7 +215,8 @@ class Transformer(Model):
     def encode(self, source: Int[Tensor, "B S"]) -> TransformerState:
         mask = (source != PAD)[:, None, None, :]
         memory = self.read(source, mask)
-        return TransformerState([layer.cross_attention.remember(memory) for layer in self.decoder], mask, past=[])
+        keys_values = [cast(DecoderLayer, layer).cross_attention.remember(memory) for layer in self.decoder]
+        return TransformerState(keys_values, mask, past=[])
 
     def decode(self, target: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T D"], TransformerState]:
         assert isinstance(state, TransformerState)

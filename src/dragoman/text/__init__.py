@@ -1,0 +1,1 @@
+"""Text and ids: tokenizers, corpora, batches, datasets."""

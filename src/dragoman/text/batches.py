@@ -32,8 +32,8 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """The batch on a device."""
-        move = [ids.to(device, non_blocking=True) for ids in (self.source, self.target_in, self.target_out)]
-        return Batch(*move, pairs=self.pairs)
+        source, target_in, target_out = (ids.to(device, non_blocking=True) for ids in (self.source, self.target_in, self.target_out))
+        return Batch(source, target_in, target_out, self.pairs)
 
 
 def pad(rows: Sequence[Sequence[int] | npt.NDArray[np.integer]]) -> Int[Tensor, "B N"]:
@@ -70,7 +70,7 @@ class Batches:
             random = np.random.default_rng([self.seed, epoch])
             order = random.permutation(len(self.corpus))
             batches = [batch for first in range(0, len(order), POOL) for batch in self._cut(order[first : first + POOL])]
-            random.shuffle(batches)  # type: ignore[arg-type]
+            random.shuffle(batches)
             whole = len(batches) - len(batches) % self.ranks if len(batches) >= self.ranks else len(batches)
             self._plan = epoch, batches[:whole][self.rank :: self.ranks]
         return self._plan[1]

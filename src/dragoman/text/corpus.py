@@ -77,7 +77,9 @@ class Selection:
         return hashed >= self.held_out_below and hashed not in self.drop
 
 
-def survey(source: Path, target: Path, settings: DataSettings, others: dict[str, frozenset[int]], hold_out: bool) -> tuple[Survey, Selection]:
+def survey(
+    source: Path, target: Path, settings: DataSettings, others: dict[str, frozenset[int]], hold_out: bool
+) -> tuple[Survey, Selection]:
     """Read both files once, check every line, and decide which pairs to keep.
 
     `others` has the hashes of the sources of other data, by name. With `hold_out`, about one pair in 50 and at most 2,000 go to
@@ -126,7 +128,9 @@ def plain_file(path: Path, folder: Path) -> Path:
     return unpacked
 
 
-def sample_pairs(source: Path, target: Path, settings: DataSettings, selection: Selection, pairs: int, most: int) -> Iterator[tuple[str, str]]:
+def sample_pairs(
+    source: Path, target: Path, settings: DataSettings, selection: Selection, pairs: int, most: int
+) -> Iterator[tuple[str, str]]:
     """Training pairs for the tokenizer: every k-th, so that there are at most `most`. Never one that is held out."""
     step = max(1, -(-pairs // most))
     kept = (pair for pair in read_pairs(source, target, settings.strip_carriage_returns) if selection.keeps(*pair))
@@ -209,7 +213,9 @@ def write_corpus(
     partial.mkdir(parents=True)
     starts = zip(*(line_starts(path, shard_lines) for path in files), strict=True)
     shards = [
-        _Shard(*files, start, number * shard_lines + 1, shard_lines, partial, selection, tokenizers, longest, settings.strip_carriage_returns)
+        _Shard(
+            *files, start, number * shard_lines + 1, shard_lines, partial, selection, tokenizers, longest, settings.strip_carriage_returns
+        )
         for number, start in enumerate(starts)
     ]
     workers = min(len(shards), os.cpu_count() or 1)

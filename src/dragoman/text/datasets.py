@@ -77,8 +77,18 @@ def with_dataset(settings: DataSettings) -> DataSettings:
         raise DragomanError(f"There is no dataset {settings.dataset!r}; there are: {', '.join(DATASETS)}.")
     folder = settings.folder or Path.home() / ".cache" / "dragoman" / settings.dataset
     paths = [_local(file, folder) for file in DATASETS[settings.dataset].files]
-    names = ("source", "target", "valid_source", "valid_target", "test_source", "test_target")
-    return replace(settings, folder=None, dataset=None, **dict(zip(names, paths, strict=True)))
+    source, target, valid_source, valid_target, test_source, test_target = paths
+    return replace(
+        settings,
+        folder=None,
+        dataset=None,
+        source=source,
+        target=target,
+        valid_source=valid_source,
+        valid_target=valid_target,
+        test_source=test_source,
+        test_target=test_target,
+    )
 
 
 def _local(file: DatasetFile, folder: Path) -> Path:
@@ -86,7 +96,7 @@ def _local(file: DatasetFile, folder: Path) -> Path:
     for path in (folder / file.name, folder / f"{file.name}.gz"):
         if path.exists():
             with open_bytes(path) as stream:
-                found = hashlib.file_digest(stream, "sha256").hexdigest()
+                found = hashlib.sha256(stream.read()).hexdigest()
             if found not in file.hashes:
                 raise DragomanError(f"{path} is not the dataset's {file.name}: the SHA-256 of its text is {found}. Delete it to fetch it.")
             return path

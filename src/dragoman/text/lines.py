@@ -57,15 +57,13 @@ def read_lines(path: Path, strip_carriage_returns: bool = False, start: int = 0,
 def read_pairs(source: Path, target: Path, strip_carriage_returns: bool = False) -> Iterator[tuple[str, str]]:
     """Lines of both files side by side. Raises `DragomanError` with both counts where one has more than the other."""
     lines = zip_longest(read_lines(source, strip_carriage_returns), read_lines(target, strip_carriage_returns))
-    count = 0
-    for one, other in lines:
+    for count, (one, other) in enumerate(lines):
         if one is None or other is None:
             longer = count + 1 + sum(1 for _ in lines)
             counts = (count, longer) if one is None else (longer, count)
             raise DragomanError(
                 f"{source} has {counts[0]} lines and {target} has {counts[1]}. Line n of one has to belong to line n of the other."
             )
-        count += 1
         yield one, other
 
 

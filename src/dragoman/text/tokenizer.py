@@ -4,7 +4,6 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Self
 
 import sentencepiece
 
@@ -36,7 +35,7 @@ class Tokenizer:
         self._model = model
 
     @classmethod
-    def train(cls, lines: Iterable[str], kind: TokenKind, settings: TokenizerSettings, vocabulary: int) -> Self:
+    def train(cls, lines: Iterable[str], kind: TokenKind, settings: TokenizerSettings, vocabulary: int) -> "Tokenizer":
         """Learn a vocabulary of at most `vocabulary` tokens; of fewer where the text has no more.
 
         Raises `DragomanError` where the text is empty, or the vocabulary too small for its characters.
@@ -73,7 +72,7 @@ class Tokenizer:
         return cls(model.getvalue())
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: Path) -> "Tokenizer":
         """Read a saved vocabulary. Raises `DragomanError` with the file's name where that cannot be done."""
         try:
             return cls(path.read_bytes())

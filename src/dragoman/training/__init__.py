@@ -1,0 +1,1 @@
+"""Time and disk: the loop, its schedule, its checkpoints."""

@@ -118,11 +118,11 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: Path) 
 def average(paths: Iterable[Path]) -> dict[str, Tensor]:
     """The mean of the weights in several files, summed in float64 (section 6.1)."""
     total: dict[str, Tensor] = {}
-    count = 0
-    for count, path in enumerate(paths, 1):
+    paths = list(paths)
+    for path in paths:
         for name, tensor in load_tensors(path).items():
             total[name] = total[name] + tensor.double() if name in total else tensor.double()
-    return {name: (tensor / count).float() for name, tensor in total.items()}
+    return {name: (tensor / len(paths)).float() for name, tensor in total.items()}
 
 
 def optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

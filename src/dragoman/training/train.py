@@ -5,8 +5,8 @@ import math
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -79,7 +79,7 @@ def accumulate(model: Model, batches: list[Batch], smoothing: float, bfloat16: b
     sums = []
     for batch in batches:
         loss, nll = batch_loss(model, batch.to(next(model.parameters()).device), smoothing, bfloat16)
-        (loss / tokens).backward()  # type: ignore[no-untyped-call]
+        (loss / tokens).backward()
         sums.append(torch.stack([loss.detach(), nll]))
     loss_sum, nll_sum = torch.stack(sums).sum(0).tolist()
     return loss_sum, nll_sum, tokens
@@ -185,7 +185,7 @@ def save(model: Model, optimizer: torch.optim.Optimizer, place: Place, folder: P
         (new / "place.json").write_text(json.dumps(asdict(place), indent=2) + "\n")
 
     checkpoint.write_folder(folder / "checkpoints" / f"step-{place.step:08}", write)
-    *older, newest = checkpoints(folder)
+    older = checkpoints(folder)[:-1]
     regular = [path for path in older if int(path.name[5:]) % every == 0]
     for path in older:
         if path not in regular[-(keep - 1) :] or keep == 1:
@@ -234,7 +234,7 @@ class Log:
                 from torch.utils.tensorboard import SummaryWriter
             except ImportError as error:
                 raise DragomanError("TensorBoard is not installed: pip install dragoman[tensorboard]") from error
-            self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)  # type: ignore[no-untyped-call]
+            self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
 
     def update(self, place: Place, loss: float, nll: float, tokens: int, seconds: float, norm: float, rate: float) -> None:
         """Remember an update."""
@@ -252,22 +252,22 @@ class Log:
         means = {key: sum(row[key] * row["tokens"] for row in self.rows) / tokens for key in ("loss", "nll")}
         line = self.rows[-1] | means | {"tokens": tokens, "seconds": seconds, "tokens_per_second": tokens / seconds}
         self.rows.clear()
-        self._append({"event": "train"} | line)
+        self._append({"event": "train", **line})
 
     def validation(self, place: Place, scores: dict[str, float]) -> None:
         """Write what validation found."""
         self.write()
-        self._append({"event": "validation", "step": place.step, "epoch": place.epoch, "minutes": place.seconds / 60} | scores)
+        self._append({"event": "validation", "step": place.step, "epoch": place.epoch, "minutes": place.seconds / 60, **scores})
 
-    def _append(self, line: dict[str, float | str]) -> None:
+    def _append(self, line: Mapping[str, float | str]) -> None:
         rounded = {key: round(value, 6) if isinstance(value, float) else value for key, value in line.items()}
         with self.path.open("a") as file:
             file.write(json.dumps(rounded) + "\n")
         if self.board is not None:
             for key, value in line.items():
                 if not isinstance(value, str) and key != "step":
-                    self.board.add_scalar(f"{line['event']}/{key}", value, line["step"])  # type: ignore[no-untyped-call]
-            self.board.flush()  # type: ignore[no-untyped-call]
+                    self.board.add_scalar(f"{line['event']}/{key}", value, line["step"])
+            self.board.flush()
 
 
 @contextmanager
@@ -306,10 +306,8 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
 
     former = {}
     for number in (signal.SIGINT, signal.SIGTERM):
-        try:
+        with suppress(ValueError):  # outside the main thread there are no signals to handle
             former[number] = signal.signal(number, ask)
-        except ValueError:  # not the main thread: there are no signals to handle
-            pass
     try:
         yield lambda: bool(asked)
     finally:

@@ -1,0 +1,83 @@
+"""Small models and small texts that the tests share."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from dragoman.model.build import build_model
+from dragoman.model.contract import Model
+from dragoman.model.settings import ModelSettings
+from dragoman.model.symbols import END, PAD
+
+MODELS = {
+    "transformer": ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=2, decoder_layers=2),
+    "transformer, other options": ModelSettings(
+        d_model=12,
+        d_ff=20,
+        heads=3,
+        d_k=5,
+        d_v=7,
+        encoder_layers=1,
+        decoder_layers=3,
+        positions="learned",
+        norm="pre",
+        activation="swish",
+        attention_bias=True,
+        output_bias=True,
+        tied="none",
+        attention_dropout=0.1,
+    ),
+    "lstm": ModelSettings(architecture="lstm", d_model=10, encoder_layers=2, decoder_layers=2),
+    "gru": ModelSettings(architecture="gru", d_model=10, encoder_layers=1, decoder_layers=1, tied="target"),
+}
+VOCABULARY = 11
+
+
+@pytest.fixture(params=MODELS)
+def model(request: pytest.FixtureRequest) -> Model:
+    """A random model of each kind, in float64 and evaluation mode, with weights large enough to make its choices differ."""
+    torch.manual_seed(7)
+    built = build_model(MODELS[request.param], VOCABULARY, VOCABULARY).double().eval()
+    with torch.no_grad():
+        for weight in built.parameters():
+            weight.mul_(2)
+    return built
+
+
+@pytest.fixture
+def sources() -> torch.Tensor:
+    """Three padded sources of different lengths, each ending with END."""
+    torch.manual_seed(3)
+    rows = torch.randint(4, VOCABULARY, (3, 7))
+    for row, length in enumerate((6, 3, 5)):
+        rows[row, length] = END
+        rows[row, length + 1 :] = PAD
+    return rows
+
+
+@pytest.fixture
+def targets() -> torch.Tensor:
+    """Target ids for the sources."""
+    torch.manual_seed(4)
+    return torch.randint(4, VOCABULARY, (3, 6))
+
+
+@pytest.fixture
+def parallel(tmp_path: Path) -> tuple[Path, Path]:
+    """Two text files for a task that is learnt in seconds: the target is the source backwards."""
+    return write_reversal(tmp_path, "train", 600)
+
+
+def write_reversal(folder: Path, name: str, lines: int, seed: int = 0) -> tuple[Path, Path]:
+    """Words of a small vocabulary, and the same backwards."""
+    generator = torch.Generator().manual_seed(seed)
+    words = ["amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath"]
+    source, target = folder / f"{name}.source", folder / f"{name}.target"
+    with source.open("w") as one, target.open("w") as other:
+        for _ in range(lines):
+            count = int(torch.randint(2, 7, (1,), generator=generator))
+            chosen = [words[int(number)] for number in torch.randint(0, len(words), (count,), generator=generator)]
+            one.write(" ".join(chosen) + "\n")
+            other.write(" ".join(reversed(chosen)) + "\n")
+    return source, target

@@ -1,0 +1,81 @@
+"""Laws that every model keeps, whatever its architecture: what training and search rely on."""
+
+import torch
+
+from dragoman.model.contract import Model
+from dragoman.model.symbols import PAD
+
+
+def features(model: Model, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    return model.decode(target, model.encode(source))[0]
+
+
+def test_step_by_step_equals_at_once(model, sources, targets):
+    at_once = features(model, sources, targets)
+    state = model.encode(sources).with_room(1, targets.size(1))
+    for step in range(targets.size(1)):
+        one, state = model.decode(targets[:, step : step + 1], state)
+        torch.testing.assert_close(one[:, 0], at_once[:, step])
+
+
+def test_several_tokens_at_a_step_equal_at_once(model, sources, targets):
+    at_once = features(model, sources, targets)
+    state = model.encode(sources).with_room(1, targets.size(1))
+    first, state = model.decode(targets[:, :2], state)
+    second, state = model.decode(targets[:, 2:], state)
+    torch.testing.assert_close(torch.cat([first, second], 1), at_once)
+
+
+def test_the_future_changes_nothing(model, sources, targets):
+    before = features(model, sources, targets)
+    changed = targets.clone()
+    changed[:, 3] = torch.where(changed[:, 3] == 4, 5, 4)
+    after = features(model, sources, changed)
+    assert torch.equal(before[:, :3], after[:, :3])
+    assert not torch.equal(before[:, 3:], after[:, 3:])
+
+
+def test_padding_changes_nothing(model, sources, targets):
+    more = torch.cat([sources, torch.full((len(sources), 4), PAD)], 1)
+    torch.testing.assert_close(features(model, more, targets), features(model, sources, targets))
+
+
+def test_neighbours_change_nothing(model, sources, targets):
+    together = features(model, sources, targets)
+    for row in range(len(sources)):
+        alone = sources[row : row + 1, : int((sources[row] != PAD).sum())]
+        torch.testing.assert_close(features(model, alone, targets[row : row + 1])[0], together[row])
+
+
+def test_hypotheses_of_a_sentence_are_independent_and_can_be_reordered(model, sources, targets):
+    beams, order = 2, torch.tensor([1, 0, 3, 3, 4, 4])
+    both = torch.stack([targets, targets.flip(1)], 1).flatten(0, 1)
+    state = model.encode(sources).with_room(beams, targets.size(1))
+    _, state = model.decode(both[:, :3], state)
+    state = state.reorder(order)
+    continued, _ = model.decode(both[:, 3:4], state)
+    prefixes = torch.cat([both[order, :3], both[:, 3:4]], 1)
+    expected = features(model, sources.repeat_interleave(beams, 0), prefixes)[:, 3:]
+    torch.testing.assert_close(continued, expected)
+
+
+def test_kept_sentences_go_on_as_before(model, sources, targets):
+    keep = torch.tensor([2, 0])
+    both = targets.repeat_interleave(2, 0)
+    state = model.encode(sources).with_room(2, targets.size(1))
+    _, state = model.decode(both[:, :2], state)
+    rows = (keep[:, None] * 2 + torch.arange(2)).flatten()
+    continued, _ = model.decode(both[rows, 2:3], state.keep(keep))
+    torch.testing.assert_close(continued, features(model, sources, targets)[:, 2:3][keep].repeat_interleave(2, 0))
+
+
+def test_gradients_do_not_reach_the_future(model, sources, targets):
+    embedded = []
+    hook = model.target_embedding.register_forward_hook(lambda module, inputs, output: embedded.append(output))
+    state = model.encode(sources)
+    embedded.clear()  # tied embeddings have read the source
+    at, _ = model.decode(targets, state)
+    hook.remove()
+    (gradient,) = torch.autograd.grad(at[:, 2].sum(), embedded[0])
+    assert gradient[:, 3:].eq(0).all()
+    assert gradient[:, :3].ne(0).any()

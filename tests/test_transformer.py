@@ -1,0 +1,146 @@
+"""The Transformer against torch.nn.Transformer, and its size against Table 3."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from dragoman.config import overlay, read_toml
+from dragoman.model.settings import PRESETS, ModelSettings
+from dragoman.model.symbols import END, PAD
+from dragoman.model.transformer import Transformer
+from dragoman.recipe import Recipe
+
+TABLE_3 = sorted(Path(__file__).parents[1].glob("experiments/table3/*.toml"))
+SMALL = ModelSettings(d_model=16, d_ff=32, heads=4, encoder_layers=2, decoder_layers=2, attention_bias=True)
+
+
+def copy_attention(ours, theirs):
+    theirs.in_proj_weight.copy_(ours.query_key_value.weight)
+    theirs.in_proj_bias.copy_(ours.query_key_value.bias)
+    theirs.out_proj.load_state_dict(ours.output.state_dict())
+
+
+def copy_layer(ours, theirs, norms):
+    copy_attention(ours.self_attention, theirs.self_attn)
+    if norms == 3:
+        copy_attention(ours.cross_attention, theirs.multihead_attn)
+    theirs.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
+    theirs.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
+    residuals = [ours.self_attention_residual, *([ours.cross_attention_residual] if norms == 3 else []), ours.feed_forward_residual]
+    for number, residual in enumerate(residuals, 1):
+        getattr(theirs, f"norm{number}").load_state_dict(residual.norm.state_dict())
+
+
+@pytest.mark.filterwarnings("ignore:enable_nested_tensor")
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_equals_torchs_transformer_with_copied_weights(norm, activation, sources, targets):
+    torch.manual_seed(0)
+    ours = Transformer(replace(SMALL, norm=norm, activation=activation), 11, 11).double().eval()
+    with torch.no_grad():
+        for weight in ours.parameters():
+            weight.add_(0.1 * torch.randn_like(weight))
+    theirs = nn.Transformer(16, 4, 2, 2, 32, 0.0, activation, batch_first=True, norm_first=norm == "pre").double().train()
+    theirs.encoder.norm = nn.Identity() if norm == "post" else theirs.encoder.norm
+    theirs.decoder.norm = nn.Identity() if norm == "post" else theirs.decoder.norm
+    with torch.no_grad():
+        for layer, other in zip(ours.encoder, theirs.encoder.layers, strict=True):
+            copy_layer(layer, other, norms=2)
+        for layer, other in zip(ours.decoder, theirs.decoder.layers, strict=True):
+            copy_layer(layer, other, norms=3)
+        if norm == "pre":
+            theirs.encoder.norm.load_state_dict(ours.encoder_norm.state_dict())
+            theirs.decoder.norm.load_state_dict(ours.decoder_norm.state_dict())
+
+    def embed(ids):
+        return ours.target_embedding(ids) * 16**0.5 + ours.source_positions(0, ids.size(1))
+
+    padding = sources == PAD
+    causal = nn.Transformer.generate_square_subsequent_mask(targets.size(1)).isinf()
+    expected = theirs(
+        embed(sources), embed(targets), tgt_mask=causal, src_key_padding_mask=padding, memory_key_padding_mask=padding, tgt_is_causal=True
+    )
+    torch.testing.assert_close(ours.decode(targets, ours.encode(sources))[0], expected)
+
+
+def parameters_by_formula(settings: ModelSettings, vocabulary: int) -> int:
+    """Weights of sections 3.1 to 3.5, added up by hand."""
+    d, ff = settings.d_model, settings.d_ff
+    attention = settings.heads * (2 * d * settings.key_width + 2 * d * settings.value_width)
+    feed_forward = 2 * d * ff + ff + d
+    encoder = attention + feed_forward + 2 * 2 * d
+    decoder = 2 * attention + feed_forward + 3 * 2 * d
+    learned = 2 * settings.max_positions * d if settings.positions == "learned" else 0
+    return vocabulary * d + settings.encoder_layers * encoder + settings.decoder_layers * decoder + learned
+
+
+@pytest.mark.parametrize("path", TABLE_3, ids=lambda path: path.stem)
+def test_parameters_of_table_3_equal_the_closed_formula(path):
+    table = read_toml(path)
+    settings = overlay(PRESETS[table.pop("preset")], table.get("model", {}), str(path))
+    overlay(Recipe(), table, str(path))
+    with torch.device("meta"):
+        model = Transformer(settings, 37_000, 37_000)
+    assert sum(weight.numel() for weight in model.parameters()) == parameters_by_formula(settings, 37_000)
+
+
+def test_table_3_is_whole():
+    assert len(TABLE_3) == 20
+
+
+def test_the_defaults_are_the_papers_base_model():
+    assert ModelSettings() == PRESETS["base"]
+    assert round(parameters_by_formula(ModelSettings(), 37_000) / 1e6, 2) == 63.05
+    assert round(parameters_by_formula(PRESETS["big"], 37_000) / 1e6, 1) == 214.2
+
+
+@pytest.mark.parametrize(("tied", "matrices"), [("all", 1), ("target", 2), ("none", 3)])
+def test_tied_embeddings_are_one_matrix(tied, matrices):
+    model = Transformer(replace(SMALL, tied=tied), 11, 11)
+    weights = (model.source_embedding.weight, model.target_embedding.weight, model.output.weight)
+    assert len({weight.data_ptr() for weight in weights}) == matrices
+
+
+def test_embeddings_are_multiplied_by_the_root_of_d_model():
+    model = Transformer(replace(SMALL, dropout=0.0), 11, 11)
+    ids = torch.tensor([[5, 6]])
+    zero = torch.zeros(2, 16)
+    torch.testing.assert_close(model._embed(ids, model.source_embedding, zero), 4 * model.source_embedding(ids))
+
+
+def test_the_encoder_can_be_used_alone():
+    assert Transformer(SMALL, 11, 11).read(torch.tensor([[5, 6, END]])).shape == (1, 3, 16)
+
+
+def test_sources_are_read_once_whatever_is_decoded():
+    model = Transformer(SMALL, 11, 11).eval()
+    runs = []
+    model.encoder[0].register_forward_hook(lambda *_: runs.append(1))
+    state = model.encode(torch.tensor([[5, END]])).with_room(2, 4)
+    keys = state.memory[0].keys
+    for _ in range(4):
+        _, state = model.decode(torch.tensor([[5], [6]]), state)
+        state = state.reorder(torch.tensor([1, 0]))
+    assert len(runs) == 1
+    assert state.memory[0].keys is keys
+
+
+def test_two_vocabularies_cannot_be_tied_three_ways():
+    with pytest.raises(ValueError, match="these are two, of 11 and 12 tokens"):
+        Transformer(SMALL, 11, 12)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"heads": 0}, "heads is 0; it must be at least 1"),
+        ({"dropout": 1.0}, "dropout is 1.0; it must be at least 0 and below 1"),
+        ({"d_model": 10, "heads": 4}, "d_model 10 does not divide into 4 heads"),
+    ],
+)
+def test_settings_that_make_no_model_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        ModelSettings(**settings)
