@@ -36,7 +36,7 @@ class Batch:
         return Batch(source, target_in, target_out, self.pairs)
 
 
-def pad(rows: Sequence[Sequence[int] | npt.NDArray[np.integer]]) -> Int[Tensor, "B N"]:
+def pad(rows: Sequence[Sequence[int]]) -> Int[Tensor, "B N"]:
     """Rows of ids as one matrix, filled up with PAD on the right."""
     padded = np.full((len(rows), max(map(len, rows))), PAD, dtype=np.int64)
     for number, row in enumerate(rows):
@@ -48,7 +48,7 @@ class Batches:
     """The batches of a corpus, epoch by epoch. Which there are, and their order, depends on the seed and the epoch alone.
 
     `ranks` processes get disjoint batches, each the same number. Source rows end with END. Raises `DragomanError` where a pair
-    is longer than a batch may be.
+    is longer than a batch may be, and where there are fewer batches than ranks.
     """
 
     def __init__(self, corpus: Corpus, source_tokens: int, target_tokens: int, seed: int, rank: int = 0, ranks: int = 1) -> None:
@@ -71,8 +71,9 @@ class Batches:
             order = random.permutation(len(self.corpus))
             batches = [batch for first in range(0, len(order), POOL) for batch in self._cut(order[first : first + POOL])]
             random.shuffle(batches)
-            whole = len(batches) - len(batches) % self.ranks if len(batches) >= self.ranks else len(batches)
-            self._plan = epoch, batches[:whole][self.rank :: self.ranks]
+            if len(batches) < self.ranks:
+                raise DragomanError(f"The corpus makes {len(batches)} batches, too few for {self.ranks} processes; make batches smaller.")
+            self._plan = epoch, batches[: len(batches) // self.ranks * self.ranks][self.rank :: self.ranks]
         return self._plan[1]
 
     def _cut(self, pool: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
@@ -92,7 +93,7 @@ class Batches:
 
     def load(self, pairs: npt.NDArray[np.int64]) -> Batch:
         """The ids of these pairs."""
-        ids = [self.corpus[int(pair)] for pair in pairs]
+        ids = [[side.tolist() for side in self.corpus[int(pair)]] for pair in pairs]
         return Batch(
             source=pad([[*source, END] for source, _ in ids]),
             target_in=pad([[START, *target] for _, target in ids]),

@@ -1,18 +1,18 @@
 """Lines of text files, checked as they are read. Only a line feed ends a line; files ending in .gz are unpacked on the way."""
 
 import gzip
+import io
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
-from typing import IO, cast
 
 from dragoman.errors import DragomanError
 
 
-def open_bytes(path: Path) -> IO[bytes]:
+def open_bytes(path: Path) -> gzip.GzipFile | io.BufferedReader:
     """The file's bytes, unpacked. Raises `DragomanError` where it cannot be opened."""
     try:
-        return cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+        return gzip.GzipFile(path) if path.suffix == ".gz" else path.open("rb")
     except OSError as error:
         raise DragomanError(f"{path} cannot be read: {error.strerror or error}.") from error
 

@@ -1,0 +1,133 @@
+"""Folders that appear whole or not at all."""
+
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from dragoman.errors import DragomanError
+from dragoman.training import checkpoint
+
+
+def write_text(text):
+    return lambda folder: (folder / "a.txt").write_text(text) and None
+
+
+def test_a_folder_is_replaced_as_a_whole(tmp_path):
+    folder = tmp_path / "model"
+    checkpoint.write_folder(folder, write_text("one"))
+    checkpoint.write_folder(folder, write_text("two"))
+    checkpoint.check_folder(folder)
+    assert (folder / "a.txt").read_text() == "two"
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_an_error_while_writing_leaves_the_former_folder(tmp_path):
+    folder = tmp_path / "model"
+    checkpoint.write_folder(folder, write_text("one"))
+
+    def fail(new):
+        (new / "a.txt").write_text("half")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        checkpoint.write_folder(folder, fail)
+    checkpoint.check_folder(folder)
+    assert (folder / "a.txt").read_text() == "one"
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("state", ["before", "between", "after"])
+def test_killed_between_two_renames_nothing_is_lost(tmp_path, state):
+    folder, new, old = tmp_path / "model", tmp_path / "model.new", tmp_path / "model.old"
+    checkpoint.write_folder(folder, write_text("one"))
+    checkpoint.write_folder(new, write_text("two"))
+    if state != "before":
+        folder.rename(old)
+    if state == "after":
+        new.rename(folder)
+    checkpoint.check_folder(folder)
+    assert (folder / "a.txt").read_text() == ("two" if state == "after" else "one")
+
+
+def test_missing_changed_and_unlisted_files_are_named(tmp_path):
+    folder = tmp_path / "model"
+    checkpoint.write_folder(folder, write_text("one"))
+    (folder / "a.txt").write_text("One")
+    with pytest.raises(DragomanError, match="a.txt is not the file that was written"):
+        checkpoint.check_folder(folder)
+    (folder / "a.txt").unlink()
+    with pytest.raises(DragomanError, match="a.txt is missing, and manifest.json lists it"):
+        checkpoint.check_folder(folder)
+    (folder / "manifest.json").write_text("{")
+    with pytest.raises(DragomanError, match="has no readable manifest.json"):
+        checkpoint.check_folder(folder)
+
+
+def test_the_manifest_can_be_checked_by_hand(tmp_path):
+    checkpoint.write_folder(tmp_path / "model", write_text("one"))
+    manifest = json.loads((tmp_path / "model" / "manifest.json").read_text())
+    assert manifest == {"a.txt": "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed"}
+
+
+def test_weights_that_do_not_fit_are_named_with_both_shapes(tmp_path):
+    model = nn.Linear(2, 3)
+    good = checkpoint.weights(model)
+    cases = [
+        ({"weight": good["weight"]}, "file lacks bias, which the model's settings ask for"),
+        ({**good, "extra": good["bias"]}, "file has extra, which a model of these settings does not"),
+        ({**good, "bias": torch.zeros(4)}, r"bias has the shape \(4,\); the settings give \(3,\)"),
+    ]
+    for tensors, message in cases:
+        with pytest.raises(DragomanError, match=message):
+            checkpoint.load_weights(model, tensors, tmp_path / "file")
+
+
+def test_a_cut_file_of_tensors_is_named(tmp_path):
+    path = tmp_path / "m.safetensors"
+    checkpoint.save_tensors(path, {"a": torch.ones(3)})
+    path.write_bytes(path.read_bytes()[:-2])
+    with pytest.raises(DragomanError, match="m.safetensors cannot be read"):
+        checkpoint.load_tensors(path)
+
+
+def test_the_average_is_the_mean(tmp_path):
+    values = [torch.randn(3, 2) for _ in range(3)]
+    paths = []
+    for number, value in enumerate(values):
+        paths.append(tmp_path / f"{number}.safetensors")
+        checkpoint.save_tensors(paths[-1], {"a": value})
+    torch.testing.assert_close(checkpoint.average(paths)["a"], torch.stack(values).mean(0))
+
+
+def test_an_optimizer_comes_back_exactly():
+    torch.manual_seed(0)
+    model, twin = nn.Linear(2, 3), nn.Linear(2, 3)
+    twin.load_state_dict(model.state_dict())
+    optimizers = [torch.optim.Adam(one.parameters(), fused=True) for one in (model, twin)]
+
+    def step(one, optimizer):
+        one(torch.ones(1, 2)).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    step(model, optimizers[0])
+    twin.load_state_dict(model.state_dict())
+    saved = {name: tensor.clone() for name, tensor in checkpoint.optimizer_tensors(model, optimizers[0]).items()}
+    checkpoint.load_optimizer(twin, optimizers[1], saved)
+    for one, optimizer in zip((model, twin), optimizers, strict=True):
+        step(one, optimizer)
+    assert torch.equal(model.weight, twin.weight)
+
+
+def test_nothing_in_the_package_unpickles():
+    from pathlib import Path
+
+    import dragoman
+
+    for path in Path(dragoman.__file__).parent.rglob("*.py"):
+        text = path.read_text()
+        assert "import pickle" not in text
+        assert "torch.load" not in text
+        assert "allow_pickle=True" not in text

@@ -1,0 +1,135 @@
+"""Text files to memory-mapped ids."""
+
+import json
+
+import numpy as np
+import pytest
+
+from dragoman.errors import DragomanError
+from dragoman.text.corpus import Corpus, Selection, held_out_pairs, plain_file, sample_pairs, source_hashes, survey, write_corpus
+from dragoman.text.settings import DataSettings, TokenizerSettings
+from dragoman.text.tokenizer import Tokenizer
+from tests.conftest import write_reversal
+
+
+@pytest.fixture
+def files(tmp_path):
+    return write_reversal(tmp_path, "train", 120)
+
+
+@pytest.fixture
+def models(tmp_path, files):
+    lines = [line for path in files for line in path.read_text().splitlines()]
+    Tokenizer.train(lines, "word", TokenizerSettings(), 100).save(tmp_path / "tokenizer.model")
+    return tmp_path / "tokenizer.model", tmp_path / "tokenizer.model"
+
+
+def build(folder, files, models, selection=None, settings=None, longest=0, **more):
+    settings = settings or DataSettings()
+    found, _ = survey(*files, settings, {}, hold_out=False)
+    return write_corpus(folder, files, models, settings, selection or Selection(), found, longest, **more)
+
+
+def test_ids_are_those_of_the_lines(tmp_path, files, models):
+    corpus = build(tmp_path / "corpus", files, models)
+    tokenizer = Tokenizer.load(models[0])
+    encoded = [tokenizer.encode(path.read_text().splitlines()) for path in files]
+    assert len(corpus) == 120
+    for pair in range(120):
+        assert [side.tolist() for side in corpus[pair]] == [side[pair] for side in encoded]
+    assert corpus.lengths()[0].tolist() == [len(ids) for ids in encoded[0]]
+
+
+def test_shards_written_by_several_processes_hold_the_same(tmp_path, files, models):
+    whole = build(tmp_path / "whole", files, models)
+    shards = build(tmp_path / "shards", files, models, shard_lines=50)
+    assert len(list((tmp_path / "shards").glob("*.source.npy"))) == 3
+    assert len(shards) == len(whole)
+    for pair in range(len(whole)):
+        assert all(np.array_equal(one, other) for one, other in zip(whole[pair], shards[pair], strict=True))
+    assert shards.found == whole.found
+
+
+def test_long_pairs_are_left_out_and_counted(tmp_path, files, models):
+    corpus = build(tmp_path / "corpus", files, models, longest=4)
+    assert corpus.lengths()[0].max() == 4
+    assert corpus.found.too_long == 120 - len(corpus) > 0
+    assert f"{corpus.found.too_long} are longer than the recipe allows" in "; ".join(corpus.found.sentences())
+
+
+def test_the_survey_counts_what_is_strange(tmp_path):
+    source, target = tmp_path / "s", tmp_path / "t"
+    source.write_text("a\nsame\n\nb\nknown\n")
+    target.write_text("A\nsame\nC\n \nK\n")
+    others = {"test": frozenset(source_hashes(target, False) | {*source_hashes(source, False)} - {*source_hashes(target, False)})}
+    found, _ = survey(source, target, DataSettings(), others, hold_out=False)
+    assert (found.pairs, found.empty, found.copies) == (5, 2, 1)
+    assert found.overlap == {"test": 3}
+    told = "; ".join(found.sentences())
+    assert "2 have an empty side and are left out" in told
+    assert "1 have a source equal to its target" in told
+    assert "3 have a source that is also in the test data" in told
+
+
+def test_copies_and_overlap_are_dropped_where_that_is_asked(tmp_path):
+    source, target, test = tmp_path / "s", tmp_path / "t", tmp_path / "test"
+    source.write_text("a\nsame\nknown\n")
+    target.write_text("A\nsame\nK\n")
+    test.write_text("known\n")
+    settings = DataSettings(drop_copies=True, drop_overlap=True)
+    _, selection = survey(source, target, settings, {"test": source_hashes(test, False)}, hold_out=False)
+    assert list(sample_pairs(source, target, settings, selection, 3, 10)) == [("a", "A")]
+
+
+def test_held_out_sentences_are_nowhere_in_training(tmp_path):
+    source, target = tmp_path / "s", tmp_path / "t"
+    source.write_text("".join(f"line {number % 150}\n" for number in range(300)))
+    target.write_text("".join(f"Zeile {number}\n" for number in range(300)))
+    settings = DataSettings()
+    found, selection = survey(source, target, settings, {}, hold_out=True)
+    held_out = held_out_pairs(source, target, settings, selection)
+    kept = list(sample_pairs(source, target, settings, selection, 300, 1000))
+    assert len(held_out) + len(kept) == found.pairs
+    assert not {one for one, _ in held_out} & {one for one, _ in kept}
+    assert len(held_out) == 12  # 300 / 50 different sentences, each there twice
+
+
+def test_samples_for_the_tokenizer_are_spread_over_the_file(tmp_path, files):
+    sampled = list(sample_pairs(*files, DataSettings(), Selection(), 120, 50))
+    assert len(sampled) == 40
+    assert sampled[1][0] == files[0].read_text().splitlines()[3]
+
+
+def test_nothing_is_left_of_a_corpus_without_pairs(tmp_path, files, models):
+    with pytest.raises(DragomanError, match="No pair of .* is left for training: 120 pairs; .* 120 are longer"):
+        build(tmp_path / "corpus", files, models, longest=1)
+    assert not list(tmp_path.glob("corpus*"))
+
+
+def test_a_damaged_corpus_is_refused_by_name(tmp_path, files, models):
+    build(tmp_path / "corpus", files, models)
+    offsets = tmp_path / "corpus" / "000000000.source.npy"
+    offsets.write_bytes(offsets.read_bytes()[:-10])
+    with pytest.raises(DragomanError, match="corpus is not a whole corpus"):
+        Corpus(tmp_path / "corpus")
+    with pytest.raises(DragomanError, match="absent is not a whole corpus"):
+        Corpus(tmp_path / "absent")
+
+
+def test_too_few_sentences_to_hold_out(tmp_path):
+    (tmp_path / "s").write_text("a\na\n")
+    with pytest.raises(DragomanError, match="too few different sentences to hold some out; give --valid-source"):
+        survey(tmp_path / "s", tmp_path / "s", DataSettings(), {}, hold_out=True)
+
+
+def test_the_findings_are_a_file_for_people(tmp_path, files, models):
+    build(tmp_path / "corpus", files, models)
+    assert json.loads((tmp_path / "corpus" / "corpus.json").read_text())["pairs"] == 120
+
+
+def test_packed_files_are_unpacked_for_the_shards(tmp_path):
+    import gzip
+
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"one\n"))
+    assert plain_file(tmp_path / "a.txt.gz", tmp_path / "plain").read_bytes() == b"one\n"
+    assert plain_file(tmp_path / "b.txt", tmp_path / "plain") == tmp_path / "b.txt"

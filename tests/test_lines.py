@@ -1,0 +1,66 @@
+"""Every way in which a text file can be wrong has its sentence."""
+
+import gzip
+
+import pytest
+
+from dragoman.errors import DragomanError
+from dragoman.text.lines import line_starts, read_lines, read_pairs
+
+
+def write(path, data):
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("end", [b"\n", b""])
+def test_only_a_line_feed_ends_a_line(tmp_path, end):
+    path = write(tmp_path / "a", "one\u2028two\x0bthree\x85\n\n four ".encode() + end)
+    assert list(read_lines(path)) == ["one\u2028two\x0bthree\x85", "", " four "]
+
+
+def test_gzip_is_unpacked_and_a_byte_order_mark_goes(tmp_path):
+    path = write(tmp_path / "a.gz", gzip.compress("\ufeffone\ntwo\n".encode()))
+    assert list(read_lines(path)) == ["one", "two"]
+
+
+def test_lines_can_be_read_from_the_middle(tmp_path):
+    path = write(tmp_path / "a", "ä\nbb\nccc\nd\n".encode())
+    starts = line_starts(path, 2)
+    assert [next(read_lines(path, start=start, first=1 + 2 * number)) for number, start in enumerate(starts)] == ["ä", "ccc"]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"fine\nb\xffd\n", "a, line 2, byte 2: not UTF-8 \\(0xff\\)"),
+        (b"fine\nnul\0\n", "a, line 2, byte 4: a NUL"),
+        (b"windows\r\n", "a, line 1, byte 8: a carriage return. If the file comes from Windows, add --strip-carriage-returns"),
+        (b"", "a is empty; it has to hold one sentence a line"),
+    ],
+)
+def test_bad_files_are_refused_with_the_place(tmp_path, data, message):
+    with pytest.raises(DragomanError, match=message):
+        list(read_lines(write(tmp_path / "a", data)))
+
+
+def test_carriage_returns_go_where_that_is_asked(tmp_path):
+    path = write(tmp_path / "a", b"one\r\ntwo\r\n")
+    assert list(read_lines(path, strip_carriage_returns=True)) == ["one", "two"]
+    with pytest.raises(DragomanError, match="line 1, byte 3: a carriage return"):
+        list(read_lines(write(tmp_path / "b", b"in\rside\r\n"), strip_carriage_returns=True))
+
+
+def test_a_missing_file_and_a_cut_gzip_file_are_named(tmp_path):
+    with pytest.raises(DragomanError, match="none cannot be read: No such file"):
+        list(read_lines(tmp_path / "none"))
+    with pytest.raises(DragomanError, match="cut.gz is not a whole gzip file"):
+        list(read_lines(write(tmp_path / "cut.gz", gzip.compress(b"line\n" * 1000)[:-9])))
+    with pytest.raises(DragomanError, match="no.gz is not a whole gzip file"):
+        list(read_lines(write(tmp_path / "no.gz", b"plain text")))
+
+
+@pytest.mark.parametrize(("one", "other", "counts"), [(3, 5, "has 3 lines and .* has 5"), (4, 1, "has 4 lines and .* has 1")])
+def test_different_line_counts_are_both_named(tmp_path, one, other, counts):
+    with pytest.raises(DragomanError, match=counts):
+        list(read_pairs(write(tmp_path / "a", b"x\n" * one), write(tmp_path / "b", b"x\n" * other)))

@@ -1,0 +1,138 @@
+"""Greedy and beam search against brute force, and against each other."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.decoding.search import beam_search, greedy_search, length_penalty
+from dragoman.decoding.settings import SearchSettings
+from dragoman.model.build import build_model
+from dragoman.model.symbols import END, PAD, START, UNKNOWN
+from tests.conftest import MODELS, VOCABULARY
+
+
+def tiny(kind, vocabulary, seed):
+    torch.manual_seed(seed)
+    model = build_model(MODELS[kind], vocabulary, vocabulary).double().eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(1.5)
+    return model
+
+
+def brute_force(model, source, longest, alpha):
+    """Every translation of at most `longest` tokens with its score, best first: one forced decoding each."""
+    words = [token for token in range(model.target_embedding.num_embeddings) if token not in (PAD, START, END)]
+    found = []
+    for length in range(longest + 1):
+        for ids in itertools.product(words, repeat=length):
+            features, _ = model.decode(torch.tensor([[START, *ids]]), model.encode(source))
+            logits = model.logits(features)
+            logits[..., [PAD, START]] = -torch.inf
+            log_p = logits.float().log_softmax(-1)[0].gather(1, torch.tensor([*ids, END])[:, None]).sum()
+            found.append((float(log_p / length_penalty(length + 1, alpha)), list(ids)))
+    return sorted(found, reverse=True)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+@torch.no_grad()
+def test_a_wide_beam_finds_the_best_of_all_translations(kind, alpha):
+    for seed in range(3):
+        model = tiny(kind, 6, seed)
+        source = torch.tensor([[4, 5, END]])
+        expected = brute_force(model, source, 4, alpha)
+        asked = SearchSettings(beam_size=81, length_penalty=alpha, extra_length=2, n_best=5)
+        (found,) = beam_search(model, source, asked)
+        assert [one.ids for one in found] == [ids for _, ids in expected[:5]]
+        torch.testing.assert_close([one.score for one in found], [score for score, _ in expected[:5]], rtol=1e-5, atol=1e-5)
+
+
+def test_a_beam_of_one_is_greedy(model, sources):
+    (one,) = zip(*beam_search(model, sources, SearchSettings(beam_size=1, extra_length=6)), strict=True)
+    assert [hypothesis.ids for hypothesis in one] == greedy_search(model, sources, extra_length=6)
+
+
+def test_greedy_takes_the_likeliest_token_of_a_model_without_a_cache(model, sources):
+    written = greedy_search(model, sources, extra_length=3)
+    for row, ids in enumerate(written):
+        source = sources[row : row + 1, : int((sources[row] != PAD).sum())]
+        prefix = []
+        while len(prefix) < source.size(1) - 1 + 3:
+            features, _ = model.decode(torch.tensor([[START, *prefix]]), model.encode(source))
+            logits = model.logits(features)[0, -1]
+            logits[[PAD, START]] = -torch.inf
+            if int(logits.argmax()) == END:
+                break
+            prefix.append(int(logits.argmax()))
+        assert ids == prefix
+
+
+def test_scores_are_those_of_forced_decoding(model, sources):
+    asked = SearchSettings(beam_size=3, n_best=3, extra_length=4)
+    for row, found in enumerate(beam_search(model, sources, asked)):
+        assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+        for hypothesis in found:
+            features, _ = model.decode(torch.tensor([[START, *hypothesis.ids]]), model.encode(sources[row : row + 1]))
+            logits = model.logits(features)
+            logits[..., [PAD, START]] = -torch.inf
+            gold = torch.tensor([*hypothesis.ids, END])[:, None]
+            log_p = float(logits.log_softmax(-1)[0].gather(1, gold).sum())
+            assert hypothesis.log_probability == pytest.approx(log_p, abs=1e-4)
+            assert hypothesis.score == pytest.approx(log_p / ((5 + len(gold)) / 6) ** 0.6, abs=1e-4)
+
+
+SOURCES = st.lists(
+    st.lists(st.integers(UNKNOWN, VOCABULARY - 1).filter(lambda token: token not in (START, END)), max_size=6), min_size=1, max_size=5
+)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_sentence_is_translated_alike_whatever_its_neighbours(kind):
+    model = tiny(kind, VOCABULARY, 5)
+    asked = SearchSettings(beam_size=3, n_best=2, extra_length=5)
+
+    @settings(max_examples=15, deadline=None)
+    @given(SOURCES)
+    def check(rows):
+        padded = torch.full((len(rows), max(map(len, rows)) + 1), PAD)
+        for number, row in enumerate(rows):
+            padded[number, : len(row) + 1] = torch.tensor([*row, END])
+        together = beam_search(model, padded, asked)
+        for row, expected in zip(rows, together, strict=True):
+            (alone,) = beam_search(model, torch.tensor([[*row, END]]), asked)
+            assert [one.ids for one in alone] == [one.ids for one in expected]
+            for one, other in zip(alone, expected, strict=True):
+                assert one.score == pytest.approx(other.score, abs=1e-4)
+
+    check()
+
+
+def test_no_translation_is_longer_than_its_source_allows(model, sources):
+    for extra in (0, 2):
+        found = beam_search(model, sources, SearchSettings(extra_length=extra, length_penalty=5.0))
+        for row, (best,) in enumerate(found):
+            assert len(best.ids) <= int((sources[row] != PAD).sum()) - 1 + extra
+
+
+def test_the_penalty_is_that_of_wu_and_others():
+    assert float(length_penalty(1, 0.6)) == 1
+    assert float(length_penalty(7, 1.0)) == 2
+    assert float(length_penalty(19, 0.5)) == 2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"beam_size": 0}, "beam_size is 0; it must be at least 1"),
+        ({"n_best": 5}, "n_best is 5; a beam of 4 has no more than 4"),
+        ({"length_penalty": -1.0}, "length_penalty and extra_length must not be negative"),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        replace(SearchSettings(), **wrong)

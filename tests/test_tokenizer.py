@@ -1,0 +1,99 @@
+"""SentencePiece behind one small class."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.errors import DragomanError
+from dragoman.model.symbols import END, PAD, START, UNKNOWN
+from dragoman.text.settings import TokenizerSettings
+from dragoman.text.tokenizer import Tokenizer, whole_characters
+
+LINES = ["Ein Mann fährt Rad .", "Zwei Hunde spielen im Schnee .", "A man rides a bike .", "Two dogs play in the snow ."] * 20
+IDENTITY = TokenizerSettings(normalization="identity")
+
+
+@pytest.fixture(scope="module", params=["bpe", "unigram", "char", "word"])
+def tokenizer(request):
+    return Tokenizer.train(LINES, request.param, IDENTITY, 400)
+
+
+def test_lines_of_the_training_text_come_back(tokenizer):
+    for line, ids in zip(LINES, tokenizer.encode(LINES), strict=True):
+        assert not {PAD, UNKNOWN, START, END} & set(ids)
+        assert tokenizer.decode(ids) == line
+
+
+def test_blank_lines_have_no_ids(tokenizer):
+    assert tokenizer.encode(["", "  "]) == [[], []]
+
+
+def test_decoding_stops_at_the_end_and_passes_over_padding(tokenizer):
+    (ids,) = tokenizer.encode(["Ein Mann ."])
+    assert tokenizer.decode([START, *ids, END, *ids, PAD]) == "Ein Mann ."
+
+
+def test_a_saved_vocabulary_is_the_same(tokenizer, tmp_path):
+    tokenizer.save(tmp_path / "one.model")
+    loaded = Tokenizer.load(tmp_path / "one.model")
+    assert loaded.encode(LINES) == tokenizer.encode(LINES)
+    assert len(loaded) == len(tokenizer)
+    assert loaded.pieces([PAD, UNKNOWN]) == ["<pad>", "<unk>"]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_bytes_spell_whatever_the_vocabulary_lacks(kind):
+    tokenizer = Tokenizer.train(LINES, kind, IDENTITY, 400)
+
+    @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20))
+    def check(text):
+        (ids,) = tokenizer.encode([text])
+        assert UNKNOWN not in ids
+        assert tokenizer.decode(ids).split(" ") == [word for word in text.replace("\u2581", " ").split(" ") if word] or not text.strip(
+            " \u2581"
+        )
+
+    check()
+
+
+def test_symbols_that_spaces_separate_stay_whole():
+    tokenizer = Tokenizer.train(["AH0 B K", "K AH0"], "word", IDENTITY, 100)
+    (ids,) = tokenizer.encode(["K B AH0"])
+    assert tokenizer.pieces(ids) == ["▁K", "▁B", "▁AH0"]
+    assert tokenizer.encode(["ZH"]) == [[UNKNOWN]]
+
+
+def test_lone_surrogates_are_replaced_and_pairs_joined():
+    assert whole_characters("a\ud800b") == "a\N{REPLACEMENT CHARACTER}b"
+    assert whole_characters("\ud83d\ude00") == "\N{GRINNING FACE}"
+
+
+def test_a_vocabulary_smaller_than_the_alphabet_is_refused():
+    with pytest.raises(DragomanError, match="A vocabulary of 50 tokens is too small: the text's characters alone need"):
+        Tokenizer.train(LINES, "bpe", IDENTITY, 50)
+
+
+def test_no_text_is_refused():
+    with pytest.raises(DragomanError, match="SentencePiece cannot make a vocabulary from this text"):
+        Tokenizer.train([], "bpe", IDENTITY, 300)
+
+
+def test_what_is_no_model_is_refused_by_name(tmp_path):
+    (tmp_path / "bad.model").write_bytes(b"nonsense")
+    with pytest.raises(DragomanError, match=r"bad.model: This is not a SentencePiece model"):
+        Tokenizer.load(tmp_path / "bad.model")
+    with pytest.raises(DragomanError, match="absent.model"):
+        Tokenizer.load(tmp_path / "absent.model")
+
+
+def test_a_model_with_other_special_ids_is_refused():
+    import io
+
+    import sentencepiece
+
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(LINES), model_writer=model, vocab_size=60, hard_vocab_limit=False, minloglevel=2
+    )
+    with pytest.raises(DragomanError, match=r"has the ids \[-1, 0, 1, 2\] for padding, unknown, start and end"):
+        Tokenizer(model.getvalue())
