@@ -13,6 +13,7 @@ import tomli_w
 from dragoman.errors import DragomanError
 
 T = TypeVar("T")
+UNIONS = (types.UnionType, typing.Union)  # X | None, and Literal[…] | None
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -55,7 +56,7 @@ def overlay(settings: T, table: dict[str, Any], origin: str) -> T:
 
 def _checked(value: Any, hint: Any, place: str) -> Any:
     """The value as the type wants it."""
-    for option in typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,):
+    for option in typing.get_args(hint) if typing.get_origin(hint) in UNIONS else (hint,):
         if typing.get_origin(option) is typing.Literal:
             if value in typing.get_args(option):
                 return value
@@ -71,7 +72,7 @@ def _checked(value: Any, hint: Any, place: str) -> Any:
 def _told(hint: Any) -> str:
     """A type in words."""
     names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text in quotes", Path: "a path in quotes"}
-    if isinstance(hint, types.UnionType):
+    if typing.get_origin(hint) in UNIONS:
         return " or ".join(_told(option) for option in typing.get_args(hint) if option is not types.NoneType)
     if typing.get_origin(hint) is typing.Literal:
         return "one of " + ", ".join(repr(value) for value in typing.get_args(hint))
