@@ -10,6 +10,8 @@ from dragoman.model.contract import Model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD
 
+torch.set_num_threads(1)  # the models are tiny, and pytest runs a process on each core
+
 MODELS = {
     "transformer": ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=2, decoder_layers=2),
     "transformer, other options": ModelSettings(
@@ -63,14 +65,8 @@ def targets() -> torch.Tensor:
     return torch.randint(4, VOCABULARY, (3, 6))
 
 
-@pytest.fixture
-def parallel(tmp_path: Path) -> tuple[Path, Path]:
-    """Two text files for a task that is learnt in seconds: the target is the source backwards."""
-    return write_reversal(tmp_path, "train", 600)
-
-
-def write_reversal(folder: Path, name: str, lines: int, seed: int = 0) -> tuple[Path, Path]:
-    """Words of a small vocabulary, and the same backwards."""
+def write_copies(folder: Path, name: str, lines: int, seed: int = 0) -> tuple[Path, Path]:
+    """Words of a small vocabulary, and the same in capitals: a task that is learnt in seconds."""
     generator = torch.Generator().manual_seed(seed)
     words = ["amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath"]
     source, target = folder / f"{name}.source", folder / f"{name}.target"
@@ -79,5 +75,5 @@ def write_reversal(folder: Path, name: str, lines: int, seed: int = 0) -> tuple[
             count = int(torch.randint(2, 7, (1,), generator=generator))
             chosen = [words[int(number)] for number in torch.randint(0, len(words), (count,), generator=generator)]
             one.write(" ".join(chosen) + "\n")
-            other.write(" ".join(reversed(chosen)) + "\n")
+            other.write(" ".join(chosen).upper() + "\n")
     return source, target

@@ -77,8 +77,8 @@ def choose_vocabulary(recipe: Recipe, pairs: int) -> int:
 
 
 def choose_batch_tokens(target_tokens: int, gpu: bool) -> int:
-    """A hundredth of the corpus, so that even a small one gives enough updates; at most the paper's 25,000 (4,096 on a CPU)."""
-    return min(25_000 if gpu else 4_096, max(1_024, target_tokens // 100))
+    """A 200th of the corpus, so that even a small one gives enough updates; at most the paper's 25,000 (4,096 on a CPU)."""
+    return min(25_000 if gpu else 4_096, max(1_024, target_tokens // 200))
 
 
 def choose_updates(recipe: Recipe, updates_per_epoch: int, updates_per_second: float, gpu: bool) -> int:
@@ -88,7 +88,7 @@ def choose_updates(recipe: Recipe, updates_per_epoch: int, updates_per_second: f
 
 
 def choose_pace(recipe: Recipe, updates: int) -> Recipe:
-    """The numbers that follow from the number of updates."""
+    """The numbers that follow from the number of updates; warm-up is long enough for the rate to stay below 0.002."""
     training = recipe.training
     every = training.validate_every or min(1000, max(1, updates // 20))
     return replace(
@@ -96,7 +96,7 @@ def choose_pace(recipe: Recipe, updates: int) -> Recipe:
         training=replace(
             training,
             updates=updates,
-            warmup_steps=training.warmup_steps or min(4000, max(1, updates // 8)),
+            warmup_steps=training.warmup_steps or min(4000, max(updates // 8, 250_000 // recipe.model.d_model)),
             validate_every=every,
             checkpoint_every=training.checkpoint_every or every,
         ),

@@ -83,9 +83,10 @@ class Beam:
 def beam_search(model: Model, source: Int[Tensor, "B S"], settings: SearchSettings) -> list[list[Hypothesis]]:
     """The `n_best` best hypotheses of each sentence, best first, by log P(Y|X) / lp(Y).
 
-    Each step extends every live hypothesis by every token and keeps the W likeliest that do not end; those that end compete
-    for the W finished places. A sentence is done when no live hypothesis could still come among its n best, even if all tokens
-    to come were certain: stopping early changes no result. At the greatest length all live hypotheses are made to end.
+    Each step extends every live hypothesis by every token. Of these extensions, those among the W likeliest that end are
+    finished, and the W likeliest that do not end live on. A sentence is done when W hypotheses have finished, or sooner when no
+    live one could still come among its n best, even if all its tokens to come were certain. At the greatest length all live
+    hypotheses are made to end.
     """
     width = settings.beam_size
     longest = (source != PAD).sum(1) - 1 + settings.extra_length  # tokens before END
@@ -117,37 +118,42 @@ def extend(beam: Beam, log_p: Float[Tensor, "B W V"], at_end: Bool[Tensor, "B"],
     Sentences that are `at_end` may only write END.
     """
     _, width, vocabulary = log_p.shape
-    length = beam.live.size(2)  # of a hypothesis that ends now, END included: START makes up for END
-    ending = beam.live_log_p + log_p[:, :, END]
-    score = ending / length_penalty(length, alpha)
-    add_finished(beam, ending, score)
-
+    length = beam.live.size(2)  # of a hypothesis that ends now, END included: START makes up for it
     total = beam.live_log_p[:, :, None] + log_p
-    total[:, :, END] = -torch.inf
-    total[at_end] = -torch.inf
-    beam.live_log_p, place = total.flatten(1).topk(width)
+    if at_end.any():
+        others = torch.arange(vocabulary, device=log_p.device) != END
+        total.masked_fill_(at_end[:, None, None] & others, -torch.inf)
+    likeliest, place = total.flatten(1).topk(2 * width)  # at most W of them end, so at least W do not
     origin, token = place // vocabulary, place % vocabulary
-    beam.live = torch.cat([beam.live.gather(1, origin[:, :, None].expand(-1, -1, length)), token[:, :, None]], -1)
-    return origin
+    ends = token == END
+
+    ending = likeliest.masked_fill(~ends, -torch.inf)[:, :width]
+    prefixes = beam.live.gather(1, origin[:, :, None].expand(-1, -1, length))
+    add_finished(beam, prefixes[:, :width, 1:], ending, ending / length_penalty(length, alpha))
+
+    chosen = ends.to(torch.uint8).argsort(dim=1, stable=True)[:, :width]  # the first W that do not end, likeliest first
+    beam.live_log_p = likeliest.masked_fill(ends, -torch.inf).gather(1, chosen)
+    prefix = prefixes.gather(1, chosen[:, :, None].expand(-1, -1, length))
+    beam.live = torch.cat([prefix, token.gather(1, chosen)[:, :, None]], -1)
+    return origin.gather(1, chosen)
 
 
-def add_finished(beam: Beam, log_p: Float[Tensor, "B W"], score: Float[Tensor, "B W"]) -> None:
-    """Let the live hypotheses, ended with this log-probability and score, compete for the finished places."""
-    width, length = score.size(1), beam.live.size(2) - 1
-    scores = torch.cat([beam.finished_score, score], 1)
-    beam.finished_score, place = scores.topk(width)
+def add_finished(beam: Beam, ids: Int[Tensor, "B W L"], log_p: Float[Tensor, "B W"], score: Float[Tensor, "B W"]) -> None:
+    """Let these hypotheses (without START and END) compete for the finished places; a score of -inf is none."""
+    width, length = score.size(1), ids.size(2)
+    beam.finished_score, place = torch.cat([beam.finished_score, score], 1).topk(width)
     beam.finished_log_p = torch.cat([beam.finished_log_p, log_p], 1).gather(1, place)
     ended = torch.full_like(beam.finished, PAD)
-    ended[:, :, :length] = beam.live[:, :, 1:]
+    ended[:, :, :length] = ids
     ended[:, :, length] = END
     both = torch.cat([beam.finished, ended], 1)
     beam.finished = both.gather(1, place[:, :, None].expand(-1, -1, both.size(2)))
 
 
 def finished(beam: Beam, longest: Int[Tensor, "B"], settings: SearchSettings) -> Bool[Tensor, "B"]:
-    """Whether no live hypothesis can come among the n best: at best all further tokens have probability 1."""
+    """Whether W hypotheses have ended, or no live one can come among the n best: its tokens to come at best have probability 1."""
     best_live = beam.live_log_p[:, 0] / length_penalty(longest + 1, settings.length_penalty)
-    return best_live <= beam.finished_score[:, settings.n_best - 1]
+    return (beam.finished_score[:, -1] > -torch.inf) | (best_live <= beam.finished_score[:, settings.n_best - 1])
 
 
 def hypotheses(beam: Beam, sentence: int, n_best: int) -> list[Hypothesis]:

@@ -91,14 +91,15 @@ class Batches:
             yield pool[first : first + count]
             first += count
 
-    def load(self, pairs: npt.NDArray[np.int64]) -> Batch:
+    def load(self, pairs: npt.NDArray[np.int64] | Sequence[int]) -> Batch:
         """The ids of these pairs."""
-        ids = [[side.tolist() for side in self.corpus[int(pair)]] for pair in pairs]
+        numbers = [int(pair) for pair in pairs]
+        ids = [[side.tolist() for side in self.corpus[pair]] for pair in numbers]
         return Batch(
             source=pad([[*source, END] for source, _ in ids]),
             target_in=pad([[START, *target] for _, target in ids]),
             target_out=pad([[*target, END] for _, target in ids]),
-            pairs=[int(pair) for pair in pairs],
+            pairs=numbers,
         )
 
     def after(self, epoch: int, done: int) -> Iterator[tuple[int, int, Batch]]:

@@ -1,0 +1,45 @@
+"""Recipes: strict, and written so that they read back."""
+
+import pytest
+
+from dragoman.config import overlay, read_toml, to_table, write_toml
+from dragoman.errors import DragomanError
+from dragoman.recipe import Recipe
+
+
+def read(text, tmp_path):
+    (tmp_path / "r.toml").write_text(text)
+    return overlay(Recipe(), read_toml(tmp_path / "r.toml"), "r.toml")
+
+
+def test_what_is_written_reads_back(tmp_path):
+    recipe = read('out = "a"\n[model]\nd_model = 64\nheads = 2\n[training]\nminutes = 5\nprecision = "bfloat16"\n', tmp_path)
+    assert (recipe.model.d_model, recipe.training.minutes, recipe.training.precision) == (64, 5.0, "bfloat16")
+    write_toml(recipe, tmp_path / "w.toml")
+    assert overlay(Recipe(), read_toml(tmp_path / "w.toml"), "w.toml") == recipe
+    assert "updates" not in to_table(recipe)["training"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[model]\nd_modle = 3", r"r.toml \[model\]: there is no key 'd_modle'. Did you mean 'd_model'\?"),
+        ("qqq = 3", "r.toml: there is no key 'qqq'. There are: out, preset, data"),
+        ('[model]\nd_model = "big"', r"r.toml \[model\]: d_model is 'big'; it has to be a whole number"),
+        ("[model]\nscale_embeddings = 1", "scale_embeddings is 1; it has to be true or false"),
+        ('[model]\nnorm = "both"', "norm is 'both'; it has to be one of 'post', 'pre'"),
+        ('[training]\nprecision = "half"', "precision is 'half'; it has to be one of 'float32', 'bfloat16'"),
+        ("[data]\nsource = 3", "source is 3; it has to be a path in quotes"),
+        ("model = 3", "r.toml: model is a table, and 3 is not"),
+        ("[model]\nheads = 7", "d_model 512 does not divide into 7 heads"),
+        ("a = [", "r.toml is not TOML"),
+    ],
+)
+def test_wrong_recipes_are_refused_with_the_place(tmp_path, text, message):
+    with pytest.raises(DragomanError, match=message):
+        read(text, tmp_path)
+
+
+def test_a_recipe_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(DragomanError, match="none.toml cannot be read: No such file"):
+        read_toml(tmp_path / "none.toml")

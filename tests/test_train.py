@@ -1,0 +1,264 @@
+"""The loop: its arithmetic, and what it does when it is interrupted."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from dragoman.errors import DragomanError
+from dragoman.model.build import build_model
+from dragoman.model.settings import ModelSettings
+from dragoman.recipe import Recipe
+from dragoman.run import Prepared, fit, make_batches, make_model, prepare, run, schedule_of, settle
+from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
+from dragoman.training import checkpoint
+from dragoman.training.settings import TrainingSettings
+from dragoman.training.train import (
+    Log,
+    Place,
+    Schedule,
+    accumulate,
+    averaged,
+    batch_loss,
+    better,
+    check_finite,
+    checkpoints,
+    corpus_loss,
+    stopped_early,
+)
+from tests.conftest import write_copies
+
+
+def silent(sentence: str) -> None:
+    """People are not told."""
+
+
+def small_recipe(folder: Path, out: Path, **training) -> Recipe:
+    source, target = folder / "train.source", folder / "train.target"
+    if not source.exists():
+        write_copies(folder, "train", 200)
+    return Recipe(
+        out=out,
+        data=DataSettings(source=source, target=target),
+        tokenizer=TokenizerSettings(source_tokens="word", vocabulary=50),
+        model=ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=1, decoder_layers=1),
+        batches=BatchSettings(source_tokens_per_batch=100, target_tokens_per_batch=100, accumulate=2),
+        training=replace(
+            TrainingSettings(
+                updates=24, warmup_steps=10, validate_every=8, checkpoint_every=4, average=3, log_every=3, precision="float32"
+            ),
+            **training,
+        ),
+    )
+
+
+@pytest.fixture
+def prepared(tmp_path):
+    """A recipe with its text prepared, all choices made."""
+    recipe = small_recipe(tmp_path, tmp_path / "run")
+    prepare(recipe.out, recipe, silent)
+    data = Prepared.load(recipe.out / "data")
+    return settle(recipe, data, silent), data
+
+
+def gradients(model):
+    return torch.cat([weight.grad.flatten() for weight in model.parameters()])
+
+
+def test_several_small_batches_give_the_gradient_of_one_large(prepared):
+    recipe, data = prepared
+    model = make_model(recipe, data).double().eval()
+    batches = make_batches(recipe, data)
+    parts = batches.plan(0)[:3]
+    loss, nll, tokens = accumulate(model, [batches.load(pairs) for pairs in parts], 0.1, False)
+    apart = gradients(model)
+    model.zero_grad()
+    whole = accumulate(model, [batches.load([int(pair) for pairs in parts for pair in pairs])], 0.1, False)
+    torch.testing.assert_close(gradients(model), apart)
+    assert whole == pytest.approx((loss, nll, tokens))
+
+
+def test_padding_is_no_part_of_the_loss(prepared):
+    recipe, data = prepared
+    model = make_model(recipe, data).double().eval()
+    batches = make_batches(recipe, data)
+    pairs = batches.plan(0)[0]
+    together = torch.stack(batch_loss(model, batches.load(pairs), 0.1, False))
+    alone = sum(torch.stack(batch_loss(model, batches.load([int(pair)]), 0.1, False)) for pair in pairs)
+    torch.testing.assert_close(together, alone)
+
+
+def test_bfloat16_comes_near_float32(prepared):
+    recipe, data = prepared
+    model, batches = make_model(recipe, data).eval(), make_batches(recipe, data)
+    batch = batches.load(batches.plan(0)[0])
+    exact, rounded = (batch_loss(model, batch, 0.1, bfloat16)[0].item() for bfloat16 in (False, True))
+    assert rounded == pytest.approx(exact, rel=0.01)
+
+
+def test_smoothed_loss_and_likelihood_are_reported_apart(prepared):
+    recipe, data = prepared
+    model, batches = make_model(recipe, data), make_batches(recipe, data)
+    some = [batches.load(pairs) for pairs in batches.plan(0)]
+    scores = corpus_loss(model, some, 0.1, False)
+    plain = corpus_loss(model, some, 0.0, False)
+    assert model.training
+    assert scores["nll"] == pytest.approx(plain["loss"])
+    assert scores["loss"] > scores["nll"]
+    assert scores["perplexity"] == pytest.approx(torch.tensor(scores["nll"]).exp().item())
+
+
+def final_weights(recipe: Recipe) -> dict[str, torch.Tensor]:
+    return load_file(checkpoints(recipe.out)[-1] / "model.safetensors")
+
+
+def stop_at(step: int, recipe: Recipe, data: Prepared) -> None:
+    """Train, with a SIGTERM sent by the validation at a step."""
+    schedule = schedule_of(replace(recipe, training=replace(recipe.training, validate_every=step)))
+
+    def say(sentence: str) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    place = fit(recipe, schedule, data, say)
+    assert place.step == step
+
+
+@pytest.mark.parametrize("stop", [5, 8, 21])
+def test_a_run_that_was_stopped_ends_with_the_weights_of_one_that_was_not(tmp_path, stop):
+    write_copies(tmp_path, "train", 200)
+    ends = []
+    for name in ("straight", "stopped"):
+        recipe = small_recipe(tmp_path, tmp_path / name)
+        prepare(recipe.out, recipe, silent)
+        data = Prepared.load(recipe.out / "data")
+        recipe = settle(recipe, data, silent)
+        if name == "stopped":
+            stop_at(stop, recipe, data)
+        place = fit(recipe, schedule_of(recipe), data, silent)
+        assert place.step == 24
+        tensors, steps = averaged(recipe.out, 3)
+        ends.append((final_weights(recipe), tensors))
+        assert steps == [16, 20, 24]
+        log = [json.loads(line) for line in (recipe.out / "log.jsonl").read_text().splitlines()]
+        updates = [line["step"] for line in log if line["event"] == "train"]
+        assert updates == sorted(set(updates))
+    for one, other in zip(*ends, strict=True):
+        assert one.keys() == other.keys()
+        assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_killed_at_any_moment_the_same_command_ends_with_the_same_model(tmp_path):
+    write_copies(tmp_path, "train", 200)
+
+    def command(out: str) -> list[str]:
+        flags = "--updates 60 --validate-every 10 --checkpoint-every 5 --log-every 5 --warmup-steps 20 --preset tiny --d-model 32 --d-ff 32"
+        files = ["--source", str(tmp_path / "train.source"), "--target", str(tmp_path / "train.target"), "--out", str(tmp_path / out)]
+        return [sys.executable, "-m", "dragoman", "train", *files, *flags.split(), "--threads", "1"]
+
+    subprocess.run(command("straight"), check=True, capture_output=True, timeout=120)
+    for checkpoint_to_wait_for in (1, 3):
+        process = subprocess.Popen(command("killed"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 100
+        while len(list((tmp_path / "killed" / "checkpoints").glob("step-*"))) < checkpoint_to_wait_for and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+    ended = subprocess.run(command("killed"), check=True, capture_output=True, text=True, timeout=120)
+    assert "Going on with" in ended.stderr
+    one, other = (load_file(tmp_path / out / "model" / "model.safetensors") for out in ("straight", "killed"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    again = subprocess.run(command("killed"), check=True, capture_output=True, text=True, timeout=120)
+    assert "is finished; there is nothing left to train" in again.stderr
+
+
+@pytest.mark.parametrize("architecture", ["transformer", "gru"])
+def test_copying_is_learnt_in_seconds_and_translated(tmp_path, architecture):
+    write_copies(tmp_path, "train", 2000)
+    test_source, test_target = write_copies(tmp_path, "test", 50, seed=1)
+    recipe = Recipe(
+        out=tmp_path / "run",
+        data=DataSettings(
+            source=tmp_path / "train.source", target=tmp_path / "train.target", test_source=test_source, test_target=test_target
+        ),
+        tokenizer=TokenizerSettings(source_tokens="word", vocabulary=50),
+        model=ModelSettings(architecture=architecture, d_model=64, d_ff=128, heads=4, encoder_layers=2, decoder_layers=2, dropout=0.0),
+        batches=BatchSettings(source_tokens_per_batch=600, target_tokens_per_batch=600),
+        training=TrainingSettings(updates=240, warmup_steps=60, rate_scale=0.3, validate_every=80),
+    )
+    told = []
+    run(recipe, told.append)
+    result = json.loads((recipe.out / "result.json").read_text())
+    assert result["test"][0]["value"] > 80
+    assert any(sentence.startswith("Test: BLEU = ") for sentence in told)
+    hypotheses = (recipe.out / "test.hypotheses.txt").read_text().splitlines()
+    right = sum(one == other for one, other in zip(hypotheses, test_target.read_text().splitlines(), strict=True))
+    assert right > 35
+
+
+def test_training_stops_when_validation_no_longer_improves():
+    schedule = Schedule(updates=100, warmup_steps=1, validate_every=10, checkpoint_every=10, bfloat16=False)
+    settings = TrainingSettings(patience=2)
+    assert not stopped_early(Place(step=30, best_step=20), settings, schedule)
+    assert stopped_early(Place(step=40, best_step=20), settings, schedule)
+    assert not stopped_early(Place(step=90, best_step=20), replace(settings, patience=0), schedule)
+    assert better({"bleu": 2, "loss": 5}, {"bleu": 1, "loss": 4}, "bleu")
+    assert not better({"bleu": 2, "loss": 5}, {"bleu": 1, "loss": 4}, "loss")
+
+
+def test_the_last_checkpoints_are_kept_and_no_others(prepared):
+    recipe, data = prepared
+    fit(recipe, schedule_of(recipe), data, silent)
+    assert [path.name for path in checkpoints(recipe.out)] == ["step-00000016", "step-00000020", "step-00000024"]
+
+
+def test_a_loss_that_is_no_number_is_an_error_that_says_where(prepared):
+    recipe, data = prepared
+    batches = make_batches(recipe, data)
+    update = [(0, 1, batches.load([3, 9, 5]))]
+    with pytest.raises(DragomanError, match="The loss of step 7 is nan, in pairs 3 to 9 of the corpus"):
+        check_finite(float("nan"), 7, update)
+    check_finite(1.0, 7, update)
+
+
+def test_a_damaged_checkpoint_is_refused_by_name(prepared):
+    recipe, data = prepared
+    fit(recipe, schedule_of(recipe), data, silent)
+    newest = checkpoints(recipe.out)[-1]
+    (newest / "optimizer.safetensors").write_bytes(b"cut")
+    with pytest.raises(DragomanError, match="optimizer.safetensors is not the file that was written"):
+        fit(recipe, schedule_of(recipe), data, silent)
+
+
+def test_the_same_seed_gives_the_same_weights(prepared):
+    recipe, data = prepared
+    one, other = (checkpoint.weights(make_model(recipe, data)) for _ in range(2))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_the_log_can_be_read_by_tensorboard_too(tmp_path):
+    log = Log(tmp_path, 0, tensorboard=True)
+    log.update(Place(step=1), 2.0, 1.0, 10, 0.5, 0.1, 1e-3)
+    log.write()
+    log.validation(Place(step=1), {"loss": 2.0})
+    assert [json.loads(line)["event"] for line in (tmp_path / "log.jsonl").read_text().splitlines()] == ["train", "validation"]
+    assert list((tmp_path / "tensorboard").glob("events*"))
+
+
+def test_a_log_without_tensorboard_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(DragomanError, match=r"pip install dragoman\[tensorboard\]"):
+        Log(tmp_path, 0, tensorboard=True)
+
+
+def test_architectures_share_one_trainer():
+    for architecture in ("transformer", "lstm", "gru"):
+        model = build_model(ModelSettings(architecture=architecture, d_model=8, heads=2), 9, 9)
+        assert model.logits(model.decode(torch.tensor([[2, 5]]), model.encode(torch.tensor([[5, 3]])))[0]).shape == (1, 2, 9)

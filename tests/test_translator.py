@@ -1,0 +1,91 @@
+"""Sentences in, sentences out: the contract of decoding."""
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dragoman import SearchSettings, Translator
+from dragoman.decoding.translator import Tokenizers, save_model
+from dragoman.errors import DragomanError
+from dragoman.model.build import build_model
+from dragoman.model.settings import ModelSettings
+from dragoman.text.settings import TokenizerSettings
+from dragoman.text.tokenizer import Tokenizer
+
+LINES = ["ein Mann fährt Rad", "two dogs play", "der Schnee ist kalt", "a man rides a bike"]
+SETTINGS = ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=1, decoder_layers=1)
+SEARCH = SearchSettings(extra_length=4)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A random model in its folder."""
+    torch.manual_seed(0)
+    tokenizer = Tokenizer.train(LINES * 5, "bpe", TokenizerSettings(), 330)
+    model = build_model(SETTINGS, len(tokenizer), len(tokenizer))
+    folder = tmp_path_factory.mktemp("run")
+    save_model(folder / "model", model, SETTINGS, Tokenizers(tokenizer, tokenizer))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def translator(folder):
+    return Translator.load(folder)
+
+
+TEXT = st.text(st.one_of(st.sampled_from(list(" abcdeimnrstäü\t\u2028\r\ud800")), st.characters(exclude_categories=[])), max_size=12)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.one_of(TEXT, st.sampled_from(LINES)), max_size=6), st.integers(8, 200))
+def test_n_sentences_in_n_out_in_order_alike_for_any_batch(translator, sentences, tokens):
+    together = translator.translate(sentences, SearchSettings(extra_length=4, batch_tokens=tokens))
+    assert len(together) == len(sentences)
+    for sentence, translation in zip(sentences, together, strict=True):
+        assert translator.translate([sentence], SEARCH) == [translation]
+        assert sentence.strip() or not translation
+
+
+def test_nothing_in_nothing_out(translator):
+    assert translator.translate([]) == []
+    assert translator.translate(["", " \t "]) == ["", ""]
+    assert translator.greedy(["", " "]) == ["", ""]
+
+
+def test_greedy_is_a_beam_of_one(translator):
+    assert translator.greedy(LINES, extra_length=4) == translator.translate(LINES, SearchSettings(beam_size=1, extra_length=4))
+
+
+def test_the_n_best_are_ranked(translator):
+    (found,) = translator.n_best(LINES[:1], SearchSettings(n_best=3, extra_length=4))
+    assert len(found) == 3
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+
+
+def test_a_saved_model_translates_alike(translator, folder, tmp_path):
+    save_model(tmp_path / "copy", translator.model, SETTINGS, translator.tokenizers)
+    for place in (folder / "model", tmp_path / "copy"):
+        assert Translator.load(place).translate(LINES, SEARCH) == translator.translate(LINES, SEARCH)
+
+
+def test_two_vocabularies_are_two_files(tmp_path):
+    one, other = (Tokenizer.train(LINES * 5, kind, TokenizerSettings(), 330) for kind in ("bpe", "char"))
+    asked = ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=1, decoder_layers=1, tied="target")
+    save_model(tmp_path / "model", build_model(asked, len(one), len(other)), asked, Tokenizers(one, other))
+    assert sorted(path.name for path in (tmp_path / "model").glob("*.model")) == ["source.model", "target.model"]
+    assert len(Translator.load(tmp_path).translate(["ein Mann"], SEARCH)) == 1
+
+
+def test_a_folder_without_a_model_says_what_to_do(tmp_path):
+    with pytest.raises(DragomanError, match="holds no model. Train one with: dragoman train --out"):
+        Translator.load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "model.toml", "tokenizer.model"])
+def test_an_altered_model_is_refused_by_the_files_name(translator, tmp_path, name):
+    save_model(tmp_path / "model", translator.model, SETTINGS, translator.tokenizers)
+    path = tmp_path / "model" / name
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(DragomanError, match=f"{name} is not the file that was written"):
+        Translator.load(tmp_path)
