@@ -200,8 +200,11 @@ def main() -> None:
             verb(arguments[0])(arguments[1:])
         except DragomanError as error:
             sys.exit(complain(str(error)))
-        except BrokenPipeError:
+        except BrokenPipeError:  # the reader has gone: there is nobody to tell
+            sys.stdout = None
             sys.exit(141)
+        except OSError as error:
+            sys.exit(complain(f"{error.filename or 'The disk'}: {error.strerror or error}."))
         except KeyboardInterrupt:
             sys.exit(130)
 

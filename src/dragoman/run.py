@@ -144,6 +144,8 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
         shutil.rmtree(new / "plain", ignore_errors=True)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
+        if not any(out.iterdir()):
+            out.rmdir()
         raise
     shutil.rmtree(out / "data", ignore_errors=True)
     new.rename(out / "data")

@@ -13,7 +13,7 @@ class TrainingSettings:
     minutes: float = 45.0
     """About how long training may take where the number of updates is chosen (on a GPU it is 4 times as many updates at most)."""
     warmup_steps: int | None = None
-    """Updates during which the rate rises (the paper's 4000); None is an eighth of the updates, that at most, and keeps the rate below 0.002."""
+    """Updates during which the rate rises (the paper's 4000); None is an eighth of all, 4000 at most, with a rate below 0.002."""
     rate_scale: float = 1.0
     """The paper's learning rate is multiplied by this (section 5.3)."""
     label_smoothing: float = 0.1

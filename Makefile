@@ -1,0 +1,29 @@
+# make quickstart: train a small model on real data and see it work.   make test: every check.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: quickstart test clean
+
+quickstart: .venv/installed
+	$(BIN)/dragoman quickstart
+
+test: .venv/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -n 2
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/installed: .venv/bin/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[quickstart]'
+	touch $@
+
+.venv/installed-dev: .venv/bin/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@ .venv/installed
+
+clean:
+	rm -rf .venv

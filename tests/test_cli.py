@@ -1,0 +1,153 @@
+"""The command line as a user meets it: what it prints, what it refuses, what it leaves behind."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dragoman import cli
+from dragoman.recipe import Recipe
+from dragoman.run import run
+from tests.conftest import write_copies
+from tests.test_train import silent, small_recipe
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A small run that has ended, and its files."""
+    folder = tmp_path_factory.mktemp("cli")
+    run(small_recipe(folder, folder / "run"), silent)
+    write_copies(folder, "test", 5, seed=2)
+    return folder
+
+
+def call(monkeypatch, capsysbinary, *arguments, stdin=b""):
+    """Exit status, standard output and standard error of `dragoman ARGUMENTS`."""
+    monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, arguments)])
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+    status = 0
+    try:
+        cli.main()
+    except SystemExit as ended:
+        status = ended.code or 0
+    out, err = capsysbinary.readouterr()
+    return status, out.decode(), err.decode()
+
+
+def test_n_lines_in_n_lines_out_blank_and_broken_ones_included(monkeypatch, capsysbinary, folder):
+    lines = b"amber birch\n\n  \ncedar\r\n\xff\xfe\ndelta\xe2\x80\xa8ember\nno line feed"
+    status, out, err = call(monkeypatch, capsysbinary, "translate", folder / "run", stdin=lines)
+    assert status == 0
+    assert out.count("\n") == 7
+    assert out.split("\n")[1:3] == ["", ""]
+    assert "Line 5, byte 1: not UTF-8 (0xff); replaced by U+FFFD." in err
+
+
+def test_json_has_the_n_best_with_their_scores(monkeypatch, capsysbinary, folder):
+    _, out, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", "--json", "True", "--n-best", 2, stdin=b"amber\n\n")
+    first, second = map(json.loads, out.splitlines())
+    assert first["source"] == "amber"
+    assert len(first["translations"]) == 2
+    assert set(first["translations"][0]) == {"text", "log_probability", "score"}
+    assert second["translations"] == [{"text": "", "log_probability": 0.0, "score": 0.0}]
+
+
+def test_evaluation_prints_scores_with_signatures(monkeypatch, capsysbinary, folder):
+    files = ["--source", folder / "test.source", "--target", folder / "test.target", "--hypotheses", folder / "hypotheses"]
+    status, out, _ = call(monkeypatch, capsysbinary, "evaluate", folder / "run", *files)
+    assert status == 0
+    bleu, chrf = out.splitlines()
+    assert bleu.startswith("BLEU = ")
+    assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp" in bleu
+    assert chrf.startswith("chrF2 = ")
+    assert (folder / "hypotheses").read_text().count("\n") == 5
+
+
+def test_a_finished_run_is_left_alone_and_another_recipe_refused(monkeypatch, capsysbinary, folder):
+    status, _, err = call(monkeypatch, capsysbinary, "resume", folder / "run")
+    assert status == 0
+    assert "is finished; there is nothing left to train." in err
+    files = ["--source", folder / "train.source", "--target", folder / "train.target"]
+    status, _, err = call(monkeypatch, capsysbinary, "train", "--out", folder / "run", *files, "--label-smoothing", 0.3)
+    assert status == 2
+    assert "holds a run with other settings" in err
+    assert "training.label_smoothing is 0.3 and was 0.1" in err
+    assert f"dragoman resume {folder / 'run'}" in err
+
+
+REFUSED = [
+    (["trian"], "There is no verb 'trian'. Did you mean 'train'?"),
+    (["qqq"], "There is no verb 'qqq'. There are: quickstart, train, resume, translate, evaluate."),
+    (["train", "--source", "{0}/train.source"], "A run needs a folder: --out runs/NAME"),
+    (["train", "--out", "{0}/x"], "Training needs two text files: --source FILE --target FILE"),
+    (["train", "--out", "{0}/x", "--source", "{0}/none", "--target", "{0}/none"], "none, and there is no such file."),
+    (
+        ["train", "--out", "{0}/x", "--source", "{0}/train.source", "--target", "{0}/train.target", "--test-source", "{0}/test.source"],
+        "test_source and test_target belong together, and one of them is missing.",
+    ),
+    (["train", "{0}/none.toml"], "none.toml cannot be read: No such file or directory."),
+    (["train", "--hedas", "3"], "--heads"),
+    (["train", "--precision", "half"], "invalid choice 'half'"),
+    (["train", "--heads", "7"], "d_model 512 does not divide into 7 heads"),
+    (["train", "--out", "{0}/x", "--source", "{0}/train.source", "--target", "{0}/test.target"], "has 200 lines and"),
+    (
+        ["train", "--out", "{0}/x", "--source", "{0}/train.source", "--target", "{0}/train.target", "--target-tokens", "char"],
+        "Source tokens are bpe and target tokens char; they cannot share a vocabulary. Add --share-vocabulary False.",
+    ),
+    (
+        ["train", "--out", "{0}/train.source/x", "--source", "{0}/train.source", "--target", "{0}/train.target"],
+        "train.source/x/data.partial: Not a directory.",
+    ),
+    (["train", "--out", "{0}/x", "--dataset", "wmt"], "There is no dataset 'wmt'; there are: multi30k-en-de."),
+    (["resume", "{0}"], "holds no run that was begun: there is no"),
+    (["translate", "{0}"], "holds no model. Train one with: dragoman train"),
+    (["translate", "{0}/run", "--n-best", "9"], "n_best is 9; a beam of 4 has no more than 4."),
+    (["evaluate", "{0}/run", "--source", "{0}/test.source", "--target", "{0}/train.target"], "has 5 lines and"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), REFUSED, ids=lambda value: value if isinstance(value, str) else " ".join(value)[:40])
+def test_wrong_input_gets_a_sentence_and_leaves_nothing(monkeypatch, capsysbinary, folder, arguments, message):
+    status, out, err = call(monkeypatch, capsysbinary, *(argument.format(folder) for argument in arguments))
+    assert status == 2
+    assert message in " ".join((out + err).replace("│", " ").split())
+    assert "Traceback" not in err
+    assert not (folder / "x").exists()
+
+
+def test_the_verbs_are_listed(monkeypatch, capsysbinary):
+    _, out, _ = call(monkeypatch, capsysbinary, "--help")
+    assert all(f"\n  {verb}" in out for verb in cli.VERBS)
+    _, out, _ = call(monkeypatch, capsysbinary, "--version")
+    assert out.strip() == cli.__version__
+
+
+@pytest.mark.parametrize("verb", cli.VERBS)
+def test_help_needs_no_torch(verb):
+    code = f"import sys; sys.argv = ['dragoman', '{verb}', '--help']\nfrom dragoman import cli\n"
+    code += "try: cli.main()\nfinally: assert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "usage: dragoman" in done.stdout
+
+
+def test_every_setting_is_a_flag_defined_once(monkeypatch, capsysbinary):
+    import dataclasses
+
+    def names(settings):
+        for field in dataclasses.fields(settings):
+            value = getattr(settings, field.name)
+            yield from names(value) if dataclasses.is_dataclass(value) else [field.name]
+
+    keys = list(names(Recipe()))
+    assert len(keys) == len(set(keys))
+    _, out, _ = call(monkeypatch, capsysbinary, "train", "--help")
+    assert all(f"--{key.replace('_', '-')} " in out for key in keys)
+
+
+def test_importing_the_package_is_light():
+    subprocess.run([sys.executable, "-c", "import dragoman, sys; assert 'torch' not in sys.modules"], check=True)
+    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+        __import__("dragoman").Nothing  # noqa: B018

