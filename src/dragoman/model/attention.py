@@ -97,12 +97,15 @@ class MultiHeadAttention(nn.Module):
         mask: Bool[Tensor, "#B 1 #T N"] | None = None,
         causal: bool = False,
     ) -> Float[Tensor, "B T D"]:
-        """Equation 1, then W^O. `causal` is for as many queries as keys, and goes without a mask."""
+        """Equation 1, then W^O. `causal`, instead of a mask, lets each of the last T positions look at itself and before it."""
         dropout = self.dropout if self.training else 0.0
-        if _equation_is_faster(query, memory.keys):
-            if causal:
-                mask = causal_mask(query.size(2), query.size(2), query.device)
+        queries, keys = query.size(2), memory.keys.size(2)
+        written_out = _equation_is_faster(query, memory.keys)
+        if causal and queries > 1 and (written_out or queries != keys):
+            mask = causal_mask(queries, keys, query.device)
+        if written_out:
             heads, _ = attention(query, *memory, mask, dropout)
         else:
-            heads = F.scaled_dot_product_attention(query, *memory, attn_mask=mask, is_causal=causal, dropout_p=dropout)
+            square = causal and queries == keys
+            heads = F.scaled_dot_product_attention(query, *memory, attn_mask=mask, is_causal=square, dropout_p=dropout)
         return self.output(heads.transpose(1, 2).flatten(2))

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.model.attention import KeysValues, MultiHeadAttention, causal_mask
+from dragoman.model.attention import KeysValues, MultiHeadAttention
 from dragoman.model.contract import Model, State
 from dragoman.model.dropout import Dropout
 from dragoman.model.positions import Positions
@@ -107,6 +107,14 @@ class TransformerState(State):
 
         return replace(self, past=[KeysValues(room(keys), room(values)) for keys, values in self.memory], length=0)
 
+    def remember(self, layer: int, here: KeysValues) -> KeysValues:
+        """All that a layer's self-attention may look at: what is here, after what was read before, if there is room for both."""
+        if not self.past:
+            return here
+        cache, end = self.past[layer], self.length + here.keys.size(2)
+        cache.keys[:, :, self.length : end], cache.values[:, :, self.length : end] = here
+        return KeysValues(cache.keys[:, :, :end], cache.values[:, :, :end])
+
     def reorder(self, rows: Int[Tensor, "R"]) -> "TransformerState":
         for layer in self.past:
             for cache in layer:
@@ -143,26 +151,13 @@ class DecoderLayer(nn.Module):
     def forward(self, x: Float[Tensor, "R T D"], state: TransformerState, layer: int) -> Float[Tensor, "R T D"]:
         residual = self.self_attention_residual
         queries, here = self.self_attention.project(residual.before(x))
-        x = residual.after(x, self._look_back(queries, here, state, layer))
+        x = residual.after(x, self.self_attention.look(queries, state.remember(layer, here), causal=True))
         residual = self.cross_attention_residual
         memory = state.memory[layer]
         queries = self.cross_attention.queries(residual.before(x).reshape(len(memory.keys), -1, x.size(-1)))
         x = residual.after(x, self.cross_attention.look(queries, memory, state.mask).view_as(x))
         residual = self.feed_forward_residual
         return residual.after(x, self.feed_forward(residual.before(x)))
-
-    def _look_back(
-        self, queries: Float[Tensor, "R H T K"], here: KeysValues, state: TransformerState, layer: int
-    ) -> Float[Tensor, "R T D"]:
-        """Self-attention to the prefix: all of it is here (training), or some was read before (`state.past`)."""
-        if not state.past:
-            return self.self_attention.look(queries, here, causal=True)
-        start, end = state.length, state.length + queries.size(2)
-        cache = state.past[layer]
-        cache.keys[:, :, start:end], cache.values[:, :, start:end] = here.keys, here.values
-        seen = KeysValues(cache.keys[:, :, :end], cache.values[:, :, :end])
-        mask = None if end - start == 1 else causal_mask(end - start, end, queries.device)
-        return self.self_attention.look(queries, seen, mask)
 
 
 class Transformer(Model):
