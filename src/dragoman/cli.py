@@ -160,6 +160,8 @@ class Quickstart:
     """About how long to train."""
     updates: int | None = None
     """Number of parameter updates; None chooses as many as fit into `minutes`."""
+    recipe: Path | None = None
+    """A recipe (TOML) whose keys win over the quickstart's own."""
 
 
 def quickstart(arguments: Sequence[str]) -> None:
@@ -167,7 +169,7 @@ def quickstart(arguments: Sequence[str]) -> None:
     asked = parse(Quickstart, "quickstart", arguments)
     from dragoman.quickstart import quickstart as start
 
-    start(asked.out, asked.minutes, asked.updates, say)
+    start(asked.out, asked.minutes, asked.updates, say, asked.recipe)
 
 
 VERBS: dict[str, Callable[[Sequence[str]], None]] = {

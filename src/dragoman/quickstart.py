@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rich.table import Table
 
+from dragoman.config import overlay, read_toml
 from dragoman.errors import DragomanError
 from dragoman.model.settings import ModelSettings
 from dragoman.recipe import Recipe
@@ -81,7 +82,7 @@ def quickstart_recipe(out: Path, minutes: float) -> Recipe:
         tokenizer=TokenizerSettings(source_tokens="word", share_vocabulary=False, vocabulary=200, normalization="identity"),
         model=ModelSettings(d_model=128, d_ff=512, heads=4, encoder_layers=3, decoder_layers=3, dropout=0.1, tied="target"),
         batches=BatchSettings(source_tokens_per_batch=2048, target_tokens_per_batch=2048),
-        training=TrainingSettings(minutes=minutes, best_by="loss", patience=0),
+        training=TrainingSettings(minutes=minutes, warmup_steps=400, rate_scale=0.45, best_by="loss", patience=0),
     )
 
 
@@ -92,14 +93,17 @@ PUBLISHED = (
 """Word error rates on this dictionary without stress marks, on random splits of their own."""
 
 
-def quickstart(out: Path, minutes: float, updates: int | None, say: Say) -> None:
-    """Prepare, train, score and show. `updates` None fits them into `minutes`."""
+def quickstart(out: Path, minutes: float, updates: int | None, say: Say, own: Path | None = None) -> None:
+    """Prepare, train, score and show. `updates` None fits them into `minutes`; the recipe `own` wins over the quickstart's."""
     from dragoman.run import run
 
     if not (out / "dictionary" / "test.json").exists():
         write_data(out / "dictionary", read_dictionary())
     recipe = quickstart_recipe(out, minutes)
-    run(replace(recipe, training=replace(recipe.training, updates=updates)), say)
+    recipe = replace(recipe, training=replace(recipe.training, updates=updates))
+    if own is not None:
+        recipe = overlay(recipe, read_toml(own), str(own))
+    run(recipe, say)
     if (out / "result.json").exists():
         report(out, say)
 

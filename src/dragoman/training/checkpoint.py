@@ -140,4 +140,4 @@ def load_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: 
     for full_name, tensor in tensors.items():
         name, key = full_name.split("|")
         weight = named[name]
-        optimizer.state[weight][key] = tensor if key == "step" else tensor.to(weight.device)
+        optimizer.state[weight][key] = tensor.to(weight.device)
