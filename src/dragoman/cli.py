@@ -18,7 +18,7 @@ from dragoman.errors import DragomanError
 from dragoman.recipe import Recipe, complete
 
 T = TypeVar("T")
-CONFIG = (tyro.conf.OmitArgPrefixes, tyro.conf.FlagConversionOff)
+CONFIG = (tyro.conf.OmitArgPrefixes,)
 BLOCK = 2_000  # lines read before the first of them is written
 
 
@@ -102,15 +102,17 @@ def translate(arguments: Sequence[str]) -> None:
     asked = parse(Translate, "translate", arguments)
     from dragoman.decoding.translator import Translator
 
+    if asked.search.n_best > 1 and not asked.json:
+        raise DragomanError(f"--n-best {asked.search.n_best} needs --json: plain output has one line for each line of input.")
     translator = Translator.load(asked.run)
     lines = input_lines()
-    while block := list(islice(lines, BLOCK)):
+    while block := list(islice(lines, 1 if sys.stdin.isatty() else BLOCK)):
         for line, found in zip(block, translator.n_best(block, asked.search), strict=True):
             if asked.json:
                 best = [dataclasses.asdict(translation) for translation in found]
                 text = json.dumps({"source": line, "translations": best}, ensure_ascii=False)
             else:
-                text = "\n".join(" ".join(translation.text.splitlines()) for translation in found)
+                text = " ".join(found[0].text.splitlines())
             sys.stdout.buffer.write(text.encode("utf-8", "replace") + b"\n")
         sys.stdout.buffer.flush()
 

@@ -56,7 +56,7 @@ def run(recipe: Recipe, say: Say) -> Path:
     assert recipe.out is not None
     out = recipe.out
     recorded = recorded_recipe(out)
-    if recorded is not None and (changed := differences(replace(recipe, data=recorded.data), recorded)):
+    if recorded is not None and (changed := differences(recipe, recorded)):
         raise DragomanError(
             f"{out} holds a run with other settings: {'; '.join(changed)}. Choose another --out, or go on as it was begun with: "
             f"dragoman resume {out}"
@@ -176,8 +176,7 @@ def train_tokenizers(recipe: Recipe, files: tuple[Path, Path], selection: Select
     source_kind, target_kind = settings.source_tokens, settings.target_tokens or settings.source_tokens
     if settings.share_vocabulary and source_kind != target_kind:
         raise DragomanError(
-            f"Source tokens are {source_kind} and target tokens {target_kind}; they cannot share a vocabulary. Add "
-            "--share-vocabulary False."
+            f"Source tokens are {source_kind} and target tokens {target_kind}; they cannot share a vocabulary. Add --no-share-vocabulary."
         )
     sampled = list(sample_pairs(*files, recipe.data, selection, pairs, settings.tokenizer_lines))
     if settings.share_vocabulary:

@@ -27,7 +27,7 @@ def decode_line(raw: bytes, path: Path, number: int, strip_carriage_returns: boo
         raise DragomanError(f"{place}, byte {at + 1}: a NUL, which no text has. Is this a binary file, or UTF-16?")
     if (at := line.find(b"\r")) >= 0:
         raise DragomanError(
-            f"{place}, byte {at + 1}: a carriage return. If the file comes from Windows, add --strip-carriage-returns True; "
+            f"{place}, byte {at + 1}: a carriage return. If the file comes from Windows, add --strip-carriage-returns; "
             "a carriage return inside a line has to be taken out of the file."
         )
     try:

@@ -26,7 +26,7 @@ class DataSettings:
     folder: Path | None = None
     """The folder that relative paths above are in; None is the current one."""
     dataset: str | None = None
-    """A named dataset (`dragoman data` lists them) instead of the paths above; found in `folder`, or downloaded to it."""
+    """A named dataset (multi30k-en-de) instead of the paths above; found in `folder`, or fetched to it."""
     longest: int = 250
     """Pairs with more tokens than this on a side are left out of training, counted and reported; 0 keeps them."""
     drop_copies: bool = False
