@@ -18,11 +18,11 @@ test: .venv/installed-dev
 	$(PYTHON) -m venv .venv
 
 .venv/installed: .venv/bin/python pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[quickstart]'
+	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --editable '.[quickstart]'
 	touch $@
 
 .venv/installed-dev: .venv/bin/python pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --editable '.[dev]'
 	touch $@ .venv/installed
 
 clean:

@@ -48,7 +48,7 @@ def test_killed_between_two_renames_nothing_is_lost(tmp_path, state):
     if state == "after":
         new.rename(folder)
     checkpoint.check_folder(folder)
-    assert (folder / "a.txt").read_text() == ("two" if state == "after" else "one")
+    assert (checkpoint.whole_folder(folder) / "a.txt").read_text() == ("two" if state == "after" else "one")
 
 
 def test_missing_changed_and_unlisted_files_are_named(tmp_path):

@@ -95,7 +95,11 @@ REFUSED = [
     (["train", "{0}/none.toml"], "none.toml cannot be read: No such file or directory."),
     (["train", "--hedas", "3"], "--heads"),
     (["train", "--precision", "half"], "invalid choice 'half'"),
-    (["train", "--heads", "7"], "d_model 512 does not divide into 7 heads"),
+    (["train", "--heads", "7"], "d_model 256 does not divide into 7 heads"),
+    (["train", "--log-every", "0"], "log_every is 0; it must be at least 1"),
+    (["train", "--label-smoothing", "1.5"], "label_smoothing is 1.5; it must be below 1"),
+    (["train", "--seed", "-1"], "seed is -1; it must be at least 0"),
+    (["train", "--average", "0"], "average is 0; it must be at least 1"),
     (["train", "--out", "{0}/x", "--source", "{0}/train.source", "--target", "{0}/test.target"], "has 200 lines and"),
     (
         ["train", "--out", "{0}/x", "--source", "{0}/train.source", "--target", "{0}/train.target", "--target-tokens", "char"],
@@ -103,7 +107,7 @@ REFUSED = [
     ),
     (
         ["train", "--out", "{0}/train.source/x", "--source", "{0}/train.source", "--target", "{0}/train.target"],
-        "train.source/x/data.partial: Not a directory.",
+        "train.source/x: Not a directory.",
     ),
     (["train", "--out", "{0}/x", "--dataset", "wmt"], "There is no dataset 'wmt'; there are: multi30k-en-de."),
     (["resume", "{0}"], "holds no run that was begun: there is no"),

@@ -25,13 +25,14 @@ def test_what_is_written_reads_back(tmp_path):
     [
         ("[model]\nd_modle = 3", r"r.toml \[model\]: there is no key 'd_modle'. Did you mean 'd_model'\?"),
         ("qqq = 3", "r.toml: there is no key 'qqq'. There are: out, preset, data"),
+        ("d_modle = 3", r"r.toml: there is no key 'd_modle'. Did you mean 'd_model' in the table \[model\]\?"),
         ('[model]\nd_model = "big"', r"r.toml \[model\]: d_model is 'big'; it has to be a whole number"),
         ("[model]\nscale_embeddings = 1", "scale_embeddings is 1; it has to be true or false"),
         ('[model]\nnorm = "both"', "norm is 'both'; it has to be one of 'post', 'pre'"),
         ('[training]\nprecision = "half"', "precision is 'half'; it has to be one of 'float32', 'bfloat16'"),
         ("[data]\nsource = 3", "source is 3; it has to be a path in quotes"),
         ("model = 3", "r.toml: model is a table, and 3 is not"),
-        ("[model]\nheads = 7", "d_model 512 does not divide into 7 heads"),
+        ("[model]\nheads = 0", r"r.toml \[model\]: heads is 0; it must be at least 1"),
         ("a = [", "r.toml is not TOML"),
     ],
 )

@@ -47,6 +47,13 @@ def test_another_text_under_the_same_name_is_refused(toy, tmp_path):
         with_dataset(toy)
 
 
+def test_a_cut_file_is_refused(toy, tmp_path):
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "f0.gz").write_bytes((tmp_path / "web" / "f0.gz").read_bytes()[:-5])
+    with pytest.raises(DragomanError, match="f0.gz is not a whole gzip file"):
+        with_dataset(toy)
+
+
 def test_offline_it_says_what_to_do_and_leaves_nothing(toy, tmp_path):
     (tmp_path / "web" / "f0.gz").unlink()
     with pytest.raises(DragomanError, match="f0 is not in .*here, and file:.* cannot be fetched .* put the file there by hand"):

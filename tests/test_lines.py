@@ -60,6 +60,13 @@ def test_a_missing_file_and_a_cut_gzip_file_are_named(tmp_path):
         list(read_lines(write(tmp_path / "no.gz", b"plain text")))
 
 
+def test_damage_inside_a_gzip_file_is_named(tmp_path):
+    packed = bytearray(gzip.compress(bytes(range(32, 127)) * 50))
+    packed[15] ^= 255
+    with pytest.raises(DragomanError, match="hurt.gz is not a whole gzip file"):
+        list(read_lines(write(tmp_path / "hurt.gz", bytes(packed))))
+
+
 @pytest.mark.parametrize(("one", "other", "counts"), [(3, 5, "has 3 lines and .* has 5"), (4, 1, "has 4 lines and .* has 1")])
 def test_different_line_counts_are_both_named(tmp_path, one, other, counts):
     with pytest.raises(DragomanError, match=counts):

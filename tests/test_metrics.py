@@ -4,7 +4,7 @@ import pytest
 import sacrebleu
 
 from dragoman.errors import DragomanError
-from dragoman.evaluation.metrics import bleu, chrf, pronunciation_errors
+from dragoman.evaluation.metrics import bleu, chrf, pronunciation_errors, suitable_tokenization
 
 HYPOTHESES = ["Ein Mann fährt Rad.", "Zwei Hunde spielen im Schnee."]
 REFERENCES = ["Ein Mann fährt auf einem Rad.", "Zwei Hunde spielen im Schnee."]
@@ -18,6 +18,12 @@ def test_bleu_and_chrf_are_sacrebleus_with_signatures():
     assert "BP = " in str(score)
     assert "case:lc" in bleu(HYPOTHESES, REFERENCES, lowercase=True).signature
     assert chrf(HYPOTHESES, REFERENCES).value == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
+
+
+def test_languages_without_spaces_are_scored_by_characters():
+    assert suitable_tokenization(["一个男人骑自行车。"]) == "char"
+    assert suitable_tokenization(REFERENCES) == "13a"
+    assert bleu(["一个男人骑车。"], ["一个男人骑自行车。"], "char").value > 0
 
 
 def test_a_word_is_right_if_it_is_any_of_its_pronunciations():

@@ -20,7 +20,7 @@ from dragoman.recipe import (
 from dragoman.text.settings import DataSettings
 from dragoman.training.schedule import learning_rate
 
-TABLE = {"out": "runs/x", "data": {"source": "a", "target": "b"}}
+TABLE = {"out": "runs/x", "preset": "base", "data": {"source": "a", "target": "b"}}
 
 
 def done(table, flags=lambda recipe: recipe, gpu=False):
@@ -38,13 +38,23 @@ def test_presets_give_their_sizes(preset):
     assert done(TABLE | {"preset": preset}).model == PRESETS[preset]
 
 
+def test_a_preset_is_no_obstacle_to_other_sizes():
+    assert done(TABLE | {"preset": "tiny", "model": {"d_model": 100}}).model.key_width == 25
+    assert done(TABLE | {"tokenizer": {"share_vocabulary": False}}).model.tied == "target"
+
+
+def test_a_dataset_and_own_files_contradict_each_other():
+    with pytest.raises(DragomanError, match="The dataset 'multi30k-en-de' brings its own files; leave --dataset out"):
+        done(TABLE | {"data": {"source": "a", "dataset": "multi30k-en-de"}})
+
+
 def test_the_preset_grows_with_the_corpus_and_the_machine(tmp_path):
     def chosen(size, gpu=False):
         for name in "ab":
             (tmp_path / name).write_bytes(b"")
             with (tmp_path / name).open("r+b") as file:
                 file.truncate(size // 2)
-        return done(TABLE | {"data": {"source": "a", "target": "b", "folder": str(tmp_path)}}, gpu=gpu).model
+        return done(TABLE | {"preset": "auto", "data": {"source": "a", "target": "b", "folder": str(tmp_path)}}, gpu=gpu).model
 
     assert chosen(100_000) == replace(PRESETS["tiny"], dropout=0.3)
     assert chosen(4_000_000) == replace(PRESETS["small"], dropout=0.3)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from dragoman.decoding.search import beam_search, greedy_search, length_penalty
 from dragoman.decoding.settings import SearchSettings
 from dragoman.model.build import build_model
+from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from tests.conftest import MODELS, VOCABULARY
 
@@ -123,6 +124,16 @@ def test_no_translation_is_longer_than_its_source_allows(model, sources):
             assert len(best.ids) <= int((sources[row] != PAD).sum()) - 1 + extra
 
 
+def test_a_model_with_an_end_is_not_asked_for_more():
+    torch.manual_seed(0)
+    settings = ModelSettings(d_model=8, heads=2, d_ff=8, encoder_layers=1, decoder_layers=1, positions="learned", max_positions=5)
+    model = build_model(settings, 9, 9).eval()
+    source = torch.tensor([[5, 6, END]])
+    ((best,),) = beam_search(model, source, SearchSettings(length_penalty=5.0))
+    assert len(best.ids) <= 4
+    assert len(greedy_search(model, source)[0]) <= 4
+
+
 def test_the_penalty_is_that_of_wu_and_others():
     assert float(length_penalty(1, 0.6)) == 1
     assert float(length_penalty(7, 1.0)) == 2
@@ -134,7 +145,7 @@ def test_the_penalty_is_that_of_wu_and_others():
     [
         ({"beam_size": 0}, "beam_size is 0; it must be at least 1"),
         ({"n_best": 5}, "n_best is 5; a beam of 4 has no more than 4"),
-        ({"length_penalty": -1.0}, "length_penalty and extra_length must not be negative"),
+        ({"length_penalty": -1.0}, "length_penalty is -1.0; it must be at least 0"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(wrong, message):

@@ -17,7 +17,7 @@ from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.recipe import Recipe
-from dragoman.run import Prepared, fit, make_batches, make_model, prepare, run, schedule_of, settle
+from dragoman.run import Prepared, fit, lock, make_batches, make_model, prepare, run, schedule_of, settle
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training import checkpoint
 from dragoman.training.settings import TrainingSettings
@@ -112,7 +112,7 @@ def test_smoothed_loss_and_likelihood_are_reported_apart(prepared):
     plain = corpus_loss(model, some, 0.0, False)
     assert model.training
     assert scores["nll"] == pytest.approx(plain["loss"])
-    assert scores["loss"] > scores["nll"]
+    assert scores["loss"] != scores["nll"]
     assert scores["perplexity"] == pytest.approx(torch.tensor(scores["nll"]).exp().item())
 
 
@@ -144,7 +144,7 @@ def test_a_run_that_was_stopped_ends_with_the_weights_of_one_that_was_not(tmp_pa
             stop_at(stop, recipe, data)
         place = fit(recipe, schedule_of(recipe), data, silent)
         assert place.step == 24
-        tensors, steps = averaged(recipe.out, 3)
+        tensors, steps = averaged(recipe.out, 3, 4)
         ends.append((final_weights(recipe), tensors))
         assert steps == [16, 20, 24]
         log = [json.loads(line) for line in (recipe.out / "log.jsonl").read_text().splitlines()]
@@ -211,6 +211,7 @@ def test_training_stops_when_validation_no_longer_improves():
     assert not stopped_early(Place(step=90, best_step=20), replace(settings, patience=0), schedule)
     assert better({"bleu": 2, "loss": 5}, {"bleu": 1, "loss": 4}, "bleu")
     assert not better({"bleu": 2, "loss": 5}, {"bleu": 1, "loss": 4}, "loss")
+    assert better({"bleu": 0, "loss": 4}, {"bleu": 0, "loss": 5}, "bleu")
 
 
 def test_the_last_checkpoints_are_kept_and_no_others(prepared):
@@ -223,9 +224,53 @@ def test_a_loss_that_is_no_number_is_an_error_that_says_where(prepared):
     recipe, data = prepared
     batches = make_batches(recipe, data)
     update = [(0, 1, batches.load([3, 9, 5]))]
-    with pytest.raises(DragomanError, match="The loss of step 7 is nan, in pairs 3 to 9 of the corpus"):
-        check_finite(float("nan"), 7, update)
-    check_finite(1.0, 7, update)
+    with pytest.raises(DragomanError, match="In step 7 the loss is nan and the norm of the gradient 1.0, in pairs 3 to 9 of the corpus"):
+        check_finite(float("nan"), 1.0, 7, update)
+    with pytest.raises(DragomanError, match="the loss is 1.0 and the norm of the gradient inf"):
+        check_finite(1.0, float("inf"), 7, update)
+    check_finite(1.0, 1.0, 7, update)
+
+
+def test_a_checkpoint_that_a_signal_asked_for_is_not_averaged(prepared):
+    recipe, data = prepared
+    stop_at(7, recipe, data)
+    assert [path.name for path in checkpoints(recipe.out)] == ["step-00000004", "step-00000007"]
+    place = fit(recipe, replace(schedule_of(recipe), updates=9), data, silent)
+    assert place.step == 9
+    assert averaged(recipe.out, 3, 4)[1] == [4, 8, 9]
+
+
+def test_an_early_stop_is_saved(prepared):
+    recipe, data = prepared
+    recipe = replace(recipe, training=replace(recipe.training, patience=1, rate_scale=0.0))
+    schedule = replace(schedule_of(recipe), validate_every=3, checkpoint_every=100)
+    place = fit(recipe, schedule, data, silent)
+    assert place.step == 6
+    assert [path.name for path in checkpoints(recipe.out)] == ["step-00000006"]
+
+
+def test_two_processes_do_not_train_in_one_folder(tmp_path):
+    recipe = small_recipe(tmp_path, tmp_path / "run")
+    with lock(recipe.out), pytest.raises(DragomanError, match="Another process is training in"):
+        run(recipe, silent)
+
+
+def test_other_peoples_files_are_not_replaced(tmp_path):
+    recipe = small_recipe(tmp_path, tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "mine.txt").write_text("precious")
+    with pytest.raises(DragomanError, match="is no run, and it has data, which a run would replace; choose another --out"):
+        run(recipe, silent)
+    assert (tmp_path / "data" / "mine.txt").read_text() == "precious"
+
+
+def test_validation_without_a_whole_pair_is_refused(tmp_path):
+    recipe = small_recipe(tmp_path, tmp_path / "run")
+    (tmp_path / "blank").write_text(" \n")
+    recipe = replace(recipe, data=replace(recipe.data, valid_source=tmp_path / "blank", valid_target=tmp_path / "blank"))
+    with pytest.raises(DragomanError, match="have no pair without an empty side"):
+        run(recipe, silent)
+    assert not recipe.out.exists()
 
 
 def test_a_damaged_checkpoint_is_refused_by_name(prepared):

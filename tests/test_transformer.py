@@ -8,6 +8,8 @@ import torch
 from torch import nn
 
 from dragoman.config import overlay, read_toml
+from dragoman.errors import DragomanError
+from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import END, PAD
 from dragoman.model.transformer import Transformer
@@ -128,17 +130,29 @@ def test_sources_are_read_once_whatever_is_decoded():
     assert state.memory[0].keys is keys
 
 
-def test_two_vocabularies_cannot_be_tied_three_ways():
-    with pytest.raises(ValueError, match="these are two, of 11 and 12 tokens"):
-        Transformer(SMALL, 11, 12)
+def test_heads_that_do_not_divide_the_width_are_refused():
+    with pytest.raises(DragomanError, match="d_model 10 does not divide into 4 heads; choose another number of heads, or set d_k and d_v"):
+        Transformer(ModelSettings(d_model=10, heads=4), 11, 11)
+    assert ModelSettings(d_model=10, heads=4, d_k=3, d_v=2).key_width == 3
+
+
+@pytest.mark.parametrize("architecture", ["transformer", "lstm"])
+def test_two_vocabularies_cannot_be_tied_three_ways(architecture):
+    with pytest.raises(DragomanError, match="these are two, of 11 and 12 tokens"):
+        build_model(ModelSettings(architecture=architecture), 11, 12)
+
+
+def test_options_of_the_transformer_are_refused_by_the_recurrent_model():
+    with pytest.raises(DragomanError, match="norm is an option of the Transformer; the gru has none"):
+        build_model(ModelSettings(architecture="gru", norm="pre"), 11, 11)
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"heads": 0}, "heads is 0; it must be at least 1"),
-        ({"dropout": 1.0}, "dropout is 1.0; it must be at least 0 and below 1"),
-        ({"d_model": 10, "heads": 4}, "d_model 10 does not divide into 4 heads"),
+        ({"dropout": 1.0}, "dropout is 1.0; it must be below 1"),
+        ({"d_k": 0}, "d_k is 0; it must be at least 1"),
     ],
 )
 def test_settings_that_make_no_model_are_refused(settings, message):

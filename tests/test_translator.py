@@ -38,7 +38,7 @@ TEXT = st.text(st.one_of(st.sampled_from(list(" abcdeimnrstäü\t\u2028\r\ud800"
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.one_of(TEXT, st.sampled_from(LINES)), max_size=6), st.integers(8, 200))
+@given(st.lists(st.one_of(TEXT, st.sampled_from(LINES)), max_size=6), st.integers(8, 400))
 def test_n_sentences_in_n_out_in_order_alike_for_any_batch(translator, sentences, tokens):
     together = translator.translate(sentences, SearchSettings(extra_length=4, batch_tokens=tokens))
     assert len(together) == len(sentences)
@@ -51,6 +51,13 @@ def test_nothing_in_nothing_out(translator):
     assert translator.translate([]) == []
     assert translator.translate(["", " \t "]) == ["", ""]
     assert translator.greedy(["", " "]) == ["", ""]
+
+
+def test_a_translation_is_one_line_whatever_bytes_the_model_spells(translator):
+    newline = next(token for token in range(300) if translator.tokenizers.target.pieces([token]) == ["<0x0A>"])
+    (word,) = translator.tokenizers.target.encode(["a"])
+    assert translator._text([*word, newline, *word]).split() == ["a", "a"]
+    assert "\n" not in translator._text([*word, newline, *word])
 
 
 def test_greedy_is_a_beam_of_one(translator):

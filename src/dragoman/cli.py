@@ -1,5 +1,6 @@
 """The command line: a verb a function. Nothing that needs torch is imported before the arguments are understood."""
 
+import codecs
 import dataclasses
 import json
 import sys
@@ -7,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import tyro
 
@@ -15,6 +16,7 @@ from dragoman import __version__
 from dragoman.config import read_toml
 from dragoman.decoding.settings import SearchSettings
 from dragoman.errors import DragomanError
+from dragoman.evaluation.metrics import Tokenization
 from dragoman.recipe import Recipe, complete
 
 T = TypeVar("T")
@@ -90,6 +92,7 @@ def input_lines() -> Iterator[str]:
     """Lines of standard input, without line feed and a carriage return before it. What is not UTF-8 is replaced, with a warning."""
     for number, raw in enumerate(sys.stdin.buffer, 1):
         line = raw.removesuffix(b"\n").removesuffix(b"\r")
+        line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
         try:
             yield line.decode()
         except UnicodeDecodeError as error:
@@ -112,7 +115,7 @@ def translate(arguments: Sequence[str]) -> None:
                 best = [dataclasses.asdict(translation) for translation in found]
                 text = json.dumps({"source": line, "translations": best}, ensure_ascii=False)
             else:
-                text = " ".join(found[0].text.splitlines())
+                text = found[0].text
             sys.stdout.buffer.write(text.encode("utf-8", "replace") + b"\n")
         sys.stdout.buffer.flush()
 
@@ -130,7 +133,7 @@ class Evaluate:
     search: SearchSettings = dataclasses.field(default_factory=SearchSettings)
     hypotheses: Path | None = None
     """Write the translations to this file."""
-    tokenize: Literal["13a", "intl", "char", "zh", "none"] = "13a"
+    tokenize: Tokenization = "13a"
     """sacreBLEU's tokeniser."""
     lowercase: bool = False
     """Score without regard to case."""

@@ -37,8 +37,9 @@ def overlay(settings: T, table: dict[str, Any], origin: str) -> T:
     values: dict[str, Any] = {}
     for key, value in table.items():
         if key not in hints:
-            near = difflib.get_close_matches(key, hints, n=1, cutoff=0.5)
-            told = f"Did you mean {near[0]!r}?" if near else f"There are: {', '.join(hints)}."
+            names = known_keys(settings)
+            near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
+            told = f"Did you mean {names[near[0]]}?" if near else f"There are: {', '.join(hints)}."
             raise DragomanError(f"{origin}: there is no key {key!r}. {told}")
         place = f"{origin}: {key}"
         now = getattr(settings, key)
@@ -52,6 +53,16 @@ def overlay(settings: T, table: dict[str, Any], origin: str) -> T:
         return dataclasses.replace(settings, **values)
     except ValueError as error:
         raise DragomanError(f"{origin}: {error}") from error
+
+
+def known_keys(settings: Any, table: str = "") -> dict[str, str]:
+    """Every key of the settings, and of those within, with the way to write it."""
+    names: dict[str, str] = {}
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        here = {field.name: f"{field.name!r} in the table [{table}]" if table else repr(field.name)}
+        names |= known_keys(value, field.name) if dataclasses.is_dataclass(value) else here
+    return names
 
 
 def _checked(value: Any, hint: Any, place: str) -> Any:

@@ -1,5 +1,19 @@
 """What a user did can be told in a sentence: what was given, what was wanted, what to do."""
 
+from collections.abc import Mapping
 
-class DragomanError(Exception):
+
+class DragomanError(ValueError):
     """The one exception that the command line prints as a sentence, without a traceback."""
+
+
+def require(settings: object, least: Mapping[str, float] | None = None, below: Mapping[str, float] | None = None) -> None:
+    """Compare values of settings with bounds; None is always allowed. Raises `DragomanError` with the name and the bound."""
+    for name, bound in (least or {}).items():
+        value = getattr(settings, name)
+        if value is not None and not value >= bound:
+            raise DragomanError(f"{name} is {value}; it must be at least {bound}.")
+    for name, bound in (below or {}).items():
+        value = getattr(settings, name)
+        if value is not None and not value < bound:
+            raise DragomanError(f"{name} is {value}; it must be below {bound}.")

@@ -64,7 +64,9 @@ def write_data(folder: Path, dictionary: Pronunciations) -> None:
         (folder / f"{part}.spelling").write_text("".join(f"{spell(word)}\n" for word, _ in pairs), "utf-8")
         (folder / f"{part}.phonemes").write_text("".join(f"{sound}\n" for _, sound in pairs), "utf-8")
     test = {word: sounds for word, sounds in dictionary.items() if part_of(word) == "test"}
-    (folder / "test.json").write_text(json.dumps(test, indent=0) + "\n", "utf-8")
+    new = folder / "test.json.new"
+    new.write_text(json.dumps(test, indent=0) + "\n", "utf-8")
+    new.rename(folder / "test.json")  # the last of the files: where it is, all are
 
 
 def quickstart_recipe(out: Path, minutes: float) -> Recipe:
@@ -100,9 +102,10 @@ def quickstart(out: Path, minutes: float, updates: int | None, say: Say, own: Pa
     if not (out / "dictionary" / "test.json").exists():
         write_data(out / "dictionary", read_dictionary())
     recipe = quickstart_recipe(out, minutes)
-    recipe = replace(recipe, training=replace(recipe.training, updates=updates))
     if own is not None:
-        recipe = overlay(recipe, read_toml(own), str(own))
+        recipe = replace(overlay(recipe, read_toml(own), str(own)), out=out)
+    if updates is not None:
+        recipe = replace(recipe, training=replace(recipe.training, updates=updates))
     run(recipe, say)
     if (out / "result.json").exists():
         report(out, say)

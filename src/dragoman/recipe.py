@@ -12,6 +12,8 @@ from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings
 
+Preset = Literal["auto", "tiny", "small", "base", "big"]
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -19,7 +21,7 @@ class Recipe:
 
     out: Path | None = None
     """The run's folder. The same command on it again goes on where it was interrupted."""
-    preset: Literal["auto", "tiny", "small", "base", "big"] = "auto"
+    preset: Preset = "auto"
     """Sizes of the model, where they are not set one by one; `base` and `big` are the paper's."""
     data: DataSettings = field(default_factory=DataSettings)
     tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
@@ -36,11 +38,23 @@ def complete(table: dict[str, Any], origin: str, flags: Callable[[Recipe], Recip
     keys and values that are wrong, and where there is nothing to train on.
     """
     asked = flags(overlay(Recipe(), {key: value for key, value in table.items() if key != "model"}, origin))
-    model = choose_model(asked, gpu) if asked.preset == "auto" else PRESETS[asked.preset]
-    recipe = replace(flags(overlay(replace(asked, model=model), table, origin)), preset=asked.preset)
+    preset, model = choose_preset(asked.data, gpu()) if asked.preset == "auto" else (asked.preset, PRESETS[asked.preset])
+    recipe = flags(overlay(replace(asked, model=model), table, origin))
+    recipe = replace(recipe, preset=preset)
+    if recipe.model.architecture == "transformer":
+        _ = recipe.model.key_width, recipe.model.value_width  # before any work: refuses heads that do not divide d_model
+    if recipe.tokenizer.share_vocabulary is False and recipe.model.tied == "all":
+        recipe = replace(recipe, model=replace(recipe.model, tied="target"))
     if recipe.out is None:
         raise DragomanError('A run needs a folder: --out runs/NAME, or out = "runs/NAME" in the recipe.')
     data = recipe.data
+    if data.dataset is not None and any((data.source, data.target, data.valid_source, data.test_source)):
+        raise DragomanError(f"The dataset {data.dataset!r} brings its own files; leave --dataset out to train on yours.")
+    source_kind, target_kind = recipe.tokenizer.source_tokens, recipe.tokenizer.target_tokens
+    if recipe.tokenizer.share_vocabulary and target_kind not in (None, source_kind):
+        raise DragomanError(
+            f"Source tokens are {source_kind} and target tokens {target_kind}; they cannot share a vocabulary. Add --no-share-vocabulary."
+        )
     if data.dataset is None and (data.source is None or data.target is None):
         raise DragomanError("Training needs two text files: --source FILE --target FILE, line n of one belonging to line n of the other.")
     for kind in ("valid", "test"):
@@ -59,15 +73,19 @@ def paths(data: DataSettings) -> DataSettings:
     return replace(data, folder=None, **found)
 
 
-def choose_model(recipe: Recipe, gpu: Callable[[], bool]) -> ModelSettings:
-    """Sizes that suit the corpus and the machine: more text and a GPU allow more, little text asks for more dropout."""
-    if recipe.data.dataset is not None or recipe.data.source is None or recipe.data.target is None:
-        size = 5_000_000
-    else:
-        data = paths(replace(recipe.data, valid_source=None, valid_target=None, test_source=None, test_target=None))
-        size = sum(path.stat().st_size * (3 if path.suffix == ".gz" else 1) for path in (data.source, data.target) if path)
-    preset = ("base" if size > 50_000_000 else "small") if gpu() else ("small" if size > 1_000_000 else "tiny")
-    return replace(PRESETS[preset], dropout=0.3 if size < 20_000_000 else 0.1)
+def choose_preset(data: DataSettings, gpu: bool) -> tuple[Preset, ModelSettings]:
+    """Sizes that suit the text and the machine: more text and a GPU allow more, little text asks for more dropout."""
+    megabytes = text_size(data) / 1e6
+    name: Preset = ("base" if megabytes > 50 else "small") if gpu else ("small" if megabytes > 1 else "tiny")
+    return name, replace(PRESETS[name], dropout=0.3 if megabytes < 20 else 0.1)
+
+
+def text_size(data: DataSettings) -> int:
+    """Bytes of the training files (packed ones count three times); of a named dataset, some 5 million."""
+    if data.dataset is not None or data.source is None or data.target is None:
+        return 5_000_000
+    found = paths(DataSettings(source=data.source, target=data.target, folder=data.folder))
+    return sum(path.stat().st_size * (3 if path.suffix == ".gz" else 1) for path in (found.source, found.target) if path)
 
 
 def choose_vocabulary(recipe: Recipe, pairs: int) -> int:
@@ -104,7 +122,7 @@ def choose_pace(recipe: Recipe, updates: int) -> Recipe:
 
 
 def differences(asked: Any, recorded: Any) -> list[str]:
-    """Settings that a command asks for and that a run was not started with. What is None was left to choose."""
+    """Settings that a command asks for and that a run was not started with. What is None or `auto` was left to choose."""
 
     def flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -113,4 +131,9 @@ def differences(asked: Any, recorded: Any) -> list[str]:
         return found
 
     old, new = flat(to_table(recorded)), flat(to_table(asked))
-    return [f"{key} is {value!r} and was {old.get(key)!r}" for key, value in new.items() if key != "out" and value != old.get(key)]
+    left_open = {("preset", "auto"), ("out", new.get("out"))}
+    return [
+        f"{key} is {value!r} and was {old.get(key)!r}"
+        for key, value in new.items()
+        if (key, value) not in left_open and value != old.get(key)
+    ]

@@ -3,19 +3,21 @@
 import json
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
+from filelock import FileLock, Timeout
 
 from dragoman.config import overlay, read_toml, write_toml
 from dragoman.decoding.translator import Tokenizers, Translator, save_model
 from dragoman.errors import DragomanError
-from dragoman.evaluation.metrics import Score, bleu, chrf
+from dragoman.evaluation.metrics import Score, bleu, chrf, suitable_tokenization
 from dragoman.model.build import build_model
 from dragoman.model.contract import Model
-from dragoman.recipe import Recipe, choose_batch_tokens, choose_pace, choose_updates, choose_vocabulary, differences, paths
+from dragoman.recipe import Recipe, choose_batch_tokens, choose_pace, choose_updates, choose_vocabulary, differences, paths, text_size
 from dragoman.text.batches import Batches
 from dragoman.text.corpus import (
     Corpus,
@@ -33,6 +35,7 @@ from dragoman.text.settings import DataSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.training import checkpoint
 from dragoman.training.memory import keep_freed_memory
+from dragoman.training.schedule import learning_rate
 from dragoman.training.train import (
     Place,
     Schedule,
@@ -64,14 +67,20 @@ def run(recipe: Recipe, say: Say) -> Path:
     if (out / "result.json").exists():
         say(f"{out} is finished; there is nothing left to train.")
         return out
+    with lock(out):
+        return locked_run(out, recipe, recorded, say)
+
+
+def locked_run(out: Path, recipe: Recipe, recorded: Recipe | None, say: Say) -> Path:
+    """`run`, where no other process works on the folder."""
     keep_freed_memory()
-    if recipe.training.threads is not None:
-        torch.set_num_threads(recipe.training.threads)
     if recorded is None:
         prepare(out, replace(recipe, data=paths(with_dataset(recipe.data))), say)
     else:
         recipe = replace(recorded, out=out)
         say(f"Going on with {out}.")
+    if recipe.training.threads is not None:
+        torch.set_num_threads(recipe.training.threads)
     data = Prepared.load(out / "data")
     if recorded is None:
         recipe = settle(recipe, data, say)
@@ -83,6 +92,25 @@ def run(recipe: Recipe, say: Say) -> Path:
         return out
     finish(recipe, schedule, data, place, say)
     return out
+
+
+@contextmanager
+def lock(out: Path) -> Iterator[None]:
+    """Keep other processes from training in the folder. Raises `DragomanError` where one does, or where other things lie there."""
+    begun = (out / "recipe.toml").exists() or (out / "data" / "train" / "corpus.json").exists()
+    if not begun and (strange := [name for name in ("data", "model", "checkpoints", "log.jsonl") if (out / name).exists()]):
+        raise DragomanError(f"{out} is no run, and it has {', '.join(strange)}, which a run would replace; choose another --out.")
+    new = not out.exists()
+    out.mkdir(parents=True, exist_ok=True)
+    held = FileLock(out / ".lock")
+    try:
+        with held.acquire(timeout=0):
+            yield
+    except Timeout as error:
+        raise DragomanError(f"Another process is training in {out}; wait for it, or choose another --out.") from error
+    finally:
+        if new and not [path for path in out.iterdir() if path.name != ".lock"]:
+            shutil.rmtree(out)
 
 
 def recorded_recipe(out: Path) -> Recipe | None:
@@ -144,8 +172,6 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
         shutil.rmtree(new / "plain", ignore_errors=True)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
-        if not any(out.iterdir()):
-            out.rmdir()
         raise
     shutil.rmtree(out / "data", ignore_errors=True)
     new.rename(out / "data")
@@ -158,7 +184,9 @@ def write_valid(folder: Path, files: tuple[Path, Path], data: DataSettings, sele
         pairs = list(read_pairs(data.valid_source, data.valid_target, data.strip_carriage_returns))
     else:
         pairs = held_out_pairs(*files, data, selection)
-    write_lines(folder, "valid", [(one, other) for one, other in pairs if one.strip() and other.strip()])
+    if not (whole := [pair for pair in pairs if all(map(str.strip, pair))]):
+        raise DragomanError(f"{data.valid_source} and {data.valid_target} have no pair without an empty side.")
+    write_lines(folder, "valid", whole)
     return 0 if data.valid_source is not None else len(pairs)
 
 
@@ -174,17 +202,16 @@ def train_tokenizers(recipe: Recipe, files: tuple[Path, Path], selection: Select
     settings = recipe.tokenizer
     vocabulary = settings.vocabulary or choose_vocabulary(recipe, pairs)
     source_kind, target_kind = settings.source_tokens, settings.target_tokens or settings.source_tokens
-    if settings.share_vocabulary and source_kind != target_kind:
-        raise DragomanError(
-            f"Source tokens are {source_kind} and target tokens {target_kind}; they cannot share a vocabulary. Add --no-share-vocabulary."
-        )
-    sampled = list(sample_pairs(*files, recipe.data, selection, pairs, settings.tokenizer_lines))
+
+    def sampled() -> Iterator[tuple[str, str]]:
+        return sample_pairs(*files, recipe.data, selection, pairs, settings.tokenizer_pairs)
+
     if settings.share_vocabulary:
-        tokenizer = Tokenizer.train((line for pair in sampled for line in pair), source_kind, settings, vocabulary)
+        tokenizer = Tokenizer.train((line for pair in sampled() for line in pair), source_kind, settings, vocabulary)
         return Tokenizers(tokenizer, tokenizer)
     return Tokenizers(
-        Tokenizer.train((source for source, _ in sampled), source_kind, settings, vocabulary),
-        Tokenizer.train((target for _, target in sampled), target_kind, settings, vocabulary),
+        Tokenizer.train((source for source, _ in sampled()), source_kind, settings, vocabulary),
+        Tokenizer.train((target for _, target in sampled()), target_kind, settings, vocabulary),
     )
 
 
@@ -194,7 +221,7 @@ def train_tokenizers(recipe: Recipe, files: tuple[Path, Path], selection: Select
 def settle(recipe: Recipe, data: Prepared, say: Say) -> Recipe:
     """Choose what the recipe leaves open, and say what and why."""
     gpu = torch.cuda.is_available()
-    target = int(data.train.lengths()[1].sum())
+    target = int(data.train.lengths()[1].sum()) + len(data.train)
     tokens = choose_batch_tokens(target, gpu)
     batches = replace(
         recipe.batches,
@@ -202,35 +229,57 @@ def settle(recipe: Recipe, data: Prepared, say: Say) -> Recipe:
         target_tokens_per_batch=recipe.batches.target_tokens_per_batch or tokens,
     )
     precision = recipe.training.precision or ("bfloat16" if has_bfloat16(gpu) else "float32")
-    model = recipe.model
-    if model.tied == "all" and data.tokenizers.source is not data.tokenizers.target:
-        model = replace(model, tied="target")
-    recipe = replace(recipe, model=model, batches=batches, training=replace(recipe.training, precision=precision))
-    fresh = make_model(recipe, data)
-    say(
-        f"Model: {model.architecture}, preset {recipe.preset}: d_model {model.d_model}, {model.encoder_layers} + "
-        f"{model.decoder_layers} layers, dropout {model.dropout}; {sum(weight.numel() for weight in fresh.parameters()):,} parameters, "
-        f"vocabulary {' and '.join(sorted({f'{len(one):,}' for one in (data.tokenizers.source, data.tokenizers.target)}))}."
+    vocabulary = max(len(data.tokenizers.source), len(data.tokenizers.target))
+    recipe = replace(
+        recipe,
+        tokenizer=replace(recipe.tokenizer, vocabulary=recipe.tokenizer.vocabulary or vocabulary),
+        batches=batches,
+        training=replace(recipe.training, precision=precision),
     )
+    fresh = make_model(recipe, data)
     train_batches = make_batches(recipe, data)
     per_epoch = max(1, len(train_batches.plan(0)) // batches.accumulate)
     updates = recipe.training.updates
+    say(model_told(recipe, data, fresh, gpu))
     if updates is None:
         speed = updates_per_second(fresh, train_batches, recipe, precision == "bfloat16")
         updates = choose_updates(recipe, per_epoch, speed, gpu)
-        say(f"Measured {speed * (target + len(data.train)) / per_epoch:,.0f} target tokens a second on this machine.")
+        say(
+            f"This machine trains {speed * target / per_epoch:,.0f} target tokens a second, validations included: {updates:,} updates fit "
+            f"into {recipe.training.minutes:g} minutes, or are enough for this corpus."
+        )
     recipe = choose_pace(recipe, updates)
+    training, warmup = recipe.training, recipe.training.warmup_steps or 1
+    rate = training.rate_scale * learning_rate(warmup, recipe.model.d_model, warmup)
     say(
-        f"Training: {updates:,} updates at most ({updates / per_epoch:.0f} passes), of {batches.source_tokens_per_batch:,} source and "
-        f"{batches.target_tokens_per_batch:,} target tokens times {batches.accumulate}; "
-        f"{precision}; {recipe.training.warmup_steps} warm-up steps; a validation every {recipe.training.validate_every}."
+        f"Training: {updates:,} updates at most, {updates / per_epoch:.0f} passes over {target:,} target tokens. A batch has at most "
+        f"{batches.source_tokens_per_batch:,} source and {batches.target_tokens_per_batch:,} target tokens (left open: a 200th of the "
+        f"corpus), an update {batches.accumulate} of them. {precision} (left open: what this processor multiplies fastest). The rate "
+        f"rises to {rate:.4f} at update {warmup}. Validation every {training.validate_every}."
     )
     return recipe
 
 
+def model_told(recipe: Recipe, data: Prepared, model: Model, gpu: bool) -> str:
+    """The model in words, and what its sizes would be chosen by."""
+    settings, sizes = recipe.model, [len(data.tokenizers.source), len(data.tokenizers.target)]
+    shared = data.tokenizers.source is data.tokenizers.target
+    return (
+        f"Model: {settings.architecture}, preset {recipe.preset} (left open, it is chosen by {text_size(recipe.data) / 1e6:.1f} MB of "
+        f"text and {'a' if gpu else 'no'} GPU): d_model {settings.d_model}, {settings.encoder_layers} + {settings.decoder_layers} layers, "
+        f"dropout {settings.dropout}; {'one vocabulary' if shared else 'vocabularies'} of "
+        f"{f'{sizes[0]:,}' if shared else ' and '.join(f'{size:,}' for size in sizes)} tokens (left open: 40 · √pairs); "
+        f"{sum(weight.numel() for weight in model.parameters()):,} parameters."
+    )
+
+
 def has_bfloat16(gpu: bool) -> bool:
     """Whether the processor multiplies bfloat16 matrices faster than float32."""
-    return torch.cuda.is_bf16_supported() if gpu else bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+    return (
+        torch.cuda.is_bf16_supported(including_emulation=False)
+        if gpu
+        else bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+    )
 
 
 def device() -> torch.device:
@@ -241,10 +290,7 @@ def device() -> torch.device:
 def make_model(recipe: Recipe, data: Prepared) -> Model:
     """Fresh weights, the same for the same seed. Raises `DragomanError` where settings and vocabularies contradict each other."""
     torch.manual_seed(recipe.training.seed)
-    try:
-        return build_model(recipe.model, len(data.tokenizers.source), len(data.tokenizers.target)).to(device())
-    except ValueError as error:
-        raise DragomanError(str(error)) from error
+    return build_model(recipe.model, len(data.tokenizers.source), len(data.tokenizers.target)).to(device())
 
 
 def make_batches(recipe: Recipe, data: Prepared) -> Batches:
@@ -315,12 +361,13 @@ def validation(recipe: Recipe, schedule: Schedule, data: Prepared, say: Say) -> 
     tokens = max(recipe.batches.target_tokens_per_batch or 0, *(int(lengths.max()) + 1 for lengths in data.valid.lengths()))
     plan = Batches(data.valid, tokens, tokens, seed=0)
     batches = [plan.load(pairs) for pairs in plan.plan(0)]
+    tokenize = suitable_tokenization(data.valid_target)
 
     def validate(model: Model) -> dict[str, float]:
         scores = corpus_loss(model, batches, recipe.training.label_smoothing, schedule.bfloat16)
         translations = Translator(model, data.tokenizers).greedy(data.valid_source)
         model.train()
-        scores["bleu"] = bleu(translations, data.valid_target).value
+        scores["bleu"] = bleu(translations, data.valid_target, tokenize).value
         say(
             f"Validation: loss {scores['loss']:.3f}, negative log-likelihood {scores['nll']:.3f}, perplexity "
             f"{scores['perplexity']:.2f}, BLEU {scores['bleu']:.2f} (greedy)."
@@ -336,7 +383,7 @@ def finish(recipe: Recipe, schedule: Schedule, data: Prepared, place: Place, say
     assert place.best is not None
     out = recipe.out
     model = make_model(recipe, data)
-    tensors, steps = averaged(out, recipe.training.average)
+    tensors, steps = averaged(out, recipe.training.average, schedule.checkpoint_every)
     checkpoint.load_weights(model, tensors, out / "checkpoints")
     scores = validation(recipe, schedule, data, say)(model)
     if better(scores, place.best, recipe.training.best_by):
@@ -350,7 +397,7 @@ def finish(recipe: Recipe, schedule: Schedule, data: Prepared, place: Place, say
         source, target = (list(read_lines(out / "data" / f"test.{side}.txt")) for side in ("source", "target"))
         translations = Translator.load(out).translate(source, recipe.search)
         (out / "test.hypotheses.txt").write_text("".join(f"{line}\n" for line in translations), "utf-8", newline="\n")
-        tested: list[Score] = [bleu(translations, target), chrf(translations, target)]
+        tested: list[Score] = [bleu(translations, target, suitable_tokenization(target)), chrf(translations, target)]
         for score in tested:
             say(f"Test: {score}")
         result["test"] = [asdict(score) for score in tested]

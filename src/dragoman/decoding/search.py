@@ -31,7 +31,7 @@ def length_penalty(length: Tensor | int, alpha: float) -> Tensor:
 @torch.no_grad()
 def greedy_search(model: Model, source: Int[Tensor, "B S"], extra_length: int = 50) -> list[list[int]]:
     """The likeliest token at each step, without END. Plain on purpose: the oracle of a beam of 1, and quick validation."""
-    longest = (source != PAD).sum(1) - 1 + extra_length
+    longest = longest_targets(model, source, extra_length)
     state = model.encode(source).with_room(1, int(longest.max()) + 1)
     token = torch.full((len(source), 1), START, device=source.device)
     written, ended = [], torch.zeros(len(source), dtype=torch.bool, device=source.device)
@@ -45,6 +45,12 @@ def greedy_search(model: Model, source: Int[Tensor, "B S"], extra_length: int = 
         if ended.all():
             break
     return [row[: row.index(END)] for row in torch.stack(written, 1).tolist()]
+
+
+def longest_targets(model: Model, source: Int[Tensor, "B S"], extra_length: int) -> Int[Tensor, "B"]:
+    """Tokens that each translation may have before END: as many as its source, and some more, within the model's limit."""
+    longest = (source != PAD).sum(1) - 1 + extra_length
+    return longest if model.longest_target is None else longest.clamp(max=model.longest_target - 1)
 
 
 def forbid(logits: Float[Tensor, "R V"]) -> Float[Tensor, "R V"]:
@@ -89,7 +95,7 @@ def beam_search(model: Model, source: Int[Tensor, "B S"], settings: SearchSettin
     hypotheses are made to end.
     """
     width = settings.beam_size
-    longest = (source != PAD).sum(1) - 1 + settings.extra_length  # tokens before END
+    longest = longest_targets(model, source, settings.extra_length)
     beam = Beam.start(len(source), width, int(longest.max()), source.device)
     state: State = model.encode(source).with_room(width, int(longest.max()) + 1)
     left = torch.arange(len(source), device=source.device)

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 
+from dragoman.errors import DragomanError, require
+
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """Beam search with the length penalty of Wu et al. (2016). Raises `ValueError` where the values contradict each other."""
+    """Beam search with the length penalty of Wu et al. (2016). Raises `DragomanError` where the values contradict each other."""
 
     beam_size: int = 4
     """Hypotheses kept at each step; 1 is greedy search."""
@@ -15,14 +17,10 @@ class SearchSettings:
     """A translation may have this many tokens more than its source."""
     n_best: int = 1
     """Translations to give for each sentence, at most beam_size."""
-    batch_tokens: int = 4000
-    """Source tokens decoded at once, padding and beams included; changes memory and speed, never a translation."""
+    batch_tokens: int = 16_000
+    """Sentences · beams · (longest source + extra_length) decoded at once; changes memory and speed, never a translation."""
 
     def __post_init__(self) -> None:
-        for name in ("beam_size", "n_best", "batch_tokens"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1.")
+        require(self, least={"beam_size": 1, "n_best": 1, "batch_tokens": 1, "length_penalty": 0, "extra_length": 0})
         if self.n_best > self.beam_size:
-            raise ValueError(f"n_best is {self.n_best}; a beam of {self.beam_size} has no more than {self.beam_size}.")
-        if self.length_penalty < 0 or self.extra_length < 0:
-            raise ValueError("length_penalty and extra_length must not be negative.")
+            raise DragomanError(f"n_best is {self.n_best}; a beam of {self.beam_size} has no more than {self.beam_size}.")

@@ -82,9 +82,8 @@ class Translator:
         """
         folder = Path(folder)
         inner = folder / "model"
-        checkpoint.recover(inner)
-        if inner.is_dir():
-            folder = inner
+        if (whole := checkpoint.whole_folder(inner)).is_dir():
+            folder = whole
         elif not (folder / checkpoint.MANIFEST).exists():
             raise DragomanError(f"{folder} holds no model. Train one with: dragoman train --out {folder} --source … --target …")
         checkpoint.check_folder(folder)
@@ -103,34 +102,45 @@ class Translator:
     def n_best(self, sentences: Sequence[str], settings: SearchSettings | None = None) -> list[list[Translation]]:
         """The `n_best` best translations of each sentence, best first."""
         settings = settings or SearchSettings()
-        ids = [[*row, END] for row in self.tokenizers.source.encode(sentences)]
+        ids = self._encode(sentences)
         found: list[list[Translation]] = [[Translation("", 0.0, 0.0)] for _ in sentences]
-        for batch in self._batches(ids, settings.batch_tokens // settings.beam_size):
+        for batch in self._batches(ids, settings.batch_tokens // settings.beam_size, settings.extra_length):
             rows = pad([ids[number] for number in batch]).to(self.device)
             for number, hypotheses in zip(batch, beam_search(self.model, rows, settings), strict=True):
                 found[number] = [self._translation(hypothesis) for hypothesis in hypotheses]
         return found
 
-    def greedy(self, sentences: Sequence[str], batch_tokens: int = 4000, extra_length: int = 50) -> list[str]:
+    def greedy(self, sentences: Sequence[str], batch_tokens: int = 16_000, extra_length: int = 50) -> list[str]:
         """Translations by the likeliest token at each step."""
-        ids = [[*row, END] for row in self.tokenizers.source.encode(sentences)]
+        ids = self._encode(sentences)
         found = [""] * len(sentences)
-        for batch in self._batches(ids, batch_tokens):
+        for batch in self._batches(ids, batch_tokens, extra_length):
             rows = pad([ids[number] for number in batch]).to(self.device)
             for number, written in zip(batch, greedy_search(self.model, rows, extra_length), strict=True):
-                found[number] = self.tokenizers.target.decode(written)
+                found[number] = self._text(written)
         return found
 
+    def _encode(self, sentences: Sequence[str]) -> list[list[int]]:
+        """Ids of each sentence with END; END alone for a blank one."""
+        return [[*row, END] for row in self.tokenizers.source.encode([line if line.strip() else "" for line in sentences])]
+
+    def _text(self, ids: list[int]) -> str:
+        """One line, whatever bytes the model has spelt."""
+        return " ".join(self.tokenizers.target.decode(ids).splitlines())
+
     def _translation(self, hypothesis: Hypothesis) -> Translation:
-        return Translation(self.tokenizers.target.decode(hypothesis.ids), hypothesis.log_probability, hypothesis.score)
+        return Translation(self._text(hypothesis.ids), hypothesis.log_probability, hypothesis.score)
 
     @staticmethod
-    def _batches(ids: list[list[int]], tokens: int) -> list[list[int]]:
-        """Numbers of sentences that are not blank, longest first, in batches of at most so many tokens or of one sentence."""
+    def _batches(ids: list[list[int]], tokens: int, extra: int) -> list[list[int]]:
+        """Numbers of sentences that are not blank, longest first, in batches of at most so many tokens or of one sentence.
+
+        A sentence counts as long as the longest of its batch, and `extra` more, which its translation may have.
+        """
         order = sorted((number for number, row in enumerate(ids) if len(row) > 1), key=lambda number: -len(ids[number]))
         batches: list[list[int]] = []
         for number in order:
-            if batches and (len(batches[-1]) + 1) * len(ids[batches[-1][0]]) <= tokens:
+            if batches and (len(batches[-1]) + 1) * (len(ids[batches[-1][0]]) + extra) <= tokens:
                 batches[-1].append(number)
             else:
                 batches.append([number])

@@ -29,6 +29,12 @@ def _check(hypotheses: Sequence[str], references: Sequence[object]) -> None:
         raise DragomanError("There is nothing to score: no translations and no references.")
 
 
+def suitable_tokenization(references: Sequence[str]) -> Tokenization:
+    """Characters for languages that put no spaces between words, whose BLEU would else be 0; sacreBLEU's default for the others."""
+    text = "".join(references)
+    return "char" if text.count(" ") < len(text) / 50 else "13a"
+
+
 def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: Tokenization = "13a", lowercase: bool = False) -> Score:
     """SacreBLEU's corpus BLEU, in percent (Post 2018). Raises `DragomanError` for different numbers of lines, or none."""
     from sacrebleu.metrics.bleu import BLEU

@@ -28,6 +28,9 @@ class State(ABC):
 class Model(nn.Module):
     """An encoder-decoder. Step by step and all at once `decode` gives the same features (tests/test_laws.py)."""
 
+    longest_target: int | None = None
+    """Target tokens, START included, that `decode` can read at most; None is any number."""
+
     def encode(self, source: Int[Tensor, "B S"]) -> State:
         """Read padded source ids."""
         raise NotImplementedError

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from dragoman.errors import DragomanError
 from dragoman.model.settings import ModelSettings, PositionKind
 
 
@@ -48,11 +49,11 @@ class Positions(nn.Module):
             self.register_buffer("table", sinusoids(256, settings.d_model, self.kind), persistent=False)
 
     def forward(self, start: int, length: int) -> Float[Tensor, "N D"]:
-        """Positions `start` to `start + length - 1`. Raises `ValueError` past the end of a learned table."""
+        """Positions `start` to `start + length - 1`. Raises `DragomanError` past the end of a learned table."""
         end = start + length
         if end > len(self.table):
             if self.kind == "learned":
-                raise ValueError(
+                raise DragomanError(
                     f"A text of {end} tokens is longer than the {len(self.table)} positions that this model has learned; "
                     "split the text, or train with a larger max_positions."
                 )

@@ -11,10 +11,23 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from dragoman.errors import DragomanError
 from dragoman.model.contract import Model, State
 from dragoman.model.dropout import Dropout
-from dragoman.model.settings import ModelSettings
+from dragoman.model.settings import ModelSettings, two_vocabularies
 from dragoman.model.symbols import PAD
+
+TRANSFORMER_ONLY = (
+    "d_k",
+    "d_v",
+    "attention_dropout",
+    "positions",
+    "norm",
+    "activation",
+    "attention_bias",
+    "output_bias",
+    "scale_embeddings",
+)
 
 
 class AdditiveAttention(nn.Module):
@@ -66,16 +79,21 @@ class RecurrentState(State):
 class Recurrent(Model):
     """A bidirectional encoder, and a decoder whose first layer looks at the source by its last state before each token.
 
-    Of the settings it has `d_model`, the two depths, `dropout` and `tied`; the others are the Transformer's.
+    Of the settings it has `d_model`, the two depths, `dropout` and `tied`. Raises `DragomanError` for the Transformer's options
+    (its sizes are passed over, since presets set them), and where embeddings of different vocabularies are to be tied.
     """
 
     def __init__(self, settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
         self.settings = settings
+        for name in TRANSFORMER_ONLY:
+            if getattr(settings, name) != getattr(ModelSettings(), name):
+                raise DragomanError(f"{name} is an option of the Transformer; the {settings.architecture} has none.")
+        if settings.tied == "all" and source_vocabulary != target_vocabulary:
+            raise DragomanError(two_vocabularies(source_vocabulary, target_vocabulary))
         width, depth = settings.d_model, settings.decoder_layers
         self.target_embedding = nn.Embedding(target_vocabulary, width)
-        shared = settings.tied == "all" and source_vocabulary == target_vocabulary
-        self.source_embedding = self.target_embedding if shared else nn.Embedding(source_vocabulary, width)
+        self.source_embedding = self.target_embedding if settings.tied == "all" else nn.Embedding(source_vocabulary, width)
         self.output = nn.Embedding(target_vocabulary, width) if settings.tied == "none" else self.target_embedding
         for embedding in {self.target_embedding, self.source_embedding, self.output}:
             nn.init.normal_(embedding.weight, std=width**-0.5)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from dragoman.errors import DragomanError, require
+
 Architecture = Literal["transformer", "lstm", "gru"]
 Activation = Literal["relu", "gelu", "swish"]
 PositionKind = Literal["sinusoidal", "sinusoidal-halves", "sinusoidal-tensor2tensor", "learned"]
@@ -12,7 +14,7 @@ PositionKind = Literal["sinusoidal", "sinusoidal-halves", "sinusoidal-tensor2ten
 class ModelSettings:
     """Sizes and variants of a model. Widths are numbers of features, depths are numbers of layers.
 
-    Raises `ValueError` where the values cannot make a model.
+    Raises `DragomanError` where the values cannot make a model.
     """
 
     architecture: Architecture = "transformer"
@@ -48,32 +50,31 @@ class ModelSettings:
     output_bias: bool = False
     """A bias on the logits. The paper has none."""
     tied: Literal["all", "target", "none"] = "all"
-    """Which weights are one matrix: both embeddings and the logits (the paper, section 3.4), target embedding and logits, none."""
+    """Which weights are one matrix: both embeddings and the logits (section 3.4; with two vocabularies "target"), or none."""
     scale_embeddings: bool = True
     """Multiply embeddings by the square root of d_model (section 3.4)."""
 
     def __post_init__(self) -> None:
-        for name in ("d_model", "d_ff", "heads", "encoder_layers", "decoder_layers", "max_positions"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1.")
-        for name in ("dropout", "attention_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 0 and below 1.")
-        split = self.architecture == "transformer" and (self.d_k is None or self.d_v is None)
-        if split and self.d_model % self.heads:
-            raise ValueError(
-                f"d_model {self.d_model} does not divide into {self.heads} heads; choose another number of heads, or set d_k and d_v."
-            )
+        sizes = ("d_model", "d_ff", "heads", "d_k", "d_v", "encoder_layers", "decoder_layers", "max_positions")
+        shares = ("dropout", "attention_dropout")
+        require(self, least=dict.fromkeys(sizes, 1) | dict.fromkeys(shares, 0), below=dict.fromkeys(shares, 1))
 
     @property
     def key_width(self) -> int:
-        """d_k."""
-        return self.d_model // self.heads if self.d_k is None else self.d_k
+        """d_k. Raises `DragomanError` where it is not set and the heads do not divide d_model."""
+        return self._head_width() if self.d_k is None else self.d_k
 
     @property
     def value_width(self) -> int:
-        """d_v."""
-        return self.d_model // self.heads if self.d_v is None else self.d_v
+        """d_v. Raises as `key_width`."""
+        return self._head_width() if self.d_v is None else self.d_v
+
+    def _head_width(self) -> int:
+        if self.d_model % self.heads:
+            raise DragomanError(
+                f"d_model {self.d_model} does not divide into {self.heads} heads; choose another number of heads, or set d_k and d_v."
+            )
+        return self.d_model // self.heads
 
 
 PRESETS = {
@@ -83,3 +84,11 @@ PRESETS = {
     "big": replace(ModelSettings(), d_model=1024, d_ff=4096, heads=16, dropout=0.3),
 }
 """`base` and `big` are the paper's (Table 3); `tiny` and `small` are for CPUs."""
+
+
+def two_vocabularies(source: int, target: int) -> str:
+    """What to say where embeddings of different vocabularies are to be tied."""
+    return (
+        f"Three-way tied embeddings need one vocabulary, and these are two, of {source} and {target} tokens; share the vocabulary, "
+        'or set tied = "target".'
+    )

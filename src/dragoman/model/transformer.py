@@ -10,11 +10,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from dragoman.errors import DragomanError
 from dragoman.model.attention import KeysValues, MultiHeadAttention
 from dragoman.model.contract import Model, State
 from dragoman.model.dropout import Dropout
 from dragoman.model.positions import Positions
-from dragoman.model.settings import Activation, ModelSettings
+from dragoman.model.settings import Activation, ModelSettings, two_vocabularies
 from dragoman.model.symbols import PAD
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
@@ -163,7 +164,7 @@ class DecoderLayer(nn.Module):
 class Transformer(Model):
     """The encoder-decoder of Figure 1, for `source_vocabulary` and `target_vocabulary` ids.
 
-    Raises `ValueError` where the settings tie embeddings of different vocabularies.
+    Raises `DragomanError` where the settings tie embeddings of different vocabularies.
     """
 
     def __init__(self, settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> None:
@@ -175,10 +176,8 @@ class Transformer(Model):
         elif source_vocabulary == target_vocabulary:
             self.source_embedding = self.target_embedding
         else:
-            raise ValueError(
-                f"Three-way tied embeddings need one vocabulary, and these are two, of {source_vocabulary} and "
-                f'{target_vocabulary} tokens; share the vocabulary, or set tied = "target".'
-            )
+            raise DragomanError(two_vocabularies(source_vocabulary, target_vocabulary))
+        self.longest_target = settings.max_positions if settings.positions == "learned" else None
         self.source_positions, self.target_positions = Positions(settings), Positions(settings)
         self.dropout = Dropout(settings.dropout)
         self.encoder = nn.ModuleList(EncoderLayer(settings) for _ in range(settings.encoder_layers))

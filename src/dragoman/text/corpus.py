@@ -244,7 +244,7 @@ class Corpus:
             names = sorted(path.name.split(".")[0] for path in folder.glob("*.source.npy"))
             self._sides = [[self._map(folder, name, side) for name in names] for side in ("source", "target")]
         except (OSError, ValueError, TypeError) as error:
-            raise DragomanError(f"{folder} is not a whole corpus ({error}); delete it, and it will be built again.") from error
+            raise DragomanError(f"{folder} is not a whole corpus ({error}); delete the run's folder and begin again.") from error
         self._firsts = np.cumsum([0] + [len(offsets) - 1 for _, offsets in self._sides[0]])
 
     @staticmethod

@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import http.client
 import shutil
 import urllib.error
 import urllib.request
@@ -9,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dragoman.errors import DragomanError
-from dragoman.text.lines import open_bytes
+from dragoman.text.lines import PACKING_ERRORS, open_bytes
 from dragoman.text.settings import DataSettings
 
 
@@ -95,8 +96,11 @@ def _local(file: DatasetFile, folder: Path) -> Path:
     """The checked file in `folder`, fetched if need be."""
     for path in (folder / file.name, folder / f"{file.name}.gz"):
         if path.exists():
-            with open_bytes(path) as stream:
-                found = hashlib.sha256(stream.read()).hexdigest()
+            try:
+                with open_bytes(path) as stream:
+                    found = hashlib.sha256(stream.read()).hexdigest()
+            except PACKING_ERRORS as error:
+                raise DragomanError(f"{path} is not a whole gzip file: {error}. Delete it to fetch it.") from error
             if found not in file.hashes:
                 raise DragomanError(f"{path} is not the dataset's {file.name}: the SHA-256 of its text is {found}. Delete it to fetch it.")
             return path
@@ -105,7 +109,7 @@ def _local(file: DatasetFile, folder: Path) -> Path:
     try:
         with urllib.request.urlopen(file.address, timeout=60) as answer, gzip.open(answer) as text, partial.open("wb") as copy:  # noqa: S310
             shutil.copyfileobj(text, copy)
-    except (urllib.error.URLError, OSError, EOFError) as error:
+    except (urllib.error.URLError, http.client.HTTPException, OSError, *PACKING_ERRORS) as error:
         partial.unlink(missing_ok=True)
         raise DragomanError(
             f"{file.name} is not in {folder}, and {file.address} cannot be fetched ({error}). If this machine is offline, put the "

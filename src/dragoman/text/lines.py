@@ -2,11 +2,14 @@
 
 import gzip
 import io
+import zlib
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
 from dragoman.errors import DragomanError
+
+PACKING_ERRORS = (gzip.BadGzipFile, EOFError, zlib.error)
 
 
 def open_bytes(path: Path) -> gzip.GzipFile | io.BufferedReader:
@@ -48,7 +51,7 @@ def read_lines(path: Path, strip_carriage_returns: bool = False, start: int = 0,
             for raw in file:
                 yield decode_line(raw, path, number, strip_carriage_returns)
                 number += 1
-        except (gzip.BadGzipFile, EOFError) as error:
+        except PACKING_ERRORS as error:
             raise DragomanError(f"{path} is not a whole gzip file: {error}") from error
     if number == 1:
         raise DragomanError(f"{path} is empty; it has to hold one sentence a line.")

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from dragoman.errors import require
+
 TokenKind = Literal["bpe", "unigram", "char", "word"]
 
 
@@ -32,9 +34,12 @@ class DataSettings:
     drop_copies: bool = False
     """Leave out pairs whose source equals their target. They are counted and reported in any case."""
     drop_overlap: bool = False
-    """Leave out pairs that also are in the validation or test files. They are counted and reported in any case."""
+    """Leave out pairs whose source also is in the validation or test files. They are counted and reported in any case."""
     strip_carriage_returns: bool = False
     """Accept CRLF line ends (Windows): take the CR away instead of refusing the file."""
+
+    def __post_init__(self) -> None:
+        require(self, least={"longest": 0})
 
 
 @dataclass(frozen=True)
@@ -55,8 +60,11 @@ class TokenizerSettings:
     """The share of the text's characters that get a token of their own."""
     normalization: Literal["nmt_nfkc", "nfkc", "identity"] = "nmt_nfkc"
     """Unicode normalisation before tokenising; "identity" keeps every character as it is."""
-    tokenizer_lines: int = 2_000_000
-    """Lines to train on at most; of more, every k-th is taken."""
+    tokenizer_pairs: int = 1_000_000
+    """Pairs to learn the vocabulary from at most; of more, every k-th is taken."""
+
+    def __post_init__(self) -> None:
+        require(self, least={"vocabulary": 5, "character_coverage": 0.9, "tokenizer_pairs": 1})
 
 
 @dataclass(frozen=True)
@@ -69,3 +77,6 @@ class BatchSettings:
     """Most target tokens in a batch, padding included."""
     accumulate: int = 1
     """Batches to an update; their gradient is that of one large batch."""
+
+    def __post_init__(self) -> None:
+        require(self, least={"source_tokens_per_batch": 1, "target_tokens_per_batch": 1, "accumulate": 1})

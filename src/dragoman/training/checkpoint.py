@@ -63,6 +63,12 @@ def recover(folder: Path) -> None:
             old.rename(folder)
 
 
+def whole_folder(folder: Path) -> Path:
+    """The folder, or where a `write_folder` at work has put it for a moment. Reads only."""
+    old = folder.with_name(folder.name + ".old")
+    return old if old.is_dir() and not folder.exists() else folder
+
+
 def file_hash(path: Path) -> str:
     """SHA-256 of a file."""
     with path.open("rb") as file:
@@ -71,7 +77,7 @@ def file_hash(path: Path) -> str:
 
 def check_folder(folder: Path) -> None:
     """Compare a folder with its manifest. Raises `DragomanError` with the file that is missing, cut or changed."""
-    recover(folder)
+    folder = whole_folder(folder)
     try:
         manifest: dict[str, str] = json.loads((folder / MANIFEST).read_text())
     except (OSError, ValueError) as error:

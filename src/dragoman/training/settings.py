@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from dragoman.errors import require
+
 
 @dataclass(frozen=True)
 class TrainingSettings:
@@ -40,3 +42,8 @@ class TrainingSettings:
     """Write the log for TensorBoard too (extra: dragoman[tensorboard])."""
     threads: int | None = None
     """Processor threads; None leaves the choice to PyTorch."""
+
+    def __post_init__(self) -> None:
+        counts = ("updates", "warmup_steps", "validate_every", "checkpoint_every", "average", "log_every", "threads")
+        shares = ("minutes", "rate_scale", "label_smoothing", "clip_norm", "seed", "patience")
+        require(self, least=dict.fromkeys(counts, 1) | dict.fromkeys(shares, 0), below={"label_smoothing": 1})

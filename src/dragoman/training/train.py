@@ -111,21 +111,22 @@ def train(
     stream = batches.after(place.epoch, place.batches_done)
     log = Log(folder, place.step, settings.tensorboard)
     model.train()
+    started, seconds_before = time.monotonic(), place.seconds
     with stop_signals() as stop, progress_bar(schedule.updates, place.step) as advance:
         while place.step < schedule.updates and not stopped_early(place, settings, schedule):
-            started = time.monotonic()
+            step_started = time.monotonic()
             update = list(islice(stream, accumulate_batches))
             step = place.step + 1
             for group in optimizer.param_groups:
                 group["lr"] = settings.rate_scale * learning_rate(step, width, schedule.warmup_steps)
             loss, nll, tokens = accumulate(model, [batch for *_, batch in update], settings.label_smoothing, schedule.bfloat16)
-            check_finite(loss, step, update)
-            norm = nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm or math.inf)
+            norm = float(nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm or math.inf))
+            check_finite(loss, norm, step, update)
             optimizer.step()
             optimizer.zero_grad()
-            seconds = time.monotonic() - started
-            place = replace(place, step=step, epoch=update[-1][0], batches_done=update[-1][1], seconds=place.seconds + seconds)
-            log.update(place, loss / tokens, nll / tokens, tokens, seconds, float(norm), optimizer.param_groups[0]["lr"])
+            now = time.monotonic()
+            place = replace(place, step=step, epoch=update[-1][0], batches_done=update[-1][1], seconds=seconds_before + now - started)
+            log.update(place, loss / tokens, nll / tokens, tokens, now - step_started, norm, optimizer.param_groups[0]["lr"])
             advance(tokens)
             if step % settings.log_every == 0:
                 log.write()
@@ -135,17 +136,21 @@ def train(
                 if place.best is None or better(scores, place.best, settings.best_by):
                     place = replace(place, best=scores, best_step=step)
                     keep_best(model)
-            if stop() or step % schedule.checkpoint_every == 0 or step == schedule.updates:
+            stopping = stop()
+            ending = stopping or step == schedule.updates or stopped_early(place, settings, schedule)
+            if ending or step % schedule.checkpoint_every == 0:
                 save(model, optimizer, place, folder, settings.average, schedule.checkpoint_every)
-            if stop():
+            if stopping:
                 break
     log.write()
     return place
 
 
 def better(scores: dict[str, float], best: dict[str, float], by: str) -> bool:
-    """Whether validation has improved: BLEU rises, the loss falls."""
-    return scores["bleu"] > best["bleu"] if by == "bleu" else scores["loss"] < best["loss"]
+    """Whether validation has improved: BLEU rises, or the loss falls; for the same BLEU the loss decides."""
+    if by == "bleu" and scores["bleu"] != best["bleu"]:
+        return scores["bleu"] > best["bleu"]
+    return scores["loss"] < best["loss"]
 
 
 def stopped_early(place: Place, settings: TrainingSettings, schedule: Schedule) -> bool:
@@ -154,13 +159,13 @@ def stopped_early(place: Place, settings: TrainingSettings, schedule: Schedule) 
     return 0 < settings.patience <= validations
 
 
-def check_finite(loss: float, step: int, update: list[tuple[int, int, Batch]]) -> None:
-    """Raises `DragomanError` where the loss is not a number, naming where."""
-    if not math.isfinite(loss):
+def check_finite(loss: float, norm: float, step: int, update: list[tuple[int, int, Batch]]) -> None:
+    """Raises `DragomanError` where the loss or the gradient's norm is not a number, naming where: before weights are changed."""
+    if not (math.isfinite(loss) and math.isfinite(norm)):
         pairs = [pair for *_, batch in update for pair in batch.pairs]
         raise DragomanError(
-            f"The loss of step {step} is {loss}, in pairs {min(pairs)} to {max(pairs)} of the corpus. The last checkpoint is whole. "
-            "Lower rate_scale, set clip_norm, or look at these pairs."
+            f"In step {step} the loss is {loss} and the norm of the gradient {norm}, in pairs {min(pairs)} to {max(pairs)} of the corpus. "
+            "The last checkpoint is whole. Lower rate_scale, set clip_norm, or look at these pairs."
         )
 
 
@@ -185,11 +190,17 @@ def save(model: Model, optimizer: torch.optim.Optimizer, place: Place, folder: P
         (new / "place.json").write_text(json.dumps(asdict(place), indent=2) + "\n")
 
     checkpoint.write_folder(folder / "checkpoints" / f"step-{place.step:08}", write)
-    older = checkpoints(folder)[:-1]
-    regular = [path for path in older if int(path.name[5:]) % every == 0]
-    for path in older:
-        if path not in regular[-(keep - 1) :] or keep == 1:
+    kept = regular(folder, keep, every)
+    for path in (folder / "checkpoints").iterdir():
+        if path not in kept:
             shutil.rmtree(path)
+
+
+def regular(folder: Path, last: int, every: int) -> list[Path]:
+    """The newest checkpoint, and before it regular ones (not those that a signal asked for), `last` in all."""
+    *older, newest = checkpoints(folder)
+    older = [path for path in older if int(path.name[5:]) % every == 0]
+    return [*older[max(0, len(older) - last + 1) :], newest]
 
 
 def resume(model: Model, optimizer: torch.optim.Optimizer, folder: Path) -> Place:
@@ -208,9 +219,9 @@ def resume(model: Model, optimizer: torch.optim.Optimizer, folder: Path) -> Plac
     return Place(**json.loads((newest / "place.json").read_text()))
 
 
-def averaged(folder: Path, last: int) -> tuple[dict[str, Tensor], list[int]]:
-    """The mean of the last n checkpoints, and their steps (section 6.1)."""
-    paths = checkpoints(folder)[-last:]
+def averaged(folder: Path, last: int, every: int) -> tuple[dict[str, Tensor], list[int]]:
+    """The mean of the last n regular checkpoints, and their steps (section 6.1)."""
+    paths = regular(folder, last, every)
     return checkpoint.average(path / "model.safetensors" for path in paths), [int(path.name[5:]) for path in paths]
 
 
