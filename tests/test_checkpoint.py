@@ -49,6 +49,9 @@ def test_killed_between_two_renames_nothing_is_lost(tmp_path, state):
         new.rename(folder)
     checkpoint.check_folder(folder)
     assert (checkpoint.whole_folder(folder) / "a.txt").read_text() == ("two" if state == "after" else "one")
+    checkpoint.write_folder(folder, write_text("three"))
+    assert (folder / "a.txt").read_text() == "three"
+    assert not old.exists()
 
 
 def test_missing_changed_and_unlisted_files_are_named(tmp_path):

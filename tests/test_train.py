@@ -17,7 +17,7 @@ from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.recipe import Recipe
-from dragoman.run import Prepared, fit, lock, make_batches, make_model, prepare, run, schedule_of, settle
+from dragoman.run import Prepared, fit, lock, make_batches, make_model, prepare, recorded_recipe, run, schedule_of, settle
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training import checkpoint
 from dragoman.training.settings import TrainingSettings
@@ -201,6 +201,38 @@ def test_copying_is_learnt_in_seconds_and_translated(tmp_path, architecture):
     hypotheses = (recipe.out / "test.hypotheses.txt").read_text().splitlines()
     right = sum(one == other for one, other in zip(hypotheses, test_target.read_text().splitlines(), strict=True))
     assert right > 35
+
+
+def test_what_a_recipe_leaves_open_is_chosen_and_said(tmp_path):
+    recipe = small_recipe(tmp_path, tmp_path / "run", updates=None, minutes=0.01, warmup_steps=None, validate_every=None)
+    recipe = replace(recipe, tokenizer=TokenizerSettings(source_tokens="word"), batches=BatchSettings())
+    told = []
+    run(recipe, told.append)
+    said = "\n".join(told)
+    assert "This machine trains" in said
+    assert "updates fit into 0.01 minutes" in said
+    assert "preset auto (left open, it is chosen by" in said
+    recorded = recorded_recipe(recipe.out)
+    assert recorded.training.updates >= 1
+    assert recorded.batches.source_tokens_per_batch == 1024
+
+
+def test_ctrl_c_ends_with_a_checkpoint_and_says_how_to_go_on(tmp_path):
+    recipe = small_recipe(tmp_path, tmp_path / "run")
+    told = []
+
+    def say(sentence: str) -> None:
+        told.append(sentence)
+        if sentence.startswith("Validation"):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    run(recipe, say)
+    assert told[-1] == f"Stopped after update 8; nothing is lost. Go on with: dragoman resume {recipe.out}"
+    assert not (recipe.out / "result.json").exists()
+    told.clear()
+    run(recorded_recipe(recipe.out), told.append)
+    assert told[0] == f"Going on with {recipe.out}."
+    assert (recipe.out / "result.json").exists()
 
 
 def test_training_stops_when_validation_no_longer_improves():

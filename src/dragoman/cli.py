@@ -31,12 +31,9 @@ def say(sentence: str) -> None:
 
 def parse(settings: type[T], verb: str, arguments: Sequence[str], default: T | None = None) -> T:
     """Settings from flags. Ends the program with help or a message where they are not understood."""
-    try:
-        if default is None:
-            return tyro.cli(settings, prog=f"dragoman {verb}", args=arguments, config=CONFIG)
-        return tyro.cli(settings, prog=f"dragoman {verb}", args=arguments, default=default, config=CONFIG)
-    except ValueError as error:
-        raise DragomanError(str(error)) from error
+    if default is None:
+        return tyro.cli(settings, prog=f"dragoman {verb}", args=arguments, config=CONFIG)
+    return tyro.cli(settings, prog=f"dragoman {verb}", args=arguments, default=default, config=CONFIG)
 
 
 def has_gpu() -> bool:
