@@ -48,7 +48,7 @@ def test_a_quickstart_of_a_few_updates_goes_the_whole_road(tmp_path, monkeypatch
     assert "30.2" in out
     assert "33.89" in out
     assert "dragoman train --source train.en --target train.de --out runs/ende" in out
-    assert "preset tiny" in "".join(told)
+    assert "d_model 128" in "".join(told)
 
 
 def test_ten_words_are_shown():

@@ -24,7 +24,7 @@ TABLE = {"out": "runs/x", "preset": "base", "data": {"source": "a", "target": "b
 
 
 def done(table, flags=lambda recipe: recipe, gpu=False):
-    return complete(table, "r.toml", flags, lambda: gpu)
+    return complete(table, "r.toml", flags, lambda: gpu, print)
 
 
 def test_flags_win_over_the_recipe_and_both_over_the_preset():

@@ -209,9 +209,9 @@ def test_what_a_recipe_leaves_open_is_chosen_and_said(tmp_path):
     told = []
     run(recipe, told.append)
     said = "\n".join(told)
-    assert "This machine trains" in said
-    assert "updates fit into 0.01 minutes" in said
-    assert "preset auto (left open, it is chosen by" in said
+    assert "Chosen: a vocabulary of" in said
+    assert "updates, for 0.01 minutes at the" in said
+    assert "warm-up steps, which keep the rate below 0.002" in said
     recorded = recorded_recipe(recipe.out)
     assert recorded.training.updates >= 1
     assert recorded.batches.source_tokens_per_batch == 1024

@@ -49,7 +49,7 @@ def train(arguments: Sequence[str]) -> None:
     if flags and not flags[0].startswith("-"):
         origin = flags.pop(0)
         table = read_toml(Path(origin))
-    recipe = complete(table, origin, lambda default: parse(Recipe, "train [RECIPE.toml]", flags, default), has_gpu)
+    recipe = complete(table, origin, lambda default: parse(Recipe, "train [RECIPE.toml]", flags, default), has_gpu, say)
     from dragoman.run import run
 
     run(recipe, say)
@@ -158,7 +158,7 @@ class Quickstart:
 
     out: Path = Path("runs/quickstart")
     """The run's folder."""
-    minutes: float = 4.5
+    minutes: float = 4.2
     """About how long to train."""
     updates: int | None = None
     """Number of parameter updates; None chooses as many as fit into `minutes`."""

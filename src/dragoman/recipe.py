@@ -31,14 +31,21 @@ class Recipe:
     search: SearchSettings = field(default_factory=SearchSettings)
 
 
-def complete(table: dict[str, Any], origin: str, flags: Callable[[Recipe], Recipe], gpu: Callable[[], bool]) -> Recipe:
+def complete(
+    table: dict[str, Any], origin: str, flags: Callable[[Recipe], Recipe], gpu: Callable[[], bool], say: Callable[[str], None]
+) -> Recipe:
     """The recipe of a TOML table (read from `origin`) and of flags, which win; both win over the preset.
 
-    `flags` gives a recipe with the command line's flags in place; `gpu` says whether there is one. Raises `DragomanError` for
+    `flags` gives a recipe with the command line's flags in place; `gpu` says whether there is one; `say` gets what was
+    chosen. Raises `DragomanError` for
     keys and values that are wrong, and where there is nothing to train on.
     """
     asked = flags(overlay(Recipe(), {key: value for key, value in table.items() if key != "model"}, origin))
-    preset, model = choose_preset(asked.data, gpu()) if asked.preset == "auto" else (asked.preset, PRESETS[asked.preset])
+    preset, model = asked.preset, PRESETS.get(asked.preset, ModelSettings())
+    if preset == "auto":
+        preset, model = choose_preset(asked.data, gpu())
+        text = f"{text_size(asked.data) / 1e6:.1f} MB of text and {'a' if gpu() else 'no'} GPU"
+        say(f"Chosen: preset {preset} with dropout {model.dropout}, for {text}.")
     recipe = flags(overlay(replace(asked, model=model), table, origin))
     recipe = replace(recipe, preset=preset)
     if recipe.model.architecture == "transformer":

@@ -17,7 +17,7 @@ from dragoman.errors import DragomanError
 from dragoman.evaluation.metrics import Score, bleu, chrf, suitable_tokenization
 from dragoman.model.build import build_model
 from dragoman.model.contract import Model
-from dragoman.recipe import Recipe, choose_batch_tokens, choose_pace, choose_updates, choose_vocabulary, differences, paths, text_size
+from dragoman.recipe import Recipe, choose_batch_tokens, choose_pace, choose_updates, choose_vocabulary, differences, paths
 from dragoman.text.batches import Batches
 from dragoman.text.corpus import (
     Corpus,
@@ -222,54 +222,61 @@ def settle(recipe: Recipe, data: Prepared, say: Say) -> Recipe:
     """Choose what the recipe leaves open, and say what and why."""
     gpu = torch.cuda.is_available()
     target = int(data.train.lengths()[1].sum()) + len(data.train)
-    tokens = choose_batch_tokens(target, gpu)
-    batches = replace(
-        recipe.batches,
-        source_tokens_per_batch=recipe.batches.source_tokens_per_batch or tokens,
-        target_tokens_per_batch=recipe.batches.target_tokens_per_batch or tokens,
-    )
-    precision = recipe.training.precision or ("bfloat16" if has_bfloat16(gpu) else "float32")
-    vocabulary = max(len(data.tokenizers.source), len(data.tokenizers.target))
-    recipe = replace(
-        recipe,
-        tokenizer=replace(recipe.tokenizer, vocabulary=recipe.tokenizer.vocabulary or vocabulary),
-        batches=batches,
-        training=replace(recipe.training, precision=precision),
-    )
-    fresh = make_model(recipe, data)
-    train_batches = make_batches(recipe, data)
+    tokenizer, batches, training = recipe.tokenizer, recipe.batches, recipe.training
+    why = []
+    if tokenizer.vocabulary is None:
+        tokenizer = replace(tokenizer, vocabulary=max(len(data.tokenizers.source), len(data.tokenizers.target)))
+        why.append(f"a vocabulary of {tokenizer.vocabulary:,} tokens, as 40 · √pairs is")
+    if batches.source_tokens_per_batch is None or batches.target_tokens_per_batch is None:
+        tokens = choose_batch_tokens(target, gpu)
+        batches = replace(
+            batches,
+            source_tokens_per_batch=batches.source_tokens_per_batch or tokens,
+            target_tokens_per_batch=batches.target_tokens_per_batch or tokens,
+        )
+        why.append(f"{tokens:,} tokens a batch, a 200th of the corpus's {target:,} within bounds")
+    if training.precision is None:
+        training = replace(training, precision="bfloat16" if has_bfloat16(gpu) else "float32")
+        why.append(f"{training.precision}, which this processor multiplies fastest")
+    recipe = replace(recipe, tokenizer=tokenizer, batches=batches, training=training)
+    fresh, train_batches = make_model(recipe, data), make_batches(recipe, data)
+    say(model_told(recipe, data, fresh))
     per_epoch = max(1, len(train_batches.plan(0)) // batches.accumulate)
-    updates = recipe.training.updates
-    say(model_told(recipe, data, fresh, gpu))
+    updates = training.updates
     if updates is None:
-        speed = updates_per_second(fresh, train_batches, recipe, precision == "bfloat16")
+        speed = updates_per_second(fresh, train_batches, recipe, training.precision == "bfloat16")
         updates = choose_updates(recipe, per_epoch, speed, gpu)
-        say(
-            f"This machine trains {speed * target / per_epoch:,.0f} target tokens a second, validations included: {updates:,} updates fit "
-            f"into {recipe.training.minutes:g} minutes, or are enough for this corpus."
+        why.append(
+            f"{updates:,} updates, for {training.minutes:g} minutes at the {speed * target / per_epoch:,.0f} target tokens a second that "
+            "were measured, and 200 passes at most"
         )
     recipe = choose_pace(recipe, updates)
-    training, warmup = recipe.training, recipe.training.warmup_steps or 1
-    rate = training.rate_scale * learning_rate(warmup, recipe.model.d_model, warmup)
-    say(
-        f"Training: {updates:,} updates at most, {updates / per_epoch:.0f} passes over {target:,} target tokens. A batch has at most "
-        f"{batches.source_tokens_per_batch:,} source and {batches.target_tokens_per_batch:,} target tokens (left open: a 200th of the "
-        f"corpus), an update {batches.accumulate} of them. {precision} (left open: what this processor multiplies fastest). The rate "
-        f"rises to {rate:.4f} at update {warmup}. Validation every {training.validate_every}."
-    )
+    if training.warmup_steps is None:
+        why.append(f"{recipe.training.warmup_steps:,} warm-up steps, which keep the rate below 0.002")
+    if why:
+        say(f"Chosen: {'; '.join(why)}.")
+    say(training_told(recipe, updates / per_epoch))
     return recipe
 
 
-def model_told(recipe: Recipe, data: Prepared, model: Model, gpu: bool) -> str:
-    """The model in words, and what its sizes would be chosen by."""
-    settings, sizes = recipe.model, [len(data.tokenizers.source), len(data.tokenizers.target)]
-    shared = data.tokenizers.source is data.tokenizers.target
+def model_told(recipe: Recipe, data: Prepared, model: Model) -> str:
+    """The model in words."""
+    settings, (source, target) = recipe.model, (data.tokenizers.source, data.tokenizers.target)
+    vocabularies = f"a vocabulary of {len(source):,}" if source is target else f"vocabularies of {len(source):,} and {len(target):,}"
     return (
-        f"Model: {settings.architecture}, preset {recipe.preset} (left open, it is chosen by {text_size(recipe.data) / 1e6:.1f} MB of "
-        f"text and {'a' if gpu else 'no'} GPU): d_model {settings.d_model}, {settings.encoder_layers} + {settings.decoder_layers} layers, "
-        f"dropout {settings.dropout}; {'one vocabulary' if shared else 'vocabularies'} of "
-        f"{f'{sizes[0]:,}' if shared else ' and '.join(f'{size:,}' for size in sizes)} tokens (left open: 40 · √pairs); "
-        f"{sum(weight.numel() for weight in model.parameters()):,} parameters."
+        f"Model: {settings.architecture}, d_model {settings.d_model}, {settings.encoder_layers} + {settings.decoder_layers} layers, "
+        f"dropout {settings.dropout}, {vocabularies} tokens; {sum(weight.numel() for weight in model.parameters()):,} parameters."
+    )
+
+
+def training_told(recipe: Recipe, passes: float) -> str:
+    """The plan of the training in words."""
+    training, batches, warmup = recipe.training, recipe.batches, recipe.training.warmup_steps or 1
+    rate = training.rate_scale * learning_rate(warmup, recipe.model.d_model, warmup)
+    return (
+        f"Training: {training.updates:,} updates at most, {passes:.0f} passes, of {batches.accumulate} times "
+        f"{batches.source_tokens_per_batch:,} source and {batches.target_tokens_per_batch:,} target tokens; {training.precision}; the rate "
+        f"rises to {rate:.4f} at update {warmup:,}; a validation every {training.validate_every:,}."
     )
 
 
