@@ -16,8 +16,9 @@ from safetensors.torch import load_file
 from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
+from dragoman.prepare import Prepared, prepare
 from dragoman.recipe import Recipe
-from dragoman.run import Prepared, fit, lock, make_batches, make_model, prepare, recorded_recipe, run, schedule_of, settle
+from dragoman.run import fit, lock, make_batches, make_model, recorded_recipe, run, schedule_of, settle
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training import checkpoint
 from dragoman.training.settings import TrainingSettings

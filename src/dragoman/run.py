@@ -5,34 +5,23 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
 from filelock import FileLock, Timeout
 
 from dragoman.config import overlay, read_toml, write_toml
-from dragoman.decoding.translator import Tokenizers, Translator, save_model
+from dragoman.decoding.translator import Translator, save_model
 from dragoman.errors import DragomanError
 from dragoman.evaluation.metrics import Score, bleu, chrf, suitable_tokenization
 from dragoman.model.build import build_model
 from dragoman.model.contract import Model
-from dragoman.recipe import Recipe, choose_batch_tokens, choose_pace, choose_updates, choose_vocabulary, differences, paths
+from dragoman.prepare import Prepared, prepare
+from dragoman.recipe import Recipe, choose_batch_tokens, choose_pace, choose_updates, differences, paths
 from dragoman.text.batches import Batches
-from dragoman.text.corpus import (
-    Corpus,
-    Selection,
-    held_out_pairs,
-    plain_file,
-    sample_pairs,
-    source_hashes,
-    survey,
-    write_corpus,
-)
 from dragoman.text.datasets import with_dataset
-from dragoman.text.lines import read_lines, read_pairs
-from dragoman.text.settings import DataSettings
-from dragoman.text.tokenizer import Tokenizer
+from dragoman.text.lines import read_lines
 from dragoman.training import checkpoint
 from dragoman.training.memory import keep_freed_memory
 from dragoman.training.schedule import learning_rate
@@ -57,7 +46,13 @@ def run(recipe: Recipe, say: Say) -> Path:
     Raises `DragomanError` for whatever the user can put right.
     """
     assert recipe.out is not None
-    out = recipe.out
+    with lock(recipe.out):
+        locked_run(recipe.out, recipe, say)
+    return recipe.out
+
+
+def locked_run(out: Path, recipe: Recipe, say: Say) -> None:
+    """`run`, where no other process works on the folder."""
     recorded = recorded_recipe(out)
     if recorded is not None and (changed := differences(recipe, recorded)):
         raise DragomanError(
@@ -66,13 +61,7 @@ def run(recipe: Recipe, say: Say) -> Path:
         )
     if (out / "result.json").exists():
         say(f"{out} is finished; there is nothing left to train.")
-        return out
-    with lock(out):
-        return locked_run(out, recipe, recorded, say)
-
-
-def locked_run(out: Path, recipe: Recipe, recorded: Recipe | None, say: Say) -> Path:
-    """`run`, where no other process works on the folder."""
+        return
     keep_freed_memory()
     if recorded is None:
         prepare(out, replace(recipe, data=paths(with_dataset(recipe.data))), say)
@@ -89,9 +78,8 @@ def locked_run(out: Path, recipe: Recipe, recorded: Recipe | None, say: Say) -> 
     place = fit(recipe, schedule, data, say)
     if place.step < schedule.updates and not stopped_early(place, recipe.training, schedule):
         say(f"Stopped after update {place.step}; nothing is lost. Go on with: dragoman resume {out}")
-        return out
+        return
     finish(recipe, schedule, data, place, say)
-    return out
 
 
 @contextmanager
@@ -117,102 +105,6 @@ def recorded_recipe(out: Path) -> Recipe | None:
     """The recipe that a run was started with, or None."""
     path = out / "recipe.toml"
     return overlay(Recipe(), read_toml(path), str(path)) if path.exists() else None
-
-
-# ---- text
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """What a run reads once its text has become ids: all of it lies in the run's folder."""
-
-    tokenizers: Tokenizers
-    train: Corpus
-    valid: Corpus
-    valid_source: list[str]
-    valid_target: list[str]
-
-    @classmethod
-    def load(cls, folder: Path) -> "Prepared":
-        """Read the folder that `prepare` wrote. Raises `DragomanError` where it is not whole."""
-        lines = [list(read_lines(folder / f"valid.{side}.txt")) for side in ("source", "target")]
-        return cls(Tokenizers.load(folder), Corpus(folder / "train"), Corpus(folder / "valid"), *lines)
-
-
-def prepare(out: Path, recipe: Recipe, say: Say) -> None:
-    """Check the files, hold out pairs, train tokenizers, write corpora: `out/data` appears when all is well, or not at all."""
-    data, strip = recipe.data, recipe.data.strip_carriage_returns
-    assert data.source is not None
-    assert data.target is not None
-    others = {
-        name: source_hashes(path, strip)
-        for name, path in (("validation", data.valid_source), ("test", data.test_source))
-        if path is not None
-    }
-    for source, target in ((data.valid_source, data.valid_target), (data.test_source, data.test_target)):
-        if source is not None and target is not None:
-            for _ in read_pairs(source, target, strip):
-                pass
-    found, selection = survey(data.source, data.target, data, others, hold_out=data.valid_source is None)
-    new = out / "data.partial"
-    shutil.rmtree(new, ignore_errors=True)
-    new.mkdir(parents=True)
-    try:
-        files = plain_file(data.source, new / "plain" / "source"), plain_file(data.target, new / "plain" / "target")
-        found.held_out = write_valid(new, files, data, selection)
-        if data.test_source is not None and data.test_target is not None:
-            write_lines(new, "test", list(read_pairs(data.test_source, data.test_target, strip)))
-        tokenizers = train_tokenizers(recipe, files, selection, found.pairs)
-        tokenizers.save(new)
-        models = tokenizers.paths(new)
-        train = write_corpus(new / "train", files, models, data, selection, found, data.longest)
-        valid_files = new / "valid.source.txt", new / "valid.target.txt"
-        valid_found, _ = survey(*valid_files, DataSettings(), {}, hold_out=False)
-        write_corpus(new / "valid", valid_files, models, DataSettings(), Selection(), valid_found, longest=0)
-        shutil.rmtree(new / "plain", ignore_errors=True)
-    except BaseException:
-        shutil.rmtree(new, ignore_errors=True)
-        raise
-    shutil.rmtree(out / "data", ignore_errors=True)
-    new.rename(out / "data")
-    say(f"Text: {'; '.join(train.found.sentences())}. {len(train):,} pairs to train on.")
-
-
-def write_valid(folder: Path, files: tuple[Path, Path], data: DataSettings, selection: Selection) -> int:
-    """Write the validation pairs, given or held out, without those that have an empty side; give the number held out."""
-    if data.valid_source is not None and data.valid_target is not None:
-        pairs = list(read_pairs(data.valid_source, data.valid_target, data.strip_carriage_returns))
-    else:
-        pairs = held_out_pairs(*files, data, selection)
-    if not (whole := [pair for pair in pairs if all(map(str.strip, pair))]):
-        raise DragomanError(f"{data.valid_source} and {data.valid_target} have no pair without an empty side.")
-    write_lines(folder, "valid", whole)
-    return 0 if data.valid_source is not None else len(pairs)
-
-
-def write_lines(folder: Path, name: str, pairs: list[tuple[str, str]]) -> None:
-    """Write both sides of pairs as text files."""
-    for number, side in enumerate(("source", "target")):
-        text = "".join(f"{pair[number]}\n" for pair in pairs)
-        (folder / f"{name}.{side}.txt").write_text(text, "utf-8", newline="\n")
-
-
-def train_tokenizers(recipe: Recipe, files: tuple[Path, Path], selection: Selection, pairs: int) -> Tokenizers:
-    """One vocabulary of both sides, or one of each, from the training pairs alone."""
-    settings = recipe.tokenizer
-    vocabulary = settings.vocabulary or choose_vocabulary(recipe, pairs)
-    source_kind, target_kind = settings.source_tokens, settings.target_tokens or settings.source_tokens
-
-    def sampled() -> Iterator[tuple[str, str]]:
-        return sample_pairs(*files, recipe.data, selection, pairs, settings.tokenizer_pairs)
-
-    if settings.share_vocabulary:
-        tokenizer = Tokenizer.train((line for pair in sampled() for line in pair), source_kind, settings, vocabulary)
-        return Tokenizers(tokenizer, tokenizer)
-    return Tokenizers(
-        Tokenizer.train((source for source, _ in sampled()), source_kind, settings, vocabulary),
-        Tokenizer.train((target for _, target in sampled()), target_kind, settings, vocabulary),
-    )
 
 
 # ---- choices
