@@ -14,7 +14,7 @@ from rich.table import Table
 
 from dragoman.config import overlay, read_toml
 from dragoman.errors import DragomanError
-from dragoman.model.settings import ModelSettings
+from dragoman.model.settings import PRESETS
 from dragoman.recipe import Recipe
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings
@@ -82,7 +82,7 @@ def quickstart_recipe(out: Path, minutes: float) -> Recipe:
             valid_target=data / "valid.phonemes",
         ),
         tokenizer=TokenizerSettings(source_tokens="word", share_vocabulary=False, vocabulary=200, normalization="identity"),
-        model=ModelSettings(d_model=128, d_ff=512, heads=4, encoder_layers=3, decoder_layers=3, dropout=0.0, tied="target"),
+        model=replace(PRESETS["tiny"], dropout=0.0, tied="target"),
         batches=BatchSettings(source_tokens_per_batch=2048, target_tokens_per_batch=2048),
         training=TrainingSettings(minutes=minutes, warmup_steps=400, rate_scale=0.45, best_by="loss", patience=0),
     )

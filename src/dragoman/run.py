@@ -20,7 +20,7 @@ from dragoman.model.contract import Model
 from dragoman.prepare import Prepared, prepare
 from dragoman.recipe import Recipe, choose_batch_tokens, choose_pace, choose_updates, differences, paths
 from dragoman.text.batches import Batches
-from dragoman.text.datasets import with_dataset
+from dragoman.text.datasets import DATASETS, with_dataset
 from dragoman.text.lines import read_lines
 from dragoman.training import checkpoint
 from dragoman.training.memory import keep_freed_memory
@@ -64,6 +64,9 @@ def locked_run(out: Path, recipe: Recipe, say: Say) -> None:
         return
     keep_freed_memory()
     if recorded is None:
+        if recipe.data.dataset in DATASETS:
+            dataset = DATASETS[recipe.data.dataset]
+            say(f"{recipe.data.dataset}: {dataset.about}. Its licence: {dataset.licence}.")
         prepare(out, replace(recipe, data=paths(with_dataset(recipe.data))), say)
     else:
         recipe = replace(recorded, out=out)
