@@ -43,19 +43,44 @@ def test_every_pair_is_in_one_batch_of_an_epoch_and_both_caps_hold(lengths, sour
         assert batch.tokens == sum(lengths[pair][1] + 1 for pair in pairs)
 
 
+@settings(max_examples=60, deadline=None)
+@given(LENGTHS, st.integers(1, 4), st.integers(1, 5), st.one_of(st.none(), st.integers(1, 60)))
+def test_ranks_share_the_updates_that_one_process_has(lengths, accumulate, ranks, max_tokens):
+    corpus = Pairs(lengths)
+    whole = first_updates(Batches(corpus, 60, 60, 1, accumulate), 4)
+    shares = [first_updates(Batches(corpus, 60, 60, 1, accumulate, max_tokens, rank, ranks), 4) for rank in range(ranks)]
+    for update, *mine in zip(whole, *shares, strict=True):
+        assert sorted(pair for share in mine for batch in share.batches for pair in batch.pairs) == sorted(
+            pair for batch in update.batches for pair in batch.pairs
+        )
+        assert sum(batch.tokens for share in mine for batch in share.batches) == update.tokens
+        for share in mine:
+            assert (share.epoch, share.batches_done, share.tokens) == (update.epoch, update.batches_done, update.tokens)
+            assert share.batches
+            for batch in share.batches:
+                assert max_tokens is None or len(batch.pairs) <= 1 or max(batch.source.numel(), batch.target_in.numel()) <= max_tokens
+
+
+def first_updates(batches, count):
+    stream = batches.after(0, 0)
+    return [next(stream) for _ in range(count)]
+
+
+def test_the_shares_of_ranks_have_nearly_the_same_number_of_tokens():
+    corpus = Pairs([(length % 23 + 1, length % 29 + 1) for length in range(2000)])
+    shares = [first_updates(Batches(corpus, 500, 500, 1, rank=rank, ranks=4), 40) for rank in range(4)]
+    totals = np.array([sum(batch.tokens for update in share for batch in update.batches) for share in shares])
+    assert totals.max() / totals.min() < 1.05
+
+
+@given(LENGTHS)
 @settings(max_examples=30, deadline=None)
-@given(LENGTHS, st.integers(1, 4))
-def test_ranks_get_disjoint_batches_each_the_same_number(lengths, ranks):
-    whole = Batches(Pairs(lengths), 60, 60, seed=1).plan(0)
-    if len(whole) < ranks:
-        with pytest.raises(DragomanError, match=f"makes {len(whole)} batches, too few for {ranks} processes"):
-            Batches(Pairs(lengths), 60, 60, seed=1, ranks=ranks).plan(0)
-        return
-    plans = [Batches(Pairs(lengths), 60, 60, seed=1, rank=rank, ranks=ranks).plan(0) for rank in range(ranks)]
-    assert len({len(plan) for plan in plans}) == 1
-    pairs = [pair for plan in plans for batch in plan for pair in batch]
-    assert len(pairs) == len(set(pairs))
-    assert sum(map(len, plans)) == len(whole) // ranks * ranks
+def test_the_halves_of_a_batch_are_the_batch(lengths):
+    batch = Batches(Pairs(lengths), 31, 31, seed=1).load(range(len(lengths)))
+    halves = batch.halves()
+    assert sorted(pair for half in halves for pair in half.pairs) == batch.pairs
+    assert sum(half.tokens for half in halves) == batch.tokens
+    assert sorted(token for half in halves for token in half.gold.tolist()) == sorted(batch.gold.tolist())
 
 
 def test_the_order_depends_on_seed_and_epoch_alone():
@@ -74,7 +99,8 @@ def test_batches_go_on_from_any_place():
 
     def first(count, epoch, done):
         stream = batches.after(epoch, done)
-        return [(at, number, batch.pairs) for at, number, batch in (next(stream) for _ in range(count))]
+        updates = [next(stream) for _ in range(count)]
+        return [(update.epoch, update.batches_done, update.batches[0].pairs) for update in updates]
 
     assert first(12, 0, 0)[5:] == first(7, 0, 5)
     assert first(12, 0, 0)[9:] == first(3, 1, 2)
@@ -86,7 +112,9 @@ def test_a_batch_is_shifted_and_padded():
     assert batch.source.tolist() == [[5, 5, END], [5, END, PAD]]
     assert batch.target_in.tolist() == [[START, 6, PAD, PAD], [START, 6, 6, 6]]
     assert batch.target_out.tolist() == [[6, END, PAD, PAD], [6, 6, 6, END]]
+    assert batch.gold.tolist() == [6, END, 6, 6, 6, END]
     assert pad([[1], [2, 3]]).tolist() == [[1, 0], [2, 3]]
+    assert pad([[1], [2, 3]], END).tolist() == [[1, END, 0], [2, 3, END]]
 
 
 def test_a_pair_longer_than_a_batch_is_named():

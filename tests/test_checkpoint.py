@@ -31,7 +31,7 @@ def test_an_error_while_writing_leaves_the_former_folder(tmp_path):
         (new / "a.txt").write_text("half")
         raise OSError("disk full")
 
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(DragomanError, match="model could not be written: disk full. What was written before it is whole; make room"):
         checkpoint.write_folder(folder, fail)
     checkpoint.check_folder(folder)
     assert (folder / "a.txt").read_text() == "one"

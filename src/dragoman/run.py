@@ -4,10 +4,11 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 from filelock import FileLock, Timeout
 
@@ -19,15 +20,19 @@ from dragoman.model.build import build_model
 from dragoman.model.contract import Model
 from dragoman.prepare import Prepared, prepare
 from dragoman.recipe import Recipe, choose_batch_tokens, choose_pace, choose_updates, differences, paths
-from dragoman.text.batches import Batches
+from dragoman.text.batches import Batches, Update
 from dragoman.text.datasets import DATASETS, with_dataset
 from dragoman.text.lines import read_lines
 from dragoman.training import checkpoint
-from dragoman.training.memory import keep_freed_memory
+from dragoman.training.distributed import World, world
+from dragoman.training.memory import fitting_tokens, keep_freed_memory
 from dragoman.training.schedule import learning_rate
 from dragoman.training.train import (
+    Objective,
     Place,
+    Samples,
     Schedule,
+    Validate,
     accumulate,
     averaged,
     better,
@@ -38,51 +43,66 @@ from dragoman.training.train import (
 )
 
 Say = Callable[[str], None]
+SAMPLES = 3  # validation pairs whose translations are shown each time
 
 
 def run(recipe: Recipe, say: Say) -> Path:
     """Do what the recipe says, or go on with what was begun; give the run's folder. `say` gets sentences for people.
 
-    Raises `DragomanError` for whatever the user can put right.
+    Where torchrun has started several processes, they train together, and the first one speaks and writes. Raises
+    `DragomanError` for whatever the user can put right.
     """
     assert recipe.out is not None
-    with lock(recipe.out):
-        locked_run(recipe.out, recipe, say)
+    with world() as here, lock(recipe.out) if here.leads else nullcontext():
+        locked_run(recipe.out, recipe, say if here.leads else silent, here)
     return recipe.out
 
 
-def locked_run(out: Path, recipe: Recipe, say: Say) -> None:
+def silent(_: str) -> None:
+    """What is said by the processes that do not lead."""
+
+
+def locked_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
     """`run`, where no other process works on the folder."""
-    recorded = recorded_recipe(out)
-    if recorded is not None and (changed := differences(recipe, recorded)):
-        raise DragomanError(
-            f"{out} holds a run with other settings: {'; '.join(changed)}. Choose another --out, or go on as it was begun with: "
-            f"dragoman resume {out}"
-        )
+    keep_freed_memory()
+    if world.leads:
+        begin(out, recipe, say, world)
+    world.wait()
     if (out / "result.json").exists():
         say(f"{out} is finished; there is nothing left to train.")
         return
-    keep_freed_memory()
-    if recorded is None:
-        if recipe.data.dataset in DATASETS:
-            dataset = DATASETS[recipe.data.dataset]
-            say(f"{recipe.data.dataset}: {dataset.about}. Its licence: {dataset.licence}.")
-        prepare(out, replace(recipe, data=paths(with_dataset(recipe.data))), say)
-    else:
-        recipe = replace(recorded, out=out)
-        say(f"Going on with {out}.")
+    recorded = recorded_recipe(out)
+    assert recorded is not None
+    recipe = replace(recorded, out=out)
+    data, schedule = Prepared.load(out / "data"), schedule_of(recipe)
     if recipe.training.threads is not None:
         torch.set_num_threads(recipe.training.threads)
-    data = Prepared.load(out / "data")
-    if recorded is None:
-        recipe = settle(recipe, data, say)
-        write_toml(recipe, out / "recipe.toml")
-    schedule = schedule_of(recipe)
-    place = fit(recipe, schedule, data, say)
+    place = fit(recipe, schedule, data, say, world)
     if place.step < schedule.updates and not stopped_early(place, recipe.training, schedule):
         say(f"Stopped after update {place.step}; nothing is lost. Go on with: dragoman resume {out}")
         return
-    finish(recipe, schedule, data, place, say)
+    finish(recipe, schedule, data, place, say, world)
+
+
+def begin(out: Path, recipe: Recipe, say: Say, world: World) -> None:
+    """Prepare the text and choose what the recipe leaves open, unless that was done before; `out/recipe.toml` records it all."""
+    recorded = recorded_recipe(out)
+    if recorded is not None:
+        if changed := differences(recipe, recorded):
+            raise DragomanError(
+                f"{out} holds a run with other settings: {'; '.join(changed)}. Choose another --out, or go on as it was begun with: "
+                f"dragoman resume {out}"
+            )
+        if not (out / "result.json").exists():
+            say(f"Going on with {out}.")
+        return
+    if recipe.data.dataset in DATASETS:
+        dataset = DATASETS[recipe.data.dataset]
+        say(f"{recipe.data.dataset}: {dataset.about}. Its licence: {dataset.licence}.")
+    prepare(out, replace(recipe, data=paths(with_dataset(recipe.data))), say)
+    if recipe.training.threads is not None:
+        torch.set_num_threads(recipe.training.threads)
+    write_toml(settle(recipe, Prepared.load(out / "data"), say, world), out / "recipe.toml")
 
 
 @contextmanager
@@ -113,9 +133,9 @@ def recorded_recipe(out: Path) -> Recipe | None:
 # ---- choices
 
 
-def settle(recipe: Recipe, data: Prepared, say: Say) -> Recipe:
+def settle(recipe: Recipe, data: Prepared, say: Say, world: World) -> Recipe:
     """Choose what the recipe leaves open, and say what and why."""
-    gpu = torch.cuda.is_available()
+    gpu = world.device.type == "cuda"
     target = int(data.train.lengths()[1].sum()) + len(data.train)
     tokenizer, batches, training = recipe.tokenizer, recipe.batches, recipe.training
     why = []
@@ -134,23 +154,24 @@ def settle(recipe: Recipe, data: Prepared, say: Say) -> Recipe:
         training = replace(training, precision="bfloat16" if has_bfloat16(gpu) else "float32")
         why.append(f"{training.precision}, which this processor multiplies fastest")
     recipe = replace(recipe, tokenizer=tokenizer, batches=batches, training=training)
-    fresh, train_batches = make_model(recipe, data), make_batches(recipe, data)
+    fresh = make_model(recipe, data, world.device)
     say(model_told(recipe, data, fresh))
+    if batches.max_tokens == "auto":
+        recipe = replace(recipe, batches=replace(batches, max_tokens=max_tokens(fresh, recipe, data, world)))
+        why.append(f"{recipe.batches.max_tokens:,} tokens at once, which fit into memory")
+    train_batches = make_batches(recipe, data, world)
     per_epoch = max(1, len(train_batches.plan(0)) // batches.accumulate)
-    updates = training.updates
-    if updates is None:
-        speed = updates_per_second(fresh, train_batches, recipe, training.precision == "bfloat16")
-        updates = choose_updates(recipe, per_epoch, speed, gpu)
-        why.append(
-            f"{updates:,} updates, for {training.minutes:g} minutes at the {speed * target / per_epoch:,.0f} target tokens a second that "
-            "were measured, and 200 passes at most"
-        )
-    recipe = choose_pace(recipe, updates)
+    speed = updates_per_second(fresh, train_batches, recipe, world)
+    if training.updates is None:
+        why.append(f"as many updates as {training.minutes:g} minutes allow, and 200 passes at most")
+    recipe = choose_pace(recipe, training.updates or choose_updates(recipe, per_epoch, speed, gpu))
     if training.warmup_steps is None:
         why.append(f"{recipe.training.warmup_steps:,} warm-up steps, which keep the rate below 0.002")
     if why:
         say(f"Chosen: {'; '.join(why)}.")
-    say(training_told(recipe, updates / per_epoch))
+    assert recipe.training.updates is not None
+    say(training_told(recipe, recipe.training.updates / per_epoch))
+    say(f"Expected: {recipe.training.updates / speed / 60:.0f} minutes, at {speed * target / per_epoch:,.0f} target tokens a second.")
     return recipe
 
 
@@ -184,38 +205,64 @@ def has_bfloat16(gpu: bool) -> bool:
     )
 
 
-def device() -> torch.device:
-    """A GPU if there is one."""
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
-def make_model(recipe: Recipe, data: Prepared) -> Model:
+def make_model(recipe: Recipe, data: Prepared, device: torch.device) -> Model:
     """Fresh weights, the same for the same seed. Raises `DragomanError` where settings and vocabularies contradict each other."""
     torch.manual_seed(recipe.training.seed)
-    return build_model(recipe.model, len(data.tokenizers.source), len(data.tokenizers.target)).to(device())
+    return build_model(recipe.model, len(data.tokenizers.source), len(data.tokenizers.target)).to(device)
 
 
-def make_batches(recipe: Recipe, data: Prepared) -> Batches:
-    """The training batches."""
-    source_tokens, target_tokens = recipe.batches.source_tokens_per_batch, recipe.batches.target_tokens_per_batch
-    assert source_tokens is not None
-    assert target_tokens is not None
-    return Batches(data.train, source_tokens, target_tokens, recipe.training.seed)
+def make_objective(recipe: Recipe, model: Model) -> Objective:
+    """The model with its loss."""
+    return Objective(model, recipe.training.label_smoothing, recipe.training.precision == "bfloat16")
 
 
-def updates_per_second(model: Model, batches: Batches, recipe: Recipe, bfloat16: bool) -> float:
-    """Train a model that is thrown away on a few batches. The first one is not counted; a tenth is added for validations."""
-    optimizer = make_optimizer(model)
+def make_batches(recipe: Recipe, data: Prepared, world: World) -> Batches:
+    """The training batches of this process."""
+    batches = recipe.batches
+    assert batches.source_tokens_per_batch is not None
+    assert batches.target_tokens_per_batch is not None
+    assert not isinstance(batches.max_tokens, str)
+    return Batches(
+        data.train,
+        batches.source_tokens_per_batch,
+        batches.target_tokens_per_batch,
+        recipe.training.seed,
+        batches.accumulate,
+        batches.max_tokens,
+        world.rank,
+        world.size,
+    )
+
+
+def max_tokens(model: Model, recipe: Recipe, data: Prepared, world: World) -> int:
+    """How many tokens of the longest pairs fit into memory at once."""
+    objective = make_objective(recipe, model)
+    batches = make_batches(replace(recipe, batches=replace(recipe.batches, max_tokens=None)), data, world)
+    lengths = np.maximum(*batches.lengths)
+    longest_first = np.argsort(-lengths)
+
+    def forward(tokens: int) -> object:
+        return objective(batches.load(longest_first[: max(1, tokens // lengths.max())]).to(world.device))
+
+    return fitting_tokens(forward, max(batches.caps), world.device)
+
+
+def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: World) -> float:
+    """Train a model that is thrown away on a few batches. The first one is not counted; a tenth is added for validations.
+
+    It is measured on one process alone; several are taken to be as many times as fast.
+    """
+    objective, optimizer = make_objective(recipe, model), make_optimizer(model)
     plan = batches.plan(0)
     chosen = [batches.load(plan[number * (len(plan) - 1) // 8]) for number in range(9)]
     for number, batch in enumerate(chosen):
         if number == 1:
             started = time.monotonic()
-        accumulate(model, [batch], recipe.training.label_smoothing, bfloat16)
+        accumulate(objective, Update(0, 0, [batch], batch.tokens), world.alone)
         optimizer.step()
     seconds = (time.monotonic() - started) / sum(batch.tokens for batch in chosen[1:])
     tokens_per_update = int(batches.lengths[1].sum()) / len(plan) * recipe.batches.accumulate
-    return 1 / (seconds * tokens_per_update * 1.1)
+    return world.size / (seconds * tokens_per_update * 1.1)
 
 
 def schedule_of(recipe: Recipe) -> Schedule:
@@ -237,7 +284,7 @@ def schedule_of(recipe: Recipe) -> Schedule:
 # ---- training
 
 
-def fit(recipe: Recipe, schedule: Schedule, data: Prepared, say: Say) -> Place:
+def fit(recipe: Recipe, schedule: Schedule, data: Prepared, say: Say, world: World) -> Place:
     """Train, from the start or the newest checkpoint; `out/model` always holds the best model so far."""
     assert recipe.out is not None
     out = recipe.out
@@ -246,64 +293,74 @@ def fit(recipe: Recipe, schedule: Schedule, data: Prepared, say: Say) -> Place:
         save_model(out / "model", model, recipe.model, data.tokenizers)
 
     return train(
-        make_model(recipe, data),
-        make_batches(recipe, data),
+        make_model(recipe, data, world.device),
+        make_batches(recipe, data, world),
         recipe.training,
         schedule,
         width=recipe.model.d_model,
         folder=out,
-        validate=validation(recipe, schedule, data, say),
+        validate=validation(recipe, data, say, world),
         keep_best=keep_best,
-        accumulate_batches=recipe.batches.accumulate,
+        say=say,
+        world=world,
     )
 
 
-def validation(recipe: Recipe, schedule: Schedule, data: Prepared, say: Say) -> Callable[[Model], dict[str, float]]:
-    """The function that judges a model on the validation pairs: losses, and BLEU of greedy translations."""
+def validation(recipe: Recipe, data: Prepared, say: Say, world: World) -> Validate:
+    """The function that judges a model on the validation pairs: losses, BLEU of greedy translations, and some of these."""
     tokens = max(recipe.batches.target_tokens_per_batch or 0, *(int(lengths.max()) + 1 for lengths in data.valid.lengths()))
     plan = Batches(data.valid, tokens, tokens, seed=0)
-    batches = [plan.load(pairs) for pairs in plan.plan(0)]
+    batches = [plan.load(pairs) for pairs in plan.plan(0)[world.rank :: world.size]]
     tokenize = suitable_tokenization(data.valid_target)
 
-    def validate(model: Model) -> dict[str, float]:
-        scores = corpus_loss(model, batches, recipe.training.label_smoothing, schedule.bfloat16)
-        translations = Translator(model, data.tokenizers).greedy(data.valid_source)
+    def validate(model: Model) -> tuple[dict[str, float], Samples]:
+        scores = corpus_loss(make_objective(recipe, model), batches, world)
+        mine = Translator(model, data.tokenizers).greedy(world.share(data.valid_source))
+        translations = world.join(mine, len(data.valid_source))
         model.train()
         scores["bleu"] = bleu(translations, data.valid_target, tokenize).value
         say(
             f"Validation: loss {scores['loss']:.3f}, negative log-likelihood {scores['nll']:.3f}, perplexity "
             f"{scores['perplexity']:.2f}, BLEU {scores['bleu']:.2f} (greedy)."
         )
-        return scores
+        rows = list(zip(data.valid_source, data.valid_target, translations, strict=True))
+        chosen = rows[:: max(1, len(rows) // SAMPLES)][:SAMPLES]
+        return scores, [{"source": source, "reference": target, "translation": written} for source, target, written in chosen]
 
     return validate
 
 
-def finish(recipe: Recipe, schedule: Schedule, data: Prepared, place: Place, say: Say) -> None:
+def finish(recipe: Recipe, schedule: Schedule, data: Prepared, place: Place, say: Say, world: World) -> None:
     """Keep the best checkpoint or the average of the last, whichever validates better; score the test data; write result.json."""
     assert recipe.out is not None
     assert place.best is not None
     out = recipe.out
-    model = make_model(recipe, data)
-    tensors, steps = averaged(out, recipe.training.average, schedule.checkpoint_every)
+    model = make_model(recipe, data, world.device)
+    tensors, steps = averaged(out, recipe.training.average, schedule.checkpoint_every, place.step, say)
     checkpoint.load_weights(model, tensors, out / "checkpoints")
-    scores = validation(recipe, schedule, data, say)(model)
+    scores, _ = validation(recipe, data, say, world)(model)
     if better(scores, place.best, recipe.training.best_by):
-        save_model(out / "model", model, recipe.model, data.tokenizers)
         chosen = f"the average of the checkpoints at {', '.join(map(str, steps))}"
+        if world.leads:
+            save_model(out / "model", model, recipe.model, data.tokenizers)
     else:
         scores, chosen = place.best, f"the checkpoint at {place.best_step}"
+    world.wait()
     say(f"The model is {chosen}, after {place.step} updates in {place.seconds / 60:.1f} minutes.")
     result = {"model": chosen, "updates": place.step, "minutes": place.seconds / 60, "validation": scores}
     if (out / "data" / "test.source.txt").exists():
         source, target = (list(read_lines(out / "data" / f"test.{side}.txt")) for side in ("source", "target"))
-        translations = Translator.load(out).translate(source, recipe.search)
-        (out / "test.hypotheses.txt").write_text("".join(f"{line}\n" for line in translations), "utf-8", newline="\n")
+        mine = Translator.load(out, str(world.device)).translate(world.share(source), recipe.search)
+        translations = world.join(mine, len(source))
         tested: list[Score] = [bleu(translations, target, suitable_tokenization(target)), chrf(translations, target)]
         for score in tested:
             say(f"Test: {score}")
         result["test"] = [asdict(score) for score in tested]
-    new = out / "result.json.new"
-    new.write_text(json.dumps(result, indent=2) + "\n")
-    new.replace(out / "result.json")
+        if world.leads:
+            (out / "test.hypotheses.txt").write_text("".join(f"{line}\n" for line in translations), "utf-8", newline="\n")
+    if world.leads:
+        new = out / "result.json.new"
+        new.write_text(json.dumps(result, indent=2) + "\n")
+        new.replace(out / "result.json")
+    world.wait()
     say(f"Translate with: dragoman translate {out} < FILE")

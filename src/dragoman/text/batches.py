@@ -1,7 +1,8 @@
 """Batches by approximate length (section 5.1), under one cap on source tokens and another on target tokens."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ from dragoman.errors import DragomanError
 from dragoman.model.symbols import END, PAD, START
 from dragoman.text.corpus import Corpus
 
+Pairs = npt.NDArray[np.int64]
 POOL = 2**17  # pairs that are shuffled, sorted by length and cut into batches together
 
 
@@ -23,36 +25,85 @@ class Batch:
     source: Int[Tensor, "B S"]
     target_in: Int[Tensor, "B T"]
     target_out: Int[Tensor, "B T"]
+    places: Int[Tensor, "N"]
+    """Which of the B · T predictions are of a token and not of padding: found on the host, so that a GPU need not be asked."""
     pairs: list[int]
+
+    @classmethod
+    def of(cls, source: Int[Tensor, "B S"], target_out: Int[Tensor, "B T"], pairs: list[int]) -> "Batch":
+        """The batch of padded rows that end with END."""
+        before = target_out.roll(1, 1)
+        before[:, 0] = START
+        places = (target_out != PAD).flatten().nonzero().flatten()
+        return cls(source, before.masked_fill(before == END, PAD), target_out, places, pairs)
+
+    @property
+    def gold(self) -> Int[Tensor, "N"]:
+        """The tokens to predict, row after row."""
+        return self.target_out.flatten().index_select(0, self.places)
 
     @property
     def tokens(self) -> int:
         """Target tokens to predict, padding excluded."""
-        return int((self.target_out != PAD).sum())
+        return len(self.places)
+
+    def halves(self) -> list["Batch"]:
+        """Every second pair, and the others: two batches with the gradient of this one."""
+        return [Batch.of(self.source[first::2], self.target_out[first::2], self.pairs[first::2]) for first in (0, 1)]
 
     def to(self, device: torch.device) -> "Batch":
-        """The batch on a device."""
-        source, target_in, target_out = (ids.to(device, non_blocking=True) for ids in (self.source, self.target_in, self.target_out))
-        return Batch(source, target_in, target_out, self.pairs)
+        """The batch on a device; from pinned memory the copy does not make the host wait."""
+        if device.type == "cpu":
+            return self
+        return self._each(lambda ids: ids.to(device, non_blocking=True))
+
+    def pinned(self) -> "Batch":
+        """The batch in memory that a GPU can read by itself."""
+        return self._each(Tensor.pin_memory)
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
+        return Batch(change(self.source), change(self.target_in), change(self.target_out), change(self.places), self.pairs)
 
 
-def pad(rows: Sequence[Sequence[int]]) -> Int[Tensor, "B N"]:
-    """Rows of ids as one matrix, filled up with PAD on the right."""
-    padded = np.full((len(rows), max(map(len, rows))), PAD, dtype=np.int64)
+@dataclass(frozen=True)
+class Update:
+    """The work of one update: the batches of this process, and the target tokens of all processes together."""
+
+    epoch: int
+    batches_done: int
+    """Batches of the epoch that are done after it."""
+    batches: list[Batch]
+    tokens: int
+
+
+def pad(rows: Sequence[Sequence[int] | npt.NDArray[np.integer]], *end: int) -> Int[Tensor, "B N"]:
+    """Rows of ids, with `end` after each, as one matrix, filled up with PAD on the right."""
+    padded = np.full((len(rows), max(map(len, rows)) + len(end)), PAD, dtype=np.int64)
     for number, row in enumerate(rows):
         padded[number, : len(row)] = row
+        padded[number, len(row) : len(row) + len(end)] = end
     return torch.from_numpy(padded)
 
 
 class Batches:
     """The batches of a corpus, epoch by epoch. Which there are, and their order, depends on the seed and the epoch alone.
 
-    `ranks` processes get disjoint batches, each the same number. Source rows end with END. Raises `DragomanError` where a pair
-    is longer than a batch may be, and where there are fewer batches than ranks.
+    An update is `accumulate` batches, however many processes (`ranks`) share its work; none of them gets more than `max_tokens`
+    tokens of a side at once. Source rows end with END. Raises `DragomanError` where a pair is longer than a batch may be.
     """
 
-    def __init__(self, corpus: Corpus, source_tokens: int, target_tokens: int, seed: int, rank: int = 0, ranks: int = 1) -> None:
-        self.corpus, self.seed, self.rank, self.ranks = corpus, seed, rank, ranks
+    def __init__(
+        self,
+        corpus: Corpus,
+        source_tokens: int,
+        target_tokens: int,
+        seed: int,
+        accumulate: int = 1,
+        max_tokens: int | None = None,
+        rank: int = 0,
+        ranks: int = 1,
+    ) -> None:
+        self.corpus, self.seed, self.accumulate, self.max_tokens, self.rank, self.ranks = corpus, seed, accumulate, max_tokens, rank, ranks
         self.caps = source_tokens, target_tokens
         source, target = corpus.lengths()
         self.lengths = source + 1, target + 1
@@ -62,21 +113,19 @@ class Batches:
                     f"A training pair has {lengths.max()} {name} tokens, and a batch may have {cap}. Raise "
                     f"{name}_tokens_per_batch, or lower longest to leave such pairs out."
                 )
-        self._plan: tuple[int, list[npt.NDArray[np.int64]]] = (-1, [])
+        self._plan: tuple[int, list[Pairs]] = (-1, [])
 
-    def plan(self, epoch: int) -> list[npt.NDArray[np.int64]]:
-        """The pairs of each of this rank's batches."""
+    def plan(self, epoch: int) -> list[Pairs]:
+        """The pairs of each batch, for all processes together."""
         if self._plan[0] != epoch:
             random = np.random.default_rng([self.seed, epoch])
             order = random.permutation(len(self.corpus))
             batches = [batch for first in range(0, len(order), POOL) for batch in self._cut(order[first : first + POOL])]
             random.shuffle(batches)
-            if len(batches) < self.ranks:
-                raise DragomanError(f"The corpus makes {len(batches)} batches, too few for {self.ranks} processes; make batches smaller.")
-            self._plan = epoch, batches[: len(batches) // self.ranks * self.ranks][self.rank :: self.ranks]
+            self._plan = epoch, batches
         return self._plan[1]
 
-    def _cut(self, pool: npt.NDArray[np.int64]) -> Iterator[npt.NDArray[np.int64]]:
+    def _cut(self, pool: Pairs) -> Iterator[Pairs]:
         """Sort a pool by length, ties at random, and cut it into the largest batches under both caps, padding included."""
         source, target = (lengths[pool] for lengths in self.lengths)
         order = np.lexsort((source, target))
@@ -91,20 +140,48 @@ class Batches:
             yield pool[first : first + count]
             first += count
 
-    def load(self, pairs: npt.NDArray[np.int64] | Sequence[int]) -> Batch:
+    def share(self, update: list[Pairs]) -> list[Pairs]:
+        """This rank's part of an update: whole batches where there are enough, else every so-many-th pair of each.
+
+        A batch is sorted by length, so that the parts have nearly the same number of tokens; who gets the longest changes.
+        """
+        if len(update) % self.ranks == 0:
+            mine = update[self.rank :: self.ranks]
+        else:
+            parts = (pairs[(self.rank + int(pairs[0])) % self.ranks :: self.ranks] for pairs in update)
+            mine = [part for part in parts if len(part)]
+        return [pairs[part :: self._parts(pairs)] for pairs in mine for part in range(self._parts(pairs))]
+
+    def _parts(self, pairs: Pairs) -> int:
+        """How many parts these pairs need, so that none has more tokens than `max_tokens`, padding included."""
+        if self.max_tokens is None:
+            return 1
+        longest = max(int(lengths[pairs].max()) for lengths in self.lengths)
+        return min(len(pairs), -(-len(pairs) // max(1, self.max_tokens // longest)))
+
+    def load(self, pairs: Pairs | Sequence[int]) -> Batch:
         """The ids of these pairs."""
         numbers = [int(pair) for pair in pairs]
-        ids = [[side.tolist() for side in self.corpus[pair]] for pair in numbers]
-        return Batch(
-            source=pad([[*source, END] for source, _ in ids]),
-            target_in=pad([[START, *target] for _, target in ids]),
-            target_out=pad([[*target, END] for _, target in ids]),
-            pairs=numbers,
-        )
+        sources, targets = zip(*(self.corpus[pair] for pair in numbers), strict=True)
+        return Batch.of(pad(sources, END), pad(targets, END), numbers)
 
-    def after(self, epoch: int, done: int) -> Iterator[tuple[int, int, Batch]]:
-        """Batches without end, from the one after the first `done` of `epoch`; with each, the epoch and the batches done."""
+    def after(self, epoch: int, done: int) -> Iterator[Update]:
+        """Updates without end, from the one after the first `done` batches of `epoch`."""
+        planned = self._planned(epoch, done)
+        while True:
+            update = list(islice(planned, self.accumulate))
+            tokens = sum(int(self.lengths[1][pairs].sum()) for *_, pairs in update)
+            share = self.share([pairs for *_, pairs in update])
+            yield Update(*update[-1][:2], [self.load(pairs) for pairs in share] or [self._nothing()], tokens)
+
+    def _planned(self, epoch: int, done: int) -> Iterator[tuple[int, int, Pairs]]:
+        """The pairs of each batch without end, with the epoch and the batches of it that are done then."""
         while True:
             for number, pairs in enumerate(self.plan(epoch)[done:], done + 1):
-                yield epoch, number, self.load(pairs)
+                yield epoch, number, pairs
             epoch, done = epoch + 1, 0
+
+    def _nothing(self) -> Batch:
+        """A batch with no token to predict, for a rank that an update has no pair for: its gradient is zero."""
+        batch = self.load([0])
+        return Batch.of(batch.source, torch.full_like(batch.target_out, PAD), [])

@@ -5,7 +5,6 @@ import heapq
 import json
 import os
 import shutil
-from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
@@ -162,8 +161,8 @@ class _Shard:
     strip_carriage_returns: bool
 
 
-def _write_shard(shard: _Shard) -> dict[str, int]:
-    """Encode the shard's lines; give the counts of pairs kept and too long."""
+def _write_shard(shard: _Shard) -> tuple[int, int]:
+    """Encode the shard's lines; give the numbers of pairs kept and too long."""
     source, target = (Tokenizer.load(path) for path in shard.tokenizers)
     lines = islice(
         zip(
@@ -175,23 +174,25 @@ def _write_shard(shard: _Shard) -> dict[str, int]:
         ),
         shard.lines,
     )
-    kept = (pair for pair in lines if shard.selection.keeps(*pair))
+    kept = ((number, *pair) for number, pair in enumerate(lines, shard.first) if shard.selection.keeps(*pair))
     sides: tuple[list[Ids], list[Ids]] = ([], [])
-    counts: Counter[str] = Counter()
+    numbers = []
+    too_long = 0
     while block := list(islice(kept, BLOCK_LINES)):
-        encoded = zip(source.encode([one for one, _ in block]), target.encode([other for _, other in block]), strict=True)
-        for pair in encoded:
+        encoded = zip(source.encode([one for _, one, _ in block]), target.encode([other for *_, other in block]), strict=True)
+        for (number, *_), pair in zip(block, encoded, strict=True):
             if shard.longest and max(map(len, pair)) > shard.longest:
-                counts["too_long"] += 1
+                too_long += 1
                 continue
-            counts["kept"] += 1
+            numbers.append(number)
             for side, ids, tokenizer in zip(sides, pair, (source, target), strict=True):
                 side.append(np.array(ids, dtype=np.uint16 if len(tokenizer) <= 2**16 else np.uint32))
     for name, side in zip(("source", "target"), sides, strict=True):
         np.save(shard.out / f"{shard.first - 1:09}.{name}.npy", np.concatenate(side) if side else np.zeros(0, np.uint16))
         offsets = np.cumsum([0, *map(len, side)], dtype=np.uint32)
         np.save(shard.out / f"{shard.first - 1:09}.{name}-offsets.npy", offsets)
-    return dict(counts)
+    np.save(shard.out / f"{shard.first - 1:09}.lines.npy", np.array(numbers, np.uint32))
+    return len(numbers), too_long
 
 
 def write_corpus(
@@ -224,8 +225,7 @@ def write_corpus(
     else:
         with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
             counts = list(pool.map(_write_shard, shards))
-    found.kept = sum(count.get("kept", 0) for count in counts)
-    found.too_long = sum(count.get("too_long", 0) for count in counts)
+    found.kept, found.too_long = (sum(count) for count in zip(*counts, strict=True))
     if not found.kept:
         shutil.rmtree(partial)
         raise DragomanError(f"No pair of {files[0]} and {files[1]} is left for training: {'; '.join(found.sentences())}.")
@@ -243,24 +243,34 @@ class Corpus:
             self.found = Survey(**json.loads((folder / "corpus.json").read_text()))
             names = sorted(path.name.split(".")[0] for path in folder.glob("*.source.npy"))
             self._sides = [[self._map(folder, name, side) for name in names] for side in ("source", "target")]
+            self._lines = [np.load(folder / f"{name}.lines.npy", mmap_mode="r", allow_pickle=False) for name in names]
         except (OSError, ValueError, TypeError) as error:
             raise DragomanError(f"{folder} is not a whole corpus ({error}); delete the run's folder and begin again.") from error
         self._firsts = np.cumsum([0] + [len(offsets) - 1 for _, offsets in self._sides[0]])
 
     @staticmethod
     def _map(folder: Path, name: str, side: str) -> tuple[Ids, Ids]:
-        ids = np.load(folder / f"{name}.{side}.npy", mmap_mode="r", allow_pickle=False)
-        return ids, np.load(folder / f"{name}.{side}-offsets.npy", mmap_mode="r", allow_pickle=False)
+        ids, offsets = (np.load(folder / f"{name}.{kind}.npy", mmap_mode="r", allow_pickle=False) for kind in (side, f"{side}-offsets"))
+        return np.asarray(ids), np.asarray(offsets)  # views of the mapped files: slices of a memmap itself are slow
 
     def __len__(self) -> int:
         return int(self._firsts[-1])
 
     def __getitem__(self, pair: int) -> tuple[Ids, Ids]:
         """Source and target ids of a pair, without start and end."""
-        shard = int(np.searchsorted(self._firsts, pair, side="right")) - 1
-        row = pair - self._firsts[shard]
+        shard, row = self._place(pair)
         (source, source_offsets), (target, target_offsets) = self._sides[0][shard], self._sides[1][shard]
         return source[source_offsets[row] : source_offsets[row + 1]], target[target_offsets[row] : target_offsets[row + 1]]
+
+    def line(self, pair: int) -> int:
+        """The line of the text files that a pair was read from, counted from 1."""
+        shard, row = self._place(pair)
+        return int(self._lines[shard][row])
+
+    def _place(self, pair: int) -> tuple[int, int]:
+        """The shard of a pair and its row there."""
+        shard = int(np.searchsorted(self._firsts, pair, side="right")) - 1
+        return shard, pair - int(self._firsts[shard])
 
     def lengths(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """Source and target tokens of every pair."""

@@ -76,7 +76,12 @@ class BatchSettings:
     target_tokens_per_batch: int | None = None
     """Most target tokens in a batch, padding included."""
     accumulate: int = 1
-    """Batches to an update; their gradient is that of one large batch."""
+    """Batches to an update; their gradient is that of one large batch. However many processes train, an update stays what it is."""
+    max_tokens: int | Literal["auto"] | None = None
+    """Most tokens of a side that a process computes at once: a larger batch is cut into parts, and their gradients are added.
+    "auto" finds what fits into memory; None cuts only where memory runs out."""
 
     def __post_init__(self) -> None:
         require(self, least={"source_tokens_per_batch": 1, "target_tokens_per_batch": 1, "accumulate": 1})
+        if isinstance(self.max_tokens, int):
+            require(self, least={"max_tokens": 1})

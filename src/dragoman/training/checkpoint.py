@@ -30,7 +30,7 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a folder, add a manifest of its files' hashes, and put it in place of `folder`.
 
     Killed at any moment, the old folder or the new one is there in whole, or `recover` brings it back. An error while writing
-    leaves the old one, and no new one.
+    leaves the old one, and no new one. Raises `DragomanError` where the disk is full or refuses to be written.
     """
     recover(folder)
     new, old = folder.with_name(folder.name + ".new"), folder.with_name(folder.name + ".old")
@@ -43,8 +43,12 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
         for path in new.iterdir():
             _sync(path)
         _sync(new)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(new, ignore_errors=True)
+        if isinstance(error, OSError | SafetensorError):
+            raise DragomanError(
+                f"{folder} could not be written: {error}. What was written before it is whole; make room, then go on with the same command."
+            ) from error
         raise
     if folder.exists():
         folder.rename(old)

@@ -22,6 +22,8 @@ class TrainingSettings:
     """ε_ls (section 5.4)."""
     clip_norm: float = 0.0
     """Largest norm of the gradient; 0 does not clip, as in the paper."""
+    on_divergence: Literal["stop", "skip", "rollback"] = "stop"
+    """What to do where the gradient is no number: end, leave the update out, or go back to the last checkpoint with half the rate."""
     precision: Literal["float32", "bfloat16"] | None = None
     """Arithmetic of matrix products; weights and sums stay float32. None is bfloat16 where the processor has it."""
     seed: int = 1

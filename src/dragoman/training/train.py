@@ -2,35 +2,43 @@
 
 import json
 import math
+import re
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
-from itertools import islice
 from pathlib import Path
 from types import FrameType
 
+import numpy as np
 import torch
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
 from dragoman.model.loss import cross_entropy
-from dragoman.model.symbols import PAD
-from dragoman.text.batches import Batch, Batches
+from dragoman.text.batches import Batch, Batches, Update
 from dragoman.training import checkpoint
+from dragoman.training.distributed import World, synchronised
+from dragoman.training.divergence import first_bad_layer
+from dragoman.training.log import Log, progress_bar
 from dragoman.training.schedule import learning_rate
 from dragoman.training.settings import TrainingSettings
 
-Validate = Callable[[Model], dict[str, float]]
+Say = Callable[[str], None]
+Samples = list[dict[str, str]]
+Validate = Callable[[Model], tuple[dict[str, float], Samples]]
+LAYER = re.compile(r"^(\w+(\.\d+)?).*")  # of a weight's name, what is before the sub-layer
+LEAST_PACE = 1 / 64  # of the recipe's rate: a run that diverges even so has another trouble
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The numbers of a run that a recipe may leave open, chosen: all but the two flags in updates."""
+    """The numbers of a run that a recipe may leave open, chosen: all but the flag in updates."""
 
     updates: int
     warmup_steps: int
@@ -41,7 +49,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Place:
-    """How far a run has come: with weights, optimizer and random state, all that the rest of it depends on."""
+    """How far a run has come: with weights and optimizer, all that the rest of it depends on."""
 
     step: int = 0
     epoch: int = 0
@@ -49,45 +57,101 @@ class Place:
     best_step: int = 0
     best: dict[str, float] | None = None
     seconds: float = 0.0
+    pace: float = 1.0
+    """What the rate is multiplied by; halved each time that the run was rolled back."""
 
 
-def batch_loss(model: Model, batch: Batch, smoothing: float, bfloat16: bool) -> tuple[Tensor, Tensor]:
-    """Smoothed loss and negative log-likelihood, in nats, summed over the batch's target tokens without padding."""
-    with torch.autocast(batch.source.device.type, torch.bfloat16, enabled=bfloat16):
-        features, _ = model.decode(batch.target_in, model.encode(batch.source))
-        real = batch.target_out != PAD
-        return cross_entropy(model.logits(features[real]), batch.target_out[real], smoothing)
+class DivergenceError(DragomanError):
+    """The loss or the gradient is no number."""
+
+
+class Objective(nn.Module):
+    """Smoothed loss and negative log-likelihood of a batch (section 5.4), as the module that processes synchronise.
+
+    Both in nats, summed over the batch's target tokens without padding.
+    """
+
+    def __init__(self, model: Model, smoothing: float, bfloat16: bool) -> None:
+        super().__init__()
+        self.model, self.smoothing, self.in_bfloat16 = model, smoothing, bfloat16
+
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        with torch.autocast(batch.source.device.type, torch.bfloat16, enabled=self.in_bfloat16):
+            features, _ = self.model.decode(batch.target_in, self.model.encode(batch.source))
+            real = features.flatten(0, 1).index_select(0, batch.places)
+            return cross_entropy(self.model.logits(real), batch.gold, self.smoothing)
 
 
 @torch.no_grad()
-def corpus_loss(model: Model, batches: list[Batch], smoothing: float, bfloat16: bool) -> dict[str, float]:
-    """Validation: smoothed loss, negative log-likelihood (both a token) and perplexity. Evaluation mode, then back."""
-    training = model.training
-    model.eval()
-    device = next(model.parameters()).device
-    sums = torch.zeros(2, dtype=torch.float64, device=device)
+def corpus_loss(objective: Objective, batches: Iterable[Batch], world: World) -> dict[str, float]:
+    """Validation: smoothed loss, negative log-likelihood (both a token) and perplexity, of all processes' batches together."""
+    training = objective.training
+    objective.eval()
+    sums = torch.zeros(3, dtype=torch.float64, device=world.device)
     for batch in batches:
-        sums += torch.stack(batch_loss(model, batch.to(device), smoothing, bfloat16))
-    model.train(training)
-    loss, nll = (sums / sum(batch.tokens for batch in batches)).tolist()
-    return {"loss": loss, "nll": nll, "perplexity": math.exp(min(nll, 700))}
+        sums += torch.stack([*objective(batch.to(world.device)), sums.new_tensor(batch.tokens)])
+    objective.train(training)
+    loss, nll, tokens = world.sum(sums).tolist()
+    return {"loss": loss / tokens, "nll": nll / tokens, "perplexity": math.exp(min(nll / tokens, 700))}
 
 
-def accumulate(model: Model, batches: list[Batch], smoothing: float, bfloat16: bool) -> tuple[float, float, int]:
-    """Add the gradient of the mean loss over all tokens of the batches; give loss and likelihood (sums), and the tokens."""
-    tokens = sum(batch.tokens for batch in batches)
-    sums = []
-    for batch in batches:
-        loss, nll = batch_loss(model, batch.to(next(model.parameters()).device), smoothing, bfloat16)
-        (loss / tokens).backward()
-        sums.append(torch.stack([loss.detach(), nll]))
-    loss_sum, nll_sum = torch.stack(sums).sum(0).tolist()
-    return loss_sum, nll_sum, tokens
+def accumulate(objective: nn.Module, update: Update, world: World) -> Tensor:
+    """Add the gradient of the mean loss over all tokens of the update; give this process's loss and likelihood (sums).
+
+    Where memory does not suffice, the update begins again with every batch cut in two: its gradient is the same.
+    """
+    batches = update.batches
+    while True:
+        try:
+            return _accumulate(objective, batches, update.tokens, world)
+        except RuntimeError as error:
+            if not out_of_memory(error):
+                raise
+            short = f"The memory does not suffice for {len(batches[0].pairs)} pairs at once; lower max_tokens."
+            if world.size > 1 or max(len(batch.pairs) for batch in batches) < 2:
+                raise DragomanError(short) from error
+        objective.zero_grad()
+        batches = [half for batch in batches for half in (batch.halves() if len(batch.pairs) > 1 else [batch])]
+
+
+def _accumulate(objective: nn.Module, batches: list[Batch], tokens: int, world: World) -> Tensor:
+    """`accumulate`, where memory suffices. Processes synchronise once, in the last backward pass."""
+    sums = torch.zeros(2, dtype=torch.float64, device=world.device)
+    for number, batch in enumerate(batches, 1):
+        last = number == len(batches)
+        with objective.no_sync() if isinstance(objective, DistributedDataParallel) and not last else nullcontext():
+            loss, nll = objective(batch.to(world.device))
+            (loss * (world.size / tokens)).backward()
+        sums += torch.stack([loss.detach(), nll])
+    return sums
+
+
+def out_of_memory(error: RuntimeError) -> bool:
+    """Whether the error says that memory is used up: of a GPU, or of the machine."""
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 def make_optimizer(model: nn.Module) -> torch.optim.Adam:
     """Adam with the paper's constants (section 5.3)."""
     return torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
+
+
+def step_optimizer(optimizer: torch.optim.Adam, model: nn.Module, rate: float, clip_norm: float) -> Tensor:
+    """Change the weights, unless the gradient is no number: the device sees to that by itself. Gives the gradient's norm."""
+    weights = [weight for weight in model.parameters() if weight.grad is not None]
+    norm = nn.utils.get_total_norm([weight.grad for weight in weights if weight.grad is not None])
+    if clip_norm:
+        nn.utils.clip_grads_with_norm_(weights, clip_norm, norm)
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    optimizer.found_inf = (~norm.isfinite()).float()  # type: ignore[attr-defined]  # the fused kernel then leaves all as it is
+    optimizer.step()
+    return norm
+
+
+def seed_update(seed: int, step: int, rank: int) -> None:
+    """Make the random numbers of an update depend on these three alone, so that a resumed run draws those of one that ran through."""
+    torch.manual_seed(int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0]))
 
 
 def train(
@@ -99,51 +163,106 @@ def train(
     folder: Path,
     validate: Validate,
     keep_best: Callable[[Model], None],
-    accumulate_batches: int = 1,
+    say: Say,
+    world: World,
 ) -> Place:
     """Train until the updates are done, validation stops improving, or a signal asks to end; give the place reached.
 
     `width` is d_model, for the learning rate. `folder` gets log.jsonl and checkpoints/; what is there already is gone on from.
-    `keep_best` is called whenever validation finds a better model. Raises `DragomanError` where the loss is no number.
+    `keep_best` is called whenever validation finds a better model. Raises `DragomanError` where the loss is no number, unless
+    the settings say to skip such updates or to roll back.
     """
+    pace = 1.0
+    while True:
+        try:
+            return _train(model, batches, settings, schedule, width, folder, validate, keep_best, say, world, pace)
+        except DivergenceError as error:
+            found = checkpoints(folder)
+            if settings.on_divergence != "rollback" or not found or pace <= LEAST_PACE:
+                raise
+            pace /= 2
+            say(f"{error} Rolled back to {found[-1].name}, with {pace:g} of the rate.")
+
+
+def _train(
+    model: Model,
+    batches: Batches,
+    settings: TrainingSettings,
+    schedule: Schedule,
+    width: int,
+    folder: Path,
+    validate: Validate,
+    keep_best: Callable[[Model], None],
+    say: Say,
+    world: World,
+    pace: float,
+) -> Place:
+    """`train`, up to the first divergence."""
     optimizer = make_optimizer(model)
-    place = resume(model, optimizer, folder)
-    stream = batches.after(place.epoch, place.batches_done)
-    log = Log(folder, place.step, settings.tensorboard)
-    model.train()
-    started, seconds_before = time.monotonic(), place.seconds
-    with stop_signals() as stop, progress_bar(schedule.updates, place.step) as advance:
+    place = resume(model, optimizer, folder, say)
+    place = replace(place, pace=min(place.pace, pace))
+    objective = Objective(model, settings.label_smoothing, schedule.bfloat16).train()
+    together = synchronised(objective, world)
+    recent = Recent(settings, objective, batches, folder, place, say, world)
+    updates = ahead(batches.after(place.epoch, place.batches_done), world.device)
+    with stop_signals() as asked, progress_bar(schedule.updates, place.step, world.leads) as advance, closing(updates):
         while place.step < schedule.updates and not stopped_early(place, settings, schedule):
-            step_started = time.monotonic()
-            update = list(islice(stream, accumulate_batches))
-            step = place.step + 1
-            for group in optimizer.param_groups:
-                group["lr"] = settings.rate_scale * learning_rate(step, width, schedule.warmup_steps)
-            loss, nll, tokens = accumulate(model, [batch for *_, batch in update], settings.label_smoothing, schedule.bfloat16)
-            norm = float(nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm or math.inf))
-            check_finite(loss, norm, step, update)
-            optimizer.step()
+            update, step = next(updates), place.step + 1
+            seed_update(settings.seed, step, world.rank)
+            sums = accumulate(together, update, world)
+            rate = place.pace * settings.rate_scale * learning_rate(step, width, schedule.warmup_steps)
+            norm = step_optimizer(optimizer, model, rate, settings.clip_norm)
+            recent.add(step, update, sums, norm, rate)
+            told = step % settings.log_every == 0
+            if told:
+                recent.tell(layer_norms(model))
             optimizer.zero_grad()
-            now = time.monotonic()
-            place = replace(place, step=step, epoch=update[-1][0], batches_done=update[-1][1], seconds=seconds_before + now - started)
-            log.update(place, loss / tokens, nll / tokens, tokens, now - step_started, norm, optimizer.param_groups[0]["lr"])
-            advance(tokens)
-            if step % settings.log_every == 0:
-                log.write()
+            place = replace(place, step=step, epoch=update.epoch, batches_done=update.batches_done, seconds=recent.seconds)
+            advance(update.tokens)
             if step % schedule.validate_every == 0 or step == schedule.updates:
-                scores = validate(model)
-                log.validation(place, scores)
+                recent.tell()  # before anything is kept: an update that was no number ends the run here
+                scores, samples = validate(model)
+                recent.write("validation", step, {"minutes": place.seconds / 60, **scores, "samples": samples})
                 if place.best is None or better(scores, place.best, settings.best_by):
                     place = replace(place, best=scores, best_step=step)
-                    keep_best(model)
-            stopping = stop()
+                    if world.leads:
+                        keep_best(model)
+                recent.go_on()
+            stopping = world.any(asked()) if told or world.size == 1 else False
             ending = stopping or step == schedule.updates or stopped_early(place, settings, schedule)
             if ending or step % schedule.checkpoint_every == 0:
-                save(model, optimizer, place, folder, settings.average, schedule.checkpoint_every)
+                recent.tell()
+                if world.leads:
+                    save(model, optimizer, place, folder, settings.average, schedule.checkpoint_every)
+                recent.go_on()
             if stopping:
                 break
-    log.write()
+    world.wait()
     return place
+
+
+def ahead(updates: Iterator[Update], device: torch.device) -> Generator[Update, None, None]:
+    """The same updates; each is read, and pinned for a GPU, in a thread while the one before it is computed."""
+
+    def load() -> Update:
+        update = next(updates)
+        return update if device.type == "cpu" else replace(update, batches=[batch.pinned() for batch in update.batches])
+
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(load)
+        while True:
+            update = coming.result()
+            coming = thread.submit(load)
+            yield update
+
+
+def layer_norms(model: nn.Module) -> dict[str, Tensor]:
+    """The norm of the gradient of each layer: of `encoder.0`, `target_embedding` and so on."""
+    layers: dict[str, list[Tensor]] = {}
+    for name, weight in model.named_parameters():
+        if weight.grad is not None:
+            layers.setdefault(LAYER.sub(r"\1", name), []).append(weight.grad)
+    return {name: nn.utils.get_total_norm(gradients) for name, gradients in layers.items()}
 
 
 def better(scores: dict[str, float], best: dict[str, float], by: str) -> bool:
@@ -159,13 +278,80 @@ def stopped_early(place: Place, settings: TrainingSettings, schedule: Schedule) 
     return 0 < settings.patience <= validations
 
 
-def check_finite(loss: float, norm: float, step: int, update: list[tuple[int, int, Batch]]) -> None:
-    """Raises `DragomanError` where the loss or the gradient's norm is not a number, naming where: before weights are changed."""
-    if not (math.isfinite(loss) and math.isfinite(norm)):
-        pairs = [pair for *_, batch in update for pair in batch.pairs]
-        raise DragomanError(
-            f"In step {step} the loss is {loss} and the norm of the gradient {norm}, in pairs {min(pairs)} to {max(pairs)} of the corpus. "
-            "The last checkpoint is whole. Lower rate_scale, set clip_norm, or look at these pairs."
+class Recent:
+    """The updates since the last line of the log. Their numbers stay on the device until the line is written: no update waits."""
+
+    def __init__(
+        self, settings: TrainingSettings, objective: Objective, batches: Batches, folder: Path, place: Place, say: Say, world: World
+    ) -> None:
+        self.settings, self.objective, self.corpus, self.say, self.world = settings, objective, batches.corpus, say, world
+        self.log = Log(folder, place.step, settings.tensorboard) if world.leads else None
+        self.updates: list[tuple[int, Update, Tensor, float]] = []
+        self._before, self._started, self._told = place.seconds, time.monotonic(), time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """How long training has taken, that of earlier processes included."""
+        return self._before + time.monotonic() - self._started
+
+    def go_on(self) -> None:
+        """Count the time from here: what passed since the last line belongs to no update."""
+        self._told = time.monotonic()
+
+    def write(self, event: str, step: int, values: Mapping[str, object]) -> None:
+        """Add a line to the log, if it is this process that does."""
+        if self.log is not None:
+            self.log.write(event, step, values)
+
+    def add(self, step: int, update: Update, sums: Tensor, norm: Tensor, rate: float) -> None:
+        """Remember an update: its loss and likelihood, and the norm of its gradient."""
+        self.updates.append((step, update, torch.stack([*sums, norm.double()]), rate))
+
+    def tell(self, layers: Mapping[str, Tensor] | None = None) -> None:
+        """Write the updates since the last line as one: sums of tokens and seconds, means weighted by tokens of the losses.
+
+        Raises `DivergenceError` where one of them was no number, unless the settings say to skip it.
+        """
+        if not self.updates:
+            return
+        told, self.updates = self.updates, []
+        values = torch.stack([values for _, _, values, _ in told])
+        norms = values[:, 2].tolist()
+        sums = self.world.sum(values[:, :2].contiguous()).cpu()
+        good = [number for number, norm in enumerate(norms) if math.isfinite(norm)]
+        for number, norm in enumerate(norms):
+            if not math.isfinite(norm):
+                self._bad(*told[number][:2], float(sums[number, 0]), norm, alone=bool(good))
+        seconds = time.monotonic() - self._told
+        self._told += seconds
+        if not good:
+            return
+        step, update, _, rate = told[good[-1]]
+        tokens = sum(told[number][1].tokens for number in good)
+        loss, nll = (sums[good].sum(0) / tokens).tolist()
+        line = {"epoch": update.epoch, "loss": loss, "nll": nll, "tokens": tokens, "seconds": seconds}
+        line |= {"gradient_norm": norms[good[-1]], "learning_rate": rate, "tokens_per_second": tokens / seconds}
+        table = {} if layers is None else {"gradient_norms": {name: float(norm) for name, norm in layers.items()}}
+        self.write("train", step, line | table)
+
+    def _bad(self, step: int, update: Update, loss: float, norm: float, alone: bool) -> None:
+        """Name an update that was left out because it was no number, and raise `DivergenceError` unless such ones are skipped."""
+        seed_update(self.settings.seed, step, self.world.rank)
+        layers = [layer for batch in update.batches if (layer := first_bad_layer(self.objective, batch.to(self.world.device)))]
+        lines = sorted(self.corpus.line(pair) for batch in update.batches for pair in batch.pairs)
+        shown = ", ".join(map(str, lines[:8])) + (f" and {len(lines) - 8} more" if len(lines) > 8 else "")
+        what = (
+            f"In step {step} (epoch {update.epoch}, batch {update.batches_done}) the loss is {loss:g} and the norm of the gradient "
+            f"{norm:g}, in lines {shown} of the training text. "
+            + (f"First to be no number is {layers[0]}. " if layers else "With the weights of now it does not happen again. ")
+        )
+        if self.settings.on_divergence == "skip" and alone:
+            self.say(f"{what}The update is left out.")
+            self.write("skipped", step, {"message": what})
+            return
+        raise DivergenceError(
+            f"{what}The weights were not changed by it, and the last checkpoint is whole. Lower rate_scale, set clip_norm or "
+            "on_divergence, or look at these lines."
         )
 
 
@@ -183,126 +369,67 @@ def save(model: Model, optimizer: torch.optim.Optimizer, place: Place, folder: P
     def write(new: Path) -> None:
         checkpoint.save_tensors(new / "model.safetensors", checkpoint.weights(model))
         checkpoint.save_tensors(new / "optimizer.safetensors", checkpoint.optimizer_tensors(model, optimizer))
-        states = {"cpu": torch.get_rng_state()}
-        if torch.cuda.is_available():
-            states["cuda"] = torch.cuda.get_rng_state()
-        checkpoint.save_tensors(new / "random.safetensors", states)
         (new / "place.json").write_text(json.dumps(asdict(place), indent=2) + "\n")
 
     checkpoint.write_folder(folder / "checkpoints" / f"step-{place.step:08}", write)
-    kept = regular(folder, keep, every)
+    kept = regular(folder, keep, every, place.step)
     for path in (folder / "checkpoints").iterdir():
         if path not in kept:
             shutil.rmtree(path)
 
 
-def regular(folder: Path, last: int, every: int) -> list[Path]:
-    """The newest checkpoint, and before it regular ones (not those that a signal asked for), `last` in all."""
-    *older, newest = checkpoints(folder)
-    older = [path for path in older if int(path.name[5:]) % every == 0]
+def regular(folder: Path, last: int, every: int, step: int) -> list[Path]:
+    """The checkpoint of a step, and before it regular ones (not those that a signal asked for), `last` in all.
+
+    There are later ones only where they were damaged, and the run went on from before them.
+    """
+    *older, newest = [path for path in checkpoints(folder) if step_of(path) <= step]
+    older = [path for path in older if step_of(path) % every == 0]
     return [*older[max(0, len(older) - last + 1) :], newest]
 
 
-def resume(model: Model, optimizer: torch.optim.Optimizer, folder: Path) -> Place:
-    """Load the newest checkpoint, if there is one. Raises `DragomanError` where it is damaged."""
+def step_of(path: Path) -> int:
+    """The step of a checkpoint's folder."""
+    return int(path.name.removeprefix("step-"))
+
+
+def resume(model: Model, optimizer: torch.optim.Optimizer, folder: Path, say: Say) -> Place:
+    """Load the newest checkpoint that is whole, if there is one; say so where it is not the newest of all.
+
+    Raises `DragomanError` where there are checkpoints, and none of them is whole.
+    """
     found = checkpoints(folder)
-    if not found:
-        return Place()
-    newest = found[-1]
-    checkpoint.check_folder(newest)
-    checkpoint.load_weights(model, checkpoint.load_tensors(newest / "model.safetensors"), newest)
-    checkpoint.load_optimizer(model, optimizer, checkpoint.load_tensors(newest / "optimizer.safetensors"))
-    states = checkpoint.load_tensors(newest / "random.safetensors")
-    torch.set_rng_state(states["cpu"])
-    if "cuda" in states and torch.cuda.is_available():
-        torch.cuda.set_rng_state(states["cuda"])
-    return Place(**json.loads((newest / "place.json").read_text()))
+    for path in reversed(found):
+        try:
+            checkpoint.check_folder(path)
+            checkpoint.load_weights(model, checkpoint.load_tensors(path / "model.safetensors"), path)
+            checkpoint.load_optimizer(model, optimizer, checkpoint.load_tensors(path / "optimizer.safetensors"))
+            place = Place(**json.loads((path / "place.json").read_text()))
+        except DragomanError as error:
+            say(f"{error} Trying the checkpoint before it.")
+            continue
+        if path != found[-1]:
+            say(f"Going on from {path.name}; what was done after it is done again.")
+        return place
+    if found:
+        raise DragomanError(f"None of the {len(found)} checkpoints in {folder / 'checkpoints'} is whole; begin again with another --out.")
+    return Place()
 
 
-def averaged(folder: Path, last: int, every: int) -> tuple[dict[str, Tensor], list[int]]:
-    """The mean of the last n regular checkpoints, and their steps (section 6.1)."""
-    paths = regular(folder, last, every)
-    return checkpoint.average(path / "model.safetensors" for path in paths), [int(path.name[5:]) for path in paths]
+def averaged(folder: Path, last: int, every: int, step: int, say: Say) -> tuple[dict[str, Tensor], list[int]]:
+    """The mean of the last n regular checkpoints up to a step, and their steps (section 6.1); without damaged ones, which are named."""
+    paths = []
+    for path in regular(folder, last, every, step):
+        try:
+            checkpoint.check_folder(path)
+        except DragomanError as error:
+            say(f"{error} It is left out of the average.")
+        else:
+            paths.append(path)
+    return checkpoint.average(path / "model.safetensors" for path in paths), [step_of(path) for path in paths]
 
 
-# ---- what people see
-
-
-class Log:
-    """log.jsonl: a line every few updates and one a validation. After a resume it goes on from the step of the checkpoint."""
-
-    def __init__(self, folder: Path, step: int, tensorboard: bool) -> None:
-        self.path = folder / "log.jsonl"
-        lines = self.path.read_text().splitlines(keepends=True) if self.path.exists() else []
-        kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= step]
-        trimmed = self.path.with_suffix(".new")
-        trimmed.write_text("".join(kept))
-        trimmed.replace(self.path)
-        self.rows: list[dict[str, float]] = []
-        self.board = None
-        if tensorboard:
-            try:
-                from torch.utils.tensorboard import SummaryWriter
-            except ImportError as error:
-                raise DragomanError("TensorBoard is not installed: pip install dragoman[tensorboard]") from error
-            self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
-
-    def update(self, place: Place, loss: float, nll: float, tokens: int, seconds: float, norm: float, rate: float) -> None:
-        """Remember an update."""
-        self.rows.append(
-            {"step": place.step, "epoch": place.epoch, "loss": loss, "nll": nll, "tokens": tokens, "seconds": seconds}
-            | {"gradient_norm": norm, "learning_rate": rate}
-        )
-
-    def write(self) -> None:
-        """Write the updates since the last line as one: sums of tokens and seconds, means weighted by tokens of the losses."""
-        if not self.rows:
-            return
-        tokens = sum(row["tokens"] for row in self.rows)
-        seconds = sum(row["seconds"] for row in self.rows)
-        means = {key: sum(row[key] * row["tokens"] for row in self.rows) / tokens for key in ("loss", "nll")}
-        line = self.rows[-1] | means | {"tokens": tokens, "seconds": seconds, "tokens_per_second": tokens / seconds}
-        self.rows.clear()
-        self._append({"event": "train", **line})
-
-    def validation(self, place: Place, scores: dict[str, float]) -> None:
-        """Write what validation found."""
-        self.write()
-        self._append({"event": "validation", "step": place.step, "epoch": place.epoch, "minutes": place.seconds / 60, **scores})
-
-    def _append(self, line: Mapping[str, float | str]) -> None:
-        rounded = {key: round(value, 6) if isinstance(value, float) else value for key, value in line.items()}
-        with self.path.open("a") as file:
-            file.write(json.dumps(rounded) + "\n")
-        if self.board is not None:
-            for key, value in line.items():
-                if not isinstance(value, str) and key != "step":
-                    self.board.add_scalar(f"{line['event']}/{key}", value, line["step"])
-            self.board.flush()
-
-
-@contextmanager
-def progress_bar(updates: int, done: int) -> Iterator[Callable[[int], None]]:
-    """A bar with tokens a second and the time that remains, on a terminal; gives the function to call after each update."""
-    columns = (
-        TextColumn("training"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[speed]}"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, transient=True) as progress:
-        task = progress.add_task("", total=updates, completed=done, speed="")
-        total, started = 0, time.monotonic()
-
-        def advance(tokens: int) -> None:
-            nonlocal total
-            total += tokens
-            speed = total / (time.monotonic() - started)
-            progress.update(task, advance=1, speed=f"updates, {speed:,.0f} target tokens/s")
-
-        yield advance
+# ---- signals
 
 
 @contextmanager

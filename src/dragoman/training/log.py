@@ -1,0 +1,85 @@
+"""What people see of a training: log.jsonl, TensorBoard, a bar."""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from dragoman.errors import DragomanError
+
+
+class Log:
+    """log.jsonl: a line every few updates, one a validation, one for whatever else happens.
+
+    After a resume it goes on from the step of the checkpoint. Raises `DragomanError` where TensorBoard is wanted and missing.
+    """
+
+    def __init__(self, folder: Path, step: int, tensorboard: bool) -> None:
+        self.path = folder / "log.jsonl"
+        lines = self.path.read_text().splitlines(keepends=True) if self.path.exists() else []
+        kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= step]
+        trimmed = self.path.with_suffix(".new")
+        trimmed.write_text("".join(kept))
+        trimmed.replace(self.path)
+        self.board = None
+        if tensorboard:
+            try:
+                from torch.utils.tensorboard import SummaryWriter
+            except ImportError as error:
+                raise DragomanError("TensorBoard is not installed: pip install dragoman[tensorboard]") from error
+            self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+
+    def write(self, event: str, step: int, values: Mapping[str, Any]) -> None:
+        """Add a line. Numbers in it, also those in a table of it, become TensorBoard's curves, and texts its texts."""
+        with self.path.open("a") as file:
+            file.write(json.dumps({"event": event, "step": step, **rounded(values)}) + "\n")
+        if self.board is not None:
+            for name, value in curves(values).items():
+                self.board.add_scalar(f"{event}/{name}", value, step)
+            for name, text in values.items():
+                if isinstance(text, list):
+                    self.board.add_text(f"{event}/{name}", "\n\n".join(" · ".join(row.values()) for row in text), step)
+            self.board.flush()
+
+
+def rounded(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same values with six digits after the point, in tables within them too."""
+    pairs = ((key, rounded(value) if isinstance(value, Mapping) else value) for key, value in values.items())
+    return {key: round(value, 6) if isinstance(value, float) else value for key, value in pairs}
+
+
+def curves(values: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers among the values; those of a table under names like `table/name`."""
+    found = {key: value for key, value in values.items() if isinstance(value, int | float)}
+    for key, table in values.items():
+        if isinstance(table, Mapping):
+            found |= {f"{key}/{name}": value for name, value in curves(table).items()}
+    return found
+
+
+@contextmanager
+def progress_bar(updates: int, done: int, visible: bool) -> Iterator[Callable[[int], None]]:
+    """A bar with tokens a second and the time that remains, on a terminal; gives the function to call after each update."""
+    columns = (
+        TextColumn("training"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[speed]}"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, transient=True, disable=not visible) as progress:
+        task = progress.add_task("", total=updates, completed=done, speed="")
+        total, started = 0, time.monotonic()
+
+        def advance(tokens: int) -> None:
+            nonlocal total
+            total += tokens
+            speed = total / (time.monotonic() - started)
+            progress.update(task, advance=1, speed=f"updates, {speed:,.0f} target tokens/s")
+
+        yield advance

@@ -1,0 +1,157 @@
+"""Several processes train as one does."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from dragoman.training.distributed import World
+from dragoman.training.train import checkpoints
+from tests.conftest import write_copies
+
+pytestmark = pytest.mark.xdist_group("distributed")  # they share runs
+FLAGS = (
+    "--updates 24 --validate-every 8 --checkpoint-every 4 --log-every 2 --warmup-steps 10 --preset tiny --d-model 16 --d-ff 32 --heads 2 "
+    "--encoder-layers 1 --decoder-layers 1 --dropout 0 --precision float32 --source-tokens-per-batch 400 --target-tokens-per-batch 400 "
+    "--source-tokens word --vocabulary 50 --average 3 --rate-scale 0.1"
+)
+
+
+def command(folder: Path, out: Path, ranks: int, *more: str) -> list[str]:
+    """What a user types, on one process or through torchrun."""
+    launcher = [sys.executable, "-m"]
+    if ranks > 1:
+        restarts = ["--max-restarts", "1"] if "--restart" in more else []
+        launcher += ["torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), *restarts, "-m"]
+    files = ["--source", str(folder / "train.source"), "--target", str(folder / "train.target"), "--out", str(out)]
+    return [*launcher, "dragoman", "train", *files, *FLAGS.split(), *[flag for flag in more if flag != "--restart"]]
+
+
+def train(folder: Path, out: Path, ranks: int, *more: str) -> str:
+    """Train to the end; what was said."""
+    done = subprocess.run(command(folder, out, ranks, *more), capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def weights(out: Path) -> dict[str, torch.Tensor]:
+    return load_file(checkpoints(out)[-1] / "model.safetensors")
+
+
+def losses(out: Path) -> list[float]:
+    lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    return [line["loss"] for line in lines]
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("text")
+    write_copies(folder, "train", 300)
+    write_copies(folder, "test", 31, seed=1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def one(text) -> Path:
+    """A run of one process."""
+    train(text, text / "one", 1)
+    return text / "one"
+
+
+@pytest.fixture(scope="module")
+def two(text) -> Path:
+    """The same on two."""
+    told = train(text, text / "two", 2)
+    assert told.count("Validation: ") == 4  # three, and that of the average: only the first process speaks
+    return text / "two"
+
+
+def assert_near(run: Path, other: Path) -> None:
+    assert losses(run) == pytest.approx(losses(other), abs=2e-4)
+    for name, weight in weights(run).items():
+        torch.testing.assert_close(weight, weights(other)[name], atol=2e-3, rtol=1e-3)
+
+
+def test_two_processes_train_as_one_does(one, two):
+    assert_near(one, two)
+    results = [json.loads((out / "result.json").read_text()) for out in (one, two)]
+    assert results[0]["updates"] == results[1]["updates"] == 24
+    assert results[0]["validation"]["bleu"] == pytest.approx(results[1]["validation"]["bleu"], abs=3)
+
+
+@pytest.mark.parametrize("second", [1, 2])
+def test_a_run_goes_on_with_another_number_of_processes(text, one, two, second):
+    whole = {1: two, 2: one}[second]
+    out = text / f"went-on-with-{second}"
+    shutil.copytree(whole, out)
+    for path in (out / "result.json", *checkpoints(out)[1:]):
+        path.unlink() if path.is_file() else shutil.rmtree(path)
+    assert f"Going on with {out}" in train(text, out, second)
+    assert [path.name for path in checkpoints(out)] == ["step-00000016", "step-00000020", "step-00000024"]
+    assert_near(whole, out)
+
+
+LONGER = ("--updates", "300", "--validate-every", "150", "--checkpoint-every", "10")
+
+
+@pytest.fixture(scope="module")
+def longer(text) -> Path:
+    """A run of two processes that takes long enough to be killed."""
+    train(text, text / "longer", 2, *LONGER)
+    return text / "longer"
+
+
+def kill_the_second(launcher: int) -> None:
+    """Kill the process of rank 1 that torchrun has started."""
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = re.search(r"^PPid:\s+(\d+)", (path / "status").read_text(), re.MULTILINE)
+            if parent and int(parent[1]) == launcher and b"\0RANK=1\0" in (path / "environ").read_bytes():
+                os.kill(int(path.name), signal.SIGKILL)
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+
+
+@pytest.mark.parametrize("restart", [True, False])
+def test_a_killed_process_ends_the_run_and_torchrun_restarts_it(text, longer, restart):
+    out = text / f"killed-{restart}"
+    more = (*LONGER, "--restart") if restart else LONGER
+    with subprocess.Popen(command(text, out, 2, *more), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 60
+        while not checkpoints(out) and time.monotonic() < deadline:
+            time.sleep(0.002)
+        kill_the_second(process.pid)
+        _, told = process.communicate(timeout=120)
+    if not restart:
+        assert process.returncode != 0
+        assert "Another process of this training has ended" in told
+        assert "go on with: dragoman resume" in told
+        told = train(text, out, 2, *LONGER)
+    assert f"Going on with {out}" in told
+    assert (out / "result.json").exists()
+    assert all(torch.equal(weight, weights(longer)[name]) for name, weight in weights(out).items())
+
+
+def test_the_test_data_is_translated_by_all_and_scored_once(text):
+    told = train(text, text / "tested", 2, "--test-source", str(text / "test.source"), "--test-target", str(text / "test.target"))
+    assert told.count("Test: BLEU") == 1
+    assert len((text / "tested" / "test.hypotheses.txt").read_text().splitlines()) == 31
+
+
+def test_one_process_is_a_world():
+    world = World(device=torch.device("cpu"))
+    assert world.leads
+    assert world.alone == world
+    assert world.sum(torch.tensor([2.0])).tolist() == [2.0]
+    assert world.any(True)
+    assert not world.any(False)
+    assert world.join(world.share(["one", "two"]), 2) == ["one", "two"]

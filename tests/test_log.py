@@ -1,0 +1,54 @@
+"""log.jsonl, and the same for TensorBoard."""
+
+import json
+import sys
+
+import pytest
+
+from dragoman.errors import DragomanError
+from dragoman.training.log import Log, curves
+
+LINE = {"loss": 2.0, "gradient_norms": {"encoder.0": 1.25}, "samples": [{"source": "amber", "translation": "AMBER"}]}
+
+
+def read(folder):
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+def test_every_line_is_an_event_at_a_step(tmp_path):
+    log = Log(tmp_path, 0, tensorboard=False)
+    log.write("train", 1, LINE)
+    log.write("validation", 1, {"loss": 1 / 3})
+    assert read(tmp_path) == [{"event": "train", "step": 1, **LINE}, {"event": "validation", "step": 1, "loss": 0.333333}]
+
+
+def test_after_a_resume_the_log_goes_on_from_the_checkpoint(tmp_path):
+    log = Log(tmp_path, 0, tensorboard=False)
+    for step in (1, 2, 3):
+        log.write("train", step, {"loss": 1.0})
+    with (tmp_path / "log.jsonl").open("a") as file:
+        file.write('{"event": "train", "st')
+    Log(tmp_path, 2, tensorboard=False).write("train", 3, {"loss": 0.5})
+    assert [(line["step"], line["loss"]) for line in read(tmp_path)] == [(1, 1.0), (2, 1.0), (3, 0.5)]
+
+
+def test_tensorboard_gets_curves_and_texts(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    Log(tmp_path, 0, tensorboard=True).write("validation", 7, LINE)
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    tags = events.Tags()
+    assert sorted(tags["scalars"]) == ["validation/gradient_norms/encoder.0", "validation/loss"]
+    assert [(event.step, event.value) for event in events.Scalars("validation/gradient_norms/encoder.0")] == [(7, 1.25)]
+    assert tags["tensors"] == ["validation/samples/text_summary"]
+    assert b"amber \xc2\xb7 AMBER" in events.Tensors(tags["tensors"][0])[0].tensor_proto.string_val[0]
+
+
+def test_curves_are_the_numbers_of_a_line():
+    assert curves(LINE) == {"loss": 2.0, "gradient_norms/encoder.0": 1.25}
+
+
+def test_a_log_without_tensorboard_says_what_to_install(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(DragomanError, match=r"pip install dragoman\[tensorboard\]"):
+        Log(tmp_path, 0, tensorboard=True)

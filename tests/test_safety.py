@@ -1,0 +1,335 @@
+"""No run is lost: killed, out of disk, out of memory, damaged, diverged."""
+
+import json
+import os
+import random
+import resource
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from dragoman.errors import DragomanError
+from dragoman.prepare import Prepared, prepare
+from dragoman.run import fit, make_batches, make_model, make_objective, schedule_of, settle, silent
+from dragoman.training.distributed import World
+from dragoman.training.divergence import first_bad_layer
+from dragoman.training.memory import fitting_tokens, kept_for_backward
+from dragoman.training.train import DivergenceError, accumulate, averaged, checkpoints, make_optimizer, step_optimizer, train
+from tests.test_train import small_recipe, update_of
+
+HERE = World()
+
+
+def begun(folder: Path, name: str, **training):
+    """A recipe with its text prepared and all choices made."""
+    recipe = small_recipe(folder, folder / name, **training)
+    prepare(recipe.out, recipe, silent)
+    data = Prepared.load(recipe.out / "data")
+    return settle(recipe, data, silent, HERE), data
+
+
+def go_on(recipe):
+    """Train in this process, from wherever the run is."""
+    torch.set_num_threads(1)
+    fit(recipe, schedule_of(recipe), Prepared.load(recipe.out / "data"), silent, HERE)
+
+
+def fork(work, argument) -> int:
+    """Do the work in a process of its own, which need not import anything; give its number. Its exit status is 1 where it fails."""
+    process = os.fork()
+    if process == 0:
+        status = 1
+        try:
+            work(argument)
+            status = 0
+        finally:
+            os._exit(status)
+    return process
+
+
+def final_weights(recipe):
+    mapped = load_file(checkpoints(recipe.out)[-1] / "model.safetensors")
+    return {name: tensor.clone() for name, tensor in mapped.items()}
+
+
+def assert_same(one, other):
+    assert one.keys() == other.keys()
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def log_of(recipe):
+    return [json.loads(line) for line in (recipe.out / "log.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_killed_at_fifty_random_moments_a_run_ends_with_the_weights_of_one_that_was_not(tmp_path):
+    settings = {"updates": 300, "checkpoint_every": 1, "validate_every": 100}
+    (straight, _), (killed, _) = begun(tmp_path, "straight", **settings), begun(tmp_path, "killed", **settings)
+    go_on(straight)
+    moments = random.Random(1)
+    half_written = 0
+    for _ in range(50):
+        before = checkpoints(killed.out)
+        process = fork(go_on, killed)
+        while checkpoints(killed.out) == before:
+            time.sleep(0.001)
+        time.sleep(moments.uniform(0, 0.04))
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        half_written += any(path.suffix for path in (killed.out / "checkpoints").iterdir())
+    assert half_written > 0
+    assert checkpoints(killed.out)[-1].name < "step-00000300"
+    go_on(killed)
+    assert_same(final_weights(straight), final_weights(killed))
+    assert [line["step"] for line in log_of(killed)] == [line["step"] for line in log_of(straight)]
+
+
+def test_a_full_disk_leaves_the_former_checkpoint_and_says_so(tmp_path):
+    (straight, _), (short, data) = begun(tmp_path, "straight"), begun(tmp_path, "short")
+    go_on(straight)
+    fit(short, replace(schedule_of(short), updates=4), data, silent, HERE)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))  # no file can grow beyond: the kernel refuses to write
+    try:
+        with pytest.raises(
+            DragomanError, match=r"step-00000008 could not be written: .*File too large.* What was written before it is whole; make room"
+        ):
+            fit(short, replace(schedule_of(short), validate_every=24), data, silent, HERE)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [path.name for path in (short.out / "checkpoints").iterdir()] == ["step-00000004"]
+    go_on(short)
+    assert_same(final_weights(straight), final_weights(short))
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "place.json", "manifest.json"])
+def test_a_damaged_checkpoint_is_passed_over_loudly(tmp_path, file):
+    recipe, data = begun(tmp_path, "run")
+    go_on(recipe)
+    before = final_weights(recipe)
+    newest = checkpoints(recipe.out)[-1] / file
+    newest.write_bytes(newest.read_bytes()[:-9])
+    told = []
+    place = fit(recipe, schedule_of(recipe), data, told.append, HERE)
+    assert "step-00000024" in told[0]
+    assert file in told[0]
+    assert told[0].endswith("Trying the checkpoint before it.")
+    assert told[1] == "Going on from step-00000020; what was done after it is done again."
+    assert place.step == 24
+    assert_same(before, final_weights(recipe))
+
+
+def test_a_checkpoint_after_the_place_that_a_run_went_on_from_is_not_taken_for_its_own(tmp_path):
+    recipe, data = begun(tmp_path, "run")
+    go_on(recipe)
+    (checkpoints(recipe.out)[-1] / "model.safetensors").write_bytes(b"cut")
+    fit(recipe, replace(schedule_of(recipe), updates=22), data, silent, HERE)
+    assert [path.name for path in checkpoints(recipe.out)] == ["step-00000016", "step-00000020", "step-00000022"]
+
+
+def test_without_a_whole_checkpoint_nothing_is_begun_anew(tmp_path):
+    recipe, data = begun(tmp_path, "run")
+    go_on(recipe)
+    for path in checkpoints(recipe.out):
+        (path / "place.json").unlink()
+    with pytest.raises(DragomanError, match="None of the 3 checkpoints in .* is whole; begin again with another --out"):
+        fit(recipe, schedule_of(recipe), data, silent, HERE)
+
+
+def test_a_damaged_checkpoint_is_left_out_of_the_average(tmp_path):
+    recipe, _ = begun(tmp_path, "run")
+    go_on(recipe)
+    (checkpoints(recipe.out)[1] / "model.safetensors").write_bytes(b"cut")
+    told = []
+    _, steps = averaged(recipe.out, 3, 4, 24, told.append)
+    assert steps == [16, 24]
+    assert told[0].endswith("It is left out of the average.")
+
+
+# ---- memory
+
+
+def split_where_memory_is_short(folder: Path) -> None:
+    """Compute a gradient with little memory, and save it: the limit is real, and the kernel's."""
+    recipe, data = begun(folder, "short")
+    recipe = replace(recipe, model=replace(recipe.model, dropout=0.0))
+    model, batches = make_model(recipe, data, HERE.device).double(), make_batches(recipe, data, HERE)
+    objective = make_objective(recipe, model)
+    update = update_of(batches.load(list(range(len(data.train))) * 40))
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + 40 * 2**20, limits[1]))
+    calls = []
+    objective.register_forward_hook(lambda *_: calls.append(1))
+    accumulate(objective, update, HERE)
+    (folder / "result").write_text(str(len(calls)))
+    resource.setrlimit(resource.RLIMIT_AS, limits)
+    apart = [weight.grad.clone() for weight in model.parameters()]
+    model.zero_grad()
+    calls.clear()
+    accumulate(objective, update, HERE)
+    assert len(calls) == 1
+    for one, other in zip(apart, model.parameters(), strict=True):
+        torch.testing.assert_close(one, other.grad)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_where_memory_does_not_suffice_batches_are_cut_and_the_gradient_is_the_same(tmp_path):
+    assert os.waitpid(fork(split_where_memory_is_short, tmp_path), 0)[1] == 0
+    assert int((tmp_path / "result").read_text()) > 1
+
+
+class Keep(torch.autograd.Function):
+    """Keeps memory for the backward pass that nobody touches: the system does not give it in truth."""
+
+    @staticmethod
+    def forward(ctx, x, size):
+        ctx.save_for_backward(torch.empty(size, dtype=torch.uint8))
+        return x.clone()
+
+
+def test_as_many_tokens_are_taken_as_fit():
+    weight = torch.ones(3, requires_grad=True)
+
+    def forward(tokens, size):
+        return Keep.apply(weight, tokens * size)
+
+    assert kept_for_backward(lambda tokens: forward(tokens, 1000), 7) == 7000
+    assert fitting_tokens(lambda tokens: forward(tokens, 1000), 4096, HERE.device) == 4096
+    few = fitting_tokens(lambda tokens: forward(tokens, 2**24), 4096, HERE.device)
+    assert 1 <= few <= 4096 * 2**40 // 2**24
+    assert few < fitting_tokens(lambda tokens: forward(tokens, 2**23), 4096, HERE.device)
+
+
+def test_the_most_tokens_at_once_change_nothing_but_memory(tmp_path):
+    recipe, data = begun(tmp_path, "run")
+    recipe = replace(recipe, model=replace(recipe.model, dropout=0.0))
+    model = make_model(recipe, data, HERE.device).double()
+    gradients = []
+    for most in (None, 30):
+        batches = make_batches(replace(recipe, batches=replace(recipe.batches, max_tokens=most)), data, HERE)
+        update = next(batches.after(0, 0))
+        model.zero_grad()
+        accumulate(make_objective(recipe, model), update, HERE)
+        gradients.append([weight.grad.clone() for weight in model.parameters()])
+        assert (len(update.batches) == 2) == (most is None)
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_what_fits_is_found_and_recorded(tmp_path):
+    recipe = small_recipe(tmp_path, tmp_path / "run")
+    recipe = replace(recipe, batches=replace(recipe.batches, max_tokens="auto"))
+    prepare(recipe.out, recipe, silent)
+    told = []
+    settled = settle(recipe, Prepared.load(recipe.out / "data"), told.append, HERE)
+    assert settled.batches.max_tokens == 100
+    assert "100 tokens at once, which fit into memory" in "\n".join(told)
+
+
+# ---- divergence
+
+
+def poisoned(model, calls):
+    """Let the gradient of the model be no number in these calls of the backward pass."""
+    count = 0
+
+    def poison(gradient):
+        nonlocal count
+        count += 1
+        return gradient * float("nan") if count in calls else gradient
+
+    next(model.parameters()).register_hook(poison)
+    return model
+
+
+def train_poisoned(recipe, data, calls, told):
+    """Train a model whose gradient is no number now and then."""
+    recipe = replace(recipe, batches=replace(recipe.batches, accumulate=1))
+    return train(
+        poisoned(make_model(recipe, data, HERE.device), calls),
+        make_batches(recipe, data, HERE),
+        recipe.training,
+        schedule_of(recipe),
+        16,
+        recipe.out,
+        validate=lambda model: ({"loss": 1.0, "bleu": 0.0}, []),
+        keep_best=lambda model: None,
+        say=told.append,
+        world=HERE,
+    )
+
+
+def test_an_update_that_is_no_number_leaves_weights_and_moments_as_they_are(tmp_path):
+    recipe, data = begun(tmp_path, "run")
+    model = make_model(recipe, data, HERE.device)
+    optimizer, objective = make_optimizer(model), make_objective(recipe, model)
+    update = next(make_batches(recipe, data, HERE).after(0, 0))
+    accumulate(objective, update, HERE)
+    assert step_optimizer(optimizer, model, 0.001, 0.0).isfinite()
+    before = [tensor.clone() for weight in model.parameters() for tensor in (weight, *optimizer.state[weight].values())]
+    next(model.parameters()).grad[0, 0] = float("inf")
+    assert not step_optimizer(optimizer, model, 0.001, 0.0).isfinite()
+    after = [tensor for weight in model.parameters() for tensor in (weight, *optimizer.state[weight].values())]
+    assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
+
+
+def test_divergence_stops_the_run_with_step_batch_lines_and_layer(tmp_path):
+    recipe, data = begun(tmp_path, "run", rate_scale=1e38)
+    with pytest.raises(
+        DivergenceError,
+        match=r"In step \d \(epoch 0, batch \d+\) the loss is \S+ and the norm of the gradient \S+, in lines \d+, .* and \d+ more of the "
+        r"training text. First to be no number is the output of model\.\S+\. The weights were not changed by it",
+    ):
+        fit(recipe, schedule_of(recipe), data, silent, HERE)
+
+
+def test_an_update_that_is_no_number_can_be_left_out(tmp_path):
+    recipe, data = begun(tmp_path, "run", on_divergence="skip")
+    told = []
+    assert train_poisoned(recipe, data, {5}, told).step == 24
+    assert len(told) == 1
+    assert told[0].startswith("In step 5 (epoch 0, batch 5) the loss is ")
+    assert "With the weights of now it does not happen again. The update is left out." in told[0]
+    assert [line["step"] for line in log_of(recipe) if line["event"] == "skipped"] == [5]
+
+
+def test_when_every_update_is_no_number_leaving_them_out_does_not_help(tmp_path):
+    recipe, data = begun(tmp_path, "run", on_divergence="skip")
+    with pytest.raises(DivergenceError, match="In step 4 "):
+        train_poisoned(recipe, data, {4, 5, 6}, [])
+
+
+def test_a_diverged_run_can_go_back_to_the_last_checkpoint_with_half_the_rate(tmp_path):
+    recipe, data = begun(tmp_path, "run", on_divergence="rollback")
+    told = []
+    place = train_poisoned(recipe, data, {10}, told)
+    assert (place.step, place.pace) == (24, 0.5)
+    assert told[0].endswith("Rolled back to step-00000008, with 0.5 of the rate.")
+    rates = {line["step"]: line["learning_rate"] for line in log_of(recipe) if line["event"] == "train"}
+    assert rates[12] == pytest.approx(0.5 * 16**-0.5 * min(12**-0.5, 12 * 10**-1.5), abs=1e-6)
+
+
+def test_before_the_first_checkpoint_there_is_nothing_to_go_back_to(tmp_path):
+    recipe, data = begun(tmp_path, "run", on_divergence="rollback")
+    with pytest.raises(DivergenceError, match="In step 2 "):
+        train_poisoned(recipe, data, {2}, [])
+
+
+def test_the_first_bad_layer_is_named(tmp_path):
+    recipe, data = begun(tmp_path, "run")
+    model = make_model(recipe, data, HERE.device)
+    objective = make_objective(recipe, model)
+    batch = next(make_batches(recipe, data, HERE).after(0, 0)).batches[0]
+    assert first_bad_layer(objective, batch) is None
+    handle = model.decoder[0].feed_forward.outer.weight.register_hook(lambda gradient: gradient / 0)
+    assert first_bad_layer(objective, batch) == "the gradient of model.decoder.0.feed_forward.outer.weight"
+    handle.remove()
+    with torch.no_grad():
+        model.decoder[0].feed_forward.inner.weight[0, 0] = float("nan")
+    assert first_bad_layer(objective, batch) == "the output of model.decoder.0.feed_forward.inner"
