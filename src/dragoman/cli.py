@@ -174,12 +174,91 @@ def quickstart(arguments: Sequence[str]) -> None:
     start(asked.out, asked.minutes, asked.updates, say, asked.recipe)
 
 
+@dataclass(frozen=True)
+class Doctor:
+    """Report what may be wrong with a parallel corpus before it is trained on. Exit status 1 where something is found."""
+
+    source: Path
+    """Sentences to translate from, as for `train`."""
+    target: Path
+    """Their translations."""
+    valid_source: Path | None = None
+    """Validation sentences, to find those that are in the training data too."""
+    valid_target: Path | None = None
+    """Their translations."""
+    test_source: Path | None = None
+    """Test sentences, to find those that are in the training data too."""
+    test_target: Path | None = None
+    """Their translations."""
+
+
+def doctor(arguments: Sequence[str]) -> None:
+    """Report what may be wrong with a parallel corpus."""
+    asked = parse(Doctor, "doctor", arguments)
+    from dragoman.text.doctor import examine
+
+    others = {"validation": (asked.valid_source, asked.valid_target), "test": (asked.test_source, asked.test_target)}
+    given = {name: (source, target) for name, (source, target) in others.items() if source is not None and target is not None}
+    findings = examine(asked.source, asked.target, given)
+    for finding in findings:
+        print(finding)
+    if findings:
+        sys.exit(1)
+    print("Nothing was found.")
+
+
+@dataclass(frozen=True)
+class Runs:
+    """List runs with their state and scores."""
+
+    folder: tyro.conf.Positional[Path] = Path("runs")
+    """Where to look, in the folders below it too."""
+    json: bool = False
+    """Write one JSON object a run."""
+
+
+def runs(arguments: Sequence[str]) -> None:
+    """List runs with their state and scores."""
+    asked = parse(Runs, "runs", arguments)
+    from rich.console import Console
+
+    from dragoman.runs import as_json, runs_table, runs_under
+
+    found = runs_under(asked.folder)
+    if asked.json:
+        print("\n".join(map(as_json, found)))
+    else:
+        Console(soft_wrap=True).print(runs_table(found))
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Draw the curves of a run from its log: loss, BLEU, rate, gradient, speed."""
+
+    run: tyro.conf.Positional[Path]
+    """The run's folder."""
+    out: Path
+    """The picture: .png, .svg or .html."""
+
+
+def plot(arguments: Sequence[str]) -> None:
+    """Draw the curves of a run, as PNG, SVG or HTML."""
+    asked = parse(Plot, "plot", arguments)
+    from dragoman.runs import plot as draw
+
+    draw(asked.run, asked.out)
+    say(f"{asked.out} shows the curves of {asked.run}.")
+
+
 VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "quickstart": quickstart,
     "train": train,
     "resume": resume,
     "translate": translate,
     "evaluate": evaluate,
+    "doctor": doctor,
+    "runs": runs,
+    "plot": plot,
 }
 
 

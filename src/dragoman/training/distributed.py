@@ -79,9 +79,12 @@ def world() -> Iterator[World]:
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if gpu else torch.device("cpu")
     if gpu:
         torch.cuda.set_device(device)
-    distributed.init_process_group("nccl" if gpu else "gloo", timeout=PATIENCE)
+    store, rank, size = next(distributed.rendezvous("env://", timeout=PATIENCE))
+    if os.environ.get("GROUP_WORLD_SIZE") == "1":  # torchrun keeps its store over restarts: what the dead wrote must not be read
+        store = distributed.PrefixStore(f"start {os.environ['TORCHELASTIC_RESTART_COUNT']}", store)
+    distributed.init_process_group("nccl" if gpu else "gloo", store=store, rank=rank, world_size=size, timeout=PATIENCE)
     try:
-        yield World(distributed.get_rank(), distributed.get_world_size(), device)
+        yield World(rank, size, device)
     except RuntimeError as error:
         if "gloo" not in str(error).lower() and "nccl" not in str(error).lower():
             raise

@@ -1,0 +1,216 @@
+"""What may be wrong with a parallel corpus, found before it is trained on. Reads everything, changes nothing, stops at nothing."""
+
+import hashlib
+import math
+import re
+import unicodedata
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from dragoman.text.lines import open_bytes
+
+EXAMPLES = 5
+LEARN_FROM = 20_000  # lines of a side, for what its language looks like
+ORDER = 3  # characters that are looked at together
+KINDS = 50_000  # different pieces that a language may have
+CLEAR = 0.5  # nats a character by which the other side's language has to be likelier
+SHORTEST = 15  # characters without which a line tells too little of its language
+LONGEST = 250  # words, beyond which a line is hardly a sentence
+RATIO = 3.0  # how many times as long as usual, beside the other side, is suspicious
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffd]")
+"""Signs that steer instead of being read (Unicode's Cc and Cf, without the tab), and U+FFFD, the trace of a broken conversion."""
+
+
+@dataclass
+class Finding:
+    """One kind of trouble: how many lines have it, the first of them, and what it leads to."""
+
+    name: str
+    about: str
+    count: int = 0
+    lines: list[int] = field(default_factory=list)
+
+    def add(self, line: int) -> None:
+        """Count a line."""
+        self.count += 1
+        if len(self.lines) < EXAMPLES:
+            self.lines.append(line)
+
+    def __str__(self) -> str:
+        shown = ", ".join(map(str, self.lines)) + (" …" if self.count > len(self.lines) else "")
+        return f"{self.count:,} {self.name} ({'line' if self.count == 1 else 'lines'} {shown}): {self.about}"
+
+
+class Language:
+    """What a side's text looks like: how often its characters follow each other, and the script it is mostly written in."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        counts: Counter[str] = Counter()
+        scripts: Counter[str] = Counter()
+        for line in lines:
+            counts.update(pieces(line))
+            scripts[script(line)] += 1
+        whole = math.log(counts.total() + KINDS)
+        self.script = scripts.most_common(1)[0][0] if scripts else ""
+        self.unseen = -whole
+        self.logs = {piece: math.log(count + 1) - whole for piece, count in counts.items()}
+
+    def likelihood(self, line: str) -> float:
+        """Log-probability of the line's pieces, in nats, with one added to every count."""
+        return sum(self.logs.get(piece, self.unseen) for piece in pieces(line))
+
+
+def pieces(line: str) -> Iterator[str]:
+    """Every few characters that follow each other, with the words' ends."""
+    padded = f"  {line.lower()} "
+    return (padded[first : first + ORDER] for first in range(len(padded) - ORDER + 1))
+
+
+def script(line: str) -> str:
+    """The script of most of the line's letters, as Unicode names it: LATIN, CYRILLIC, CJK; "" where there are no letters."""
+    if line.isascii():
+        return "LATIN" if any(map(str.isalpha, line)) else ""
+    found = Counter(unicodedata.name(sign, "?").split(maxsplit=1)[0] for sign in line if sign.isalpha())
+    return found.most_common(1)[0][0] if found else ""
+
+
+def raw_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file without their line feeds, whatever they hold."""
+    with open_bytes(path) as file:
+        for raw in file:
+            yield raw.removesuffix(b"\n")
+
+
+def text_of(raw: bytes) -> str:
+    """The line as text; what is not UTF-8 becomes U+FFFD."""
+    return raw.removesuffix(b"\r").decode(errors="replace")
+
+
+def hash_of(*texts: str) -> int:
+    """64 bits of BLAKE2b of texts without outer white space."""
+    return int.from_bytes(hashlib.blake2b("\n".join(text.strip() for text in texts).encode(), digest_size=8).digest(), "big")
+
+
+def file_findings(path: Path) -> list[Finding]:
+    """What keeps a file from being read as it is. Raises `DragomanError` where there is no such file."""
+    not_text = Finding(f"of {path} not UTF-8, or with a NUL", "training refuses the file; convert it, with iconv for example.")
+    windows = Finding(f"of {path} with a carriage return", "training refuses the file; add --strip-carriage-returns.")
+    controls = Finding(f"of {path} with a control character or U+FFFD", "the model would learn to write them.")
+    long = Finding(f"of {path} with more than {LONGEST} words", "hardly sentences; pairs longer than --longest are left out.")
+    for number, raw in enumerate(raw_lines(path), 1):
+        text = text_of(raw)
+        try:
+            raw.decode()
+            broken = b"\0" in raw
+        except UnicodeDecodeError:
+            broken = True
+        if broken:
+            not_text.add(number)
+        elif CONTROL.search(text.removeprefix("\ufeff") if number == 1 else text):
+            controls.add(number)
+        if b"\r" in raw:
+            windows.add(number)
+        if text.count(" ") >= LONGEST:
+            long.add(number)
+    return [not_text, windows, controls, long]
+
+
+def pairs_of(source: Path, target: Path) -> Iterator[tuple[str, str]]:
+    """Both files side by side, as far as both go."""
+    return ((text_of(one), text_of(other)) for one, other in zip(raw_lines(source), raw_lines(target), strict=False))
+
+
+def pair_findings(source: Path, target: Path, others: dict[str, tuple[Path, Path]]) -> list[Finding]:
+    """What is suspicious about the pairs of two files, and which of them are in other data too (by name)."""
+    counts = [sum(1 for _ in raw_lines(path)) for path in (source, target)]
+    uneven = Finding(
+        f"more in one file than in the other: {counts[0]:,} in {source}, {counts[1]:,} in {target}",
+        "training refuses them; from some line on they do not belong together.",
+    )
+    if counts[0] != counts[1]:
+        uneven.count = abs(counts[0] - counts[1])
+        uneven.lines.append(min(counts) + 1)
+    return [uneven, *one_by_one(source, target, min(counts)), repeated(source, target), *shared(source, target, others)]
+
+
+def one_by_one(source: Path, target: Path, pairs: int) -> list[Finding]:
+    """What is suspicious about a pair by itself."""
+    step = max(1, pairs // LEARN_FROM)
+    languages = [Language(side) for side in zip(*islice(pairs_of(source, target), 0, None, step), strict=True)] or [Language([])] * 2
+    usual = usual_ratio(islice(pairs_of(source, target), 0, None, step))
+    empty = Finding("pairs with an empty side", "training leaves them out.")
+    copies = Finding("pairs whose source equals their target", "they teach to copy; --drop-copies leaves them out.")
+    ratios = Finding(f"pairs with a side {RATIO:g} times as long as usual", "often not translations of each other.")
+    swapped = Finding("pairs with a side in the other side's language", "often copied or swapped.")
+    foreign = Finding("pairs with a side in another script", "often another language.")
+    for number, pair in enumerate(pairs_of(source, target), 1):
+        if not all(map(str.strip, pair)):
+            empty.add(number)
+            continue
+        if pair[0] == pair[1]:
+            copies.add(number)
+        if max(map(len, pair)) > 30 and abs(math.log(len(pair[1]) / len(pair[0]) / usual)) > math.log(RATIO):
+            ratios.add(number)
+        if any(wrong_script(text, language) for text, language in zip(pair, languages, strict=True)):
+            foreign.add(number)
+        elif other_language(pair[0], *languages) or other_language(pair[1], *languages[::-1]):
+            swapped.add(number)
+    return [empty, copies, ratios, swapped, foreign]
+
+
+def usual_ratio(pairs: Iterable[tuple[str, str]]) -> float:
+    """The median of how many times as long as its source, in characters, a target is."""
+    ratios = [len(target) / len(source) for source, target in pairs if source.strip() and target.strip()]
+    return float(np.median(ratios)) if ratios else 1.0
+
+
+def wrong_script(text: str, language: Language) -> bool:
+    """Whether the text has letters, enough of them, and they are of another script than the side's."""
+    return len(text) >= SHORTEST and script(text) not in {"", language.script}
+
+
+def other_language(text: str, own: Language, other: Language) -> bool:
+    """Whether the text is clearly likelier in the other side's language."""
+    return len(text) >= SHORTEST and other.likelihood(text) - own.likelihood(text) > CLEAR * len(text)
+
+
+def repeated(source: Path, target: Path) -> Finding:
+    """Pairs that were there before, but for white space at their ends. Takes 16 bytes a pair."""
+    found = Finding("pairs that were there before", "they count as often as they occur.")
+    hashes = np.array(array("Q", (hash_of(*pair) for pair in pairs_of(source, target))), dtype=np.uint64)
+    _, firsts = np.unique(hashes, return_index=True)
+    again = np.setdiff1d(np.arange(len(hashes)), firsts)
+    found.count, found.lines = len(again), [int(number) + 1 for number in again[:EXAMPLES]]
+    return found
+
+
+def shared(source: Path, target: Path, others: dict[str, tuple[Path, Path]]) -> list[Finding]:
+    """Training pairs whose source, or whose target, is in other data too: scores on that data would be too good."""
+    findings = []
+    for name, files in others.items():
+        for side, (own, other) in enumerate(zip((source, target), files, strict=True)):
+            known = {hash_of(text_of(raw)) for raw in raw_lines(other)}
+            kind = ("source", "target")[side]
+            found = Finding(
+                f"pairs whose {kind} is in the {name} data too", f"{name} scores would be too good; --drop-overlap leaves out sources."
+            )
+            for number, raw in enumerate(raw_lines(own), 1):
+                if (text := text_of(raw)).strip() and hash_of(text) in known:
+                    found.add(number)
+            findings.append(found)
+    return findings
+
+
+def examine(source: Path, target: Path, others: dict[str, tuple[Path, Path]]) -> list[Finding]:
+    """All findings about a corpus that count at least one line; about `others` (validation and test data, by name) only overlap.
+
+    Raises `DragomanError` for a file that cannot be opened.
+    """
+    findings = [*file_findings(source), *file_findings(target), *pair_findings(source, target, others)]
+    return [finding for finding in findings if finding.count]

@@ -1,0 +1,101 @@
+"""The doctor finds what was planted, and nothing in a clean corpus."""
+
+import random
+
+import pytest
+
+from dragoman.errors import DragomanError
+from dragoman.text.doctor import examine, script
+
+ENGLISH_WORDS = "the a man woman dog child rides walks sees holds big small red bicycle through with under street park garden water and"
+GERMAN_WORDS = "der ein mann frau hund kind fährt läuft sieht hält groß klein rotes fahrrad durch mit unter straße park garten wasser und"
+ENGLISH, GERMAN = ENGLISH_WORDS.split(), GERMAN_WORDS.split()
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """300 clean pairs: the lists of lines, and a function that writes them and gives the findings."""
+    words = random.Random(1)
+    numbers = [[words.randrange(len(ENGLISH)) for _ in range(words.randint(5, 12))] for _ in range(300)]
+    sides = [[" ".join(side[number] for number in line) for line in numbers] for side in (ENGLISH, GERMAN)]
+
+    def found(source, target, others=None):
+        paths = []
+        for name, lines in (("train.en", source), ("train.de", target)):
+            raw = [line if isinstance(line, bytes) else line.encode() for line in lines]
+            (tmp_path / name).write_bytes(b"".join(line + b"\n" for line in raw))
+            paths.append(tmp_path / name)
+        return {finding.name: finding for finding in examine(*paths, others or {})}
+
+    return *sides, found
+
+
+def test_a_clean_corpus_has_no_findings(corpus):
+    source, target, found = corpus
+    assert found(source, target) == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda s, t: (" ", t), "pairs with an empty side"),
+        (lambda s, t: (s, s), "pairs whose source equals their target"),
+        (lambda s, t: (t, s), "pairs with a side in the other side's language"),
+        (lambda s, t: (s, "Мужчина едет на велосипеде по улице"), "pairs with a side in another script"),
+        (lambda s, t: (s, " ".join([t] * 5)), "pairs with a side 3 times as long as usual"),
+        (lambda s, t: (s + "\u200b", t), "with a control character or U+FFFD"),
+        (lambda s, t: (s + "\r", t), "with a carriage return"),
+        (lambda s, t: (s, t.encode("latin-1", "replace") + b"\xfc"), "not UTF-8, or with a NUL"),
+        (lambda s, t: (s, t + "\0"), "not UTF-8, or with a NUL"),
+        (lambda s, t: (" ".join([s] * 60), " ".join([t] * 60)), "with more than 250 words"),
+    ],
+)
+def test_what_was_planted_is_found_with_its_line(corpus, change, name):
+    source, target, found = corpus
+    source[41], target[41] = change(source[41], target[41])
+    finding = next(finding for told, finding in found(source, target).items() if told.endswith(name))
+    assert finding.lines == [42]
+    assert str(finding).startswith("1 ")
+    assert "(line 42)" in str(finding)
+
+
+def test_repetitions_are_found(corpus):
+    source, target, found = corpus
+    for number in (10, 20, 30):
+        source[number], target[number] = source[5] + " ", target[5]
+    finding = found(source, target)["pairs that were there before"]
+    assert (finding.count, finding.lines) == (3, [11, 21, 31])
+
+
+def test_a_missing_line_is_told_with_both_counts(corpus):
+    source, target, found = corpus
+    name = next(iter(found(source, target[:-2])))
+    assert "300 in" in name
+    assert "298 in" in name
+
+
+def test_overlap_with_other_data_is_found_on_each_side(corpus, tmp_path):
+    source, target, found = corpus
+    (tmp_path / "test.en").write_text(f"something else\n{source[7]}\n")
+    (tmp_path / "test.de").write_text(f"{target[3]}\netwas anderes\n")
+    findings = found(source, target, {"test": (tmp_path / "test.en", tmp_path / "test.de")})
+    assert findings["pairs whose source is in the test data too"].lines == [8]
+    assert findings["pairs whose target is in the test data too"].lines == [4]
+
+
+def test_many_examples_are_cut_short(corpus):
+    source, target, found = corpus
+    source[:9] = [""] * 9
+    finding = found(source, target)["pairs with an empty side"]
+    assert str(finding) == "9 pairs with an empty side (lines 1, 2, 3, 4, 5 …): training leaves them out."
+
+
+def test_empty_files_and_files_that_are_not_there(corpus, tmp_path):
+    _, _, found = corpus
+    assert found([], []) == {}
+    with pytest.raises(DragomanError, match="cannot be read"):
+        examine(tmp_path / "none", tmp_path / "none", {})
+
+
+def test_scripts():
+    assert [script(text) for text in ("Hello", "Straße", "Привет", "12 !", "日本")] == ["LATIN", "LATIN", "CYRILLIC", "", "CJK"]

@@ -1,0 +1,87 @@
+"""Runs as people look at them."""
+
+import json
+import subprocess
+import sys
+from xml.etree import ElementTree
+
+import pytest
+
+from dragoman.errors import DragomanError
+from dragoman.run import lock, run, silent
+from dragoman.runs import as_json, plot, points, runs_table, runs_under, state_of
+from tests.test_train import small_recipe
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with a finished run and one that has not begun to train."""
+    folder = tmp_path_factory.mktemp("runs")
+    run(small_recipe(folder, folder / "done"), silent)
+    (folder / "begun").mkdir()
+    (folder / "begun" / "recipe.toml").write_text((folder / "done" / "recipe.toml").read_text())
+    return folder
+
+
+def test_runs_are_listed_with_state_and_scores(folder):
+    begun, done = runs_under(folder)
+    result = json.loads((folder / "done" / "result.json").read_text())
+    assert (done.state, done.step, done.updates, done.validation) == ("finished", 24, 24, result["validation"])
+    assert (begun.state, begun.step, begun.validation) == ("stopped", 0, {})
+    assert runs_table([begun, done]).row_count == 2
+    assert json.loads(as_json(done))["folder"] == str(folder / "done")
+
+
+def test_a_run_whose_lock_is_held_is_training(folder):
+    with lock(folder / "begun"):
+        assert state_of(folder / "begun").state == "training"
+    assert state_of(folder / "begun").state == "stopped"
+
+
+def test_points_are_those_of_the_log(folder):
+    rows = points(folder / "done")
+    assert {row["picture"] for row in rows} >= {"loss", "BLEU", "learning rate"}
+    assert [row["step"] for row in rows if row["picture"] == "BLEU"] == [8, 16, 24]
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "html"])
+def test_curves_are_drawn(folder, suffix):
+    out = folder / f"curves.{suffix}"
+    plot(folder / "done", out)
+    if suffix == "png":
+        assert out.read_bytes().startswith(b"\x89PNG")
+    if suffix == "svg":
+        assert "learning rate" in "".join(ElementTree.parse(out).getroot().itertext())
+    assert not list(folder.glob(".new-*"))
+
+
+def test_what_cannot_be_drawn_is_said(folder, monkeypatch):
+    with pytest.raises(DragomanError, match=r"its name has to end in \.png, \.svg or \.html"):
+        plot(folder / "done", folder / "curves.gif")
+    with pytest.raises(DragomanError, match="has no log that can be read .* is it a run's folder"):
+        plot(folder / "begun", folder / "curves.png")
+    with pytest.raises(DragomanError, match="There is no run in"):
+        runs_under(folder / "done" / "model")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(DragomanError, match=r"pip install dragoman\[plot\]"):
+        plot(folder / "done", folder / "curves.png")
+
+
+def test_an_empty_log_has_no_curves(tmp_path):
+    (tmp_path / "log.jsonl").write_text("")
+    with pytest.raises(DragomanError, match="has no line yet; there is nothing to draw"):
+        plot(tmp_path, tmp_path / "curves.png")
+
+
+def test_from_the_command_line(folder):
+    def dragoman(*arguments):
+        return subprocess.run([sys.executable, "-m", "dragoman", *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+    listed = dragoman("runs", str(folder), "--json")
+    assert [json.loads(line)["state"] for line in listed.stdout.splitlines()] == ["stopped", "finished"]
+    assert "finished" in dragoman("runs", str(folder)).stdout
+    drawn = dragoman("plot", str(folder / "done"), "--out", str(folder / "again.svg"))
+    assert "shows the curves of" in drawn.stderr
+    examined = dragoman("doctor", "--source", str(folder / "train.source"), "--target", str(folder / "train.target"))
+    assert examined.returncode in {0, 1}
+    assert examined.stderr == ""
