@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,8 @@ def run_line(line: str, monkeypatch, recipe: str) -> None:
         if "recipe.toml" in words:
             Path("recipe.toml").write_text(recipe.replace("runs/ende", "runs/recipe"))
     monkeypatch.setattr(sys, "argv", words)
-    cli.main()
+    with pytest.raises(SystemExit, match="1") if words[1] == "doctor" else nullcontext():  # it finds that the lines repeat each other
+        cli.main()
 
 
 def test_the_commands_and_the_python_run(place, monkeypatch, capsysbinary):

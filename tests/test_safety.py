@@ -315,6 +315,18 @@ def test_a_diverged_run_can_go_back_to_the_last_checkpoint_with_half_the_rate(tm
     assert rates[12] == pytest.approx(0.5 * 16**-0.5 * min(12**-0.5, 12 * 10**-1.5), abs=1e-6)
 
 
+def test_each_time_that_a_run_goes_back_the_rate_is_halved_also_after_a_restart(tmp_path):
+    recipe, data = begun(tmp_path, "run", on_divergence="rollback")
+    told = []
+    train_poisoned(replace(recipe, training=replace(recipe.training, updates=14)), data, {10}, told)
+    assert train_poisoned(recipe, data, {7, 9}, told).pace == 0.125
+    assert [sentence.split("Rolled back to ")[1] for sentence in told] == [
+        "step-00000008, with 0.5 of the rate.",
+        "step-00000020, with 0.25 of the rate.",
+        "step-00000020, with 0.125 of the rate.",
+    ]
+
+
 def test_before_the_first_checkpoint_there_is_nothing_to_go_back_to(tmp_path):
     recipe, data = begun(tmp_path, "run", on_divergence="rollback")
     with pytest.raises(DivergenceError, match="In step 2 "):

@@ -8,6 +8,8 @@ from datetime import timedelta
 
 import torch
 from torch import Tensor, distributed, nn
+from torch._C._distributed_c10d import PrefixStore  # what torch.distributed.PrefixStore is, as type checkers see it
+from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from dragoman.errors import DragomanError
@@ -79,9 +81,9 @@ def world() -> Iterator[World]:
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if gpu else torch.device("cpu")
     if gpu:
         torch.cuda.set_device(device)
-    store, rank, size = next(distributed.rendezvous("env://", timeout=PATIENCE))
+    store, rank, size = next(rendezvous("env://", timeout=PATIENCE))
     if os.environ.get("GROUP_WORLD_SIZE") == "1":  # torchrun keeps its store over restarts: what the dead wrote must not be read
-        store = distributed.PrefixStore(f"start {os.environ['TORCHELASTIC_RESTART_COUNT']}", store)
+        store = PrefixStore(f"start {os.environ['TORCHELASTIC_RESTART_COUNT']}", store)
     distributed.init_process_group("nccl" if gpu else "gloo", store=store, rank=rank, world_size=size, timeout=PATIENCE)
     try:
         yield World(rank, size, device)

@@ -172,20 +172,25 @@ def train(
     `keep_best` is called whenever validation finds a better model. Raises `DragomanError` where the loss is no number, unless
     the settings say to skip such updates or to roll back.
     """
-    pace = 1.0
+    pace = None
     while True:
+        optimizer = make_optimizer(model)
+        place = resume(model, optimizer, folder, say)
+        place = replace(place, pace=pace or place.pace)
         try:
-            return _train(model, batches, settings, schedule, width, folder, validate, keep_best, say, world, pace)
+            return _train(model, optimizer, place, batches, settings, schedule, width, folder, validate, keep_best, say, world)
         except DivergenceError as error:
             found = checkpoints(folder)
-            if settings.on_divergence != "rollback" or not found or pace <= LEAST_PACE:
+            if settings.on_divergence != "rollback" or not found or place.pace <= LEAST_PACE:
                 raise
-            pace /= 2
+            pace = place.pace / 2
             say(f"{error} Rolled back to {found[-1].name}, with {pace:g} of the rate.")
 
 
 def _train(
     model: Model,
+    optimizer: torch.optim.Adam,
+    place: Place,
     batches: Batches,
     settings: TrainingSettings,
     schedule: Schedule,
@@ -195,12 +200,8 @@ def _train(
     keep_best: Callable[[Model], None],
     say: Say,
     world: World,
-    pace: float,
 ) -> Place:
-    """`train`, up to the first divergence."""
-    optimizer = make_optimizer(model)
-    place = resume(model, optimizer, folder, say)
-    place = replace(place, pace=min(place.pace, pace))
+    """`train` from a place on, up to the first divergence."""
     objective = Objective(model, settings.label_smoothing, schedule.bfloat16).train()
     together = synchronised(objective, world)
     recent = Recent(settings, objective, batches, folder, place, say, world)

@@ -1,0 +1,164 @@
+"""Training speed on a GPU, with random tokens and with the text of a corpus, in one command.
+
+    python benchmarks/gpu_train.py [--preset base] [--compile] [--profile] [--source train.en --target train.de]
+
+Batches of 25,000 + 25,000 tokens, a vocabulary of 37,000 (the paper's), the functions that `dragoman train` calls, bfloat16. Prints
+target tokens a second, the share of the device's peak, memory, and with --profile where the time goes. `--toy` runs on any machine.
+"""
+
+import argparse
+import json
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import repeat
+from pathlib import Path
+
+import torch
+
+from dragoman.model.build import build_model
+from dragoman.model.contract import Model
+from dragoman.model.settings import PRESETS, ModelSettings
+from dragoman.model.symbols import END
+from dragoman.prepare import Prepared, prepare
+from dragoman.recipe import Recipe
+from dragoman.run import make_batches, silent
+from dragoman.text.batches import Batch, Update
+from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
+from dragoman.training.distributed import World
+from dragoman.training.train import Objective, accumulate, ahead, make_optimizer, seed_update, step_optimizer
+
+PEAK = 790e12  # multiplications and additions a second in bfloat16 that an H200 was seen to reach
+
+
+def random_updates(tokens: int, length: int, vocabulary: int, device: torch.device) -> Iterator[Update]:
+    """One batch of random pairs of one length, again and again."""
+    rows = tokens // length
+    ids = torch.randint(4, vocabulary, (2, rows, length))
+    ids[:, :, -1] = END
+    batch = Batch.of(*ids, list(range(rows))).to(device)
+    return repeat(Update(0, 0, [batch], batch.tokens))
+
+
+def corpus_updates(arguments: argparse.Namespace, tokens: int, vocabulary: int, world: World) -> tuple[Iterator[Update], int]:
+    """The batches of a corpus, and the size of its vocabulary."""
+    with tempfile.TemporaryDirectory() as folder:
+        recipe = Recipe(
+            out=Path(folder),
+            data=DataSettings(source=arguments.source, target=arguments.target),
+            tokenizer=TokenizerSettings(vocabulary=vocabulary),
+            batches=BatchSettings(source_tokens_per_batch=tokens, target_tokens_per_batch=tokens),
+        )
+        prepare(Path(folder), recipe, silent)
+        data = Prepared.load(Path(folder) / "data")
+        return ahead(make_batches(recipe, data, world).after(0, 0), world.device), len(data.tokenizers.target)
+
+
+def update_flops(settings: ModelSettings, vocabulary: int, source_tokens: int, target_tokens: int) -> float:
+    """Floating-point operations of the matrix products with weights, forward and backward; attention's own are left out."""
+    d, inner = settings.d_model, 2 * settings.d_model * settings.d_ff
+    source = settings.encoder_layers * (4 * d * d + inner) + settings.decoder_layers * 2 * d * d
+    target = settings.decoder_layers * (6 * d * d + inner) + d * vocabulary
+    return 6.0 * (source * source_tokens + target * target_tokens)
+
+
+def compile_layers(model: Model) -> None:
+    """Let torch.compile fuse what is inside each layer; lengths may vary."""
+    for name, module in model.named_modules():
+        if name.startswith(("encoder.", "decoder.")) and name.count(".") == 1:
+            module.compile(dynamic=True)
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait for the device."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def measure(updates: Iterator[Update], vocabulary: int, settings: ModelSettings, arguments: argparse.Namespace) -> dict[str, float]:
+    """Train on some updates, the first ones uncounted."""
+    world = World()
+    torch.manual_seed(1)
+    model = build_model(settings, vocabulary, vocabulary).to(world.device)
+    if arguments.compile:
+        compile_layers(model)
+    objective, optimizer = Objective(model, 0.1, bfloat16=True).train(), make_optimizer(model)
+    flops = tokens = 0.0
+
+    def step(number: int) -> None:
+        nonlocal flops, tokens
+        update = next(updates)
+        seed_update(1, number, 0)
+        accumulate(objective, update, world)
+        step_optimizer(optimizer, model, 1e-4, 0.0)
+        optimizer.zero_grad()
+        tokens += update.tokens
+        flops += update_flops(settings, vocabulary, sum(batch.source.numel() for batch in update.batches), update.tokens)
+
+    for number in range(arguments.warm_up):
+        step(number)
+    synchronise(world.device)
+    flops = tokens = 0.0
+    begun = time.monotonic()
+    for number in range(arguments.updates):
+        step(number)
+    synchronise(world.device)
+    seconds = time.monotonic() - begun
+    gpu = world.device.type == "cuda"
+    found = {
+        "target_tokens_per_second": tokens / seconds,
+        "milliseconds_per_update": 1000 * seconds / arguments.updates,
+        "share_of_peak": flops / seconds / PEAK,
+        "peak_gib": torch.cuda.max_memory_allocated() / 2**30 if gpu else 0.0,
+    }
+    if arguments.profile:
+        with torch.profiler.profile() as profile:
+            for number in range(3):
+                step(number)
+            synchronise(world.device)
+        print(profile.key_averages().table(sort_by="self_device_time_total", row_limit=25, max_name_column_width=60))
+    return found
+
+
+def main() -> None:
+    """Measure, print, and write beside this file."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--preset", choices=list(PRESETS), default="base")
+    parser.add_argument("--tokens", type=int, default=25_000)
+    parser.add_argument("--length", type=int, default=25)
+    parser.add_argument("--vocabulary", type=int, default=37_000)
+    parser.add_argument("--updates", type=int, default=50)
+    parser.add_argument("--warm-up", type=int, default=10)
+    parser.add_argument("--source", type=Path)
+    parser.add_argument("--target", type=Path)
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--toy", action="store_true", help="a tiny model for a moment: does it run at all?")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    arguments = parser.parse_args()
+    settings = PRESETS[arguments.preset]
+    if arguments.toy:
+        settings = replace(PRESETS["tiny"], d_model=32, d_ff=64, encoder_layers=1, decoder_layers=1)
+        arguments.tokens, arguments.vocabulary, arguments.updates, arguments.warm_up = 500, 300, 3, 1
+    world = World()
+    vocabulary = arguments.vocabulary
+    if arguments.source is None:
+        updates = random_updates(arguments.tokens, arguments.length, vocabulary, world.device)
+    else:
+        updates, vocabulary = corpus_updates(arguments, arguments.tokens, vocabulary, world)
+    found = measure(updates, vocabulary, settings, arguments)
+    name = torch.cuda.get_device_name() if world.device.type == "cuda" else "no GPU"
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    asked = {key: str(value) if isinstance(value, Path) else value for key, value in vars(arguments).items()}
+    passport = {"device": name, "torch": torch.__version__, "commit": commit.stdout.strip(), "date": f"{datetime.now(UTC):%Y-%m-%d}"}
+    print(json.dumps(found | passport | asked, indent=1))
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    kind = f"{arguments.preset}{'-compiled' if arguments.compile else ''}-{'random' if arguments.source is None else arguments.source.stem}"
+    (arguments.out / f"gpu-train-{kind}-{passport['date']}.json").write_text(json.dumps(found | passport | asked, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
