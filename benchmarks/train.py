@@ -1,5 +1,6 @@
 """Training speed on a CPU: ours beside the peers', in turn, in one run, on the same batches of the same text.
 
+    pip install transformers
     python benchmarks/train.py --source train.en --target train.de [--preset base] [--rounds 3]
 
 Each measurement is a process of its own. It trains on the same padded batches (8,000 joint tokens, 4,096 a batch) with the same sizes,
@@ -42,6 +43,7 @@ from dragoman.training.settings import TrainingSettings
 from dragoman.training.train import accumulate, ahead, make_optimizer, seed_update, step_optimizer
 
 ALLOCATOR = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1), "MALLOC_TOP_PAD_": str(64 * 2**20)}
+PRECISIONS = ("bfloat16", "float32")
 SYSTEMS = ("dragoman", "transformers", "torch.nn.Transformer")
 SMOOTHING, DROPOUT, RATE = 0.1, 0.1, 1e-4
 
@@ -168,8 +170,8 @@ def torch_step(recipe: Recipe, vocabulary: int) -> Step:
 # ---- measuring
 
 
-def measure(system: str, recipe: Recipe, updates: int) -> dict[str, float]:
-    """Train `updates` times after ten that do not count; what it took."""
+def measure(system: str, recipe: Recipe, updates: int, warm_up: int) -> dict[str, float]:
+    """Train `updates` times after some that do not count; what it took."""
     started = time.monotonic()
     torch.manual_seed(1)
     assert recipe.out is not None
@@ -183,7 +185,7 @@ def measure(system: str, recipe: Recipe, updates: int) -> dict[str, float]:
     step = steps[system]()
     world = World(device=torch.device("cpu"))
     stream = ahead(make_batches(recipe, data, world).after(0, 0), world.device)
-    for _ in range(10):
+    for _ in range(warm_up):
         step(next(stream))
     tokens, begun = 0, time.monotonic()
     for _ in range(updates):
@@ -193,7 +195,7 @@ def measure(system: str, recipe: Recipe, updates: int) -> dict[str, float]:
     ended = time.monotonic()
     return {
         "tokens_per_second": tokens / (ended - begun),
-        "seconds_to_100_updates": begun - started + (ended - begun) / updates * 90,
+        "seconds_to_100_updates": begun - started + (ended - begun) / updates * (100 - warm_up),
         "peak_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
     }
 
@@ -216,7 +218,16 @@ def floor(size: ModelSettings, vocabulary: int, precision: str) -> tuple[float, 
 def measured_apart(system: str, precision: str, allocator: bool, arguments: argparse.Namespace, out: Path) -> dict[str, float]:
     """`measure` in a process of its own."""
     command = [sys.executable, __file__, "--measure", system, "--precision", precision, "--out", str(out), "--preset", arguments.preset]
-    files = ["--source", str(arguments.source), "--target", str(arguments.target), "--updates", str(arguments.updates)]
+    files = [
+        "--source",
+        str(arguments.source),
+        "--target",
+        str(arguments.target),
+        "--updates",
+        str(arguments.updates),
+        "--warm-up",
+        str(arguments.warm_up),
+    ]
     environment = os.environ | (ALLOCATOR if allocator else {})
     done = subprocess.run([*command, *files], env=environment, capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
@@ -226,8 +237,8 @@ def compare(arguments: argparse.Namespace) -> None:
     """All systems in turn, `rounds` times; a table and a file."""
     kinds = [
         (system, precision, allocator)
-        for precision in ("bfloat16", "float32")
-        for system in SYSTEMS
+        for precision in arguments.precisions
+        for system in arguments.systems
         for allocator in ((False,) if system == "dragoman" else (False, True))
     ]
     found: dict[tuple[str, str, bool], list[dict[str, float]]] = {kind: [] for kind in kinds}
@@ -239,7 +250,7 @@ def compare(arguments: argparse.Namespace) -> None:
             for kind in kinds:
                 found[kind].append(measured_apart(*kind, arguments, Path(folder)))
                 print(*kind, found[kind][-1], file=sys.stderr, flush=True)
-    floors = {precision: floor(recipe.model, vocabulary, precision) for precision in ("bfloat16", "float32")}
+    floors = {precision: floor(recipe.model, vocabulary, precision) for precision in arguments.precisions}
     report(arguments, found, floors)
 
 
@@ -252,8 +263,7 @@ def report(
     columns = ("system", "precision", "allocator", "target tokens/s", "ours is × as fast", "share of the floor", "s to 100 updates", "GiB")
     table = Table(*columns, title=f"Training, {arguments.preset}, medians of {arguments.rounds}")
     rows = []
-    best = {precision: statistics.median(row["tokens_per_second"] for row in found["dragoman", precision, False]) for precision in floors}
-    ours = max(best.values())
+    ours = max(statistics.median(row["tokens_per_second"] for row in found["dragoman", precision, False]) for precision in floors)
     for (system, precision, allocator), measured in found.items():
         median = {name: statistics.median(row[name] for row in measured) for name in measured[0]}
         share = median["tokens_per_second"] / floors[precision][1]
@@ -281,8 +291,8 @@ def report(
         "gflops": {precision: rate for precision, (rate, _) in floors.items()},
         "floor_tokens_per_second": {precision: tokens for precision, (_, tokens) in floors.items()},
     }
-    out = Path(__file__).parent / "results" / f"train-{arguments.preset}-{now:%Y-%m-%d}.json"
-    out.parent.mkdir(exist_ok=True)
+    out = arguments.results / f"train-{arguments.preset}-{now:%Y-%m-%d}.json"
+    out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(passport | {"rows": rows}, indent=1) + "\n")
     print(f"{out} has every measurement. Floors: {passport['floor_tokens_per_second']} of {passport['gflops']} GFLOP/s.")
 
@@ -301,15 +311,19 @@ def main() -> None:
     parser.add_argument("--preset", choices=list(PRESETS), default="small")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--updates", type=int, default=40)
+    parser.add_argument("--warm-up", type=int, default=10)
+    parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS)
+    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=SYSTEMS)
+    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--measure", choices=SYSTEMS, help=argparse.SUPPRESS)
-    parser.add_argument("--precision", choices=["bfloat16", "float32"], default="bfloat16", help=argparse.SUPPRESS)
+    parser.add_argument("--precision", choices=PRECISIONS, default="bfloat16", help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure is None:
         compare(arguments)
         return
     recipe = recipe_for(arguments.source, arguments.target, arguments.preset, arguments.precision, arguments.out)
-    print(json.dumps(measure(arguments.measure, recipe, arguments.updates)))
+    print(json.dumps(measure(arguments.measure, recipe, arguments.updates, arguments.warm_up)))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
 """The benchmarks run, at toy size."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+from tests.conftest import write_copies
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
@@ -15,3 +18,31 @@ def test_the_benchmark_for_a_gpu_runs_anywhere(tmp_path):
     assert found["target_tokens_per_second"] > 0
     assert found["date"]
     assert len(list(tmp_path.glob("gpu-train-base-random-*.json"))) == 1
+
+
+def test_the_benchmark_for_a_cpu_measures_and_writes_its_passport(tmp_path):
+    source, target = write_copies(tmp_path, "train", 2000)
+    command = [sys.executable, str(BENCHMARKS / "train.py"), "--source", str(source), "--target", str(target), "--preset", "tiny"]
+    more = [
+        "--rounds",
+        "1",
+        "--updates",
+        "2",
+        "--warm-up",
+        "1",
+        "--precisions",
+        "float32",
+        "--systems",
+        "dragoman",
+        "torch.nn.Transformer",
+        "--results",
+        str(tmp_path),
+    ]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run([*command, *more], env=environment, capture_output=True, text=True, timeout=200, check=True)
+    assert "ours is" in done.stdout
+    (path,) = tmp_path.glob("train-tiny-*.json")
+    found = json.loads(path.read_text())
+    assert {row["system"] for row in found["rows"]} == {"dragoman", "torch.nn.Transformer"}
+    assert all(row["tokens_per_second"] > 0 for row in found["rows"])
+    assert found["floor_tokens_per_second"]["float32"] > 0

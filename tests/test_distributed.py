@@ -141,6 +141,16 @@ def test_a_killed_process_ends_the_run_and_torchrun_restarts_it(text, longer, re
     assert all(torch.equal(weight, weights(longer)[name]) for name, weight in weights(out).items())
 
 
+def test_each_process_may_meet_texts_of_its_own_length(text):
+    """A long sentence lets one process grow its table of positions, and only that one."""
+    words = ["amber", "birch", "cedar", "delta"]
+    for number, side in ((0, "source"), (1, "target")):
+        lines = ["amber birch", " ".join(words * 100), "cedar delta", "ember"]
+        (text / f"long.{side}").write_text("".join((line.upper() if number else line) + "\n" for line in lines))
+    files = ["--valid-source", str(text / "long.source"), "--valid-target", str(text / "long.target")]
+    assert "Translate with" in train(text, text / "long", 2, *files)
+
+
 def test_the_test_data_is_translated_by_all_and_scored_once(text):
     told = train(text, text / "tested", 2, "--test-source", str(text / "test.source"), "--test-target", str(text / "test.target"))
     assert told.count("Test: BLEU") == 1

@@ -8,7 +8,7 @@ from dragoman.model.loss import ROWS, cross_entropy
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("rows", [5, ROWS + 3])
+@pytest.mark.parametrize("rows", [5, ROWS["cpu"] + 3])
 def test_loss_and_gradient_equal_pytorchs(smoothing, rows):
     torch.manual_seed(0)
     gold = torch.randint(0, 9, (rows,))

@@ -18,7 +18,9 @@ def folder(tmp_path_factory):
     """A folder with a finished run and one that has not begun to train."""
     folder = tmp_path_factory.mktemp("runs")
     run(small_recipe(folder, folder / "done"), silent)
-    (folder / "begun").mkdir()
+    (folder / "begun" / "data").mkdir(parents=True)
+    (folder / "mine").mkdir()
+    (folder / "mine" / "recipe.toml").write_text("preset = 'base'")  # a recipe of one's own, no run
     (folder / "begun" / "recipe.toml").write_text((folder / "done" / "recipe.toml").read_text())
     return folder
 
@@ -52,6 +54,8 @@ def test_curves_are_drawn(folder, suffix):
         assert out.read_bytes().startswith(b"\x89PNG")
     if suffix == "svg":
         assert "learning rate" in "".join(ElementTree.parse(out).getroot().itertext())
+    if suffix == "html":
+        assert "learning rate" in out.read_text()
     assert not list(folder.glob(".new-*"))
 
 
@@ -83,5 +87,7 @@ def test_from_the_command_line(folder):
     drawn = dragoman("plot", str(folder / "done"), "--out", str(folder / "again.svg"))
     assert "shows the curves of" in drawn.stderr
     examined = dragoman("doctor", "--source", str(folder / "train.source"), "--target", str(folder / "train.target"))
-    assert examined.returncode in {0, 1}
-    assert examined.stderr == ""
+    assert examined.returncode == 1
+    assert "pairs that were there before" in examined.stdout
+    one_sided = dragoman("doctor", "--source", "a", "--target", "b", "--test-source", "c")
+    assert one_sided.stderr == "dragoman: --test-source and --test-target belong together.\n"

@@ -15,14 +15,15 @@ from safetensors.torch import load_file
 
 from dragoman.errors import DragomanError
 from dragoman.prepare import Prepared, prepare
-from dragoman.run import fit, make_batches, make_model, make_objective, schedule_of, settle, silent
+from dragoman.run import fit, make_batches, make_model, make_objective, recorded_recipe, run, schedule_of, settle, silent
+from dragoman.training.checkpoint import file_hash
 from dragoman.training.distributed import World
 from dragoman.training.divergence import first_bad_layer
 from dragoman.training.memory import fitting_tokens, kept_for_backward
 from dragoman.training.train import DivergenceError, accumulate, averaged, checkpoints, make_optimizer, step_optimizer, train
 from tests.test_train import small_recipe, update_of
 
-HERE = World()
+HERE = World(device=torch.device("cpu"))
 
 
 def begun(folder: Path, name: str, **training):
@@ -68,7 +69,7 @@ def log_of(recipe):
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_killed_at_fifty_random_moments_a_run_ends_with_the_weights_of_one_that_was_not(tmp_path):
-    settings = {"updates": 300, "checkpoint_every": 1, "validate_every": 100}
+    settings = {"updates": 600, "checkpoint_every": 1, "validate_every": 200}
     (straight, _), (killed, _) = begun(tmp_path, "straight", **settings), begun(tmp_path, "killed", **settings)
     go_on(straight)
     moments = random.Random(1)
@@ -76,14 +77,16 @@ def test_killed_at_fifty_random_moments_a_run_ends_with_the_weights_of_one_that_
     for _ in range(50):
         before = checkpoints(killed.out)
         process = fork(go_on, killed)
+        deadline = time.monotonic() + 30
         while checkpoints(killed.out) == before:
+            assert time.monotonic() < deadline
             time.sleep(0.001)
         time.sleep(moments.uniform(0, 0.04))
         os.kill(process, signal.SIGKILL)
         os.waitpid(process, 0)
         half_written += any(path.suffix for path in (killed.out / "checkpoints").iterdir())
     assert half_written > 0
-    assert checkpoints(killed.out)[-1].name < "step-00000300"
+    assert checkpoints(killed.out)[-1].name < "step-00000600"
     go_on(killed)
     assert_same(final_weights(straight), final_weights(killed))
     assert [line["step"] for line in log_of(killed)] == [line["step"] for line in log_of(straight)]
@@ -139,6 +142,19 @@ def test_without_a_whole_checkpoint_nothing_is_begun_anew(tmp_path):
         (path / "place.json").unlink()
     with pytest.raises(DragomanError, match="None of the 3 checkpoints in .* is whole; begin again with another --out"):
         fit(recipe, schedule_of(recipe), data, silent, HERE)
+
+
+def test_processes_that_find_different_checkpoints_do_not_go_on(tmp_path):
+    class Other(World):
+        """Beside it there is a process that has found a later checkpoint."""
+
+        def sum(self, values):
+            return values + 28
+
+    recipe, data = begun(tmp_path, "run")
+    go_on(recipe)
+    with pytest.raises(DragomanError, match="found the checkpoint of step 24 in .*another one. All machines have to see the same folder"):
+        fit(recipe, schedule_of(recipe), data, silent, Other(size=2, device=HERE.device))
 
 
 def test_a_damaged_checkpoint_is_left_out_of_the_average(tmp_path):
@@ -222,6 +238,22 @@ def test_the_most_tokens_at_once_change_nothing_but_memory(tmp_path):
         torch.testing.assert_close(one, other)
 
 
+def test_what_helps_may_be_changed_while_a_run_goes_on(tmp_path):
+    recipe = small_recipe(tmp_path, tmp_path / "run", updates=8)
+    recipe = replace(recipe, batches=replace(recipe.batches, max_tokens="auto"))
+    run(recipe, silent)
+    run(recipe, silent)
+    (recipe.out / "result.json").unlink()
+    told = []
+    helped = replace(recipe, training=replace(recipe.training, clip_norm=1.0, on_divergence="skip"))
+    run(helped, told.append)
+    assert told[0] == f"Going on with {recipe.out}."
+    recorded = recorded_recipe(recipe.out)
+    assert (recorded.training.clip_norm, recorded.training.on_divergence, recorded.batches.max_tokens) == (1.0, "skip", 100)
+    with pytest.raises(DragomanError, match="training.label_smoothing is 0.2 and was 0.1"):
+        run(replace(recipe, training=replace(recipe.training, label_smoothing=0.2)), silent)
+
+
 def test_what_fits_is_found_and_recorded(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run")
     recipe = replace(recipe, batches=replace(recipe.batches, max_tokens="auto"))
@@ -301,8 +333,10 @@ def test_an_update_that_is_no_number_can_be_left_out(tmp_path):
 
 def test_when_every_update_is_no_number_leaving_them_out_does_not_help(tmp_path):
     recipe, data = begun(tmp_path, "run", on_divergence="skip")
-    with pytest.raises(DivergenceError, match="In step 4 "):
-        train_poisoned(recipe, data, {4, 5, 6}, [])
+    told = []
+    with pytest.raises(DivergenceError, match="In step 23 "):
+        train_poisoned(recipe, data, set(range(4, 100)), told)
+    assert len(told) == 19
 
 
 def test_a_diverged_run_can_go_back_to_the_last_checkpoint_with_half_the_rate(tmp_path):
@@ -313,6 +347,18 @@ def test_a_diverged_run_can_go_back_to_the_last_checkpoint_with_half_the_rate(tm
     assert told[0].endswith("Rolled back to step-00000008, with 0.5 of the rate.")
     rates = {line["step"]: line["learning_rate"] for line in log_of(recipe) if line["event"] == "train"}
     assert rates[12] == pytest.approx(0.5 * 16**-0.5 * min(12**-0.5, 12 * 10**-1.5), abs=1e-6)
+
+
+def test_a_run_that_went_back_ends_as_one_that_was_resumed_with_half_the_rate(tmp_path):
+    (back, data), (fresh, other) = begun(tmp_path, "back", on_divergence="rollback"), begun(tmp_path, "fresh")
+    train_poisoned(back, data, {10}, [])
+    train_poisoned(replace(fresh, training=replace(fresh.training, updates=8)), other, set(), [])
+    newest = checkpoints(fresh.out)[-1]
+    place = json.loads((newest / "place.json").read_text()) | {"pace": 0.5}
+    (newest / "place.json").write_text(json.dumps(place))
+    (newest / "manifest.json").write_text(json.dumps({"place.json": file_hash(newest / "place.json")}))
+    train_poisoned(fresh, other, set(), [])
+    assert_same(final_weights(back), final_weights(fresh))
 
 
 def test_each_time_that_a_run_goes_back_the_rate_is_halved_also_after_a_restart(tmp_path):

@@ -37,7 +37,7 @@ from dragoman.training.train import (
 )
 from tests.conftest import write_copies
 
-HERE = World()
+HERE = World(device=torch.device("cpu"))
 
 
 def small_recipe(folder: Path, out: Path, **training) -> Recipe:

@@ -3,6 +3,7 @@
 import codecs
 import dataclasses
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,8 +26,9 @@ BLOCK = 2_000  # lines read before the first of them is written
 
 
 def say(sentence: str) -> None:
-    """Tell people, on standard error: standard output is for results."""
-    print(sentence, file=sys.stderr, flush=True)
+    """Tell people, on standard error: standard output is for results. Of several processes only the first one speaks."""
+    if os.environ.get("RANK", "0") == "0":
+        print(sentence, file=sys.stderr, flush=True)
 
 
 def parse(settings: type[T], verb: str, arguments: Sequence[str], default: T | None = None) -> T:
@@ -198,6 +200,9 @@ def doctor(arguments: Sequence[str]) -> None:
     from dragoman.text.doctor import examine
 
     others = {"validation": (asked.valid_source, asked.valid_target), "test": (asked.test_source, asked.test_target)}
+    for name, files in others.items():
+        if files.count(None) == 1:
+            raise DragomanError(f"--{name.removesuffix('ation')}-source and --{name.removesuffix('ation')}-target belong together.")
     given = {name: (source, target) for name, (source, target) in others.items() if source is not None and target is not None}
     findings = examine(asked.source, asked.target, given)
     for finding in findings:

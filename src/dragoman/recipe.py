@@ -12,6 +12,17 @@ from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings
 
+CHANGEABLE = (
+    "batches.max_tokens",
+    "training.rate_scale",
+    "training.clip_norm",
+    "training.on_divergence",
+    "training.patience",
+    "training.log_every",
+    "training.tensorboard",
+    "training.threads",
+)
+"""What a run may go on with otherwise than it was begun: what helps where it diverged or does not fit, and what is only shown."""
 Preset = Literal["auto", "tiny", "small", "base", "big"]
 
 
@@ -138,9 +149,19 @@ def differences(asked: Any, recorded: Any) -> list[str]:
         return found
 
     old, new = flat(to_table(recorded)), flat(to_table(asked))
-    left_open = {("preset", "auto"), ("out", new.get("out"))}
+    left_open = {("preset", "auto"), ("batches.max_tokens", "auto"), ("out", new.get("out"))}
     return [
         f"{key} is {value!r} and was {old.get(key)!r}"
         for key, value in new.items()
-        if (key, value) not in left_open and value != old.get(key)
+        if (key, value) not in left_open and key not in CHANGEABLE and value != old.get(key)
     ]
+
+
+def changed(asked: Recipe, recorded: Recipe) -> Recipe:
+    """The recorded recipe with what a command may still change of it, as the command has it."""
+    for key in CHANGEABLE:
+        table, name = key.split(".")
+        value = getattr(getattr(asked, table), name)
+        if value is not None and value != "auto":
+            recorded = replace(recorded, **{table: replace(getattr(recorded, table), **{name: value})})
+    return recorded

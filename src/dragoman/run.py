@@ -19,7 +19,7 @@ from dragoman.evaluation.metrics import Score, bleu, chrf, suitable_tokenization
 from dragoman.model.build import build_model
 from dragoman.model.contract import Model
 from dragoman.prepare import Prepared, prepare
-from dragoman.recipe import Recipe, choose_batch_tokens, choose_pace, choose_updates, differences, paths
+from dragoman.recipe import Recipe, changed, choose_batch_tokens, choose_pace, choose_updates, differences, paths
 from dragoman.text.batches import Batches, Update
 from dragoman.text.datasets import DATASETS, with_dataset
 from dragoman.text.lines import read_lines
@@ -65,9 +65,7 @@ def silent(_: str) -> None:
 def locked_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
     """`run`, where no other process works on the folder."""
     keep_freed_memory()
-    if world.leads:
-        begin(out, recipe, say, world)
-    world.wait()
+    world.first(lambda: begin(out, recipe, say, world))
     if (out / "result.json").exists():
         say(f"{out} is finished; there is nothing left to train.")
         return
@@ -88,13 +86,14 @@ def begin(out: Path, recipe: Recipe, say: Say, world: World) -> None:
     """Prepare the text and choose what the recipe leaves open, unless that was done before; `out/recipe.toml` records it all."""
     recorded = recorded_recipe(out)
     if recorded is not None:
-        if changed := differences(recipe, recorded):
+        if other := differences(recipe, recorded):
             raise DragomanError(
-                f"{out} holds a run with other settings: {'; '.join(changed)}. Choose another --out, or go on as it was begun with: "
+                f"{out} holds a run with other settings: {'; '.join(other)}. Choose another --out, or go on as it was begun with: "
                 f"dragoman resume {out}"
             )
         if not (out / "result.json").exists():
             say(f"Going on with {out}.")
+            write_toml(changed(recipe, recorded), out / "recipe.toml")
         return
     if recipe.data.dataset in DATASETS:
         dataset = DATASETS[recipe.data.dataset]
@@ -115,7 +114,7 @@ def lock(out: Path) -> Iterator[None]:
     out.mkdir(parents=True, exist_ok=True)
     held = FileLock(out / ".lock")
     try:
-        with held.acquire(timeout=0):
+        with held.acquire(timeout=1):  # `dragoman runs` may hold it for a moment, to see whether anybody does
             yield
     except Timeout as error:
         raise DragomanError(f"Another process is training in {out}; wait for it, or choose another --out.") from error
@@ -254,13 +253,16 @@ def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: Wo
     """
     objective, optimizer = make_objective(recipe, model), make_optimizer(model)
     plan = batches.plan(0)
-    chosen = [batches.load(plan[number * (len(plan) - 1) // 8]) for number in range(9)]
-    for number, batch in enumerate(chosen):
+    tokens = 0
+    for number in range(9):
         if number == 1:
-            started = time.monotonic()
-        accumulate(objective, Update(0, 0, [batch], batch.tokens), world.alone)
+            tokens, started = 0, time.monotonic()
+        parts = [batches.load(part) for part in batches.parts(plan[number * (len(plan) - 1) // 8])]
+        tokens += sum(batch.tokens for batch in parts)
+        sums = accumulate(objective, Update(0, 0, parts, sum(batch.tokens for batch in parts)), world.alone)
         optimizer.step()
-    seconds = (time.monotonic() - started) / sum(batch.tokens for batch in chosen[1:])
+        _ = sums.tolist()  # waits for a GPU
+    seconds = (time.monotonic() - started) / tokens
     tokens_per_update = int(batches.lengths[1].sum()) / len(plan) * recipe.batches.accumulate
     return world.size / (seconds * tokens_per_update * 1.1)
 
@@ -308,7 +310,8 @@ def fit(recipe: Recipe, schedule: Schedule, data: Prepared, say: Say, world: Wor
 
 def validation(recipe: Recipe, data: Prepared, say: Say, world: World) -> Validate:
     """The function that judges a model on the validation pairs: losses, BLEU of greedy translations, and some of these."""
-    tokens = max(recipe.batches.target_tokens_per_batch or 0, *(int(lengths.max()) + 1 for lengths in data.valid.lengths()))
+    most = recipe.batches.max_tokens or recipe.batches.target_tokens_per_batch
+    tokens = max(int(most or 0), *(int(lengths.max()) + 1 for lengths in data.valid.lengths()))
     plan = Batches(data.valid, tokens, tokens, seed=0)
     batches = [plan.load(pairs) for pairs in plan.plan(0)[world.rank :: world.size]]
     tokenize = suitable_tokenization(data.valid_target)

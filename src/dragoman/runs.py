@@ -65,7 +65,7 @@ def state_of(folder: Path) -> RunState:
     lines = read_log(folder) if (folder / "log.jsonl").exists() else []
     validations = [line for line in lines if line["event"] == "validation"]
     best_by = recipe["training"]["best_by"]
-    best = max(validations, key=lambda line: line["bleu"] if best_by == "bleu" else -line["loss"], default={})
+    best = max(validations, key=lambda line: (line["bleu"] * (best_by == "bleu"), -line["loss"]), default={})
     result = json.loads((folder / "result.json").read_text()) if (folder / "result.json").exists() else {}
     kept = result.get("validation", best)
     tested = result.get("test", [])
@@ -82,7 +82,7 @@ def state_of(folder: Path) -> RunState:
 
 def runs_under(folder: Path) -> list[RunState]:
     """The runs in a folder and in those below it, by name. Raises `DragomanError` where there is none."""
-    found = sorted(path.parent for path in folder.glob("**/recipe.toml"))
+    found = sorted(path.parent for path in folder.glob("**/recipe.toml") if (path.parent / "data").is_dir())
     if not found:
         raise DragomanError(f"There is no run in {folder}: no folder there holds a recipe.toml.")
     return [state_of(path) for path in found]

@@ -150,14 +150,15 @@ class Batches:
         else:
             parts = (pairs[(self.rank + int(pairs[0])) % self.ranks :: self.ranks] for pairs in update)
             mine = [part for part in parts if len(part)]
-        return [pairs[part :: self._parts(pairs)] for pairs in mine for part in range(self._parts(pairs))]
+        return [part for pairs in mine for part in self.parts(pairs)]
 
-    def _parts(self, pairs: Pairs) -> int:
-        """How many parts these pairs need, so that none has more tokens than `max_tokens`, padding included."""
+    def parts(self, pairs: Pairs) -> list[Pairs]:
+        """The pairs in as few parts as it takes that none has more tokens than `max_tokens`, padding included."""
         if self.max_tokens is None:
-            return 1
+            return [pairs]
         longest = max(int(lengths[pairs].max()) for lengths in self.lengths)
-        return min(len(pairs), -(-len(pairs) // max(1, self.max_tokens // longest)))
+        count = min(len(pairs), -(-len(pairs) // max(1, self.max_tokens // longest)))
+        return [pairs[first::count] for first in range(count)]
 
     def load(self, pairs: Pairs | Sequence[int]) -> Batch:
         """The ids of these pairs."""

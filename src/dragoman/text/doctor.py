@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dragoman.text.lines import open_bytes
+from dragoman.errors import DragomanError
+from dragoman.text.lines import PACKING_ERRORS, open_bytes
 
 EXAMPLES = 5
 LEARN_FROM = 20_000  # lines of a side, for what its language looks like
@@ -23,8 +24,9 @@ CLEAR = 0.5  # nats a character by which the other side's language has to be lik
 SHORTEST = 15  # characters without which a line tells too little of its language
 LONGEST = 250  # words, beyond which a line is hardly a sentence
 RATIO = 3.0  # how many times as long as usual, beside the other side, is suspicious
-CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffd]")
-"""Signs that steer instead of being read (Unicode's Cc and Cf, without the tab), and U+FFFD, the trace of a broken conversion."""
+JAPANESE = {"HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"}  # written beside Chinese characters
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffd]")
+"""Signs that steer instead of being read (Cc and Cf, without the tab and the joiners of some scripts), and U+FFFD, a broken sign."""
 
 
 @dataclass
@@ -76,15 +78,19 @@ def script(line: str) -> str:
     """The script of most of the line's letters, as Unicode names it: LATIN, CYRILLIC, CJK; "" where there are no letters."""
     if line.isascii():
         return "LATIN" if any(map(str.isalpha, line)) else ""
-    found = Counter(unicodedata.name(sign, "?").split(maxsplit=1)[0] for sign in line if sign.isalpha())
+    names = (unicodedata.name(sign, "?").split(maxsplit=1)[0] for sign in line if sign.isalpha())
+    found = Counter("CJK" if name in JAPANESE else name for name in names)
     return found.most_common(1)[0][0] if found else ""
 
 
 def raw_lines(path: Path) -> Iterator[bytes]:
     """The lines of a file without their line feeds, whatever they hold."""
     with open_bytes(path) as file:
-        for raw in file:
-            yield raw.removesuffix(b"\n")
+        try:
+            for raw in file:
+                yield raw.removesuffix(b"\n")
+        except PACKING_ERRORS as error:
+            raise DragomanError(f"{path} is not a whole gzip file: {error}") from error
 
 
 def text_of(raw: bytes) -> str:
@@ -181,11 +187,13 @@ def other_language(text: str, own: Language, other: Language) -> bool:
 
 
 def repeated(source: Path, target: Path) -> Finding:
-    """Pairs that were there before, but for white space at their ends. Takes 16 bytes a pair."""
+    """Pairs that were there before, but for white space at their ends. Takes some 40 bytes a pair for a moment."""
     found = Finding("pairs that were there before", "they count as often as they occur.")
     hashes = np.array(array("Q", (hash_of(*pair) for pair in pairs_of(source, target))), dtype=np.uint64)
     _, firsts = np.unique(hashes, return_index=True)
-    again = np.setdiff1d(np.arange(len(hashes)), firsts)
+    repeats = np.ones(len(hashes), dtype=bool)
+    repeats[firsts] = False
+    again = np.flatnonzero(repeats)
     found.count, found.lines = len(again), [int(number) + 1 for number in again[:EXAMPLES]]
     return found
 

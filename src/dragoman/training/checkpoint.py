@@ -150,4 +150,4 @@ def load_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: 
     for full_name, tensor in tensors.items():
         name, key = full_name.split("|")
         weight = named[name]
-        optimizer.state[weight][key] = tensor.to(weight.device)
+        optimizer.state[weight][key] = tensor.to(weight.device, copy=True)  # not a view of a file that may go

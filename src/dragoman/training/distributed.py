@@ -1,20 +1,20 @@
 """The processes that train together: which one this is, its device, and what they tell each other (torchrun starts them)."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 import torch
 from torch import Tensor, distributed, nn
-from torch._C._distributed_c10d import PrefixStore  # what torch.distributed.PrefixStore is, as type checkers see it
+from torch._C._distributed_c10d import PrefixStore, Store  # what torch.distributed.PrefixStore is, as type checkers see it
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from dragoman.errors import DragomanError
 
-PATIENCE = timedelta(hours=2)  # the others wait this long while the first prepares the corpus
+PATIENCE = timedelta(days=2)  # the others wait this long while the first prepares the corpus
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class World:
     rank: int = 0
     size: int = 1
     device: torch.device = field(default_factory=lambda: torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    store: Store | None = None
+    """Where processes leave notes for each other."""
 
     @property
     def leads(self) -> bool:
@@ -44,6 +46,15 @@ class World:
     def any(self, flag: bool) -> bool:
         """Whether it is so in any process."""
         return flag if self.size == 1 else bool(self.sum(torch.tensor(float(flag), device=self.device)))
+
+    def first(self, work: Callable[[], None]) -> None:
+        """Let the first process do the work, however long it takes, while the others wait."""
+        if self.leads:
+            work()
+        if self.store is not None and self.leads:
+            self.store.set("done", "yes")
+        elif self.store is not None:
+            self.store.wait(["done"], PATIENCE)
 
     def wait(self) -> None:
         """Go on when all have come here."""
@@ -81,12 +92,12 @@ def world() -> Iterator[World]:
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if gpu else torch.device("cpu")
     if gpu:
         torch.cuda.set_device(device)
-    store, rank, size = next(rendezvous("env://", timeout=PATIENCE))
+    store, rank, size = next(rendezvous("env://"))
     if os.environ.get("GROUP_WORLD_SIZE") == "1":  # torchrun keeps its store over restarts: what the dead wrote must not be read
         store = PrefixStore(f"start {os.environ['TORCHELASTIC_RESTART_COUNT']}", store)
-    distributed.init_process_group("nccl" if gpu else "gloo", store=store, rank=rank, world_size=size, timeout=PATIENCE)
+    distributed.init_process_group("nccl" if gpu else "gloo", store=store, rank=rank, world_size=size)
     try:
-        yield World(rank, size, device)
+        yield World(rank, size, device, store)
     except RuntimeError as error:
         if "gloo" not in str(error).lower() and "nccl" not in str(error).lower():
             raise
@@ -102,5 +113,7 @@ def synchronised(objective: nn.Module, world: World) -> nn.Module:
     """The module with the same weights in every process, whose gradients become the mean over processes as `backward` runs."""
     if world.size == 1:
         return objective
+    # Tables of positions grow as they are needed, in each process by itself: there is nothing to synchronise about them.
+    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(objective, [name for name, _ in objective.named_buffers()])
     devices = [world.device] if world.device.type == "cuda" else None
     return DistributedDataParallel(objective, device_ids=devices, gradient_as_bucket_view=True)

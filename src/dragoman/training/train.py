@@ -33,6 +33,7 @@ Say = Callable[[str], None]
 Samples = list[dict[str, str]]
 Validate = Callable[[Model], tuple[dict[str, float], Samples]]
 LAYER = re.compile(r"^(\w+(\.\d+)?).*")  # of a weight's name, what is before the sub-layer
+MOST_BAD = 20  # updates in succession that may be left out
 LEAST_PACE = 1 / 64  # of the recipe's rate: a run that diverges even so has another trouble
 
 
@@ -107,7 +108,7 @@ def accumulate(objective: nn.Module, update: Update, world: World) -> Tensor:
         except RuntimeError as error:
             if not out_of_memory(error):
                 raise
-            short = f"The memory does not suffice for {len(batches[0].pairs)} pairs at once; lower max_tokens."
+            short = f"The memory does not suffice for {len(batches[0].pairs)} pairs at once; give the same command a lower --max-tokens."
             if world.size > 1 or max(len(batch.pairs) for batch in batches) < 2:
                 raise DragomanError(short) from error
         objective.zero_grad()
@@ -174,8 +175,9 @@ def train(
     """
     pace = None
     while True:
+        model.zero_grad()
         optimizer = make_optimizer(model)
-        place = resume(model, optimizer, folder, say)
+        place = resume(model, optimizer, folder, say, world)
         place = replace(place, pace=pace or place.pace)
         try:
             return _train(model, optimizer, place, batches, settings, schedule, width, folder, validate, keep_best, say, world)
@@ -211,27 +213,28 @@ def _train(
             update, step = next(updates), place.step + 1
             seed_update(settings.seed, step, world.rank)
             sums = accumulate(together, update, world)
+            told = step % settings.log_every == 0
+            layers = layer_norms(model) if told else {}
             rate = place.pace * settings.rate_scale * learning_rate(step, width, schedule.warmup_steps)
             norm = step_optimizer(optimizer, model, rate, settings.clip_norm)
             recent.add(step, update, sums, norm, rate)
-            told = step % settings.log_every == 0
             if told:
-                recent.tell(layer_norms(model))
+                recent.tell(layers)
             optimizer.zero_grad()
             place = replace(place, step=step, epoch=update.epoch, batches_done=update.batches_done, seconds=recent.seconds)
             advance(update.tokens)
+            saves = step % schedule.checkpoint_every == 0
             if step % schedule.validate_every == 0 or step == schedule.updates:
                 recent.tell()  # before anything is kept: an update that was no number ends the run here
                 scores, samples = validate(model)
                 recent.write("validation", step, {"minutes": place.seconds / 60, **scores, "samples": samples})
                 if place.best is None or better(scores, place.best, settings.best_by):
-                    place = replace(place, best=scores, best_step=step)
+                    place, saves = replace(place, best=scores, best_step=step), True  # no rollback parts the best model from its place
                     if world.leads:
                         keep_best(model)
                 recent.go_on()
             stopping = world.any(asked()) if told or world.size == 1 else False
-            ending = stopping or step == schedule.updates or stopped_early(place, settings, schedule)
-            if ending or step % schedule.checkpoint_every == 0:
+            if saves or stopping or step == schedule.updates or stopped_early(place, settings, schedule):
                 recent.tell()
                 if world.leads:
                     save(model, optimizer, place, folder, settings.average, schedule.checkpoint_every)
@@ -288,6 +291,7 @@ class Recent:
         self.settings, self.objective, self.corpus, self.say, self.world = settings, objective, batches.corpus, say, world
         self.log = Log(folder, place.step, settings.tensorboard) if world.leads else None
         self.updates: list[tuple[int, Update, Tensor, float]] = []
+        self.bad_in_succession = 0
         self._before, self._started, self._told = place.seconds, time.monotonic(), time.monotonic()
 
     @property
@@ -321,8 +325,9 @@ class Recent:
         sums = self.world.sum(values[:, :2].contiguous()).cpu()
         good = [number for number, norm in enumerate(norms) if math.isfinite(norm)]
         for number, norm in enumerate(norms):
-            if not math.isfinite(norm):
-                self._bad(*told[number][:2], float(sums[number, 0]), norm, alone=bool(good))
+            self.bad_in_succession = 0 if number in good else self.bad_in_succession + 1
+            if number not in good:
+                self._bad(*told[number][:2], float(sums[number, 0]), norm)
         seconds = time.monotonic() - self._told
         self._told += seconds
         if not good:
@@ -332,28 +337,38 @@ class Recent:
         loss, nll = (sums[good].sum(0) / tokens).tolist()
         line = {"epoch": update.epoch, "loss": loss, "nll": nll, "tokens": tokens, "seconds": seconds}
         line |= {"gradient_norm": norms[good[-1]], "learning_rate": rate, "tokens_per_second": tokens / seconds}
-        table = {} if layers is None else {"gradient_norms": {name: float(norm) for name, norm in layers.items()}}
+        table = {} if not layers or len(told) - 1 not in good else {"gradient_norms": {name: float(norm) for name, norm in layers.items()}}
         self.write("train", step, line | table)
 
-    def _bad(self, step: int, update: Update, loss: float, norm: float, alone: bool) -> None:
+    def _bad(self, step: int, update: Update, loss: float, norm: float) -> None:
         """Name an update that was left out because it was no number, and raise `DivergenceError` unless such ones are skipped."""
         seed_update(self.settings.seed, step, self.world.rank)
-        layers = [layer for batch in update.batches if (layer := first_bad_layer(self.objective, batch.to(self.world.device)))]
-        lines = sorted(self.corpus.line(pair) for batch in update.batches for pair in batch.pairs)
-        shown = ", ".join(map(str, lines[:8])) + (f" and {len(lines) - 8} more" if len(lines) > 8 else "")
+        places = self.world.join([" of the training text. ".join(self._where(update))], self.world.size)
+        found = [place for place in places if "First to be no number" in place] or places
         what = (
             f"In step {step} (epoch {update.epoch}, batch {update.batches_done}) the loss is {loss:g} and the norm of the gradient "
-            f"{norm:g}, in lines {shown} of the training text. "
-            + (f"First to be no number is {layers[0]}. " if layers else "With the weights of now it does not happen again. ")
+            f"{norm:g}, in lines {found[0]} "
         )
-        if self.settings.on_divergence == "skip" and alone:
+        if self.settings.on_divergence == "skip" and self.bad_in_succession < MOST_BAD:
             self.say(f"{what}The update is left out.")
             self.write("skipped", step, {"message": what})
             return
         raise DivergenceError(
-            f"{what}The weights were not changed by it, and the last checkpoint is whole. Lower rate_scale, set clip_norm or "
-            "on_divergence, or look at these lines."
+            f"{what}The weights were not changed by it, and the last checkpoint is whole. Give the same command a lower --rate-scale, a "
+            "--clip-norm or another --on-divergence, or look at these lines."
         )
+
+    def _where(self, update: Update) -> tuple[str, str]:
+        """The lines of this process's part of an update, and the layer that is first to give no number."""
+        lines = sorted(self.corpus.line(pair) for batch in update.batches for pair in batch.pairs)
+        shown = ", ".join(map(str, lines[:8])) + (f" and {len(lines) - 8} more" if len(lines) > 8 else "")
+        try:
+            layers = [layer for batch in update.batches if (layer := first_bad_layer(self.objective, batch.to(self.world.device)))]
+        except RuntimeError as error:
+            if not out_of_memory(error):
+                raise
+            return shown, "The memory does not suffice to look for the layer."
+        return shown, f"First to be no number is {layers[0]}." if layers else "With the weights of now it does not happen again."
 
 
 # ---- checkpoints: `folder/checkpoints/step-00001200/`
@@ -376,7 +391,7 @@ def save(model: Model, optimizer: torch.optim.Optimizer, place: Place, folder: P
     kept = regular(folder, keep, every, place.step)
     for path in (folder / "checkpoints").iterdir():
         if path not in kept:
-            shutil.rmtree(path)
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def regular(folder: Path, last: int, every: int, step: int) -> list[Path]:
@@ -394,11 +409,22 @@ def step_of(path: Path) -> int:
     return int(path.name.removeprefix("step-"))
 
 
-def resume(model: Model, optimizer: torch.optim.Optimizer, folder: Path, say: Say) -> Place:
+def resume(model: Model, optimizer: torch.optim.Optimizer, folder: Path, say: Say, world: World) -> Place:
     """Load the newest checkpoint that is whole, if there is one; say so where it is not the newest of all.
 
-    Raises `DragomanError` where there are checkpoints, and none of them is whole.
+    Raises `DragomanError` where there are checkpoints, and none of them is whole, and where processes find different ones.
     """
+    place = newest_whole(model, optimizer, folder, say)
+    if float(world.sum(torch.tensor(float(place.step), device=world.device))) != place.step * world.size:
+        raise DragomanError(
+            f"This process found the checkpoint of step {place.step} in {folder}, and another process another one. All machines have to "
+            "see the same folder."
+        )
+    return place
+
+
+def newest_whole(model: Model, optimizer: torch.optim.Optimizer, folder: Path, say: Say) -> Place:
+    """`resume`, for one process."""
     found = checkpoints(folder)
     for path in reversed(found):
         try:
