@@ -1,6 +1,7 @@
 """Text files to memory-mapped ids."""
 
 import json
+import resource
 
 import numpy as np
 import pytest
@@ -50,10 +51,24 @@ def test_shards_written_by_several_processes_hold_the_same(tmp_path, files, mode
     assert shards.found == whole.found
 
 
+def test_many_shards_are_mapped_where_few_files_may_be_open(tmp_path, files, models):
+    build(tmp_path / "corpus", files, models, shard_lines=5)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (100, limits[1]))
+    try:
+        corpus = Corpus(tmp_path / "corpus")
+        assert [corpus.line(pair) for pair in range(120)] == list(range(1, 121))
+    finally:
+        del corpus
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
 def test_long_pairs_are_left_out_and_counted(tmp_path, files, models):
     corpus = build(tmp_path / "corpus", files, models, longest=4)
     assert corpus.lengths()[0].max() == 4
     assert corpus.found.too_long == 120 - len(corpus) > 0
+    short = [number for number, line in enumerate(files[0].read_text().splitlines(), 1) if len(line.split()) <= 4]
+    assert [corpus.line(pair) for pair in range(len(corpus))] == short
     assert f"{corpus.found.too_long} are longer than the recipe allows" in "; ".join(corpus.found.sentences())
 
 

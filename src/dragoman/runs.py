@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
-from rich.table import Table
+from rich.table import Column, Table
 
 from dragoman.config import read_toml
 from dragoman.errors import DragomanError
@@ -90,7 +90,7 @@ def runs_under(folder: Path) -> list[RunState]:
 
 def runs_table(states: list[RunState]) -> Table:
     """The runs, for people."""
-    table = Table("run", "state", "update", "minutes", "validation loss", "BLEU", "test")
+    table = Table(Column("run", no_wrap=True), "state", "update", "minutes", "loss", "BLEU", "test", caption="Loss and BLEU: validation.")
     for run in states:
         scores = [f"{run.validation[name]:.{digits}f}" if name in run.validation else "" for name, digits in (("loss", 3), ("bleu", 2))]
         table.add_row(str(run.folder), run.state, f"{run.step:,} of {run.updates:,}", f"{run.minutes:.1f}", *scores, run.test)

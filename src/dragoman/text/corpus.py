@@ -4,6 +4,7 @@ import hashlib
 import heapq
 import json
 import os
+import resource
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -235,6 +236,14 @@ def write_corpus(
     return Corpus(folder)
 
 
+def allow_open_files(count: int) -> None:
+    """Let this process have so many files open beside some others, as far as the system allows: a mapped file is an open one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + 500
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(hard, wanted), hard))
+
+
 class Corpus:
     """Pairs of ids, memory-mapped: only what is looked at is read. Raises `DragomanError` where the folder is not whole."""
 
@@ -242,6 +251,7 @@ class Corpus:
         try:
             self.found = Survey(**json.loads((folder / "corpus.json").read_text()))
             names = sorted(path.name.split(".")[0] for path in folder.glob("*.source.npy"))
+            allow_open_files(5 * len(names))
             self._sides = [[self._map(folder, name, side) for name in names] for side in ("source", "target")]
             self._lines = [np.load(folder / f"{name}.lines.npy", mmap_mode="r", allow_pickle=False) for name in names]
         except (OSError, ValueError, TypeError) as error:
