@@ -233,7 +233,8 @@ def runs(arguments: Sequence[str]) -> None:
     if asked.json:
         print("\n".join(map(as_json, found)))
     else:
-        Console(soft_wrap=True).print(runs_table(found))
+        table = runs_table(found)
+        Console(width=Console(width=10_000).measure(table).maximum).print(table)  # as wide as it needs: nothing is cut
 
 
 @dataclass(frozen=True)
