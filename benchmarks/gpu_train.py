@@ -29,7 +29,8 @@ from dragoman.run import make_batches, silent
 from dragoman.text.batches import Batch, Update
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.distributed import World
-from dragoman.training.train import Objective, accumulate, ahead, make_optimizer, seed_update, step_optimizer
+from dragoman.training.objective import Objective, accumulate, seed_update
+from dragoman.training.train import ahead, make_optimizer, step_optimizer
 
 PEAK = 790e12  # multiplications and additions a second in bfloat16 that an H200 was seen to reach
 

@@ -39,8 +39,9 @@ from dragoman.text.batches import Batch, Update
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.distributed import World
 from dragoman.training.memory import keep_freed_memory
+from dragoman.training.objective import accumulate, seed_update
 from dragoman.training.settings import TrainingSettings
-from dragoman.training.train import accumulate, ahead, make_optimizer, seed_update, step_optimizer
+from dragoman.training.train import ahead, make_optimizer, step_optimizer
 
 ALLOCATOR = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1), "MALLOC_TOP_PAD_": str(64 * 2**20)}
 PRECISIONS = ("bfloat16", "float32")

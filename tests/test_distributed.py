@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from dragoman.training.distributed import World
-from dragoman.training.train import checkpoints
+from dragoman.training.resume import checkpoints
 from tests.conftest import write_copies
 
 pytestmark = pytest.mark.xdist_group("distributed")  # they share runs
@@ -75,6 +75,13 @@ def two(text) -> Path:
     return text / "two"
 
 
+@pytest.fixture(scope="module")
+def sharded(text) -> Path:
+    """The same on two that have half of every weight each."""
+    assert train(text, text / "sharded", 2, "--shard").count("Validation: ") == 4
+    return text / "sharded"
+
+
 def assert_near(run: Path, other: Path) -> None:
     assert losses(run) == pytest.approx(losses(other), abs=2e-4)
     for name, weight in weights(run).items():
@@ -88,14 +95,21 @@ def test_two_processes_train_as_one_does(one, two):
     assert results[0]["validation"]["bleu"] == pytest.approx(results[1]["validation"]["bleu"], abs=3)
 
 
-@pytest.mark.parametrize("second", [1, 2])
-def test_a_run_goes_on_with_another_number_of_processes(text, one, two, second):
-    whole = {1: two, 2: one}[second]
-    out = text / f"went-on-with-{second}"
+def test_spread_weights_train_as_whole_ones_do(two, sharded):
+    assert_near(two, sharded)
+    results = [json.loads((out / "result.json").read_text()) for out in (two, sharded)]
+    assert results[0]["validation"]["bleu"] == pytest.approx(results[1]["validation"]["bleu"], abs=3)
+    assert {path.name for path in checkpoints(two)} == {path.name for path in checkpoints(sharded)}
+
+
+@pytest.mark.parametrize(("first", "second", "flags"), [("two", 1, []), ("one", 2, []), ("one", 2, ["--shard"]), ("sharded", 1, [])])
+def test_a_run_goes_on_with_another_number_of_processes(request, text, first, second, flags):
+    whole = request.getfixturevalue(first)
+    out = text / "-".join([first, "then", str(second), *flags])
     shutil.copytree(whole, out)
     for path in (out / "result.json", *checkpoints(out)[1:]):
         path.unlink() if path.is_file() else shutil.rmtree(path)
-    assert f"Going on with {out}" in train(text, out, second)
+    assert f"Going on with {out}" in train(text, out, second, *flags)
     assert [path.name for path in checkpoints(out)] == ["step-00000016", "step-00000020", "step-00000024"]
     assert_near(whole, out)
 

@@ -9,6 +9,8 @@ from dragoman.errors import DragomanError
 from dragoman.model.settings import PRESETS
 from dragoman.recipe import (
     Recipe,
+    changed,
+    changes,
     choose_batch_tokens,
     choose_pace,
     choose_updates,
@@ -16,6 +18,7 @@ from dragoman.recipe import (
     complete,
     differences,
     paths,
+    told_apart,
 )
 from dragoman.text.settings import DataSettings
 from dragoman.training.schedule import learning_rate
@@ -86,9 +89,12 @@ def test_the_pace_keeps_the_rate_below_two_thousandths(updates):
 
 def test_differences_are_named_and_choices_are_none():
     recorded = choose_pace(Recipe(), 100)
-    assert differences(Recipe(), recorded) == []
-    asked = replace(Recipe(), training=replace(Recipe().training, seed=7))
-    assert differences(asked, recorded) == ["training.seed is 7 and was 1"]
+    assert differences(Recipe(), recorded) == changes(Recipe(), recorded) == {}
+    asked = replace(Recipe(), training=replace(Recipe().training, seed=7, clip_norm=1.0, threads=1))
+    assert told_apart(differences(asked, recorded), recorded) == ["training.seed is 7 and was 1"]
+    new = changes(asked, recorded)
+    assert told_apart(new, recorded) == ["training.clip_norm is 1.0 and was 0.0", "training.threads is 1 and was None"]
+    assert changed(recorded, new).training == replace(recorded.training, clip_norm=1.0, threads=1)
 
 
 def test_paths_are_in_their_folder(tmp_path):

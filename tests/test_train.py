@@ -23,18 +23,11 @@ from dragoman.text.batches import Update
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training import checkpoint
 from dragoman.training.distributed import World
+from dragoman.training.job import Schedule
+from dragoman.training.objective import Objective, accumulate, corpus_loss
+from dragoman.training.resume import Place, averaged, checkpoints
 from dragoman.training.settings import TrainingSettings
-from dragoman.training.train import (
-    Objective,
-    Place,
-    Schedule,
-    accumulate,
-    averaged,
-    better,
-    checkpoints,
-    corpus_loss,
-    stopped_early,
-)
+from dragoman.training.train import better, stopped_early
 from tests.conftest import write_copies
 
 HERE = World(device=torch.device("cpu"))

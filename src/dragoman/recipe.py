@@ -20,6 +20,7 @@ CHANGEABLE = (
     "training.patience",
     "training.log_every",
     "training.tensorboard",
+    "training.shard",
     "training.threads",
 )
 """What a run may go on with otherwise than it was begun: what helps where it diverged or does not fit, and what is only shown."""
@@ -139,29 +140,42 @@ def choose_pace(recipe: Recipe, updates: int) -> Recipe:
     )
 
 
-def differences(asked: Any, recorded: Any) -> list[str]:
-    """Settings that a command asks for and that a run was not started with. What is None or `auto` was left to choose."""
-
-    def flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key, value in table.items():
-            found |= flat(value, f"{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-        return found
-
-    old, new = flat(to_table(recorded)), flat(to_table(asked))
-    left_open = {("preset", "auto"), ("batches.max_tokens", "auto"), ("out", new.get("out"))}
-    return [
-        f"{key} is {value!r} and was {old.get(key)!r}"
-        for key, value in new.items()
-        if (key, value) not in left_open and key not in CHANGEABLE and value != old.get(key)
-    ]
+Changes = dict[str, Any]  # dotted names of settings, and what they are to be
 
 
-def changed(asked: Recipe, recorded: Recipe) -> Recipe:
-    """The recorded recipe with what a command may still change of it, as the command has it."""
-    for key in CHANGEABLE:
+def flat(table: dict[str, Any], prefix: str = "") -> Changes:
+    """A table of tables as one, with dotted names."""
+    found: Changes = {}
+    for key, value in table.items():
+        found |= flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return found
+
+
+def different(asked: Any, recorded: Any) -> Changes:
+    """Settings that a command has and that a run was not started with. What is None or `auto` was left to choose."""
+    old = flat(to_table(recorded))
+    return {key: value for key, value in flat(to_table(asked)).items() if value not in {"auto", old.get(key)} and key != "out"}
+
+
+def differences(asked: Recipe, recorded: Recipe) -> Changes:
+    """What is different and must not be: the run would be another one."""
+    return {key: value for key, value in different(asked, recorded).items() if key not in CHANGEABLE}
+
+
+def changes(asked: Recipe, recorded: Recipe) -> Changes:
+    """What is different and may be."""
+    return {key: value for key, value in different(asked, recorded).items() if key in CHANGEABLE}
+
+
+def changed(recorded: Recipe, new: Changes) -> Recipe:
+    """The recorded recipe with changes."""
+    for key, value in new.items():
         table, name = key.split(".")
-        value = getattr(getattr(asked, table), name)
-        if value is not None and value != "auto":
-            recorded = replace(recorded, **{table: replace(getattr(recorded, table), **{name: value})})
+        recorded = overlay(recorded, {table: {name: value}}, "the command line")
     return recorded
+
+
+def told_apart(new: Changes, recorded: Recipe) -> list[str]:
+    """Changes in words."""
+    old = flat(to_table(recorded))
+    return [f"{key} is {value!r} and was {old.get(key)!r}" for key, value in new.items()]

@@ -1,9 +1,10 @@
 """The one road: text files → tokenizers → corpus → batches → training → the model folder → scores."""
 
 import json
+import math
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,30 +20,19 @@ from dragoman.evaluation.metrics import Score, bleu, chrf, suitable_tokenization
 from dragoman.model.build import build_model
 from dragoman.model.contract import Model
 from dragoman.prepare import Prepared, prepare
-from dragoman.recipe import Recipe, changed, choose_batch_tokens, choose_pace, choose_updates, differences, paths
+from dragoman.recipe import Recipe, changed, changes, choose_batch_tokens, choose_pace, choose_updates, differences, paths, told_apart
 from dragoman.text.batches import Batches, Update
 from dragoman.text.datasets import DATASETS, with_dataset
 from dragoman.text.lines import read_lines
 from dragoman.training import checkpoint
 from dragoman.training.distributed import World, world
+from dragoman.training.job import Job, Samples, Say, Schedule, Validate
 from dragoman.training.memory import fitting_tokens, keep_freed_memory
+from dragoman.training.objective import Objective, accumulate, corpus_loss
+from dragoman.training.resume import Place, averaged
 from dragoman.training.schedule import learning_rate
-from dragoman.training.train import (
-    Objective,
-    Place,
-    Samples,
-    Schedule,
-    Validate,
-    accumulate,
-    averaged,
-    better,
-    corpus_loss,
-    make_optimizer,
-    stopped_early,
-    train,
-)
+from dragoman.training.train import better, make_optimizer, stopped_early, train
 
-Say = Callable[[str], None]
 SAMPLES = 3  # validation pairs whose translations are shown each time
 
 
@@ -62,10 +52,11 @@ def silent(_: str) -> None:
     """What is said by the processes that do not lead."""
 
 
-def locked_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
+def locked_run(out: Path, recipe: Recipe, say: Say, here: World) -> None:
     """`run`, where no other process works on the folder."""
     keep_freed_memory()
-    world.first(lambda: begin(out, recipe, say, world))
+    set_threads(recipe)
+    here.first(lambda: begin(out, recipe, say, here))
     if (out / "result.json").exists():
         say(f"{out} is finished; there is nothing left to train.")
         return
@@ -73,34 +64,39 @@ def locked_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
     assert recorded is not None
     recipe = replace(recorded, out=out)
     data, schedule = Prepared.load(out / "data"), schedule_of(recipe)
-    if recipe.training.threads is not None:
-        torch.set_num_threads(recipe.training.threads)
-    place = fit(recipe, schedule, data, say, world)
+    set_threads(recipe)
+    place = fit(recipe, schedule, data, say, here)
     if place.step < schedule.updates and not stopped_early(place, recipe.training, schedule):
         say(f"Stopped after update {place.step}; nothing is lost. Go on with: dragoman resume {out}")
         return
-    finish(recipe, schedule, data, place, say, world)
+    finish(recipe, schedule, data, place, say, here)
+
+
+def set_threads(recipe: Recipe) -> None:
+    """As many processor threads as the recipe says, if it does."""
+    if recipe.training.threads is not None:
+        torch.set_num_threads(recipe.training.threads)
 
 
 def begin(out: Path, recipe: Recipe, say: Say, world: World) -> None:
     """Prepare the text and choose what the recipe leaves open, unless that was done before; `out/recipe.toml` records it all."""
     recorded = recorded_recipe(out)
     if recorded is not None:
-        if other := differences(recipe, recorded):
+        if other := told_apart(differences(recipe, recorded), recorded):
             raise DragomanError(
                 f"{out} holds a run with other settings: {'; '.join(other)}. Choose another --out, or go on as it was begun with: "
                 f"dragoman resume {out}"
             )
         if not (out / "result.json").exists():
             say(f"Going on with {out}.")
-            write_toml(changed(recipe, recorded), out / "recipe.toml")
+            if new := changes(recipe, recorded):
+                say(f"Changed: {'; '.join(told_apart(new, recorded))}.")
+                write_toml(changed(recorded, new), out / "recipe.toml")
         return
     if recipe.data.dataset in DATASETS:
         dataset = DATASETS[recipe.data.dataset]
         say(f"{recipe.data.dataset}: {dataset.about}. Its licence: {dataset.licence}.")
     prepare(out, replace(recipe, data=paths(with_dataset(recipe.data))), say)
-    if recipe.training.threads is not None:
-        torch.set_num_threads(recipe.training.threads)
     write_toml(settle(recipe, Prepared.load(out / "data"), say, world), out / "recipe.toml")
 
 
@@ -160,7 +156,10 @@ def settle(recipe: Recipe, data: Prepared, say: Say, world: World) -> Recipe:
         why.append(f"{recipe.batches.max_tokens:,} tokens at once, which fit into memory")
     train_batches = make_batches(recipe, data, world)
     per_epoch = max(1, len(train_batches.plan(0)) // batches.accumulate)
-    speed = updates_per_second(fresh, train_batches, recipe, world)
+    sharded = training.shard and world.size > 1
+    if sharded and training.updates is None:
+        raise DragomanError("With --shard no process could measure the speed by itself, so that the run needs a number of --updates.")
+    speed = math.nan if sharded else updates_per_second(fresh, train_batches, recipe, world)
     if training.updates is None:
         why.append(f"as many updates as {training.minutes:g} minutes allow, and 200 passes at most")
     recipe = choose_pace(recipe, training.updates or choose_updates(recipe, per_epoch, speed, gpu))
@@ -170,7 +169,8 @@ def settle(recipe: Recipe, data: Prepared, say: Say, world: World) -> Recipe:
         say(f"Chosen: {'; '.join(why)}.")
     assert recipe.training.updates is not None
     say(training_told(recipe, recipe.training.updates / per_epoch))
-    say(f"Expected: {recipe.training.updates / speed / 60:.0f} minutes, at {speed * target / per_epoch:,.0f} target tokens a second.")
+    if not sharded:
+        say(f"Expected: {recipe.training.updates / speed / 60:.0f} minutes, at {speed * target / per_epoch:,.0f} target tokens a second.")
     return recipe
 
 
@@ -294,18 +294,19 @@ def fit(recipe: Recipe, schedule: Schedule, data: Prepared, say: Say, world: Wor
     def keep_best(model: Model) -> None:
         save_model(out / "model", model, recipe.model, data.tokenizers)
 
-    return train(
-        make_model(recipe, data, world.device),
-        make_batches(recipe, data, world),
-        recipe.training,
-        schedule,
+    job = Job(
+        model=make_model(recipe, data, world.device),
         width=recipe.model.d_model,
+        batches=make_batches(recipe, data, world),
+        settings=recipe.training,
+        schedule=schedule,
         folder=out,
         validate=validation(recipe, data, say, world),
         keep_best=keep_best,
         say=say,
         world=world,
     )
+    return train(job)
 
 
 def validation(recipe: Recipe, data: Prepared, say: Say, world: World) -> Validate:

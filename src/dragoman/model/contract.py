@@ -31,6 +31,10 @@ class Model(nn.Module):
     longest_target: int | None = None
     """Target tokens, START included, that `decode` can read at most; None is any number."""
 
+    def layers(self) -> list[tuple[nn.Module, list[str]]]:
+        """Parts with weights of their own, and their methods beside `forward` that use these: what can lie in several processes."""
+        return []
+
     def encode(self, source: Int[Tensor, "B S"]) -> State:
         """Read padded source ids."""
         raise NotImplementedError

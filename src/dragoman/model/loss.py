@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-ROWS = {"cpu": 256}  # a chunk of logits in float32 then stays within the processor's cache
-MOST_ROWS = 4096  # elsewhere: few launches, and some hundred megabytes
+CPU_ROWS = 256  # a chunk of logits in float32 then stays within the processor's cache
+GPU_ROWS = 4096  # few launches, and some hundred megabytes
 
 
 class _CrossEntropy(torch.autograd.Function):
@@ -18,7 +18,7 @@ class _CrossEntropy(torch.autograd.Function):
         spread = smoothing / logits.size(1)
         loss = logits.new_zeros((), dtype=torch.float64)
         nll = torch.zeros_like(loss)
-        size = ROWS.get(logits.device.type, MOST_ROWS)
+        size = CPU_ROWS if logits.device.type == "cpu" else GPU_ROWS
         for rows, ids in zip(logits.split(size), gold.split(size), strict=True):
             log_p = rows.to(torch.promote_types(rows.dtype, torch.float32)).log_softmax(-1)
             gold_nll = -log_p.gather(1, ids[:, None]).sum()

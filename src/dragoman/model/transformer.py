@@ -149,6 +149,10 @@ class DecoderLayer(nn.Module):
         self.feed_forward = FeedForward(settings)
         self.feed_forward_residual = Residual(settings)
 
+    def remember(self, memory: Float[Tensor, "B S D"]) -> KeysValues:
+        """Of the encoder's output, what this layer will look at."""
+        return self.cross_attention.remember(memory)
+
     def forward(self, x: Float[Tensor, "R T D"], state: TransformerState, layer: int) -> Float[Tensor, "R T D"]:
         residual = self.self_attention_residual
         queries, here = self.self_attention.project(residual.before(x))
@@ -199,6 +203,9 @@ class Transformer(Model):
         scale = math.sqrt(self.settings.d_model) if self.settings.scale_embeddings else 1.0
         return self.dropout(embedding(ids) * scale + positions)
 
+    def layers(self) -> list[tuple[nn.Module, list[str]]]:
+        return [*((layer, []) for layer in self.encoder), *((layer, ["remember"]) for layer in self.decoder)]
+
     def read(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B 1 1 S"] | None = None) -> Float[Tensor, "B S D"]:
         """The encoder alone: one vector a source token."""
         x = self._embed(source, self.source_embedding, self.source_positions(0, source.size(1)))
@@ -209,7 +216,7 @@ class Transformer(Model):
     def encode(self, source: Int[Tensor, "B S"]) -> TransformerState:
         mask = (source != PAD)[:, None, None, :]
         memory = self.read(source, mask)
-        keys_values = [cast(DecoderLayer, layer).cross_attention.remember(memory) for layer in self.decoder]
+        keys_values = [cast(DecoderLayer, layer).remember(memory) for layer in self.decoder]
         return TransformerState(keys_values, mask, past=[])
 
     def decode(self, target: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T D"], TransformerState]:

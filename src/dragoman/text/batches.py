@@ -140,17 +140,16 @@ class Batches:
             yield pool[first : first + count]
             first += count
 
-    def share(self, update: list[Pairs]) -> list[Pairs]:
-        """This rank's part of an update: whole batches where there are enough, else every so-many-th pair of each.
+    def share(self, update: list[Pairs], rank: int) -> list[Pairs]:
+        """A rank's part of an update: whole batches where there are enough, else every so-many-th pair of each.
 
         A batch is sorted by length, so that the parts have nearly the same number of tokens; who gets the longest changes.
         """
         if len(update) % self.ranks == 0:
-            mine = update[self.rank :: self.ranks]
+            share = update[rank :: self.ranks]
         else:
-            parts = (pairs[(self.rank + int(pairs[0])) % self.ranks :: self.ranks] for pairs in update)
-            mine = [part for part in parts if len(part)]
-        return [part for pairs in mine for part in self.parts(pairs)]
+            share = [part for pairs in update if len(part := pairs[(rank + int(pairs[0])) % self.ranks :: self.ranks])]
+        return [part for pairs in share for part in self.parts(pairs)]
 
     def parts(self, pairs: Pairs) -> list[Pairs]:
         """The pairs in as few parts as it takes that none has more tokens than `max_tokens`, padding included."""
@@ -172,8 +171,10 @@ class Batches:
         while True:
             update = list(islice(planned, self.accumulate))
             tokens = sum(int(self.lengths[1][pairs].sum()) for *_, pairs in update)
-            share = self.share([pairs for *_, pairs in update])
-            yield Update(*update[-1][:2], [self.load(pairs) for pairs in share] or [self._nothing()], tokens)
+            shares = [self.share([pairs for *_, pairs in update], rank) for rank in range(self.ranks)]
+            batches = [self.load(pairs) for pairs in shares[self.rank]]
+            batches += [self._nothing()] * (max(map(len, shares)) - len(batches))  # processes compute in step with each other
+            yield Update(*update[-1][:2], batches, tokens)
 
     def _planned(self, epoch: int, done: int) -> Iterator[tuple[int, int, Pairs]]:
         """The pairs of each batch without end, with the epoch and the batches of it that are done then."""

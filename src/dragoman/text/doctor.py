@@ -1,6 +1,5 @@
 """What may be wrong with a parallel corpus, found before it is trained on. Reads everything, changes nothing, stops at nothing."""
 
-import hashlib
 import math
 import re
 import unicodedata
@@ -13,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dragoman.errors import DragomanError
-from dragoman.text.lines import PACKING_ERRORS, open_bytes
+from dragoman.text.corpus import line_hash
+from dragoman.text.lines import raw_lines
 
 EXAMPLES = 5
 LEARN_FROM = 20_000  # lines of a side, for what its language looks like
@@ -83,24 +82,9 @@ def script(line: str) -> str:
     return found.most_common(1)[0][0] if found else ""
 
 
-def raw_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file without their line feeds, whatever they hold."""
-    with open_bytes(path) as file:
-        try:
-            for raw in file:
-                yield raw.removesuffix(b"\n")
-        except PACKING_ERRORS as error:
-            raise DragomanError(f"{path} is not a whole gzip file: {error}") from error
-
-
 def text_of(raw: bytes) -> str:
     """The line as text; what is not UTF-8 becomes U+FFFD."""
-    return raw.removesuffix(b"\r").decode(errors="replace")
-
-
-def hash_of(*texts: str) -> int:
-    """64 bits of BLAKE2b of texts without outer white space."""
-    return int.from_bytes(hashlib.blake2b("\n".join(text.strip() for text in texts).encode(), digest_size=8).digest(), "big")
+    return raw.removesuffix(b"\n").removesuffix(b"\r").decode(errors="replace")
 
 
 def file_findings(path: Path) -> list[Finding]:
@@ -189,7 +173,7 @@ def other_language(text: str, own: Language, other: Language) -> bool:
 def repeated(source: Path, target: Path) -> Finding:
     """Pairs that were there before, but for white space at their ends. Takes some 40 bytes a pair for a moment."""
     found = Finding("pairs that were there before", "they count as often as they occur.")
-    hashes = np.array(array("Q", (hash_of(*pair) for pair in pairs_of(source, target))), dtype=np.uint64)
+    hashes = np.array(array("Q", (line_hash("\0".join(map(str.strip, pair))) for pair in pairs_of(source, target))), dtype=np.uint64)
     _, firsts = np.unique(hashes, return_index=True)
     repeats = np.ones(len(hashes), dtype=bool)
     repeats[firsts] = False
@@ -203,13 +187,13 @@ def shared(source: Path, target: Path, others: dict[str, tuple[Path, Path]]) -> 
     findings = []
     for name, files in others.items():
         for side, (own, other) in enumerate(zip((source, target), files, strict=True)):
-            known = {hash_of(text_of(raw)) for raw in raw_lines(other)}
+            known = {line_hash(text_of(raw)) for raw in raw_lines(other)}
             kind = ("source", "target")[side]
             found = Finding(
                 f"pairs whose {kind} is in the {name} data too", f"{name} scores would be too good; --drop-overlap leaves out sources."
             )
             for number, raw in enumerate(raw_lines(own), 1):
-                if (text := text_of(raw)).strip() and hash_of(text) in known:
+                if (text := text_of(raw)).strip() and line_hash(text) in known:
                     found.add(number)
             findings.append(found)
     return findings

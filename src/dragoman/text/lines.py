@@ -41,19 +41,23 @@ def decode_line(raw: bytes, path: Path, number: int, strip_carriage_returns: boo
         ) from error
 
 
-def read_lines(path: Path, strip_carriage_returns: bool = False, start: int = 0, first: int = 1) -> Iterator[str]:
-    """Lines from byte `start` on, which is line number `first`. Raises `DragomanError` as `decode_line`, and for an empty file."""
+def raw_lines(path: Path, start: int = 0) -> Iterator[bytes]:
+    """Lines from byte `start` on, with their line feeds, whatever they hold. Raises `DragomanError` for a damaged gzip file."""
     with open_bytes(path) as file:
         if start:
             file.seek(start)
-        number = first
         try:
-            for raw in file:
-                yield decode_line(raw, path, number, strip_carriage_returns)
-                number += 1
+            yield from file
         except PACKING_ERRORS as error:
             raise DragomanError(f"{path} is not a whole gzip file: {error}") from error
-    if number == 1:
+
+
+def read_lines(path: Path, strip_carriage_returns: bool = False, start: int = 0, first: int = 1) -> Iterator[str]:
+    """Lines from byte `start` on, which is line number `first`. Raises `DragomanError` as `decode_line`, and for an empty file."""
+    number = first - 1
+    for number, raw in enumerate(raw_lines(path, start), first):
+        yield decode_line(raw, path, number, strip_carriage_returns)
+    if number == 0:
         raise DragomanError(f"{path} is empty; it has to hold one sentence a line.")
 
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, distributed
 from torch._C._distributed_c10d import PrefixStore, Store  # what torch.distributed.PrefixStore is, as type checkers see it
 from torch.distributed.rendezvous import rendezvous
-from torch.nn.parallel import DistributedDataParallel
 
 from dragoman.errors import DragomanError
 
@@ -107,13 +106,3 @@ def world() -> Iterator[World]:
         ) from error
     finally:
         distributed.destroy_process_group()
-
-
-def synchronised(objective: nn.Module, world: World) -> nn.Module:
-    """The module with the same weights in every process, whose gradients become the mean over processes as `backward` runs."""
-    if world.size == 1:
-        return objective
-    # Tables of positions grow as they are needed, in each process by itself: there is nothing to synchronise about them.
-    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(objective, [name for name, _ in objective.named_buffers()])
-    devices = [world.device] if world.device.type == "cuda" else None
-    return DistributedDataParallel(objective, device_ids=devices, gradient_as_bucket_view=True)

@@ -3,7 +3,12 @@
 import torch
 from torch import Tensor, nn
 
+from dragoman.errors import DragomanError
 from dragoman.text.batches import Batch
+
+
+class DivergenceError(DragomanError):
+    """The loss or the gradient is no number."""
 
 
 def first_bad_layer(objective: nn.Module, batch: Batch) -> str | None:

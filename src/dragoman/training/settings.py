@@ -42,6 +42,8 @@ class TrainingSettings:
     """Updates between lines of log.jsonl."""
     tensorboard: bool = False
     """Write the log for TensorBoard too (extra: dragoman[tensorboard])."""
+    shard: bool = False
+    """With several processes, each keeps a part of every weight, gradient and moment (FSDP2): for models that do not fit into one."""
     threads: int | None = None
     """Processor threads; None leaves the choice to PyTorch."""
 

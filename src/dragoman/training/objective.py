@@ -1,0 +1,85 @@
+"""What is minimised (section 5.4), over a batch, an update and a corpus."""
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dragoman.errors import DragomanError
+from dragoman.model.contract import Model
+from dragoman.model.loss import cross_entropy
+from dragoman.text.batches import Batch, Update
+from dragoman.training.distributed import World
+from dragoman.training.parallel import synchronising
+
+
+class Objective(nn.Module):
+    """Smoothed loss and negative log-likelihood of a batch (section 5.4), as the module that processes synchronise.
+
+    Both in nats, summed over the batch's target tokens without padding.
+    """
+
+    def __init__(self, model: Model, smoothing: float, bfloat16: bool) -> None:
+        super().__init__()
+        self.model, self.smoothing, self.in_bfloat16 = model, smoothing, bfloat16
+
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        with torch.autocast(batch.source.device.type, torch.bfloat16, enabled=self.in_bfloat16):
+            features, _ = self.model.decode(batch.target_in, self.model.encode(batch.source))
+            real = features.flatten(0, 1).index_select(0, batch.places)
+            return cross_entropy(self.model.logits(real), batch.gold, self.smoothing)
+
+
+@torch.no_grad()
+def corpus_loss(objective: Objective, batches: Iterable[Batch], world: World) -> dict[str, float]:
+    """Validation: smoothed loss, negative log-likelihood (both a token) and perplexity, of all processes' batches together."""
+    training = objective.training
+    objective.eval()
+    sums = torch.zeros(3, dtype=torch.float64, device=world.device)
+    for batch in batches:
+        sums += torch.stack([*objective(batch.to(world.device)), sums.new_tensor(batch.tokens)])
+    objective.train(training)
+    loss, nll, tokens = world.sum(sums).tolist()
+    return {"loss": loss / tokens, "nll": nll / tokens, "perplexity": math.exp(min(nll / tokens, 700))}
+
+
+def accumulate(objective: nn.Module, update: Update, world: World) -> Tensor:
+    """Add the gradient of the mean loss over all tokens of the update; give this process's loss and likelihood (sums).
+
+    Where memory does not suffice, the update begins again with every batch cut in two: its gradient is the same.
+    """
+    batches = update.batches
+    while True:
+        try:
+            return _accumulate(objective, batches, update.tokens, world)
+        except RuntimeError as error:
+            if not out_of_memory(error):
+                raise
+            short = f"The memory does not suffice for {len(batches[0].pairs)} pairs at once; give the same command a lower --max-tokens."
+            if world.size > 1 or max(len(batch.pairs) for batch in batches) < 2:
+                raise DragomanError(short) from error
+        objective.zero_grad()
+        batches = [half for batch in batches for half in (batch.halves() if len(batch.pairs) > 1 else [batch])]
+
+
+def _accumulate(objective: nn.Module, batches: list[Batch], tokens: int, world: World) -> Tensor:
+    """`accumulate`, where memory suffices. Processes synchronise once, in the last backward pass."""
+    sums = torch.zeros(2, dtype=torch.float64, device=world.device)
+    for number, batch in enumerate(batches, 1):
+        with synchronising(objective, number == len(batches)):
+            loss, nll = objective(batch.to(world.device))
+            (loss * (world.size / tokens)).backward()
+        sums += torch.stack([loss.detach(), nll])
+    return sums
+
+
+def out_of_memory(error: RuntimeError) -> bool:
+    """Whether the error says that memory is used up: of a GPU, or of the machine."""
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+def seed_update(seed: int, step: int, rank: int) -> None:
+    """Make the random numbers of an update depend on these three alone, so that a resumed run draws those of one that ran through."""
+    torch.manual_seed(int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0]))
