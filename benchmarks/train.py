@@ -43,7 +43,12 @@ from dragoman.training.objective import accumulate, seed_update
 from dragoman.training.settings import TrainingSettings
 from dragoman.training.train import ahead, make_optimizer, step_optimizer
 
-ALLOCATOR = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1), "MALLOC_TOP_PAD_": str(64 * 2**20)}
+ALLOCATOR = {
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1),
+    "MALLOC_TOP_PAD_": str(64 * 2**20),
+    "THP_MEM_ALLOC_ENABLE": "1",
+}
 PRECISIONS = ("bfloat16", "float32")
 SYSTEMS = ("dragoman", "transformers", "torch.nn.Transformer")
 SMOOTHING, DROPOUT, RATE = 0.1, 0.1, 1e-4
@@ -282,8 +287,9 @@ def report(
     Console(width=140).print(table)
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
     now = datetime.now(UTC)
+    counts = f"--preset {arguments.preset} --rounds {arguments.rounds} --updates {arguments.updates} --warm-up {arguments.warm_up}"
     passport = {
-        "command": " ".join(["python", "benchmarks/train.py", f"--preset {arguments.preset} --rounds {arguments.rounds}"]),
+        "command": f"python benchmarks/train.py {counts} --precisions {' '.join(arguments.precisions)}",
         "commit": commit.stdout.strip(),
         "date": f"{now:%Y-%m-%d}",
         "torch": torch.__version__,
@@ -299,9 +305,11 @@ def report(
 
 
 def processor() -> str:
-    """The processor's name."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
+    """The processor's name, with its family, which tells generations apart that share a name."""
+    path = Path("/proc/cpuinfo")
+    lines = [line.split(":") for line in path.read_text().splitlines() if ":" in line] if path.exists() else []
+    known = {name.strip(): value.strip() for name, value in lines}
+    return f"{known.get('model name', platform.processor())}, family {known.get('cpu family', 'unknown')}"
 
 
 def main() -> None:

@@ -11,11 +11,12 @@ _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # malloc.h
 
 
 def keep_freed_memory() -> bool:
-    """Make glibc reuse freed blocks instead of giving them back to the system; True where that was possible.
+    """Make glibc reuse freed blocks instead of giving them back to the system, in huge pages; True where that was possible.
 
     A training step frees and asks for the same blocks again and again, and fresh pages of a large tensor cost more than the
-    arithmetic on it. Elsewhere than on glibc nothing is changed.
+    arithmetic on it. Elsewhere than on glibc nothing is changed. To be called before the first large tensor is made.
     """
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # PyTorch reads it then
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):
