@@ -8,16 +8,15 @@ target tokens a second, the share of the device's peak, memory, and with --profi
 
 import argparse
 import json
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import repeat
 from pathlib import Path
 
 import torch
+from passport import passport
 
 from dragoman.model.build import build_model
 from dragoman.model.contract import Model
@@ -151,14 +150,12 @@ def main() -> None:
     else:
         updates, vocabulary = corpus_updates(arguments, arguments.tokens, vocabulary, world)
     found = measure(updates, vocabulary, settings, arguments)
-    name = torch.cuda.get_device_name() if world.device.type == "cuda" else "no GPU"
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
     asked = {key: str(value) if isinstance(value, Path) else value for key, value in vars(arguments).items()}
-    passport = {"device": name, "torch": torch.__version__, "commit": commit.stdout.strip(), "date": f"{datetime.now(UTC):%Y-%m-%d}"}
-    print(json.dumps(found | passport | asked, indent=1))
+    found |= passport("python benchmarks/gpu_train.py") | asked
+    print(json.dumps(found, indent=1))
     arguments.out.mkdir(parents=True, exist_ok=True)
     kind = f"{arguments.preset}{'-compiled' if arguments.compile else ''}-{'random' if arguments.source is None else arguments.source.stem}"
-    (arguments.out / f"gpu-train-{kind}-{passport['date']}.json").write_text(json.dumps(found | passport | asked, indent=1) + "\n")
+    (arguments.out / f"gpu-train-{kind}-{found['date']}.json").write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

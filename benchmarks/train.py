@@ -12,7 +12,6 @@ import argparse
 import json
 import math
 import os
-import platform
 import resource
 import statistics
 import subprocess
@@ -21,10 +20,10 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
+from passport import passport
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
@@ -285,31 +284,15 @@ def report(
             f"{median['peak_gib']:.1f}",
         )
     Console(width=140).print(table)
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
-    now = datetime.now(UTC)
     counts = f"--preset {arguments.preset} --rounds {arguments.rounds} --updates {arguments.updates} --warm-up {arguments.warm_up}"
-    passport = {
-        "command": f"python benchmarks/train.py {counts} --precisions {' '.join(arguments.precisions)}",
-        "commit": commit.stdout.strip(),
-        "date": f"{now:%Y-%m-%d}",
-        "torch": torch.__version__,
-        "threads": torch.get_num_threads(),
-        "machine": f"{os.cpu_count()} cores, {processor()}",
+    where = passport(f"python benchmarks/train.py {counts} --precisions {' '.join(arguments.precisions)}") | {
         "gflops": {precision: rate for precision, (rate, _) in floors.items()},
         "floor_tokens_per_second": {precision: tokens for precision, (_, tokens) in floors.items()},
     }
-    out = arguments.results / f"train-{arguments.preset}-{now:%Y-%m-%d}.json"
+    out = arguments.results / f"train-{arguments.preset}-{where['date']}.json"
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(passport | {"rows": rows}, indent=1) + "\n")
-    print(f"{out} has every measurement. Floors: {passport['floor_tokens_per_second']} of {passport['gflops']} GFLOP/s.")
-
-
-def processor() -> str:
-    """The processor's name, with its family, which tells generations apart that share a name."""
-    path = Path("/proc/cpuinfo")
-    lines = [line.split(":") for line in path.read_text().splitlines() if ":" in line] if path.exists() else []
-    known = {name.strip(): value.strip() for name, value in lines}
-    return f"{known.get('model name', platform.processor())}, family {known.get('cpu family', 'unknown')}"
+    out.write_text(json.dumps(where | {"rows": rows}, indent=1) + "\n")
+    print(f"{out} has every measurement. Floors: {where['floor_tokens_per_second']} of {where['gflops']} GFLOP/s.")
 
 
 def main() -> None:

@@ -46,3 +46,13 @@ def test_the_benchmark_for_a_cpu_measures_and_writes_its_passport(tmp_path):
     assert {row["system"] for row in found["rows"]} == {"dragoman", "torch.nn.Transformer"}
     assert all(row["tokens_per_second"] > 0 for row in found["rows"])
     assert found["floor_tokens_per_second"]["float32"] > 0
+
+
+def test_the_benchmark_of_preparation_measures_every_size(tmp_path):
+    source, target = write_copies(tmp_path, "train", 3000)
+    command = [sys.executable, str(BENCHMARKS / "prepare.py"), "--source", str(source), "--target", str(target), "--times", "1", "2"]
+    subprocess.run([*command, "--results", str(tmp_path)], capture_output=True, timeout=120, check=True)
+    (path,) = tmp_path.glob("prepare-*.json")
+    found = json.loads(path.read_text())
+    assert [row["pairs"] for row in found["rows"]] == [3000, 6000]
+    assert all(row["gib"] > 0 for row in found["rows"])
