@@ -19,7 +19,6 @@ import torch
 from passport import passport
 
 from dragoman.model.build import build_model
-from dragoman.model.contract import Model
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import END
 from dragoman.prepare import Prepared, prepare
@@ -29,7 +28,7 @@ from dragoman.text.batches import Batch, Update
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.distributed import World
 from dragoman.training.objective import Objective, accumulate, seed_update
-from dragoman.training.train import ahead, make_optimizer, step_optimizer
+from dragoman.training.train import ahead, compile_layers, make_optimizer, step_optimizer
 
 PEAK = 790e12  # multiplications and additions a second in bfloat16 that an H200 was seen to reach
 
@@ -63,13 +62,6 @@ def update_flops(settings: ModelSettings, vocabulary: int, source_tokens: int, t
     source = settings.encoder_layers * (4 * d * d + inner) + settings.decoder_layers * 2 * d * d
     target = settings.decoder_layers * (6 * d * d + inner) + d * vocabulary
     return 6.0 * (source * source_tokens + target * target_tokens)
-
-
-def compile_layers(model: Model) -> None:
-    """Let torch.compile fuse what is inside each layer; lengths may vary."""
-    for name, module in model.named_modules():
-        if name.startswith(("encoder.", "decoder.")) and name.count(".") == 1:
-            module.compile(dynamic=True)
 
 
 def synchronise(device: torch.device) -> None:

@@ -171,6 +171,21 @@ def test_the_test_data_is_translated_by_all_and_scored_once(text):
     assert len((text / "tested" / "test.hypotheses.txt").read_text().splitlines()) == 31
 
 
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
+def test_compiled_layers_train_as_plain_ones_do(text, one):
+    train(text, text / "compiled", 1, "--compile")
+    assert_near(one, text / "compiled")
+
+
+def test_without_a_compiler_compiling_is_refused_with_a_sentence(text):
+    asked = command(text, text / "refused", 1, "--compile")
+    done = subprocess.run(asked, env=os.environ | {"CXX": "/no/compiler"}, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2
+    assert "torch.compile failed (" in done.stderr
+    assert "Give the same command without --compile." in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_one_process_is_a_world():
     world = World(device=torch.device("cpu"))
     assert world.leads

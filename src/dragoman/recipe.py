@@ -21,6 +21,7 @@ CHANGEABLE = (
     "training.log_every",
     "training.tensorboard",
     "training.shard",
+    "training.compile",
     "training.threads",
 )
 """What a run may go on with otherwise than it was begun: what helps where it diverged or does not fit, and what is only shown."""

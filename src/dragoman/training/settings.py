@@ -44,6 +44,8 @@ class TrainingSettings:
     """Write the log for TensorBoard too (extra: dragoman[tensorboard])."""
     shard: bool = False
     """With several processes, each keeps a part of every weight, gradient and moment (FSDP2): for models that do not fit into one."""
+    compile: bool = False
+    """Let torch.compile fuse what is inside each layer: for a GPU. On a CPU it made `small` slower."""
     threads: int | None = None
     """Processor threads; None leaves the choice to PyTorch."""
 

@@ -7,13 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from copy import deepcopy
 from dataclasses import replace
-from functools import partial
-from pathlib import Path
 from types import FrameType
 
 import torch
 from torch import Tensor, nn
 
+from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
 from dragoman.text.batches import Update
 from dragoman.training import checkpoint
@@ -34,10 +33,13 @@ LEAST_PACE = 1 / 64  # of the recipe's rate: a run that diverges even so has ano
 def train(job: Job) -> Place:
     """Train until the updates are done, validation stops improving, or a signal asks to end; give the place reached.
 
-    Raises `DragomanError` where the loss is no number, unless the settings say to skip such updates or to roll back.
+    Raises `DragomanError` where the loss is no number, unless the settings say to skip such updates or to roll back, and where
+    torch.compile fails.
     """
     objective = Objective(job.model, job.settings.label_smoothing, job.schedule.bfloat16).train()
-    whole_model = partial(put_together, job.model, deepcopy(job.model).cpu(), job.world.device) if job.shards else lambda: job.model
+    whole_model = plain_model(job)
+    if job.settings.compile:
+        compile_layers(job.model)
     together = synchronised(objective, job.model, job.world, job.shards)
     pace = None
     while True:
@@ -52,6 +54,10 @@ def train(job: Job) -> Place:
             if job.settings.on_divergence != "rollback" or not found or pace < LEAST_PACE:
                 raise
             job.say(f"{error} Rolled back to {found[-1].name}, with {pace:g} of the rate.")
+        except RuntimeError as error:
+            if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+                raise
+            raise DragomanError(f"torch.compile failed ({str(error).splitlines()[0]}). Give the same command without --compile.") from error
 
 
 def train_from(place: Place, job: Job, together: nn.Module, optimizer: torch.optim.Adam, whole_model: Callable[[], Model]) -> Place:
@@ -130,11 +136,27 @@ def ahead(updates: Iterator[Update], device: torch.device) -> Generator[Update, 
             yield update
 
 
-def put_together(model: Model, plain: Model, device: torch.device) -> Model:
-    """A copy of `plain` with the weights that `model` has spread over the processes, which all call this."""
-    copy = deepcopy(plain)
-    checkpoint.load_weights(copy, gathered(checkpoint.weights(model)), Path("the model that is trained"))
-    return copy.to(device)
+def plain_model(job: Job) -> Callable[[], Model]:
+    """What gives the model as it is apart from training: with all its weights in this process, and not compiled.
+
+    All processes call what it gives together.
+    """
+    if not job.shards and not job.settings.compile:
+        return lambda: job.model
+    plain = deepcopy(job.model).cpu()
+
+    def copied() -> Model:
+        copy = deepcopy(plain)
+        checkpoint.load_weights(copy, gathered(checkpoint.weights(job.model)), job.folder)
+        return copy.to(job.world.device)
+
+    return copied
+
+
+def compile_layers(model: Model) -> None:
+    """Let torch.compile fuse what is inside each layer; lengths may vary."""
+    for layer, _ in model.layers():
+        layer.compile(dynamic=True)
 
 
 def layer_norms(model: nn.Module) -> dict[str, Tensor]:
