@@ -44,7 +44,7 @@ from dragoman.training.train import ahead, make_optimizer, step_optimizer
 
 ALLOCATOR = {
     "MALLOC_MMAP_MAX_": "0",
-    "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1),
+    "MALLOC_TRIM_THRESHOLD_": str(2**64 - 1),
     "MALLOC_TOP_PAD_": str(64 * 2**20),
     "THP_MEM_ALLOC_ENABLE": "1",
 }
