@@ -56,6 +56,20 @@ def test_json_has_the_n_best_with_their_scores(monkeypatch, capsysbinary, folder
     assert second["translations"] == [{"text": "", "log_probability": 0.0, "score": 0.0}]
 
 
+def test_pairs_are_scored_line_by_line(monkeypatch, capsysbinary, folder):
+    files = ["--source", folder / "test.source", "--target", folder / "test.target"]
+    status, out, err = call(monkeypatch, capsysbinary, "score", folder / "run", *files)
+    assert status == 0
+    totals = [float(line) for line in out.splitlines()]
+    assert len(totals) == 5
+    _, out, _ = call(monkeypatch, capsysbinary, "score", folder / "run", *files, "--json")
+    found = [json.loads(line) for line in out.splitlines()]
+    assert [one["log_probability"] for one in found] == pytest.approx(totals, abs=1e-4)
+    assert all(sum(one["log_probabilities"]) == pytest.approx(one["log_probability"]) for one in found)
+    tokens = sum(len(one["tokens"]) for one in found)
+    assert f"{tokens} tokens; negative log-likelihood {-sum(totals) / tokens:.4f} a token" in err
+
+
 def test_evaluation_prints_scores_with_signatures(monkeypatch, capsysbinary, folder):
     files = ["--source", folder / "test.source", "--target", folder / "test.target", "--hypotheses", folder / "hypotheses"]
     status, out, _ = call(monkeypatch, capsysbinary, "evaluate", folder / "run", *files)
@@ -65,6 +79,19 @@ def test_evaluation_prints_scores_with_signatures(monkeypatch, capsysbinary, fol
     assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp" in bleu
     assert chrf.startswith("chrF2 = ")
     assert (folder / "hypotheses").read_text().count("\n") == 5
+
+
+def test_a_run_is_compared_with_another_or_with_a_file(monkeypatch, capsysbinary, folder):
+    files = ["--source", folder / "test.source", "--target", folder / "test.target"]
+    for baseline in (folder / "run", folder / "test.target"):
+        status, out, _ = call(monkeypatch, capsysbinary, "evaluate", folder / "run", *files, "--baseline", baseline, "--paper-bleu", "en")
+        assert status == 0
+        assert [line.split(" = ")[0] for line in out.splitlines()] == ["BLEU", "chrF2", "tokenised BLEU", "BLEU", "chrF2"]
+        assert out.count("(p = ") == 2
+    (folder / "short").write_text("one line\n")
+    status, _, err = call(monkeypatch, capsysbinary, "evaluate", folder / "run", *files, "--baseline", folder / "short")
+    assert status == 2
+    assert "There are 1 translations and 5 references" in err
 
 
 def test_a_finished_run_is_left_alone_and_another_recipe_refused(monkeypatch, capsysbinary, folder):
@@ -84,7 +111,7 @@ def test_a_finished_run_is_left_alone_and_another_recipe_refused(monkeypatch, ca
 
 REFUSED = [
     (["trian"], "There is no verb 'trian'. Did you mean 'train'?"),
-    (["qqq"], "There is no verb 'qqq'. There are: quickstart, train, resume, translate, evaluate, doctor, runs, plot."),
+    (["qqq"], "There is no verb 'qqq'. There are: quickstart, train, resume, translate, score, evaluate, doctor, runs, plot."),
     (["train", "--source", "{0}/train.source"], "A run needs a folder: --out runs/NAME"),
     (["train", "--out", "{0}/x"], "Training needs two text files: --source FILE --target FILE"),
     (["train", "--out", "{0}/x", "--source", "{0}/none", "--target", "{0}/none"], "none, and there is no such file."),

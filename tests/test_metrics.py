@@ -4,7 +4,9 @@ import pytest
 import sacrebleu
 
 from dragoman.errors import DragomanError
+from dragoman.evaluation.compare import difference, paired_bootstrap
 from dragoman.evaluation.metrics import bleu, chrf, pronunciation_errors, suitable_tokenization
+from dragoman.evaluation.paper import tokenised_bleu
 
 HYPOTHESES = ["Ein Mann fährt Rad.", "Zwei Hunde spielen im Schnee."]
 REFERENCES = ["Ein Mann fährt auf einem Rad.", "Zwei Hunde spielen im Schnee."]
@@ -43,3 +45,43 @@ def test_error_rates_without_jiwer_say_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "jiwer", None)
     with pytest.raises(DragomanError, match=r"pip install dragoman\[quickstart\]"):
         pronunciation_errors(["K"], [["K"]])
+
+
+# ---- one system against another
+
+
+def test_two_systems_are_compared_by_sacrebleus_paired_bootstrap():
+    better, worse = REFERENCES * 20, ["Ein Mann.", "Zwei Hunde spielen im Schnee."] * 20
+    for found, alone in zip(paired_bootstrap(better, worse, REFERENCES * 20), (bleu, chrf), strict=True):
+        assert found.score.value == alone(better, REFERENCES * 20).value
+        assert found.baseline.value == alone(worse, REFERENCES * 20).value
+        assert found.p_value < 0.01
+        assert "bs:1000|seed:12345" in found.score.signature
+        assert f"{found.score.value - found.baseline.value:+.2f} (p = " in str(found)
+    again = paired_bootstrap(better, worse, REFERENCES * 20)
+    assert [one.p_value for one in again] == [one.p_value for one in paired_bootstrap(better, worse, REFERENCES * 20)]
+    assert all(one.p_value > 0.05 for one in paired_bootstrap(worse, worse, REFERENCES * 20))
+
+
+def test_different_measures_are_not_compared():
+    with pytest.raises(DragomanError, match="are different measures: their numbers cannot be compared"):
+        difference(bleu(HYPOTHESES, REFERENCES), bleu(HYPOTHESES, REFERENCES, lowercase=True))
+    with pytest.raises(DragomanError, match="There are 1 translations and 2 references"):
+        paired_bootstrap(HYPOTHESES, HYPOTHESES[:1], REFERENCES)
+
+
+def test_the_papers_bleu_is_that_of_tokens_with_split_compounds():
+    reference = ["Das E-Bike fährt, sagt er, nach Baden-Baden."]
+    exact = ["Das E ##AT##-##AT## Bike fährt , sagt er , nach Baden ##AT##-##AT## Baden ."]
+    hypothesis = ["Das E-Auto fährt, sagt er, nach Baden-Baden."]
+    expected = sacrebleu.corpus_bleu([exact[0].replace("Bike", "Auto")], [exact], tokenize="none", smooth_method="none", force=True)
+    score = tokenised_bleu(hypothesis, reference, "de")
+    assert score.value == pytest.approx(expected.score)
+    assert str(score).startswith("tokenised BLEU = ")
+    assert score.signature.startswith("nrefs:1|case:mixed|tok:moses-de|compounds:split|smooth:none|sacremoses:")
+
+
+def test_the_papers_bleu_without_sacremoses_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "sacremoses", None)
+    with pytest.raises(DragomanError, match=r"pip install 'dragoman\[paper\]'"):
+        tokenised_bleu(["a"], ["a"], "en")

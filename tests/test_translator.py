@@ -1,15 +1,21 @@
 """Sentences in, sentences out: the contract of decoding."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dragoman import SearchSettings, Translator
-from dragoman.decoding.translator import Tokenizers, save_model
+from dragoman.decoding.scoring import token_log_probabilities
+from dragoman.decoding.search import beam_search
+from dragoman.decoding.translator import Tokenizers, encoded, save_model
 from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
+from dragoman.model.symbols import END
+from dragoman.text.batches import pad
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 
@@ -68,6 +74,27 @@ def test_the_n_best_are_ranked(translator):
     (found,) = translator.n_best(LINES[:1], SearchSettings(n_best=3, extra_length=4))
     assert len(found) == 3
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+
+
+def test_forced_decoding_gives_the_scores_of_search_back(translator):
+    asked = SearchSettings(n_best=3, extra_length=4)
+    for line in LINES:
+        source = pad(encoded(translator.tokenizers.source, [line]))
+        for found in beam_search(translator.model, source, asked)[0]:
+            log_p = token_log_probabilities(translator.model, source, torch.tensor([[*found.ids, END]]))
+            assert float(log_p.sum()) == pytest.approx(found.log_probability, abs=1e-4)
+
+
+def test_a_pair_is_scored_alike_whatever_its_neighbours(translator):
+    pairs = [*zip(LINES, LINES[::-1], strict=True), ("", "a man"), ("a man", ""), ("", "")]
+    together = translator.score(pairs, batch_tokens=60)
+    for pair, found in zip(pairs, together, strict=True):
+        (alone,) = translator.score([pair])
+        assert alone.tokens == found.tokens
+        assert alone.tokens[-1] == "</s>"
+        assert alone.log_probabilities == pytest.approx(found.log_probabilities, abs=1e-5)
+        assert alone.perplexity == pytest.approx(math.exp(-sum(alone.log_probabilities) / len(alone.tokens)))
+    assert translator.score([]) == []
 
 
 def test_a_saved_model_translates_alike(translator, folder, tmp_path):

@@ -3,6 +3,7 @@
 import codecs
 import dataclasses
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -120,6 +121,39 @@ def translate(arguments: Sequence[str]) -> None:
 
 
 @dataclass(frozen=True)
+class Score:
+    """How likely given translations are: line by line their log-probability in nats, the end of the sentence included."""
+
+    run: tyro.conf.Positional[Path]
+    """The run's folder, or the folder `model` in it."""
+    source: Path
+    """Sentences."""
+    target: Path
+    """Their translations, line n of one belonging to line n of the other."""
+    json: bool = False
+    """Write one JSON object a line, with the log-probability of each token."""
+
+
+def score(arguments: Sequence[str]) -> None:
+    """Say how likely given translations are, by forced decoding."""
+    asked = parse(Score, "score", arguments)
+    from dragoman.decoding.translator import Translator
+    from dragoman.text.lines import read_pairs
+
+    translator = Translator.load(asked.run)
+    pairs = read_pairs(asked.source, asked.target, strip_carriage_returns=True)
+    total, tokens = 0.0, 0
+    while block := list(islice(pairs, BLOCK)):
+        for (source, target), found in zip(block, translator.score(block), strict=True):
+            total, tokens = total + found.log_probability, tokens + len(found.tokens)
+            about = {"log_probability": found.log_probability, "perplexity": found.perplexity, **dataclasses.asdict(found)}
+            text = json.dumps({"source": source, "target": target, **about}, ensure_ascii=False)
+            sys.stdout.buffer.write((text if asked.json else f"{found.log_probability:.4f}").encode("utf-8", "replace") + b"\n")
+        sys.stdout.buffer.flush()
+    say(f"{tokens:,} tokens; negative log-likelihood {-total / tokens:.4f} a token, perplexity {math.exp(-total / tokens):.2f}.")
+
+
+@dataclass(frozen=True)
 class Evaluate:
     """Translate a file and score the translations against references, by sacreBLEU, with signatures."""
 
@@ -136,22 +170,35 @@ class Evaluate:
     """sacreBLEU's tokeniser."""
     lowercase: bool = False
     """Score without regard to case."""
+    baseline: Path | None = None
+    """Another run, or a file of another system's translations: is the first one better, by paired bootstrap resampling?"""
+    paper_bleu: str | None = None
+    """The target's language (de, fr …): add BLEU as the paper has it, of Moses tokens with split compounds (extra: dragoman[paper])."""
 
 
 def evaluate(arguments: Sequence[str]) -> None:
     """Translate a file and score the translations."""
     asked = parse(Evaluate, "evaluate", arguments)
     from dragoman.decoding.translator import Translator
+    from dragoman.evaluation.compare import paired_bootstrap
     from dragoman.evaluation.metrics import bleu, chrf
-    from dragoman.text.lines import read_pairs
+    from dragoman.evaluation.paper import tokenised_bleu
+    from dragoman.text.lines import read_lines, read_pairs
 
     pairs = list(read_pairs(asked.source, asked.target, strip_carriage_returns=True))
-    references = [target for _, target in pairs]
-    translations = Translator.load(asked.run).translate([source for source, _ in pairs], asked.search)
+    sources, references = [source for source, _ in pairs], [target for _, target in pairs]
+    translations = Translator.load(asked.run).translate(sources, asked.search)
     if asked.hypotheses is not None:
         asked.hypotheses.write_text("".join(f"{line}\n" for line in translations), "utf-8", newline="\n")
     print(bleu(translations, references, asked.tokenize, asked.lowercase))
     print(chrf(translations, references))
+    if asked.paper_bleu is not None:
+        print(tokenised_bleu(translations, references, asked.paper_bleu))
+    if asked.baseline is not None:
+        is_run = asked.baseline.is_dir()
+        others = Translator.load(asked.baseline).translate(sources, asked.search) if is_run else list(read_lines(asked.baseline))
+        for comparison in paired_bootstrap(translations, others, references, asked.tokenize, asked.lowercase):
+            print(comparison)
 
 
 @dataclass(frozen=True)
@@ -261,6 +308,7 @@ VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "train": train,
     "resume": resume,
     "translate": translate,
+    "score": score,
     "evaluate": evaluate,
     "doctor": doctor,
     "runs": runs,

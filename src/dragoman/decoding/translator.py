@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from dragoman.config import overlay, read_toml, write_toml
+from dragoman.decoding.scoring import Likelihood, token_log_probabilities
 from dragoman.decoding.search import Hypothesis, beam_search, greedy_search
 from dragoman.decoding.settings import SearchSettings
 from dragoman.errors import DragomanError
@@ -102,9 +103,9 @@ class Translator:
     def n_best(self, sentences: Sequence[str], settings: SearchSettings | None = None) -> list[list[Translation]]:
         """The `n_best` best translations of each sentence, best first."""
         settings = settings or SearchSettings()
-        ids = self._encode(sentences)
+        ids = encoded(self.tokenizers.source, sentences)
         found: list[list[Translation]] = [[Translation("", 0.0, 0.0)] for _ in sentences]
-        for batch in self._batches(ids, settings.batch_tokens // settings.beam_size, settings.extra_length):
+        for batch in batches(with_room(ids, settings.extra_length), settings.batch_tokens // settings.beam_size):
             rows = pad([ids[number] for number in batch]).to(self.device)
             for number, hypotheses in zip(batch, beam_search(self.model, rows, settings), strict=True):
                 found[number] = [self._translation(hypothesis) for hypothesis in hypotheses]
@@ -112,17 +113,26 @@ class Translator:
 
     def greedy(self, sentences: Sequence[str], batch_tokens: int = 16_000, extra_length: int = 50) -> list[str]:
         """Translations by the likeliest token at each step."""
-        ids = self._encode(sentences)
+        ids = encoded(self.tokenizers.source, sentences)
         found = [""] * len(sentences)
-        for batch in self._batches(ids, batch_tokens, extra_length):
+        for batch in batches(with_room(ids, extra_length), batch_tokens):
             rows = pad([ids[number] for number in batch]).to(self.device)
             for number, written in zip(batch, greedy_search(self.model, rows, extra_length), strict=True):
                 found[number] = self._text(written)
         return found
 
-    def _encode(self, sentences: Sequence[str]) -> list[list[int]]:
-        """Ids of each sentence with END; END alone for a blank one."""
-        return [[*row, END] for row in self.tokenizers.source.encode([line if line.strip() else "" for line in sentences])]
+    def score(self, pairs: Sequence[tuple[str, str]], batch_tokens: int = 2_000) -> list[Likelihood]:
+        """How likely each pair's second text is as a translation of the first, by forced decoding."""
+        sources = encoded(self.tokenizers.source, [source for source, _ in pairs])
+        targets = encoded(self.tokenizers.target, [target for _, target in pairs])
+        found: dict[int, Likelihood] = {}
+        lengths = {number: max(map(len, rows)) for number, rows in enumerate(zip(sources, targets, strict=True))}
+        for batch in batches(lengths, batch_tokens):
+            rows = (pad([side[number] for number in batch]).to(self.device) for side in (sources, targets))
+            for number, log_p in zip(batch, token_log_probabilities(self.model, *rows).tolist(), strict=True):
+                ids = targets[number]
+                found[number] = Likelihood(self.tokenizers.target.pieces(ids), log_p[: len(ids)])
+        return [found[number] for number in range(len(pairs))]
 
     def _text(self, ids: list[int]) -> str:
         """One line, whatever bytes the model has spelt."""
@@ -131,17 +141,23 @@ class Translator:
     def _translation(self, hypothesis: Hypothesis) -> Translation:
         return Translation(self._text(hypothesis.ids), hypothesis.log_probability, hypothesis.score)
 
-    @staticmethod
-    def _batches(ids: list[list[int]], tokens: int, extra: int) -> list[list[int]]:
-        """Numbers of sentences that are not blank, longest first, in batches of at most so many tokens or of one sentence.
 
-        A sentence counts as long as the longest of its batch, and `extra` more, which its translation may have.
-        """
-        order = sorted((number for number, row in enumerate(ids) if len(row) > 1), key=lambda number: -len(ids[number]))
-        batches: list[list[int]] = []
-        for number in order:
-            if batches and (len(batches[-1]) + 1) * (len(ids[batches[-1][0]]) + extra) <= tokens:
-                batches[-1].append(number)
-            else:
-                batches.append([number])
-        return batches
+def encoded(tokenizer: Tokenizer, sentences: Sequence[str]) -> list[list[int]]:
+    """Ids of each sentence with END; END alone for a blank one."""
+    return [[*row, END] for row in tokenizer.encode([line if line.strip() else "" for line in sentences])]
+
+
+def with_room(ids: list[list[int]], extra: int) -> dict[int, int]:
+    """How long the translation of each sentence that is not blank may become: as long as its source, and `extra` more."""
+    return {number: len(row) + extra for number, row in enumerate(ids) if len(row) > 1}
+
+
+def batches(lengths: dict[int, int], tokens: int) -> list[list[int]]:
+    """Numbers of sentences, longest first, in batches of at most so many tokens, padding included, or of one sentence."""
+    found: list[list[int]] = []
+    for number in sorted(lengths, key=lambda number: -lengths[number]):
+        if found and (len(found[-1]) + 1) * lengths[found[-1][0]] <= tokens:
+            found[-1].append(number)
+        else:
+            found.append([number])
+    return found

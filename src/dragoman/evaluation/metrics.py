@@ -2,9 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from dragoman.errors import DragomanError
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
 
 Tokenization = Literal["13a", "intl", "char", "zh", "none"]
 
@@ -22,7 +26,8 @@ class Score:
         return f"{self.name} = {self.value:.2f}{' ' + self.detail if self.detail else ''}  [{self.signature}]"
 
 
-def _check(hypotheses: Sequence[str], references: Sequence[object]) -> None:
+def check_lines(hypotheses: Sequence[str], references: Sequence[object]) -> None:
+    """Raise `DragomanError` for different numbers of lines, or none."""
     if len(hypotheses) != len(references):
         raise DragomanError(f"There are {len(hypotheses)} translations and {len(references)} references; line n has to belong to line n.")
     if not hypotheses:
@@ -35,12 +40,24 @@ def suitable_tokenization(references: Sequence[str]) -> Tokenization:
     return "char" if text.count(" ") < len(text) / 50 else "13a"
 
 
-def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: Tokenization = "13a", lowercase: bool = False) -> Score:
-    """SacreBLEU's corpus BLEU, in percent (Post 2018). Raises `DragomanError` for different numbers of lines, or none."""
+def bleu_metric(tokenize: Tokenization, lowercase: bool) -> "BLEU":
+    """SacreBLEU's BLEU."""
     from sacrebleu.metrics.bleu import BLEU
 
-    _check(hypotheses, references)
-    metric = BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
+    return BLEU(tokenize=tokenize, lowercase=lowercase, force=True)
+
+
+def chrf_metric() -> "CHRF":
+    """SacreBLEU's chrF2."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    return CHRF()
+
+
+def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: Tokenization = "13a", lowercase: bool = False) -> Score:
+    """SacreBLEU's corpus BLEU, in percent (Post 2018). Raises `DragomanError` for different numbers of lines, or none."""
+    check_lines(hypotheses, references)
+    metric = bleu_metric(tokenize, lowercase)
     score = metric.corpus_score(list(hypotheses), [list(references)])
     precisions = "/".join(f"{precision:.1f}" for precision in score.precisions)
     detail = f"{precisions} (BP = {score.bp:.3f}, ratio = {score.sys_len / score.ref_len if score.ref_len else 0:.3f})"
@@ -49,10 +66,8 @@ def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: Tokeniz
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
     """SacreBLEU's chrF2, in percent (Popović 2015). Raises `DragomanError` for different numbers of lines, or none."""
-    from sacrebleu.metrics.chrf import CHRF
-
-    _check(hypotheses, references)
-    metric = CHRF()
+    check_lines(hypotheses, references)
+    metric = chrf_metric()
     return Score("chrF2", metric.corpus_score(list(hypotheses), [list(references)]).score, str(metric.get_signature()))
 
 
@@ -66,7 +81,7 @@ def pronunciation_errors(hypotheses: Sequence[str], references: Sequence[Sequenc
         import jiwer
     except ImportError as error:
         raise DragomanError("Error rates need jiwer: pip install dragoman[quickstart]") from error
-    _check(hypotheses, references)
+    check_lines(hypotheses, references)
     nearest = [
         min(allowed, key=lambda reference: jiwer.wer(reference, hypothesis))
         for hypothesis, allowed in zip(hypotheses, references, strict=True)

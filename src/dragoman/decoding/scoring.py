@@ -1,0 +1,43 @@
+"""How likely a given translation is: forced decoding. Shapes: B sentences, S source and T target tokens."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from dragoman.decoding.search import forbid
+from dragoman.model.contract import Model
+from dragoman.model.symbols import PAD
+from dragoman.text.batches import Batch
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """The tokens of a translation, END last, and the log-probability of each given those before it, in nats."""
+
+    tokens: list[str]
+    log_probabilities: list[float]
+
+    @property
+    def log_probability(self) -> float:
+        """Of the whole translation, END included."""
+        return sum(self.log_probabilities)
+
+    @property
+    def perplexity(self) -> float:
+        """A token, END included."""
+        return math.exp(-self.log_probability / len(self.tokens))
+
+
+@torch.no_grad()
+def token_log_probabilities(model: Model, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+    """Log P of each target token, given the source and the tokens before it; 0 where the target is padded.
+
+    Both sides end with END. PAD and START are never written, as in search.
+    """
+    batch = Batch.of(source, target, [])
+    features, _ = model.decode(batch.target_in, model.encode(source))
+    log_p = forbid(model.logits(features.flatten(0, 1)).float()).log_softmax(-1)
+    return log_p.gather(1, target.view(-1, 1)).view_as(target).masked_fill(target == PAD, 0.0)

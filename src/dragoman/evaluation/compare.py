@@ -1,0 +1,65 @@
+"""Whether one system is better than another: paired bootstrap resampling (Koehn 2004) by sacreBLEU. Strings only."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from dragoman.errors import DragomanError
+from dragoman.evaluation.metrics import Score, Tokenization, bleu_metric, check_lines, chrf_metric
+
+if TYPE_CHECKING:
+    from sacrebleu.significance import Result
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A system's score beside a baseline's, and how often chance alone would part them so far."""
+
+    score: Score
+    baseline: Score
+    p_value: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.score.name} = {self.score.value:.2f}, baseline {self.baseline.value:.2f}: {difference(self.score, self.baseline):+.2f} "
+            f"(p = {self.p_value:.4f})  [{self.score.signature}]"
+        )
+
+
+def difference(score: Score, baseline: Score) -> float:
+    """How much higher a score is than another one. Raises `DragomanError` where they are not the same measure."""
+    if (score.name, score.signature) != (baseline.name, baseline.signature):
+        raise DragomanError(
+            f"{score.name} [{score.signature}] and {baseline.name} [{baseline.signature}] are different measures: their numbers "
+            "cannot be compared. Score both in the same way."
+        )
+    return score.value - baseline.value
+
+
+def paired_bootstrap(
+    hypotheses: Sequence[str],
+    baseline: Sequence[str],
+    references: Sequence[str],
+    tokenize: Tokenization = "13a",
+    lowercase: bool = False,
+    samples: int = 1000,
+) -> list[Comparison]:
+    """BLEU and chrF2 of two systems' translations of the same lines, with sacreBLEU's two-sided p-values from `samples` resamples.
+
+    sacreBLEU's seed is fixed (12345, or SACREBLEU_SEED), so that the same lines give the same p-values. Raises `DragomanError` for
+    different numbers of lines, or none.
+    """
+    from sacrebleu.significance import PairedTest
+
+    for lines in (hypotheses, baseline):
+        check_lines(lines, references)
+    systems = [("baseline", list(baseline)), ("system", list(hypotheses))]
+    metrics = {"BLEU": bleu_metric(tokenize, lowercase), "chrF2": chrf_metric()}
+    signatures, table = PairedTest(systems, metrics, [list(references)], test_type="bs", n_samples=samples)()
+    found = []
+    for name, signature in signatures.items():
+        theirs, ours = cast("list[Result]", table[name])
+        score, other = (Score(name, result.score, str(signature)) for result in (ours, theirs))
+        assert ours.p_value is not None
+        found.append(Comparison(score, other, ours.p_value if ours.score != theirs.score else 1.0))  # sacreBLEU has 0.001 for no difference
+    return found
