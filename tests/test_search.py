@@ -55,6 +55,18 @@ def test_a_wide_beam_finds_the_best_of_all_translations(kind, alpha):
         torch.testing.assert_close([one.score for one in found], [score for score, _ in expected[:5]], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("power", [0.0, 1.0, 2.0])
+@torch.no_grad()
+def test_the_plain_power_ranks_by_it(power):
+    model = tiny("transformer", 6, 1)
+    ranked = sorted(((log_p / (len(ids) + 1) ** power, ids) for log_p, ids in brute_force(model, torch.tensor([[4, 5, END]]), 3, 0)))[::-1]
+    (found,) = beam_search(
+        model, torch.tensor([[4, 5, END]]), SearchSettings(beam_size=len(ranked), length_power=power, extra_length=1, n_best=5)
+    )
+    assert [one.ids for one in found] == [ids for _, ids in ranked[:5]]
+    torch.testing.assert_close([one.score for one in found], [score for score, _ in ranked[:5]], rtol=1e-5, atol=1e-5)
+
+
 def test_a_beam_of_one_is_greedy(model, sources):
     (one,) = zip(*beam_search(model, sources, SearchSettings(beam_size=1, extra_length=6)), strict=True)
     assert [hypothesis.ids for hypothesis in one] == greedy_search(model, sources, extra_length=6)

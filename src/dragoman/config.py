@@ -75,6 +75,8 @@ def _checked(value: Any, hint: Any, place: str) -> Any:
             return Path(value)
         elif option is float and type(value) is int:
             return float(value)
+        elif typing.get_origin(option) is tuple and isinstance(value, list) and all(isinstance(part, str) for part in value):
+            return tuple(value)
         elif type(value) is option:
             return value
     raise DragomanError(f"{place} is {value!r}; it has to be {_told(hint)}.")
@@ -87,7 +89,7 @@ def _told(hint: Any) -> str:
         return " or ".join(_told(option) for option in typing.get_args(hint) if option is not types.NoneType)
     if typing.get_origin(hint) is typing.Literal:
         return "one of " + ", ".join(repr(value) for value in typing.get_args(hint))
-    return names.get(hint, str(hint))
+    return "a list of texts in quotes" if typing.get_origin(hint) is tuple else names.get(hint, str(hint))
 
 
 def to_table(settings: Any) -> dict[str, Any]:
@@ -98,7 +100,7 @@ def to_table(settings: Any) -> dict[str, Any]:
         if dataclasses.is_dataclass(value):
             table[field.name] = to_table(value)
         elif value is not None:
-            table[field.name] = str(value) if isinstance(value, Path) else value
+            table[field.name] = str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
     return table
 
 

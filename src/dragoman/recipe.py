@@ -155,7 +155,7 @@ def flat(table: dict[str, Any], prefix: str = "") -> Changes:
 def different(asked: Any, recorded: Any) -> Changes:
     """Settings that a command has and that a run was not started with. What is None or `auto` was left to choose."""
     old = flat(to_table(recorded))
-    return {key: value for key, value in flat(to_table(asked)).items() if value not in {"auto", old.get(key)} and key != "out"}
+    return {key: value for key, value in flat(to_table(asked)).items() if value not in ("auto", old.get(key)) and key != "out"}
 
 
 def differences(asked: Recipe, recorded: Recipe) -> Changes:

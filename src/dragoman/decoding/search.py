@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from dragoman.decoding.constraints import Constraints
 from dragoman.decoding.settings import SearchSettings
 from dragoman.model.contract import Model, State
 from dragoman.model.symbols import END, PAD, START
@@ -26,6 +27,13 @@ class Hypothesis:
 def length_penalty(length: Tensor | int, alpha: float) -> Tensor:
     """lp(Y) = ((5 + |Y|) / 6)^α (Wu et al. 2016, equation 14); |Y| counts END."""
     return ((5 + torch.as_tensor(length)) / 6) ** alpha
+
+
+def normalizer(length: Tensor | int, settings: SearchSettings) -> Tensor:
+    """What the log-probability of a hypothesis is divided by to rank it."""
+    if settings.length_power is not None:
+        return torch.as_tensor(length) ** settings.length_power
+    return length_penalty(length, settings.length_penalty)
 
 
 @torch.no_grad()
@@ -86,15 +94,17 @@ class Beam:
 
 
 @torch.no_grad()
-def beam_search(model: Model, source: Int[Tensor, "B S"], settings: SearchSettings) -> list[list[Hypothesis]]:
-    """The `n_best` best hypotheses of each sentence, best first, by log P(Y|X) / lp(Y).
+def beam_search(
+    model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints | None = None
+) -> list[list[Hypothesis]]:
+    """The `n_best` best hypotheses of each sentence, best first, by log P(Y|X) / lp(Y), among those that the constraints allow.
 
     Each step extends every live hypothesis by every token. Of these extensions, those among the W likeliest that end are
     finished, and the W likeliest that do not end live on. A sentence is done when W hypotheses have finished, or sooner when no
     live one could still come among its n best, even if all its tokens to come were certain. At the greatest length all live
     hypotheses are made to end.
     """
-    width = settings.beam_size
+    width, constraints = settings.beam_size, constraints or Constraints()
     longest = longest_targets(model, source, settings.extra_length)
     beam = Beam.start(len(source), width, int(longest.max()), source.device)
     state: State = model.encode(source).with_room(width, int(longest.max()) + 1)
@@ -103,7 +113,8 @@ def beam_search(model: Model, source: Int[Tensor, "B S"], settings: SearchSettin
     for step in range(int(longest.max()) + 1):
         features, state = model.decode(beam.live[:, :, -1].reshape(-1, 1), state)
         log_p = forbid(model.logits(features[:, -1]).float()).log_softmax(-1).view(len(left), width, -1)
-        origin = extend(beam, log_p, at_end=step >= longest, alpha=settings.length_penalty)
+        at_end = step >= longest
+        origin = extend(beam, constraints.apply(log_p, beam.live, at_end), at_end, settings)
         done = finished(beam, longest, settings)
         if done.any():
             for sentence in done.nonzero().flatten().tolist():
@@ -118,7 +129,7 @@ def beam_search(model: Model, source: Int[Tensor, "B S"], settings: SearchSettin
     return [results[sentence] for sentence in range(len(source))]
 
 
-def extend(beam: Beam, log_p: Float[Tensor, "B W V"], at_end: Bool[Tensor, "B"], alpha: float) -> Int[Tensor, "B W"]:
+def extend(beam: Beam, log_p: Float[Tensor, "B W V"], at_end: Bool[Tensor, "B"], settings: SearchSettings) -> Int[Tensor, "B W"]:
     """Add a token to every hypothesis, in place; give the place (0 to W − 1) of the one that each new live one continues.
 
     Sentences that are `at_end` may only write END.
@@ -135,7 +146,7 @@ def extend(beam: Beam, log_p: Float[Tensor, "B W V"], at_end: Bool[Tensor, "B"],
 
     ending = likeliest.masked_fill(~ends, -torch.inf)[:, :width]
     prefixes = beam.live.gather(1, origin[:, :, None].expand(-1, -1, length))
-    add_finished(beam, prefixes[:, :width, 1:], ending, ending / length_penalty(length, alpha))
+    add_finished(beam, prefixes[:, :width, 1:], ending, ending / normalizer(length, settings))
 
     chosen = ends.to(torch.uint8).argsort(dim=1, stable=True)[:, :width]  # the first W that do not end, likeliest first
     beam.live_log_p = likeliest.masked_fill(ends, -torch.inf).gather(1, chosen)
@@ -158,7 +169,7 @@ def add_finished(beam: Beam, ids: Int[Tensor, "B W L"], log_p: Float[Tensor, "B 
 
 def finished(beam: Beam, longest: Int[Tensor, "B"], settings: SearchSettings) -> Bool[Tensor, "B"]:
     """Whether W hypotheses have ended, or no live one can come among the n best: its tokens to come at best have probability 1."""
-    best_live = beam.live_log_p[:, 0] / length_penalty(longest + 1, settings.length_penalty)
+    best_live = beam.live_log_p[:, 0] / normalizer(longest + 1, settings)
     return (beam.finished_score[:, -1] > -torch.inf) | (best_live <= beam.finished_score[:, settings.n_best - 1])
 
 

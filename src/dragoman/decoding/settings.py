@@ -17,10 +17,36 @@ class SearchSettings:
     """A translation may have this many tokens more than its source."""
     n_best: int = 1
     """Translations to give for each sentence, at most beam_size."""
+    length_power: float | None = None
+    """Divide by |Y| to this power instead: what fairseq, Hugging Face and CTranslate2 call length penalty."""
+    min_length: int = 0
+    """Tokens that every translation has before its end, at least."""
+    no_repeat_ngram: int = 0
+    """No sequence of this many tokens occurs twice in a translation; 0 allows all."""
+    ban: tuple[str, ...] = ()
+    """Words and phrases that no translation has."""
+    prefix: str = ""
+    """How every translation begins."""
+    temperature: float = 0.0
+    """Above 0, translations are drawn at random, n_best of them, from the softmax of logits / temperature; 0 searches with the beam."""
+    top_k: int = 0
+    """Draw among this many likeliest tokens; 0 is all."""
+    top_p: float = 1.0
+    """Draw among the fewest likeliest tokens that have this probability together."""
+    seed: int = 1
+    """Of the draws: the same seed gives a sentence the same translations, whatever its neighbours."""
     batch_tokens: int = 16_000
     """Sentences · beams · (longest source + extra_length) decoded at once; changes memory and speed, never a translation."""
 
     def __post_init__(self) -> None:
-        require(self, least={"beam_size": 1, "n_best": 1, "batch_tokens": 1, "length_penalty": 0, "extra_length": 0})
-        if self.n_best > self.beam_size:
+        counts = dict.fromkeys(("beam_size", "n_best", "batch_tokens"), 1)
+        others = ("length_penalty", "extra_length", "length_power", "min_length", "no_repeat_ngram", "temperature", "top_k", "seed")
+        require(self, least=counts | dict.fromkeys(others, 0))
+        if not 0 < self.top_p <= 1:
+            raise DragomanError(f"top_p is {self.top_p}; it must be above 0, and 1 at most.")
+        if self.length_power is not None and self.length_penalty != SearchSettings.length_penalty:
+            raise DragomanError("length_power takes the place of length_penalty; give one of them.")
+        if self.temperature == 0 and (self.top_k or self.top_p < 1):
+            raise DragomanError("top_k and top_p are for draws; they need a temperature above 0.")
+        if self.temperature == 0 and self.n_best > self.beam_size:
             raise DragomanError(f"n_best is {self.n_best}; a beam of {self.beam_size} has no more than {self.beam_size}.")

@@ -7,6 +7,8 @@ from pathlib import Path
 import torch
 
 from dragoman.config import overlay, read_toml, write_toml
+from dragoman.decoding.constraints import Constraints
+from dragoman.decoding.sampling import sample
 from dragoman.decoding.scoring import Likelihood, token_log_probabilities
 from dragoman.decoding.search import Hypothesis, beam_search, greedy_search
 from dragoman.decoding.settings import SearchSettings
@@ -103,11 +105,13 @@ class Translator:
     def n_best(self, sentences: Sequence[str], settings: SearchSettings | None = None) -> list[list[Translation]]:
         """The `n_best` best translations of each sentence, best first."""
         settings = settings or SearchSettings()
+        search, constraints = sample if settings.temperature else beam_search, self._constraints(settings)
+        width = settings.n_best if settings.temperature else settings.beam_size
         ids = encoded(self.tokenizers.source, sentences)
         found: list[list[Translation]] = [[Translation("", 0.0, 0.0)] for _ in sentences]
-        for batch in batches(with_room(ids, settings.extra_length), settings.batch_tokens // settings.beam_size):
+        for batch in batches(with_room(ids, settings.extra_length), settings.batch_tokens // width):
             rows = pad([ids[number] for number in batch]).to(self.device)
-            for number, hypotheses in zip(batch, beam_search(self.model, rows, settings), strict=True):
+            for number, hypotheses in zip(batch, search(self.model, rows, settings, constraints), strict=True):
                 found[number] = [self._translation(hypothesis) for hypothesis in hypotheses]
         return found
 
@@ -133,6 +137,16 @@ class Translator:
                 ids = targets[number]
                 found[number] = Likelihood(self.tokenizers.target.pieces(ids), log_p[: len(ids)])
         return [found[number] for number in range(len(pairs))]
+
+    def _constraints(self, settings: SearchSettings) -> Constraints:
+        """The rules of the settings in tokens. Raises `DragomanError` where they contradict each other."""
+        prefix, *banned = self.tokenizers.target.encode([settings.prefix, *settings.ban])
+        if empty := [text for text, ids in zip(settings.ban, banned, strict=True) if not ids]:
+            raise DragomanError(f"ban is {empty[0]!r}, which has no tokens.")
+        for text, ids in zip(settings.ban, banned, strict=True):
+            if any(prefix[first : first + len(ids)] == ids for first in range(len(prefix))):
+                raise DragomanError(f"The prefix {settings.prefix!r} has {text!r}, which is banned.")
+        return Constraints(settings.min_length, settings.no_repeat_ngram, banned, prefix)
 
     def _text(self, ids: list[int]) -> str:
         """One line, whatever bytes the model has spelt."""

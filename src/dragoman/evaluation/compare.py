@@ -53,12 +53,12 @@ def paired_bootstrap(
 
     for lines in (hypotheses, baseline):
         check_lines(lines, references)
-    systems = [("baseline", list(baseline)), ("system", list(hypotheses))]
+    systems: list[tuple[str, Sequence[str]]] = [("baseline", list(baseline)), ("system", list(hypotheses))]
     metrics = {"BLEU": bleu_metric(tokenize, lowercase), "chrF2": chrf_metric()}
     signatures, table = PairedTest(systems, metrics, [list(references)], test_type="bs", n_samples=samples)()
     found = []
     for name, signature in signatures.items():
-        theirs, ours = cast("list[Result]", table[name])
+        theirs, ours = cast("Sequence[Result]", table[name])
         score, other = (Score(name, result.score, str(signature)) for result in (ours, theirs))
         assert ours.p_value is not None
         found.append(Comparison(score, other, ours.p_value if ours.score != theirs.score else 1.0))  # sacreBLEU has 0.001 for no difference

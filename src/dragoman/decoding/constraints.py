@@ -1,0 +1,59 @@
+"""What a translation must and must not contain. Shapes: B sentences, W hypotheses each, T tokens so far (START first), V vocabulary."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from dragoman.model.symbols import END
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """Rules for every translation. None of them changes the probability of a token that it allows."""
+
+    min_length: int = 0
+    """Tokens before END, at least."""
+    no_repeat_ngram: int = 0
+    """No sequence of this many tokens occurs twice; 0 allows all."""
+    banned: Sequence[Sequence[int]] = ()
+    """Sequences of tokens that do not occur."""
+    prefix: Sequence[int] = ()
+    """How every translation begins."""
+
+    @property
+    def any(self) -> bool:
+        """Whether there is a rule at all."""
+        return bool(self.min_length or self.no_repeat_ngram or self.banned or self.prefix)
+
+    def apply(self, log_p: Float[Tensor, "B W V"], live: Int[Tensor, "B W T"], at_end: Bool[Tensor, "B"]) -> Float[Tensor, "B W V"]:
+        """The log-probabilities with -inf for what the rules forbid after these prefixes.
+
+        Sentences that are `at_end`, and hypotheses that could not go on at all, may always write END.
+        """
+        if not self.any:
+            return log_p
+        allowed = torch.ones_like(log_p, dtype=torch.bool)
+        written = live.size(2) - 1
+        if written < self.min_length:
+            allowed[..., END] = False
+        if written < len(self.prefix):
+            allowed &= torch.arange(log_p.size(2), device=log_p.device) == self.prefix[written]
+        for sequence in self.banned:
+            if written >= len(sequence) - 1:
+                begun = live[..., live.size(2) - len(sequence) + 1 :] == live.new_tensor(sequence[:-1])
+                allowed[..., sequence[-1]] &= ~begun.all(-1)
+        if 0 < self.no_repeat_ngram <= written:
+            allowed &= ~self._repeats(live[..., 1:], log_p.size(2))
+        allowed[..., END] |= at_end[:, None] | ~allowed.any(-1)
+        return log_p.masked_fill(~allowed, -torch.inf)
+
+    def _repeats(self, written: Int[Tensor, "B W L"], vocabulary: int) -> Bool[Tensor, "B W V"]:
+        """The tokens that would end a sequence which has occurred before."""
+        windows = written.unfold(2, self.no_repeat_ngram, 1)
+        here = written[..., written.size(2) - self.no_repeat_ngram + 1 :]
+        again = (windows[..., :-1] == here[:, :, None]).all(-1)
+        counts = written.new_zeros(*written.shape[:2], vocabulary)
+        return counts.scatter_add_(2, windows[..., -1], again.to(counts.dtype)) > 0

@@ -1,0 +1,104 @@
+"""Rules for translations, against a filter of all translations there are."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman import Translator
+from dragoman.decoding.constraints import Constraints
+from dragoman.decoding.sampling import sample
+from dragoman.decoding.search import beam_search
+from dragoman.decoding.settings import SearchSettings
+from dragoman.errors import DragomanError
+from dragoman.model.symbols import END
+from tests.conftest import MODELS
+from tests.test_search import brute_force, tiny
+from tests.test_translator import LINES, folder, translator  # noqa: F401
+
+SOURCE = torch.tensor([[4, 5, END]])
+LONGEST = 3
+
+
+def has(ids, sequence):
+    return any(ids[first : first + len(sequence)] == list(sequence) for first in range(len(ids) - len(sequence) + 1))
+
+
+def allowed(ids, rules):
+    """The rules as one would say them."""
+    size = rules.no_repeat_ngram
+    ngrams = [tuple(ids[first : first + size]) for first in range(len(ids) - size + 1)] if size else []
+    return (
+        len(ids) >= min(rules.min_length, LONGEST)
+        and len(set(ngrams)) == len(ngrams)
+        and not any(has(ids, sequence) for sequence in rules.banned)
+        and ids[: len(rules.prefix)] == list(rules.prefix)
+    )
+
+
+RULES = [
+    Constraints(min_length=2),
+    Constraints(min_length=9),
+    Constraints(no_repeat_ngram=1),
+    Constraints(no_repeat_ngram=2),
+    Constraints(banned=[[4]]),
+    Constraints(banned=[[4, 5], [1], [5, 5, 5]]),
+    Constraints(prefix=[5]),
+    Constraints(min_length=2, no_repeat_ngram=1, banned=[[1]], prefix=[4]),
+]
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("rules", RULES, ids=str)
+@torch.no_grad()
+def test_a_wide_beam_finds_the_best_of_all_that_the_rules_allow(kind, rules):
+    model = tiny(kind, 6, 0)
+    expected = [(score, ids) for score, ids in brute_force(model, SOURCE, LONGEST, 0.6) if allowed(ids, rules)]
+    asked = SearchSettings(beam_size=40, extra_length=1, n_best=min(5, len(expected)))
+    (found,) = beam_search(model, SOURCE, asked, rules)
+    assert [one.ids for one in found] == [ids for _, ids in expected[:5]]
+    torch.testing.assert_close([one.score for one in found], [score for score, _ in expected[:5]], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("rules", RULES, ids=str)
+def test_nothing_that_is_drawn_breaks_a_rule(rules):
+    asked = SearchSettings(temperature=3.0, n_best=50, extra_length=1)
+    (drawn,) = sample(tiny("transformer", 6, 0), SOURCE, asked, rules)
+    assert len(drawn) == 50
+    assert all(allowed(one.ids, rules) for one in drawn)
+
+
+def test_where_nothing_is_left_to_write_a_translation_ends():
+    everything = Constraints(min_length=3, banned=[[token] for token in range(6) if token != END])
+    ((best,),) = beam_search(tiny("gru", 6, 0), SOURCE, SearchSettings(extra_length=1), everything)
+    assert best.ids == []
+
+
+WORDS = st.lists(st.sampled_from(["Mann", "a", "two dogs", "kalt"]), max_size=2)
+
+
+@settings(max_examples=15, deadline=None)
+@given(ban=WORDS, no_repeat_ngram=st.integers(0, 3), min_length=st.integers(0, 6))
+def test_the_rules_hold_for_texts(translator, ban, no_repeat_ngram, min_length):  # noqa: F811
+    asked = SearchSettings(extra_length=4, ban=tuple(ban), no_repeat_ngram=no_repeat_ngram, min_length=min_length, n_best=2)
+    for line, found in zip(LINES, translator.n_best(LINES, asked), strict=True):
+        assert found == translator.n_best([line], asked)[0]
+        assert not any(f" {word} " in f" {one.text} " for one in found for word in ban)
+
+
+def test_every_translation_begins_with_the_prefix(translator):  # noqa: F811
+    for text in translator.translate(LINES, SearchSettings(prefix="der Schnee", extra_length=4)):
+        assert text.startswith("der Schnee")
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"prefix": "der Schnee", "ban": ("Schnee",)}, "The prefix 'der Schnee' has 'Schnee', which is banned"),
+        ({"ban": (" ",)}, "ban is ' ', which has no tokens"),
+    ],
+)
+def test_rules_that_contradict_each_other_are_refused_by_name(translator, asked, message):  # noqa: F811
+    assert isinstance(translator, Translator)
+    with pytest.raises(DragomanError, match=message):
+        translator.translate(LINES, SearchSettings(**asked))
