@@ -56,7 +56,7 @@ def test_draws_depend_on_the_seed_and_the_sentence_alone(model, sources):
     for row, expected in enumerate(together):
         (alone,) = sample(model, sources[row : row + 1, : int((sources[row] != PAD).sum())], asked)
         assert [one.ids for one in alone] == [one.ids for one in expected]
-    other = sample(model, sources, replace(asked, seed=2))
+    other = sample(model, sources, replace(asked, draw_seed=2))
     assert [one.ids for found in together for one in found] != [one.ids for found in other for one in found]
 
 

@@ -25,7 +25,7 @@ def sample(
     constraints, draws = constraints or Constraints(), settings.n_best
     longest = longest_targets(model, source, settings.extra_length)
     steps = int(longest.max()) + 1
-    uniform = uniform_numbers(source, draws, steps, settings.seed)
+    uniform = uniform_numbers(source, draws, steps, settings.draw_seed)
     state = model.encode(source).with_room(draws, steps)
     written = torch.full((len(source), draws, 1), START, device=source.device)
     log_probability = torch.zeros(len(source), draws, device=source.device)

@@ -33,14 +33,14 @@ class SearchSettings:
     """Draw among this many likeliest tokens; 0 is all."""
     top_p: float = 1.0
     """Draw among the fewest likeliest tokens that have this probability together."""
-    seed: int = 1
+    draw_seed: int = 1
     """Of the draws: the same seed gives a sentence the same translations, whatever its neighbours."""
     batch_tokens: int = 16_000
     """Sentences · beams · (longest source + extra_length) decoded at once; changes memory and speed, never a translation."""
 
     def __post_init__(self) -> None:
         counts = dict.fromkeys(("beam_size", "n_best", "batch_tokens"), 1)
-        others = ("length_penalty", "extra_length", "length_power", "min_length", "no_repeat_ngram", "temperature", "top_k", "seed")
+        others = ("length_penalty", "extra_length", "length_power", "min_length", "no_repeat_ngram", "temperature", "top_k", "draw_seed")
         require(self, least=counts | dict.fromkeys(others, 0))
         if not 0 < self.top_p <= 1:
             raise DragomanError(f"top_p is {self.top_p}; it must be above 0, and 1 at most.")
