@@ -47,6 +47,20 @@ def test_n_lines_in_n_lines_out_blank_and_broken_ones_included(monkeypatch, caps
     assert "Line 5, byte 1: not UTF-8 (0xff); replaced by U+FFFD." in err
 
 
+def test_a_file_is_translated_to_a_file_as_standard_input_is(monkeypatch, capsysbinary, folder, tmp_path):
+    lines = b"amber birch\n\ncedar\r\n\xff\xfe\nno line feed"
+    (tmp_path / "text").write_bytes(lines)
+    _, expected, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", "--ensemble", folder / "run", stdin=lines)
+    files = ["--input", tmp_path / "text", "--output", tmp_path / "out"]
+    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--ensemble", folder / "run", *files)
+    assert status == 0
+    assert (tmp_path / "out").read_text("utf-8") == expected
+    assert "Line 4, byte 1: not UTF-8 (0xff); replaced by U+FFFD." in err
+    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", *files[:2])
+    assert status == 2
+    assert "--input and --output belong together" in err
+
+
 def test_json_has_the_n_best_with_their_scores(monkeypatch, capsysbinary, folder):
     _, out, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", "--json", "--n-best", 2, stdin=b"amber\n\n")
     first, second = map(json.loads, out.splitlines())

@@ -59,7 +59,9 @@ def test_a_wide_beam_finds_the_best_of_all_translations(kind, alpha):
 @torch.no_grad()
 def test_the_plain_power_ranks_by_it(power):
     model = tiny("transformer", 6, 1)
-    ranked = sorted(((log_p / (len(ids) + 1) ** power, ids) for log_p, ids in brute_force(model, torch.tensor([[4, 5, END]]), 3, 0.0)))[::-1]
+    ranked = sorted(((log_p / (len(ids) + 1) ** power, ids) for log_p, ids in brute_force(model, torch.tensor([[4, 5, END]]), 3, 0.0)))[
+        ::-1
+    ]
     (found,) = beam_search(
         model, torch.tensor([[4, 5, END]]), SearchSettings(beam_size=len(ranked), length_power=power, extra_length=1, n_best=5)
     )

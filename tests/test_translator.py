@@ -123,3 +123,13 @@ def test_an_altered_model_is_refused_by_the_files_name(translator, tmp_path, nam
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(DragomanError, match=f"{name} is not the file that was written"):
         Translator.load(tmp_path)
+
+
+def test_models_write_together_if_their_vocabularies_are_the_same(folder, translator):
+    both = Translator.together([translator, Translator.load(folder)])
+    assert both.translate(LINES, SEARCH) == translator.translate(LINES, SEARCH)
+    assert Translator.together([translator]) is translator
+    other = Tokenizer.train(LINES * 5, "char", TokenizerSettings(), 330)
+    stranger = Translator(build_model(SETTINGS, len(other), len(other)), Tokenizers(other, other))
+    with pytest.raises(DragomanError, match="need the same vocabularies, and these have different ones"):
+        Translator.together([translator, stranger])

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -79,44 +79,62 @@ def resume(arguments: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Translate:
-    """Translate standard input to standard output: line n of one is the translation of line n of the other."""
+    """Translate standard input to standard output, or a file to a file: line n of one is the translation of line n of the other."""
 
     run: tyro.conf.Positional[Path]
     """The run's folder, or the folder `model` in it."""
+    ensemble: tuple[Path, ...] = ()
+    """Other runs of the same vocabulary, whose probabilities are averaged with this one's."""
     search: SearchSettings = dataclasses.field(default_factory=SearchSettings)
+    input: Path | None = None
+    """A file to translate instead of standard input. Interrupted, the same command goes on; torchrun shares it among processes."""
+    output: Path | None = None
+    """Where its translations go; it appears when it is complete."""
     json: bool = False
     """Write one JSON object a line, with the n best translations and their scores."""
 
 
-def input_lines() -> Iterator[str]:
-    """Lines of standard input, without line feed and a carriage return before it. What is not UTF-8 is replaced, with a warning."""
-    for number, raw in enumerate(sys.stdin.buffer, 1):
-        line = raw.removesuffix(b"\n").removesuffix(b"\r")
-        line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-        try:
-            yield line.decode()
-        except UnicodeDecodeError as error:
-            say(f"Line {number}, byte {error.start + 1}: not UTF-8 (0x{line[error.start]:02x}); replaced by U+FFFD.")
-            yield line.decode(errors="replace")
+def input_line(raw: bytes, number: int) -> str:
+    """A line without line feed and a carriage return before it. What is not UTF-8 is replaced, with a warning."""
+    line = raw.removesuffix(b"\n").removesuffix(b"\r")
+    line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        say(f"Line {number}, byte {error.start + 1}: not UTF-8 (0x{line[error.start]:02x}); replaced by U+FFFD.")
+        return line.decode(errors="replace")
 
 
 def translate(arguments: Sequence[str]) -> None:
-    """Translate standard input to standard output."""
+    """Translate standard input to standard output, or a file to a file."""
     asked = parse(Translate, "translate", arguments)
-    from dragoman.decoding.translator import Translator
+    from dragoman.decoding.files import translate_file
+    from dragoman.decoding.translator import Translator, identity
 
     if asked.search.n_best > 1 and not asked.json:
         raise DragomanError(f"--n-best {asked.search.n_best} needs --json: plain output has one line for each line of input.")
-    translator = Translator.load(asked.run)
-    lines = input_lines()
-    while block := list(islice(lines, 1 if sys.stdin.isatty() else BLOCK)):
-        for line, found in zip(block, translator.n_best(block, asked.search), strict=True):
-            if asked.json:
-                best = [dataclasses.asdict(translation) for translation in found]
-                text = json.dumps({"source": line, "translations": best}, ensure_ascii=False)
-            else:
-                text = found[0].text
-            sys.stdout.buffer.write(text.encode("utf-8", "replace") + b"\n")
+    if (asked.input is None) != (asked.output is None):
+        raise DragomanError("--input and --output belong together: a file is translated to a file, and standard input to standard output.")
+    runs = (asked.run, *asked.ensemble)
+    translator = Translator.together([Translator.load(run) for run in runs])
+
+    def translated(block: list[tuple[int, bytes]]) -> list[str]:
+        lines = [input_line(raw, number) for number, raw in block]
+        found = translator.n_best(lines, asked.search)
+        if not asked.json:
+            return [best[0].text for best in found]
+        rows = ({"source": line, "translations": list(map(dataclasses.asdict, best))} for line, best in zip(lines, found, strict=True))
+        return [json.dumps(row, ensure_ascii=False) for row in rows]
+
+    if asked.input is not None and asked.output is not None:
+        about = {"models": list(map(identity, runs)), "search": dataclasses.asdict(asked.search), "json": asked.json}
+        rank, ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+        translate_file(asked.input, asked.output, about, translated, rank, ranks)
+        return
+    numbered = enumerate(sys.stdin.buffer, 1)
+    while block := list(islice(numbered, 1 if sys.stdin.isatty() else BLOCK)):
+        for line in translated(block):
+            sys.stdout.buffer.write(line.encode("utf-8", "replace") + b"\n")
         sys.stdout.buffer.flush()
 
 
@@ -163,6 +181,8 @@ class Evaluate:
     """Sentences to translate."""
     target: Path
     """Their reference translations."""
+    ensemble: tuple[Path, ...] = ()
+    """Other runs of the same vocabulary, whose probabilities are averaged with this one's."""
     search: SearchSettings = dataclasses.field(default_factory=SearchSettings)
     hypotheses: Path | None = None
     """Write the translations to this file."""
@@ -187,7 +207,8 @@ def evaluate(arguments: Sequence[str]) -> None:
 
     pairs = list(read_pairs(asked.source, asked.target, strip_carriage_returns=True))
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
-    translations = Translator.load(asked.run).translate(sources, asked.search)
+    translator = Translator.together([Translator.load(run) for run in (asked.run, *asked.ensemble)])
+    translations = translator.translate(sources, asked.search)
     if asked.hypotheses is not None:
         asked.hypotheses.write_text("".join(f"{line}\n" for line in translations), "utf-8", newline="\n")
     print(bleu(translations, references, asked.tokenize, asked.lowercase))

@@ -8,6 +8,7 @@ import torch
 
 from dragoman.config import overlay, read_toml, write_toml
 from dragoman.decoding.constraints import Constraints
+from dragoman.decoding.ensemble import Ensemble
 from dragoman.decoding.sampling import sample
 from dragoman.decoding.scoring import Likelihood, token_log_probabilities
 from dragoman.decoding.search import Hypothesis, beam_search, greedy_search
@@ -69,6 +70,20 @@ def save_model(folder: Path, model: Model, settings: ModelSettings, tokenizers: 
     checkpoint.write_folder(folder, write)
 
 
+def model_folder(folder: Path) -> Path:
+    """The folder of the model in a run's folder, or the folder itself. Raises `DragomanError` where there is no model."""
+    if (whole := checkpoint.whole_folder(folder / "model")).is_dir():
+        return whole
+    if not (folder / checkpoint.MANIFEST).exists():
+        raise DragomanError(f"{folder} holds no model. Train one with: dragoman train --out {folder} --source … --target …")
+    return folder
+
+
+def identity(folder: Path) -> str:
+    """A hash of the model's files: that of their manifest."""
+    return checkpoint.file_hash(model_folder(folder) / checkpoint.MANIFEST)
+
+
 class Translator:
     """A trained model with its tokenizers. Made by `Translator.load`."""
 
@@ -83,12 +98,7 @@ class Translator:
 
         Raises `DragomanError` where there is no model yet, or where a file is missing, damaged or does not fit the others.
         """
-        folder = Path(folder)
-        inner = folder / "model"
-        if (whole := checkpoint.whole_folder(inner)).is_dir():
-            folder = whole
-        elif not (folder / checkpoint.MANIFEST).exists():
-            raise DragomanError(f"{folder} holds no model. Train one with: dragoman train --out {folder} --source … --target …")
+        folder = model_folder(Path(folder))
         checkpoint.check_folder(folder)
         tokenizers = Tokenizers.load(folder)
         settings = overlay(ModelSettings(), read_toml(folder / "model.toml"), str(folder / "model.toml"))
@@ -97,6 +107,14 @@ class Translator:
         checkpoint.load_weights(model, checkpoint.load_tensors(path), path)
         chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
         return cls(model.to(chosen), tokenizers)
+
+    @classmethod
+    def together(cls, translators: Sequence["Translator"]) -> "Translator":
+        """One translator that takes the mean of the probabilities of several. Raises `DragomanError` for other vocabularies."""
+        first, *others = translators
+        if any(other.tokenizers != first.tokenizers for other in others):
+            raise DragomanError("Models that write together need the same vocabularies, and these have different ones.")
+        return cls(Ensemble([translator.model for translator in translators]), first.tokenizers) if others else first
 
     def translate(self, sentences: Sequence[str], settings: SearchSettings | None = None) -> list[str]:
         """The best translation of each sentence; "" for one that is blank."""

@@ -83,6 +83,12 @@ class Tokenizer:
         """Write the SentencePiece model, which every SentencePiece program reads."""
         path.write_bytes(self._model)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tokenizer) and self._model == other._model
+
+    def __hash__(self) -> int:
+        return hash(self._model)
+
     def __len__(self) -> int:
         return int(self._processor.get_piece_size())
 

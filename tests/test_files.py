@@ -1,0 +1,88 @@
+"""A file to a file: whole or not at all, in order, wherever it was interrupted, by any number of processes."""
+
+import gzip
+import json
+
+import pytest
+
+from dragoman.decoding import files
+from dragoman.decoding.files import translate_file
+from dragoman.errors import DragomanError
+
+ABOUT = {"models": ["a"], "search": {"ban": ()}}
+
+
+def shout(block):
+    return [raw.decode().strip().upper() for _, raw in block]
+
+
+@pytest.fixture
+def text(tmp_path, monkeypatch):
+    """Ten lines, in blocks of three."""
+    monkeypatch.setattr(files, "BLOCK", 3)
+    path = tmp_path / "text"
+    path.write_text("".join(f"line {number}\n" if number != 4 else "\n" for number in range(10)))
+    return path
+
+
+EXPECTED = [f"LINE {number}" if number != 4 else "" for number in range(10)]
+
+
+def test_n_lines_in_n_lines_out_in_order(text, tmp_path):
+    assert translate_file(text, tmp_path / "out", ABOUT, shout)
+    assert (tmp_path / "out").read_text().split("\n")[:-1] == EXPECTED
+    assert {path.name for path in tmp_path.iterdir()} == {"text", "out"}
+    packed = tmp_path / "text.gz"
+    packed.write_bytes(gzip.compress(text.read_bytes()))
+    assert translate_file(packed, tmp_path / "other", ABOUT, shout)
+    assert (tmp_path / "other").read_bytes() == (tmp_path / "out").read_bytes()
+
+
+def test_lines_have_their_numbers_and_an_empty_file_stays_empty(text, tmp_path):
+    seen = []
+    translate_file(text, tmp_path / "out", ABOUT, lambda block: [seen.append(number) or "" for number, _ in block])
+    assert seen == list(range(1, 11))
+    (tmp_path / "empty").write_text("")
+    assert translate_file(tmp_path / "empty", tmp_path / "nothing", ABOUT, shout)
+    assert (tmp_path / "nothing").read_bytes() == b""
+
+
+@pytest.mark.parametrize("died_at", range(4))
+def test_interrupted_it_goes_on_with_what_is_left(text, tmp_path, died_at):
+    done = []
+
+    def dying(block):
+        if len(done) == died_at:
+            raise KeyboardInterrupt
+        done.append(block)
+        return shout(block)
+
+    with pytest.raises(KeyboardInterrupt):
+        translate_file(text, tmp_path / "out", ABOUT, dying)
+    assert not (tmp_path / "out").exists()
+    again = []
+    assert translate_file(text, tmp_path / "out", ABOUT, lambda block: again.append(block) or shout(block))
+    assert len(done) + len(again) == 4
+    assert (tmp_path / "out").read_text().split("\n")[:-1] == EXPECTED
+
+
+def test_several_processes_take_turns_and_the_last_one_joins(text, tmp_path):
+    ends = [translate_file(text, tmp_path / "out", ABOUT, shout, rank, 3) for rank in (2, 0, 1)]
+    assert ends == [False, False, True]
+    assert (tmp_path / "out").read_text().split("\n")[:-1] == EXPECTED
+
+
+def test_parts_of_another_translation_are_not_gone_on_with(text, tmp_path):
+    translate_file(text, tmp_path / "out", ABOUT, shout, 0, 2)
+    with pytest.raises(DragomanError, match=r"out.parts holds parts of another translation \(models differ\); delete it, or choose"):
+        translate_file(text, tmp_path / "out", ABOUT | {"models": ["b"]}, shout)
+    text.write_text("changed\n")
+    with pytest.raises(DragomanError, match=r"\(source differ\)"):
+        translate_file(text, tmp_path / "out", ABOUT, shout)
+    assert json.loads((tmp_path / "out.parts" / "about.json").read_text())["models"] == ["a"]
+
+
+def test_a_file_that_is_not_there_is_named_and_nothing_is_left(tmp_path):
+    with pytest.raises(DragomanError, match="missing cannot be read: No such file or directory"):
+        translate_file(tmp_path / "missing", tmp_path / "out", ABOUT, shout)
+    assert list(tmp_path.iterdir()) == []
