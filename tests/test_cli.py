@@ -61,6 +61,19 @@ def test_a_file_is_translated_to_a_file_as_standard_input_is(monkeypatch, capsys
     assert "--input and --output belong together" in err
 
 
+def test_minimum_bayes_risk_chooses_one_of_the_draws(monkeypatch, capsysbinary, folder):
+    draws = ["--temperature", 2, "--n-best", 8]
+    _, out, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", *draws, "--json", stdin=b"amber birch\n\n")
+    drawn = {one["text"] for one in json.loads(out.splitlines()[0])["translations"]}
+    status, out, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", *draws, "--mbr", stdin=b"amber birch\n\n")
+    assert status == 0
+    assert out.split("\n")[0] in drawn
+    assert out.split("\n")[1:] == ["", ""]
+    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--mbr", stdin=b"amber")
+    assert status == 2
+    assert "--mbr chooses among draws" in err
+
+
 def test_json_has_the_n_best_with_their_scores(monkeypatch, capsysbinary, folder):
     _, out, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", "--json", "--n-best", 2, stdin=b"amber\n\n")
     first, second = map(json.loads, out.splitlines())

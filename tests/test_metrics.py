@@ -7,6 +7,7 @@ from dragoman.errors import DragomanError
 from dragoman.evaluation.compare import difference, paired_bootstrap
 from dragoman.evaluation.metrics import bleu, chrf, pronunciation_errors, suitable_tokenization
 from dragoman.evaluation.paper import tokenised_bleu
+from dragoman.evaluation.risk import minimum_bayes_risk
 
 HYPOTHESES = ["Ein Mann fährt Rad.", "Zwei Hunde spielen im Schnee."]
 REFERENCES = ["Ein Mann fährt auf einem Rad.", "Zwei Hunde spielen im Schnee."]
@@ -85,3 +86,11 @@ def test_the_papers_bleu_without_sacremoses_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "sacremoses", None)
     with pytest.raises(DragomanError, match=r"pip install 'dragoman\[paper\]'"):
         tokenised_bleu(["a"], ["a"], "en")
+
+
+def test_of_draws_the_one_that_agrees_best_is_chosen():
+    texts = ["Ein Mann fährt Rad.", "Ein Hund bellt.", "Ein Mann fährt ein Rad.", "Ein Mann fährt Rad.", "Zwei Frauen."]
+    means = [sum(sacrebleu.sentence_chrf(text, [other]).score for other in texts) / len(texts) for text in texts]
+    assert minimum_bayes_risk(texts) == means.index(max(means)) == 0
+    assert minimum_bayes_risk(["a"]) == 0
+    assert minimum_bayes_risk(["", "b", "b"]) == 1

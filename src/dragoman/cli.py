@@ -90,6 +90,8 @@ class Translate:
     """A file to translate instead of standard input. Interrupted, the same command goes on; torchrun shares it among processes."""
     output: Path | None = None
     """Where its translations go; it appears when it is complete."""
+    mbr: bool = False
+    """Of the n_best drawn, write the one that agrees best with all of them: minimum Bayes risk with chrF2. Needs a temperature."""
     json: bool = False
     """Write one JSON object a line, with the n best translations and their scores."""
 
@@ -110,8 +112,11 @@ def translate(arguments: Sequence[str]) -> None:
     asked = parse(Translate, "translate", arguments)
     from dragoman.decoding.files import translate_file
     from dragoman.decoding.translator import Translator, identity
+    from dragoman.evaluation.risk import minimum_bayes_risk
 
-    if asked.search.n_best > 1 and not asked.json:
+    if asked.mbr and (not asked.search.temperature or asked.search.n_best == 1):
+        raise DragomanError("--mbr chooses among draws: it needs a --temperature above 0 and an --n-best above 1.")
+    if asked.search.n_best > 1 and not asked.json and not asked.mbr:
         raise DragomanError(f"--n-best {asked.search.n_best} needs --json: plain output has one line for each line of input.")
     if (asked.input is None) != (asked.output is None):
         raise DragomanError("--input and --output belong together: a file is translated to a file, and standard input to standard output.")
@@ -121,13 +126,15 @@ def translate(arguments: Sequence[str]) -> None:
     def translated(block: list[tuple[int, bytes]]) -> list[str]:
         lines = [input_line(raw, number) for number, raw in block]
         found = translator.n_best(lines, asked.search)
+        if asked.mbr:
+            found = [[best[minimum_bayes_risk([one.text for one in best])]] for best in found]
         if not asked.json:
             return [best[0].text for best in found]
         rows = ({"source": line, "translations": list(map(dataclasses.asdict, best))} for line, best in zip(lines, found, strict=True))
         return [json.dumps(row, ensure_ascii=False) for row in rows]
 
     if asked.input is not None and asked.output is not None:
-        about = {"models": list(map(identity, runs)), "search": dataclasses.asdict(asked.search), "json": asked.json}
+        about = {"models": list(map(identity, runs)), "search": dataclasses.asdict(asked.search), "json": asked.json, "mbr": asked.mbr}
         rank, ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
         translate_file(asked.input, asked.output, about, translated, rank, ranks)
         return

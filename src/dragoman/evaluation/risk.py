@@ -1,0 +1,20 @@
+"""Choosing among translations by how much they agree (Eikema and Aziz 2020). Strings only."""
+
+from collections.abc import Sequence
+
+from dragoman.evaluation.metrics import chrf_metric
+
+
+def minimum_bayes_risk(texts: Sequence[str]) -> int:
+    """Which of some drawn texts has the highest mean chrF2 with all of them as references; of equal ones the first.
+
+    Raises `ValueError` where there is none.
+    """
+    metric = chrf_metric()
+    counts = {text: texts.count(text) for text in texts}
+
+    def agreement(text: str) -> float:
+        return sum(count * metric.sentence_score(text, [other]).score for other, count in counts.items())
+
+    agreements = {text: agreement(text) for text in counts}
+    return max(range(len(texts)), key=lambda number: (agreements[texts[number]], -number))
