@@ -44,10 +44,16 @@ def measure(source: Path, target: Path, out: Path) -> dict[str, float]:
     begun = time.monotonic()
     prepare(out, recipe, told.append)
     seconds = time.monotonic() - begun
-    pairs = json.loads((out / "data" / "train" / "corpus.json").read_text())["pairs"]
+    found = json.loads((out / "data" / "train" / "corpus.json").read_text())
     peak, worker = (resource.getrusage(who).ru_maxrss / 2**20 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     size = sum(path.stat().st_size for path in (out / "data" / "train").iterdir()) / 2**20
-    return {"pairs": pairs, "seconds": seconds, "gib": peak + worker * (os.cpu_count() or 1) * (worker > 0), "corpus_mib": size}
+    return {
+        "pairs": found["pairs"],
+        "copies": found["copies"],
+        "seconds": seconds,
+        "gib": peak + worker * (os.cpu_count() or 1) * (worker > 0),
+        "corpus_mib": size,
+    }
 
 
 def main() -> None:
@@ -66,7 +72,8 @@ def main() -> None:
     rows = []
     for times in arguments.times:
         with tempfile.TemporaryDirectory() as folder:
-            files = [repeated(path, times, Path(folder) / path.stem) for path in (arguments.source, arguments.target)]
+            sides = {"source": arguments.source, "target": arguments.target}
+            files = [repeated(path, times, Path(folder) / side) for side, path in sides.items()]
             command = [sys.executable, __file__, "--source", str(files[0]), "--target", str(files[1]), "--measure", f"{folder}/run"]
             row = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
         rows.append(row)

@@ -56,3 +56,4 @@ def test_the_benchmark_of_preparation_measures_every_size(tmp_path):
     found = json.loads(path.read_text())
     assert [row["pairs"] for row in found["rows"]] == [3000, 6000]
     assert all(row["gib"] > 0 for row in found["rows"])
+    assert all(row["copies"] == 0 for row in found["rows"])  # the sides are two texts

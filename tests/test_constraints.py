@@ -29,7 +29,7 @@ def allowed(ids, rules):
     size = rules.no_repeat_ngram
     ngrams = [tuple(ids[first : first + size]) for first in range(len(ids) - size + 1)] if size else []
     return (
-        len(ids) >= min(rules.min_length, LONGEST)
+        len(ids) >= rules.min_length
         and len(set(ngrams)) == len(ngrams)
         and not any(has(ids, sequence) for sequence in rules.banned)
         and ids[: len(rules.prefix)] == list(rules.prefix)
@@ -38,7 +38,7 @@ def allowed(ids, rules):
 
 RULES = [
     Constraints(min_length=2),
-    Constraints(min_length=9),
+    Constraints(min_length=3),
     Constraints(no_repeat_ngram=1),
     Constraints(no_repeat_ngram=2),
     Constraints(banned=[[4]]),
@@ -74,6 +74,18 @@ def test_where_nothing_is_left_to_write_a_translation_ends():
     assert best.ids == []
 
 
+@pytest.mark.parametrize("search", [beam_search, sample])
+def test_a_long_prefix_and_a_great_length_have_room_within_the_models_limit(search):
+    asked = SearchSettings(extra_length=0, temperature=1.0 if search is sample else 0.0)
+    for rules in (Constraints(prefix=[4, 5] * 4), Constraints(min_length=8)):
+        ((best,),) = search(tiny("transformer", 6, 0), SOURCE, asked, rules)
+        assert len(best.ids) == 8
+        assert best.ids[: len(rules.prefix)] == list(rules.prefix)
+    limited = tiny("transformer, other options", 6, 0)
+    with pytest.raises(DragomanError, match=f"asks for 5000 tokens, and this model can write {limited.longest_target - 1}; ask for fewer"):
+        search(limited, SOURCE, asked, Constraints(min_length=5000))
+
+
 WORDS = st.lists(st.sampled_from(["Mann", "a", "two dogs", "kalt"]), max_size=2)
 
 
@@ -95,6 +107,7 @@ def test_every_translation_begins_with_the_prefix(translator):  # noqa: F811
     ("asked", "message"),
     [
         ({"prefix": "der Schnee", "ban": ("Schnee",)}, "The prefix 'der Schnee' has 'Schnee', which is banned"),
+        ({"prefix": "der der", "no_repeat_ngram": 1}, "The prefix 'der der' repeats 1 tokens, which no_repeat_ngram forbids"),
         ({"ban": (" ",)}, "ban is ' ', which has no tokens"),
     ],
 )

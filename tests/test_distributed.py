@@ -102,6 +102,22 @@ def test_spread_weights_train_as_whole_ones_do(two, sharded):
     assert {path.name for path in checkpoints(two)} == {path.name for path in checkpoints(sharded)}
 
 
+def test_spread_weights_add_up_the_gradients_of_small_batches(text):
+    """Three batches an update, cut further, in two forward calls a decoder layer each; clipped."""
+    more = ("--accumulate", "3", "--max-tokens", "90", "--clip-norm", "0.5", "--updates", "8", "--checkpoint-every", "8")
+    for name, ranks, flags in (("cut-one", 1, ()), ("cut-spread", 2, ("--shard",))):
+        train(text, text / name, ranks, *more, *flags)
+    assert_near(text / "cut-one", text / "cut-spread")
+
+
+def test_spread_weights_that_diverge_are_named(text):
+    asked = command(text, text / "diverged", 2, "--shard", "--rate-scale", "1e30", "--on-divergence", "skip", "--validate-every", "24")
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode != 0
+    assert "The update is left out." in done.stderr
+    assert "First to be no number is" in done.stderr
+
+
 @pytest.mark.parametrize(("first", "second", "flags"), [("two", 1, []), ("one", 2, []), ("one", 2, ["--shard"]), ("sharded", 1, [])])
 def test_a_run_goes_on_with_another_number_of_processes(request, text, first, second, flags):
     whole = request.getfixturevalue(first)

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import os
+from pathlib import Path
 
 import pytest
 
@@ -31,7 +33,7 @@ EXPECTED = [f"LINE {number}" if number != 4 else "" for number in range(10)]
 def test_n_lines_in_n_lines_out_in_order(text, tmp_path):
     assert translate_file(text, tmp_path / "out", ABOUT, shout)
     assert (tmp_path / "out").read_text().split("\n")[:-1] == EXPECTED
-    assert {path.name for path in tmp_path.iterdir()} == {"text", "out"}
+    assert {path.name for path in tmp_path.iterdir()} == {"text", "out", "out.json"}
     packed = tmp_path / "text.gz"
     packed.write_bytes(gzip.compress(text.read_bytes()))
     assert translate_file(packed, tmp_path / "other", ABOUT, shout)
@@ -74,7 +76,7 @@ def test_several_processes_take_turns_and_the_last_one_joins(text, tmp_path):
 
 def test_parts_of_another_translation_are_not_gone_on_with(text, tmp_path):
     translate_file(text, tmp_path / "out", ABOUT, shout, 0, 2)
-    with pytest.raises(DragomanError, match=r"out.parts holds parts of another translation \(models differ\); delete it, or choose"):
+    with pytest.raises(DragomanError, match=r"out.parts is there and holds something else \(models differ\); delete it, or choose"):
         translate_file(text, tmp_path / "out", ABOUT | {"models": ["b"]}, shout)
     text.write_text("changed\n")
     with pytest.raises(DragomanError, match=r"\(source differ\)"):
@@ -86,3 +88,36 @@ def test_a_file_that_is_not_there_is_named_and_nothing_is_left(tmp_path):
     with pytest.raises(DragomanError, match="missing cannot be read: No such file or directory"):
         translate_file(tmp_path / "missing", tmp_path / "out", ABOUT, shout)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_finished_is_left_alone_and_nothing_else_is_replaced(text, tmp_path):
+    translate_file(text, tmp_path / "out", ABOUT, shout)
+    for rank in range(3):  # of the same command given again, or of a process that is late
+        assert translate_file(text, tmp_path / "out", ABOUT, pytest.fail, rank, 3)
+    with pytest.raises(DragomanError, match=r"out is there and holds something else \(models differ\); delete it"):
+        translate_file(text, tmp_path / "out", ABOUT | {"models": ["b"]}, shout)
+    (tmp_path / "mine").write_text("my own notes")
+    with pytest.raises(DragomanError, match="mine is there and holds something else"):
+        translate_file(text, tmp_path / "mine", ABOUT, shout)
+    assert (tmp_path / "mine").read_text() == "my own notes"
+
+
+def test_two_processes_with_the_same_work_do_not_disturb_each_other(text, tmp_path):
+    def twice(block):
+        """While this process is at the third block, another one does everything."""
+        if block[0][0] == 7:
+            assert translate_file(text, tmp_path / "out", ABOUT, shout)
+        return shout(block)
+
+    assert translate_file(text, tmp_path / "out", ABOUT, twice)
+    assert (tmp_path / "out").read_text().split("\n")[:-1] == EXPECTED
+    assert {path.name for path in tmp_path.iterdir()} == {"text", "out", "out.json"}
+
+
+def test_pipes_and_folders_are_refused(tmp_path, text):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(DragomanError, match="pipe is no file that can be read twice; translate standard input instead"):
+        translate_file(tmp_path / "pipe", tmp_path / "out", ABOUT, shout)
+    for folder in (tmp_path, Path()):
+        with pytest.raises(DragomanError, match="is a folder; give the name of a file"):
+            translate_file(text, folder, ABOUT, shout)

@@ -82,6 +82,11 @@ def test_the_papers_bleu_is_that_of_tokens_with_split_compounds():
     assert score.signature.startswith("nrefs:1|case:mixed|tok:moses-de|compounds:split|smooth:none|sacremoses:")
 
 
+def test_the_papers_bleu_knows_its_languages():
+    with pytest.raises(DragomanError, match="Moses does not know the language 'xx'; there are: as, bn"):
+        tokenised_bleu(["a"], ["a"], "xx")
+
+
 def test_the_papers_bleu_without_sacremoses_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "sacremoses", None)
     with pytest.raises(DragomanError, match=r"pip install 'dragoman\[paper\]'"):

@@ -90,10 +90,16 @@ def test_the_pace_keeps_the_rate_below_two_thousandths(updates):
 def test_differences_are_named_and_choices_are_none():
     recorded = choose_pace(Recipe(), 100)
     assert differences(Recipe(), recorded) == changes(Recipe(), recorded) == {}
-    asked = replace(Recipe(), training=replace(Recipe().training, seed=7, clip_norm=1.0, threads=1))
+    search = replace(Recipe().search, ban=("a", "b"))
+    asked = replace(Recipe(), training=replace(Recipe().training, seed=7, clip_norm=1.0, threads=1), search=search)
     assert told_apart(differences(asked, recorded), recorded) == ["training.seed is 7 and was 1"]
     new = changes(asked, recorded)
-    assert told_apart(new, recorded) == ["training.clip_norm is 1.0 and was 0.0", "training.threads is 1 and was None"]
+    assert told_apart(new, recorded) == [
+        "training.clip_norm is 1.0 and was 0.0",
+        "training.threads is 1 and was None",
+        "search.ban is ['a', 'b'] and was []",
+    ]
+    assert changed(recorded, new).search == search
     assert changed(recorded, new).training == replace(recorded.training, clip_norm=1.0, threads=1)
 
 

@@ -13,6 +13,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from dragoman.decoding.settings import SearchSettings
+from dragoman.decoding.translator import Translator
 from dragoman.errors import DragomanError
 from dragoman.prepare import Prepared, prepare
 from dragoman.run import fit, make_batches, make_model, make_objective, recorded_recipe, run, schedule_of, settle, silent
@@ -202,6 +204,21 @@ def split_where_memory_is_short(folder: Path) -> None:
 def test_where_memory_does_not_suffice_batches_are_cut_and_the_gradient_is_the_same(tmp_path):
     assert os.waitpid(fork(split_where_memory_is_short, tmp_path), 0)[1] == 0
     assert int((tmp_path / "result").read_text()) > 1
+
+
+def translate_where_memory_is_short(folder):
+    text = " ".join(["amber"] * 300)
+    translator = Translator.load(folder / "run")
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + 40 * 2**20, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    with pytest.raises(DragomanError, match="does not suffice for 4000 sentences at once; give a lower --batch-tokens"):
+        translator.translate([text] * 4000, SearchSettings(batch_tokens=10**9))
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_where_memory_does_not_suffice_to_translate_a_sentence_says_what_to_do(tmp_path):
+    run(small_recipe(tmp_path, tmp_path / "run", updates=4), silent)
+    assert os.waitpid(fork(translate_where_memory_is_short, tmp_path), 0)[1] == 0
 
 
 class Keep(torch.autograd.Function):

@@ -301,3 +301,10 @@ def test_architectures_share_one_trainer():
     for architecture in ("transformer", "lstm", "gru"):
         model = build_model(ModelSettings(architecture=architecture, d_model=8, heads=2), 9, 9)
         assert model.logits(model.decode(torch.tensor([[2, 5]]), model.encode(torch.tensor([[5, 3]])))[0]).shape == (1, 2, 9)
+
+
+def test_an_architecture_without_layers_is_not_compiled(tmp_path):
+    recipe = small_recipe(tmp_path, tmp_path / "run", compile=True)
+    recipe = replace(recipe, model=ModelSettings(architecture="lstm", d_model=8, encoder_layers=1, decoder_layers=1))
+    with pytest.raises(DragomanError, match="--compile is for the transformer; this architecture has no layers that gain by it"):
+        run(recipe, silent)

@@ -1,6 +1,7 @@
 """Sentences in, sentences out: the contract of decoding."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -123,6 +124,16 @@ def test_an_altered_model_is_refused_by_the_files_name(translator, tmp_path, nam
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(DragomanError, match=f"{name} is not the file that was written"):
         Translator.load(tmp_path)
+
+
+def test_a_text_that_is_too_long_for_learnt_positions_is_named(translator):
+    settings = replace(SETTINGS, positions="learned", max_positions=8)
+    tokenizers = translator.tokenizers
+    model = build_model(settings, len(tokenizers.source), len(tokenizers.target))
+    limited = Translator(model, tokenizers)
+    for attempt in (limited.translate, lambda lines: limited.score([("a", line) for line in lines])):
+        with pytest.raises(DragomanError, match=r"begins with 'a man a man .*' has \d+ tokens, its end included, and this .* of 8; split"):
+            attempt(["a man", "a man " * 9])
 
 
 def test_models_write_together_if_their_vocabularies_are_the_same(folder, translator):

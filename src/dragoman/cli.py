@@ -23,7 +23,6 @@ from dragoman.recipe import Recipe, complete
 
 T = TypeVar("T")
 CONFIG = (tyro.conf.OmitArgPrefixes,)
-BLOCK = 2_000  # lines read before the first of them is written
 
 
 def say(sentence: str) -> None:
@@ -44,6 +43,11 @@ def has_gpu() -> bool:
     import torch
 
     return torch.cuda.is_available()
+
+
+def own_gpu() -> str | None:
+    """The GPU of this process among those that torchrun has started on this machine; None leaves the choice to the model."""
+    return f"cuda:{os.environ['LOCAL_RANK']}" if "LOCAL_RANK" in os.environ and has_gpu() else None
 
 
 def train(arguments: Sequence[str]) -> None:
@@ -103,14 +107,15 @@ def input_line(raw: bytes, number: int) -> str:
     try:
         return line.decode()
     except UnicodeDecodeError as error:
-        say(f"Line {number}, byte {error.start + 1}: not UTF-8 (0x{line[error.start]:02x}); replaced by U+FFFD.")
+        place = f"Line {number}, byte {error.start + 1}"  # said by whichever process has the line
+        print(f"{place}: not UTF-8 (0x{line[error.start]:02x}); replaced by U+FFFD.", file=sys.stderr, flush=True)
         return line.decode(errors="replace")
 
 
 def translate(arguments: Sequence[str]) -> None:
     """Translate standard input to standard output, or a file to a file."""
     asked = parse(Translate, "translate", arguments)
-    from dragoman.decoding.files import translate_file
+    from dragoman.decoding.files import BLOCK, translate_file
     from dragoman.decoding.translator import Translator, identity
     from dragoman.evaluation.risk import minimum_bayes_risk
 
@@ -121,7 +126,7 @@ def translate(arguments: Sequence[str]) -> None:
     if (asked.input is None) != (asked.output is None):
         raise DragomanError("--input and --output belong together: a file is translated to a file, and standard input to standard output.")
     runs = (asked.run, *asked.ensemble)
-    translator = Translator.together([Translator.load(run) for run in runs])
+    translator = Translator.together([Translator.load(run, own_gpu()) for run in runs])
 
     def translated(block: list[tuple[int, bytes]]) -> list[str]:
         lines = [input_line(raw, number) for number, raw in block]
@@ -134,7 +139,8 @@ def translate(arguments: Sequence[str]) -> None:
         return [json.dumps(row, ensure_ascii=False) for row in rows]
 
     if asked.input is not None and asked.output is not None:
-        about = {"models": list(map(identity, runs)), "search": dataclasses.asdict(asked.search), "json": asked.json, "mbr": asked.mbr}
+        search = {name: value for name, value in dataclasses.asdict(asked.search).items() if name != "batch_tokens"}
+        about = {"models": list(map(identity, runs)), "search": search, "json": asked.json, "mbr": asked.mbr}
         rank, ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
         translate_file(asked.input, asked.output, about, translated, rank, ranks)
         return
@@ -162,6 +168,7 @@ class Score:
 def score(arguments: Sequence[str]) -> None:
     """Say how likely given translations are, by forced decoding."""
     asked = parse(Score, "score", arguments)
+    from dragoman.decoding.files import BLOCK
     from dragoman.decoding.translator import Translator
     from dragoman.text.lines import read_pairs
 
@@ -196,7 +203,7 @@ class Evaluate:
     tokenize: Tokenization = "13a"
     """sacreBLEU's tokeniser."""
     lowercase: bool = False
-    """Score without regard to case."""
+    """Score BLEU without regard to case."""
     baseline: Path | None = None
     """Another run, or a file of another system's translations: is the first one better, by paired bootstrap resampling?"""
     paper_bleu: str | None = None
@@ -208,12 +215,15 @@ def evaluate(arguments: Sequence[str]) -> None:
     asked = parse(Evaluate, "evaluate", arguments)
     from dragoman.decoding.translator import Translator
     from dragoman.evaluation.compare import paired_bootstrap
-    from dragoman.evaluation.metrics import bleu, chrf
+    from dragoman.evaluation.metrics import bleu, check_lines, chrf
     from dragoman.evaluation.paper import tokenised_bleu
     from dragoman.text.lines import read_lines, read_pairs
 
     pairs = list(read_pairs(asked.source, asked.target, strip_carriage_returns=True))
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
+    theirs = list(read_lines(asked.baseline, strip_carriage_returns=True)) if asked.baseline and not asked.baseline.is_dir() else []
+    if theirs:
+        check_lines(theirs, references)  # before any work
     translator = Translator.together([Translator.load(run) for run in (asked.run, *asked.ensemble)])
     translations = translator.translate(sources, asked.search)
     if asked.hypotheses is not None:
@@ -223,8 +233,7 @@ def evaluate(arguments: Sequence[str]) -> None:
     if asked.paper_bleu is not None:
         print(tokenised_bleu(translations, references, asked.paper_bleu))
     if asked.baseline is not None:
-        is_run = asked.baseline.is_dir()
-        others = Translator.load(asked.baseline).translate(sources, asked.search) if is_run else list(read_lines(asked.baseline))
+        others = theirs or Translator.load(asked.baseline).translate(sources, asked.search)
         for comparison in paired_bootstrap(translations, others, references, asked.tokenize, asked.lowercase):
             print(comparison)
 

@@ -1,5 +1,6 @@
 """What a user did can be told in a sentence: what was given, what was wanted, what to do."""
 
+import math
 from collections.abc import Mapping
 
 
@@ -11,7 +12,7 @@ def require(settings: object, least: Mapping[str, float] | None = None, below: M
     """Compare values of settings with bounds; None is always allowed. Raises `DragomanError` with the name and the bound."""
     for name, bound in (least or {}).items():
         value = getattr(settings, name)
-        if value is not None and not value >= bound:
+        if value is not None and not bound <= value < math.inf:
             raise DragomanError(f"{name} is {value}; it must be at least {bound}.")
     for name, bound in (below or {}).items():
         value = getattr(settings, name)

@@ -14,7 +14,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from dragoman.config import overlay, read_toml, write_toml
-from dragoman.decoding.translator import Translator, save_model
+from dragoman.decoding.translator import Translator, constraints_of, save_model
 from dragoman.errors import DragomanError
 from dragoman.evaluation.metrics import Score, bleu, chrf, suitable_tokenization
 from dragoman.model.build import build_model
@@ -93,6 +93,8 @@ def begin(out: Path, recipe: Recipe, say: Say, world: World) -> None:
                 say(f"Changed: {'; '.join(told_apart(new, recorded))}.")
                 write_toml(changed(recorded, new), out / "recipe.toml")
         return
+    if recipe.training.shard and world.size > 1 and recipe.training.updates is None:
+        raise DragomanError("With --shard no process could measure the speed by itself, so that the run needs a number of --updates.")
     if recipe.data.dataset in DATASETS:
         dataset = DATASETS[recipe.data.dataset]
         say(f"{recipe.data.dataset}: {dataset.about}. Its licence: {dataset.licence}.")
@@ -131,6 +133,7 @@ def recorded_recipe(out: Path) -> Recipe | None:
 def settle(recipe: Recipe, data: Prepared, say: Say, world: World) -> Recipe:
     """Choose what the recipe leaves open, and say what and why."""
     gpu = world.device.type == "cuda"
+    constraints_of(recipe.search, data.tokenizers.target)  # before any work: refuses what the test data could not be translated with
     target = int(data.train.lengths()[1].sum()) + len(data.train)
     tokenizer, batches, training = recipe.tokenizer, recipe.batches, recipe.training
     why = []
@@ -157,8 +160,6 @@ def settle(recipe: Recipe, data: Prepared, say: Say, world: World) -> Recipe:
     train_batches = make_batches(recipe, data, world)
     per_epoch = max(1, len(train_batches.plan(0)) // batches.accumulate)
     sharded = training.shard and world.size > 1
-    if sharded and training.updates is None:
-        raise DragomanError("With --shard no process could measure the speed by itself, so that the run needs a number of --updates.")
     speed = math.nan if sharded else updates_per_second(fresh, train_batches, recipe, world)
     if training.updates is None:
         why.append(f"as many updates as {training.minutes:g} minutes allow, and 200 passes at most")

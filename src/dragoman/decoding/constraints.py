@@ -28,6 +28,11 @@ class Constraints:
         """Whether there is a rule at all."""
         return bool(self.min_length or self.no_repeat_ngram or self.banned or self.prefix)
 
+    @property
+    def least(self) -> int:
+        """Tokens before END that every translation must be able to have."""
+        return max(self.min_length, len(self.prefix))
+
     def apply(self, log_p: Float[Tensor, "B W V"], live: Int[Tensor, "B W T"], at_end: Bool[Tensor, "B"]) -> Float[Tensor, "B W V"]:
         """The log-probabilities with -inf for what the rules forbid after these prefixes.
 

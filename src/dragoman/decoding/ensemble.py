@@ -34,8 +34,8 @@ class Ensemble(Model):
     def __init__(self, models: Sequence[Model]) -> None:
         super().__init__()
         self.models = nn.ModuleList(models)
-        limits = [model.longest_target for model in models if model.longest_target is not None]
-        self.longest_target = min(limits) if limits else None
+        self.longest_source = min((model.longest_source for model in models if model.longest_source is not None), default=None)
+        self.longest_target = min((model.longest_target for model in models if model.longest_target is not None), default=None)
         device = next(self.parameters()).device
         start, source = torch.tensor([[START]], device=device), torch.tensor([[END]], device=device)
         with torch.no_grad():

@@ -2,95 +2,127 @@
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
-from filelock import FileLock
 from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from dragoman.errors import DragomanError
 from dragoman.text.lines import raw_lines
 
 BLOCK = 2_000  # lines that are translated and written together
-
 Block = list[tuple[int, bytes]]  # lines with their numbers, counted from 1
+About = dict[str, object]
+T = TypeVar("T")
 
 
-def translate_file(
-    source: Path, out: Path, about: dict[str, object], translate: Callable[[Block], list[str]], rank: int = 0, ranks: int = 1
-) -> bool:
+def translate_file(source: Path, out: Path, about: About, translate: Callable[[Block], list[str]], rank: int = 0, ranks: int = 1) -> bool:
     """Write line n of `out` from line n of `source`, whatever it holds; whether `out` is complete now.
 
     Blocks of lines become files in `out`.parts, those that are there already are kept, and of several processes each takes every
-    so-many-th block. Whoever finds all blocks there joins them. `about` says what the translations depend on, beside the text.
-    Raises `DragomanError` where the parts are of another translation, and for a file that cannot be read.
+    so-many-th block. Whoever finds all blocks there joins them. `about` says what the translations depend on, beside the text; it
+    stays beside them in `out`.json. Every step may be done twice, by two processes at once, and nothing changes. Raises
+    `DragomanError` where another translation would be replaced, and for a file that cannot be read.
     """
+    if source.exists() and not source.is_file():
+        raise DragomanError(f"{source} is no file that can be read twice; translate standard input instead, with < or a pipe.")
+    if not out.name or out.is_dir():
+        raise DragomanError(f"--output {out} is a folder; give the name of a file.")
+    count, digest = measured(source)
+    about = json.loads(json.dumps(about | {"source": digest, "block": BLOCK}))
+    if finished(out, about):
+        return True
     parts = out.with_name(out.name + ".parts")
-    lines, digest = measured(source)
-    count = -(-lines // BLOCK)
-    begin(parts, about | {"source": digest, "block": BLOCK})
-    counted = TextColumn(f"blocks of {BLOCK:,} lines")
-    columns = (SpinnerColumn(), TextColumn("translating"), MofNCompleteColumn(), counted, TimeRemainingColumn())
-    with Progress(*columns, transient=True, disable=rank > 0) as progress:
-        task = progress.add_task("", total=count)
-        for number, block in enumerate(blocks(source)):
-            path = parts / f"{number:09}"
-            if number % ranks == rank and not path.exists():
-                new = path.with_suffix(".new")
-                new.write_text("".join(f"{line}\n" for line in translate(block)), "utf-8", errors="replace", newline="\n")
-                new.replace(path)
-            progress.advance(task)
-    return join(parts, out, count)
+    try:
+        own = begin(parts, about, range(rank, count, ranks))
+        for number, block in with_progress(blocks(source, own), len(own), visible=rank == 0):
+            write(parts / f"{number:09}", "".join(f"{line}\n" for line in translate(block)).encode("utf-8", "replace"))
+        return join(parts, out, count)
+    except FileNotFoundError:  # another process has found all parts there, and has joined them
+        if finished(out, about):
+            return True
+        raise
 
 
 def measured(source: Path) -> tuple[int, str]:
-    """The number of lines of a file, and its hash."""
-    digest, count = hashlib.sha256(), 0
+    """The number of blocks of a file, and its hash."""
+    digest, lines = hashlib.sha256(), 0
     for line in raw_lines(source):
         digest.update(line)
-        count += 1
-    return count, digest.hexdigest()
+        lines += 1
+    return -(-lines // BLOCK), digest.hexdigest()
 
 
-def blocks(source: Path) -> Iterator[Block]:
-    """The file's lines, so many together."""
-    lines = enumerate(raw_lines(source), 1)
-    while block := list(islice(lines, BLOCK)):
-        yield block
+def finished(out: Path, about: About) -> bool:
+    """Whether this very translation is there. Raises `DragomanError` where another one, or another file, is."""
+    if not out.exists():
+        return False
+    refuse_another(out, out.with_name(out.name + ".json"), about)
+    return True
 
 
-def begin(parts: Path, about: dict[str, object]) -> None:
-    """Make the folder of parts, or go on with it. Raises `DragomanError` where it belongs to another translation."""
+def begin(parts: Path, about: About, wanted: range) -> set[int]:
+    """Make the folder of parts, or go on with it; give the blocks that are wanted and not there."""
     parts.mkdir(parents=True, exist_ok=True)
-    note, about = parts / "about.json", json.loads(json.dumps(about))
-    with FileLock(parts.with_name(parts.name + ".lock")):
-        if not note.exists():
-            new = note.with_suffix(".new")
-            new.write_text(json.dumps(about, indent=2) + "\n")
-            new.replace(note)
-        begun = json.loads(note.read_text())
-    if other := [name for name, value in about.items() if begun.get(name) != value]:
-        raise DragomanError(
-            f"{parts} holds parts of another translation ({', '.join(other)} differ); delete it, or choose another --output."
-        )
+    note = parts / "about.json"
+    if not note.exists():
+        write(note, (json.dumps(about, indent=2) + "\n").encode())
+    refuse_another(parts, note, about)
+    return {number for number in wanted if not (parts / f"{number:09}").exists()}
+
+
+def refuse_another(what: Path, note: Path, about: About) -> None:
+    """Raise `DragomanError` where the note beside something that is there says that it is another translation, or says nothing."""
+    found = json.loads(note.read_text()) if note.exists() else {}
+    if other := [name for name, value in about.items() if found.get(name) != value]:
+        raise DragomanError(f"{what} is there and holds something else ({', '.join(other)} differ); delete it, or choose another --output.")
+
+
+def blocks(source: Path, own: set[int]) -> Iterator[tuple[int, Block]]:
+    """These blocks of the file, with their numbers."""
+    lines = enumerate(raw_lines(source), 1)
+    number = 0
+    while block := list(islice(lines, BLOCK)):
+        if number in own:
+            yield number, block
+        number += 1
+
+
+def with_progress(items: Iterator[T], count: int, visible: bool) -> Iterator[T]:
+    """The items, with a bar on a terminal."""
+    counted = TextColumn(f"blocks of {BLOCK:,} lines")
+    columns = (SpinnerColumn(), TextColumn("translating"), MofNCompleteColumn(), counted, TimeRemainingColumn())
+    with Progress(*columns, transient=True, disable=not visible) as progress:
+        yield from progress.track(items, total=count)
+
+
+def write(path: Path, content: bytes) -> None:
+    """A file that appears as a whole, and is on the disk when it does."""
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    with new.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
 
 
 def join(parts: Path, out: Path, count: int) -> bool:
-    """Put the parts together, if all are there and nobody has done it before; whether that is so now."""
-    with FileLock(parts.with_name(parts.name + ".lock")):
-        if not parts.exists():
-            return out.exists()
-        paths = [parts / f"{number:09}" for number in range(count)]
-        if not all(path.exists() for path in paths):
-            return False
-        new = out.with_name(out.name + ".new")
-        with new.open("wb") as file:
-            for path in paths:
-                with path.open("rb") as part:
-                    shutil.copyfileobj(part, file)
-        new.replace(out)
-        shutil.rmtree(parts)
-        parts.with_name(parts.name + ".lock").unlink(missing_ok=True)
+    """Put the parts together, if all are there; whether that was so."""
+    paths = [parts / f"{number:09}" for number in range(count)]
+    if not all(path.exists() for path in paths):
+        return False
+    new = parts / f"joined.{os.getpid()}.new"
+    with new.open("wb") as file:
+        for path in paths:
+            with path.open("rb") as part:
+                shutil.copyfileobj(part, file)
+        file.flush()
+        os.fsync(file.fileno())
+    write(out.with_name(out.name + ".json"), (parts / "about.json").read_bytes())
+    new.replace(out)
+    shutil.rmtree(parts, ignore_errors=True)
     return True

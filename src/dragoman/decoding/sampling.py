@@ -23,7 +23,7 @@ def sample(
     The draws of a sentence depend on the seed and its tokens alone. Log-probabilities are the model's own; best first.
     """
     constraints, draws = constraints or Constraints(), settings.n_best
-    longest = longest_targets(model, source, settings.extra_length)
+    longest = longest_targets(model, source, settings.extra_length, constraints.least)
     steps = int(longest.max()) + 1
     uniform = uniform_numbers(source, draws, steps, settings.draw_seed)
     state = model.encode(source).with_room(draws, steps)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from dragoman.decoding.constraints import Constraints
 from dragoman.decoding.settings import SearchSettings
+from dragoman.errors import DragomanError
 from dragoman.model.contract import Model, State
 from dragoman.model.symbols import END, PAD, START
 
@@ -55,10 +56,19 @@ def greedy_search(model: Model, source: Int[Tensor, "B S"], extra_length: int = 
     return [row[: row.index(END)] for row in torch.stack(written, 1).tolist()]
 
 
-def longest_targets(model: Model, source: Int[Tensor, "B S"], extra_length: int) -> Int[Tensor, "B"]:
-    """Tokens that each translation may have before END: as many as its source, and some more, within the model's limit."""
-    longest = (source != PAD).sum(1) - 1 + extra_length
-    return longest if model.longest_target is None else longest.clamp(max=model.longest_target - 1)
+def longest_targets(model: Model, source: Int[Tensor, "B S"], extra_length: int, least: int = 0) -> Int[Tensor, "B"]:
+    """Tokens that each translation may have before END: as many as its source, and some more, or `least`; within the model's limit.
+
+    Raises `DragomanError` where the limit is less than `least`.
+    """
+    longest = ((source != PAD).sum(1) - 1 + extra_length).clamp(min=least)
+    if model.longest_target is None:
+        return longest
+    if least > model.longest_target - 1:
+        raise DragomanError(
+            f"The prefix or min_length asks for {least} tokens, and this model can write {model.longest_target - 1}; ask for fewer."
+        )
+    return longest.clamp(max=model.longest_target - 1)
 
 
 def forbid(logits: Float[Tensor, "R V"]) -> Float[Tensor, "R V"]:
@@ -105,7 +115,7 @@ def beam_search(
     hypotheses are made to end.
     """
     width, constraints = settings.beam_size, constraints or Constraints()
-    longest = longest_targets(model, source, settings.extra_length)
+    longest = longest_targets(model, source, settings.extra_length, constraints.least)
     beam = Beam.start(len(source), width, int(longest.max()), source.device)
     state: State = model.encode(source).with_room(width, int(longest.max()) + 1)
     left = torch.arange(len(source), device=source.device)

@@ -20,11 +20,11 @@ class SearchSettings:
     length_power: float | None = None
     """Divide by |Y| to this power instead: what fairseq, Hugging Face and CTranslate2 call length penalty."""
     min_length: int = 0
-    """Tokens that every translation has before its end, at least."""
+    """Tokens that every translation has before its end, at least; fewer only where the other rules leave nothing to write."""
     no_repeat_ngram: int = 0
     """No sequence of this many tokens occurs twice in a translation; 0 allows all."""
     ban: tuple[str, ...] = ()
-    """Words and phrases that no translation has."""
+    """Words and phrases that no translation has, spelt in tokens as the vocabulary spells them; longer words that begin so count too."""
     prefix: str = ""
     """How every translation begins."""
     temperature: float = 0.0

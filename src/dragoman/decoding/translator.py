@@ -21,6 +21,7 @@ from dragoman.model.symbols import END
 from dragoman.text.batches import pad
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.training import checkpoint
+from dragoman.training.memory import out_of_memory
 
 
 @dataclass(frozen=True)
@@ -123,19 +124,29 @@ class Translator:
     def n_best(self, sentences: Sequence[str], settings: SearchSettings | None = None) -> list[list[Translation]]:
         """The `n_best` best translations of each sentence, best first."""
         settings = settings or SearchSettings()
-        search, constraints = sample if settings.temperature else beam_search, self._constraints(settings)
+        search, constraints = sample if settings.temperature else beam_search, constraints_of(settings, self.tokenizers.target)
         width = settings.n_best if settings.temperature else settings.beam_size
         ids = encoded(self.tokenizers.source, sentences)
+        refuse_too_long(sentences, ids, self.model.longest_source)
         found: list[list[Translation]] = [[Translation("", 0.0, 0.0)] for _ in sentences]
         for batch in batches(with_room(ids, settings.extra_length), settings.batch_tokens // width):
             rows = pad([ids[number] for number in batch]).to(self.device)
-            for number, hypotheses in zip(batch, search(self.model, rows, settings, constraints), strict=True):
+            try:
+                written = search(self.model, rows, settings, constraints)
+            except RuntimeError as error:
+                if not out_of_memory(error):
+                    raise
+                raise DragomanError(
+                    f"The memory does not suffice for {len(batch)} sentences at once; give a lower --batch-tokens."
+                ) from error
+            for number, hypotheses in zip(batch, written, strict=True):
                 found[number] = [self._translation(hypothesis) for hypothesis in hypotheses]
         return found
 
     def greedy(self, sentences: Sequence[str], batch_tokens: int = 16_000, extra_length: int = 50) -> list[str]:
         """Translations by the likeliest token at each step."""
         ids = encoded(self.tokenizers.source, sentences)
+        refuse_too_long(sentences, ids, self.model.longest_source)
         found = [""] * len(sentences)
         for batch in batches(with_room(ids, extra_length), batch_tokens):
             rows = pad([ids[number] for number in batch]).to(self.device)
@@ -147,6 +158,8 @@ class Translator:
         """How likely each pair's second text is as a translation of the first, by forced decoding."""
         sources = encoded(self.tokenizers.source, [source for source, _ in pairs])
         targets = encoded(self.tokenizers.target, [target for _, target in pairs])
+        refuse_too_long([source for source, _ in pairs], sources, self.model.longest_source)
+        refuse_too_long([target for _, target in pairs], targets, self.model.longest_target)
         found: dict[int, Likelihood] = {}
         lengths = {number: max(map(len, rows)) for number, rows in enumerate(zip(sources, targets, strict=True))}
         for batch in batches(lengths, batch_tokens):
@@ -156,16 +169,6 @@ class Translator:
                 found[number] = Likelihood(self.tokenizers.target.pieces(ids), log_p[: len(ids)])
         return [found[number] for number in range(len(pairs))]
 
-    def _constraints(self, settings: SearchSettings) -> Constraints:
-        """The rules of the settings in tokens. Raises `DragomanError` where they contradict each other."""
-        prefix, *banned = self.tokenizers.target.encode([settings.prefix, *settings.ban])
-        if empty := [text for text, ids in zip(settings.ban, banned, strict=True) if not ids]:
-            raise DragomanError(f"ban is {empty[0]!r}, which has no tokens.")
-        for text, ids in zip(settings.ban, banned, strict=True):
-            if any(prefix[first : first + len(ids)] == ids for first in range(len(prefix))):
-                raise DragomanError(f"The prefix {settings.prefix!r} has {text!r}, which is banned.")
-        return Constraints(settings.min_length, settings.no_repeat_ngram, banned, prefix)
-
     def _text(self, ids: list[int]) -> str:
         """One line, whatever bytes the model has spelt."""
         return " ".join(self.tokenizers.target.decode(ids).splitlines())
@@ -174,9 +177,38 @@ class Translator:
         return Translation(self._text(hypothesis.ids), hypothesis.log_probability, hypothesis.score)
 
 
+def constraints_of(settings: SearchSettings, tokenizer: Tokenizer) -> Constraints:
+    """The rules of the settings in tokens. Raises `DragomanError` where they contradict each other."""
+    prefix, *banned = tokenizer.encode([settings.prefix, *settings.ban])
+    for text, ids in zip(settings.ban, banned, strict=True):
+        if not ids:
+            raise DragomanError(f"ban is {text!r}, which has no tokens.")
+        if ids in ngrams(prefix, len(ids)):
+            raise DragomanError(f"The prefix {settings.prefix!r} has {text!r}, which is banned.")
+    size = settings.no_repeat_ngram
+    if size and len(prefix) >= size and len(set(map(tuple, ngrams(prefix, size)))) < len(prefix) - size + 1:
+        raise DragomanError(f"The prefix {settings.prefix!r} repeats {size} tokens, which no_repeat_ngram forbids.")
+    return Constraints(settings.min_length, size, banned, prefix)
+
+
+def ngrams(ids: list[int], size: int) -> list[list[int]]:
+    """All sequences of so many tokens that follow each other."""
+    return [ids[first : first + size] for first in range(len(ids) - size + 1)]
+
+
 def encoded(tokenizer: Tokenizer, sentences: Sequence[str]) -> list[list[int]]:
     """Ids of each sentence with END; END alone for a blank one."""
     return [[*row, END] for row in tokenizer.encode([line if line.strip() else "" for line in sentences])]
+
+
+def refuse_too_long(sentences: Sequence[str], ids: list[list[int]], longest: int | None) -> None:
+    """Raise `DragomanError` where a text has more tokens than the model can read, with its beginning, before anything is done."""
+    for sentence, row in zip(sentences, ids, strict=True):
+        if longest is not None and len(row) > longest:
+            raise DragomanError(
+                f"The text that begins with {sentence[:40]!r} has {len(row)} tokens, its end included, and this model has learnt the "
+                f"positions of {longest}; split the text, or train with a larger max_positions."
+            )
 
 
 def with_room(ids: list[list[int]], extra: int) -> dict[int, int]:

@@ -28,6 +28,8 @@ class State(ABC):
 class Model(nn.Module):
     """An encoder-decoder. Step by step and all at once `decode` gives the same features (tests/test_laws.py)."""
 
+    longest_source: int | None = None
+    """Source tokens, END included, that `encode` can read at most; None is any number."""
     longest_target: int | None = None
     """Target tokens, START included, that `decode` can read at most; None is any number."""
 

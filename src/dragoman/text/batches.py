@@ -126,9 +126,12 @@ class Batches:
         return self._plan[1]
 
     def _cut(self, pool: Pairs) -> Iterator[Pairs]:
-        """Sort a pool by length, ties at random, and cut it into the largest batches under both caps, padding included."""
+        """Sort a pool by length, ties at random, and cut it into the largest batches under both caps, padding included.
+
+        Sources grow with one target length and shrink with the next, so that a batch of two target lengths has like sources.
+        """
         source, target = (lengths[pool] for lengths in self.lengths)
-        order = np.lexsort((source, target))
+        order = np.lexsort((np.where(target % 2, -source, source), target))
         pool, source, target = pool[order], source[order], target[order]
         first = 0
         while first < len(pool):

@@ -7,6 +7,7 @@ from pathlib import Path
 from dragoman.model.contract import Model
 from dragoman.text.batches import Batches
 from dragoman.training.distributed import World
+from dragoman.training.objective import Objective
 from dragoman.training.settings import TrainingSettings
 
 Say = Callable[[str], None]
@@ -48,3 +49,7 @@ class Job:
     def shards(self) -> bool:
         """Whether weights are spread over the processes."""
         return self.settings.shard and self.world.size > 1
+
+    def objective(self, model: Model) -> Objective:
+        """What is minimised, of this model or a copy of it."""
+        return Objective(model, self.settings.label_smoothing, self.schedule.bfloat16)

@@ -57,3 +57,8 @@ def free_memory(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def out_of_memory(error: RuntimeError) -> bool:
+    """Whether the error says that memory is used up: of a GPU, or of the machine."""
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)

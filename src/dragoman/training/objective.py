@@ -12,6 +12,7 @@ from dragoman.model.contract import Model
 from dragoman.model.loss import cross_entropy
 from dragoman.text.batches import Batch, Update
 from dragoman.training.distributed import World
+from dragoman.training.memory import out_of_memory
 from dragoman.training.parallel import synchronising
 
 
@@ -73,11 +74,6 @@ def _accumulate(objective: nn.Module, batches: list[Batch], tokens: int, world: 
             (loss * (world.size / tokens)).backward()
         sums += torch.stack([loss.detach(), nll])
     return sums
-
-
-def out_of_memory(error: RuntimeError) -> bool:
-    """Whether the error says that memory is used up: of a GPU, or of the machine."""
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
 
 
 def seed_update(seed: int, step: int, rank: int) -> None:

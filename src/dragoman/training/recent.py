@@ -12,7 +12,8 @@ from dragoman.text.batches import Update
 from dragoman.training.divergence import DivergenceError, first_bad_layer
 from dragoman.training.job import Job
 from dragoman.training.log import Log
-from dragoman.training.objective import Objective, out_of_memory, seed_update
+from dragoman.training.memory import out_of_memory
+from dragoman.training.objective import seed_update
 from dragoman.training.resume import Place
 
 MOST_BAD = 20  # updates in succession that may be left out
@@ -100,7 +101,7 @@ class Recent:
 
     def _bad_layer(self, step: int, update: Update) -> str:
         """The layer that is first to give no number in this process's batches, or nothing."""
-        objective = Objective(self.whole_model(), self.job.settings.label_smoothing, self.job.schedule.bfloat16).train()
+        objective = self.job.objective(self.whole_model()).train()
         seed_update(self.job.settings.seed, step, self.world.rank)
         try:
             layers = (first_bad_layer(objective, batch.to(self.world.device)) for batch in update.batches)

@@ -41,8 +41,9 @@ def save(model: Model, optimizer: torch.optim.Optimizer, place: Place, job: Job)
 
     All processes call this, and the first one writes.
     """
-    weights, moments = gathered(checkpoint.weights(model)), gathered(checkpoint.optimizer_tensors(model, optimizer))
-    if not job.world.leads:
+    leads = job.world.leads
+    weights, moments = gathered(checkpoint.weights(model), leads), gathered(checkpoint.optimizer_tensors(model, optimizer), leads)
+    if not leads:
         return
 
     def write(new: Path) -> None:
@@ -57,9 +58,14 @@ def save(model: Model, optimizer: torch.optim.Optimizer, place: Place, job: Job)
             shutil.rmtree(path, ignore_errors=True)
 
 
-def gathered(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors as a whole in the machine's memory. All processes call this."""
-    return {name: whole(tensor).cpu() for name, tensor in tensors.items()}
+def gathered(tensors: Mapping[str, Tensor], keep: bool) -> dict[str, Tensor]:
+    """The tensors as a whole in the machine's memory, in the processes that keep them. All processes call this."""
+    found = {}
+    for name, tensor in tensors.items():
+        full = whole(tensor)
+        if keep:
+            found[name] = full.cpu()
+    return found
 
 
 def regular(folder: Path, last: int, every: int, step: int) -> list[Path]:

@@ -19,7 +19,7 @@ from dragoman.training import checkpoint
 from dragoman.training.divergence import DivergenceError
 from dragoman.training.job import Job, Schedule
 from dragoman.training.log import progress_bar
-from dragoman.training.objective import Objective, accumulate, seed_update
+from dragoman.training.objective import accumulate, seed_update
 from dragoman.training.parallel import synchronised, whole
 from dragoman.training.recent import Recent
 from dragoman.training.resume import Place, checkpoints, gathered, resume, save
@@ -36,7 +36,7 @@ def train(job: Job) -> Place:
     Raises `DragomanError` where the loss is no number, unless the settings say to skip such updates or to roll back, and where
     torch.compile fails.
     """
-    objective = Objective(job.model, job.settings.label_smoothing, job.schedule.bfloat16).train()
+    objective = job.objective(job.model).train()
     whole_model = plain_model(job)
     if job.settings.compile:
         compile_layers(job.model)
@@ -147,14 +147,16 @@ def plain_model(job: Job) -> Callable[[], Model]:
 
     def copied() -> Model:
         copy = deepcopy(plain)
-        checkpoint.load_weights(copy, gathered(checkpoint.weights(job.model)), job.folder)
+        checkpoint.load_weights(copy, gathered(checkpoint.weights(job.model), keep=True), job.folder)
         return copy.to(job.world.device)
 
     return copied
 
 
 def compile_layers(model: Model) -> None:
-    """Let torch.compile fuse what is inside each layer; lengths may vary."""
+    """Let torch.compile fuse what is inside each layer; lengths may vary. Raises `DragomanError` for a model without layers."""
+    if not model.layers():
+        raise DragomanError("--compile is for the transformer; this architecture has no layers that gain by it. Leave it out.")
     for layer, _ in model.layers():
         layer.compile(dynamic=True)
 
