@@ -74,6 +74,14 @@ def test_minimum_bayes_risk_chooses_one_of_the_draws(monkeypatch, capsysbinary, 
     assert "--mbr chooses among draws" in err
 
 
+def test_a_line_longer_than_those_of_training_is_reported_and_translated_whole(monkeypatch, capsysbinary, folder):
+    status, out, err = call(monkeypatch, capsysbinary, "translate", folder / "run", stdin=b"amber\n" + b"birch " * 30 + b"\n")
+    assert status == 0
+    assert out.count("\n") == 2
+    assert "Line 2 has 31 tokens; the longest text that the model was trained on has 7. It is translated whole" in err
+    assert "Line 1" not in err
+
+
 def test_json_has_the_n_best_with_their_scores(monkeypatch, capsysbinary, folder):
     _, out, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", "--json", "--n-best", 2, stdin=b"amber\n\n")
     first, second = map(json.loads, out.splitlines())

@@ -136,6 +136,15 @@ def test_a_text_that_is_too_long_for_learnt_positions_is_named(translator):
             attempt(["a man", "a man " * 9])
 
 
+def test_sentences_longer_than_those_of_training_are_known(translator, tmp_path):
+    assert translator.unusually_long(LINES) == {}
+    save_model(tmp_path / "model", translator.model, SETTINGS, translator.tokenizers, longest_source=4)
+    loaded = Translator.load(tmp_path)
+    lengths = [len(row) for row in encoded(loaded.tokenizers.source, LINES)]
+    assert loaded.unusually_long(LINES) == {place: length for place, length in enumerate(lengths) if length > 4}
+    assert Translator.together([translator, loaded]).longest_source == 4
+
+
 def test_models_write_together_if_their_vocabularies_are_the_same(folder, translator):
     both = Translator.together([translator, Translator.load(folder)])
     assert both.translate(LINES, SEARCH) == translator.translate(LINES, SEARCH)

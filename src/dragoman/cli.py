@@ -31,6 +31,11 @@ def say(sentence: str) -> None:
         print(sentence, file=sys.stderr, flush=True)
 
 
+def warn(sentence: str) -> None:
+    """Tell people about a line: of several processes the one that has it."""
+    print(sentence, file=sys.stderr, flush=True)
+
+
 def parse(settings: type[T], verb: str, arguments: Sequence[str], default: T | None = None) -> T:
     """Settings from flags. Ends the program with help or a message where they are not understood."""
     if default is None:
@@ -107,8 +112,7 @@ def input_line(raw: bytes, number: int) -> str:
     try:
         return line.decode()
     except UnicodeDecodeError as error:
-        place = f"Line {number}, byte {error.start + 1}"  # said by whichever process has the line
-        print(f"{place}: not UTF-8 (0x{line[error.start]:02x}); replaced by U+FFFD.", file=sys.stderr, flush=True)
+        warn(f"Line {number}, byte {error.start + 1}: not UTF-8 (0x{line[error.start]:02x}); replaced by U+FFFD.")
         return line.decode(errors="replace")
 
 
@@ -130,6 +134,11 @@ def translate(arguments: Sequence[str]) -> None:
 
     def translated(block: list[tuple[int, bytes]]) -> list[str]:
         lines = [input_line(raw, number) for number, raw in block]
+        for place, tokens in translator.unusually_long(lines).items():
+            warn(
+                f"Line {block[place][0]} has {tokens} tokens; the longest text that the model was trained on has "
+                f"{translator.longest_source}. It is translated whole, perhaps badly."
+            )
         found = translator.n_best(lines, asked.search)
         if asked.mbr:
             found = [[best[minimum_bayes_risk([one.text for one in best])]] for best in found]

@@ -293,7 +293,7 @@ def fit(recipe: Recipe, schedule: Schedule, data: Prepared, say: Say, world: Wor
     out = recipe.out
 
     def keep_best(model: Model) -> None:
-        save_model(out / "model", model, recipe.model, data.tokenizers)
+        save_model(out / "model", model, recipe.model, data.tokenizers, longest_source(data))
 
     job = Job(
         model=make_model(recipe, data, world.device),
@@ -308,6 +308,11 @@ def fit(recipe: Recipe, schedule: Schedule, data: Prepared, say: Say, world: Wor
         world=world,
     )
     return train(job)
+
+
+def longest_source(data: Prepared) -> int:
+    """Tokens of the longest source of the training text, END included."""
+    return int(data.train.lengths()[0].max()) + 1
 
 
 def validation(recipe: Recipe, data: Prepared, say: Say, world: World) -> Validate:
@@ -347,7 +352,7 @@ def finish(recipe: Recipe, schedule: Schedule, data: Prepared, place: Place, say
     if better(scores, place.best, recipe.training.best_by):
         chosen = f"the average of the checkpoints at {', '.join(map(str, steps))}"
         if world.leads:
-            save_model(out / "model", model, recipe.model, data.tokenizers)
+            save_model(out / "model", model, recipe.model, data.tokenizers, longest_source(data))
     else:
         scores, chosen = place.best, f"the checkpoint at {place.best_step}"
     world.wait()

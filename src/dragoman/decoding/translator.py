@@ -1,5 +1,6 @@
 """Sentences in, sentences out: N of them, in order, the same whatever their neighbours."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ from dragoman.text.batches import pad
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.training import checkpoint
 from dragoman.training.memory import out_of_memory
+
+ABOUT = "about.json"  # in a model's folder: what is known of its training
 
 
 @dataclass(frozen=True)
@@ -60,12 +63,16 @@ class Tokenizers:
             tokenizer.save(path)
 
 
-def save_model(folder: Path, model: Model, settings: ModelSettings, tokenizers: Tokenizers) -> None:
-    """Write the folder that `Translator.load` reads, in place of what is there."""
+def save_model(folder: Path, model: Model, settings: ModelSettings, tokenizers: Tokenizers, longest_source: int | None = None) -> None:
+    """Write the folder that `Translator.load` reads, in place of what is there.
+
+    `longest_source` is the number of tokens, END included, of the longest source that the model was trained on, where it is known.
+    """
 
     def write(new: Path) -> None:
         checkpoint.save_tensors(new / "model.safetensors", checkpoint.weights(model))
         write_toml(settings, new / "model.toml")
+        (new / ABOUT).write_text(json.dumps({"longest_source": longest_source}) + "\n")
         tokenizers.save(new)
 
     checkpoint.write_folder(folder, write)
@@ -88,8 +95,10 @@ def identity(folder: Path) -> str:
 class Translator:
     """A trained model with its tokenizers. Made by `Translator.load`."""
 
-    def __init__(self, model: Model, tokenizers: Tokenizers) -> None:
+    def __init__(self, model: Model, tokenizers: Tokenizers, longest_source: int | None = None) -> None:
         self.model = model.eval()
+        self.longest_source = longest_source
+        """Tokens, END included, of the longest source that the model was trained on; None where it is not known."""
         self.tokenizers = tokenizers
         self.device = next(model.parameters()).device
 
@@ -107,7 +116,8 @@ class Translator:
         path = folder / "model.safetensors"
         checkpoint.load_weights(model, checkpoint.load_tensors(path), path)
         chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        return cls(model.to(chosen), tokenizers)
+        about = json.loads((folder / ABOUT).read_text()) if (folder / ABOUT).exists() else {}
+        return cls(model.to(chosen), tokenizers, about.get("longest_source"))
 
     @classmethod
     def together(cls, translators: Sequence["Translator"]) -> "Translator":
@@ -115,7 +125,17 @@ class Translator:
         first, *others = translators
         if any(other.tokenizers != first.tokenizers for other in others):
             raise DragomanError("Models that write together need the same vocabularies, and these have different ones.")
-        return cls(Ensemble([translator.model for translator in translators]), first.tokenizers) if others else first
+        if not others:
+            return first
+        longest = min((each.longest_source for each in translators if each.longest_source is not None), default=None)
+        return cls(Ensemble([translator.model for translator in translators]), first.tokenizers, longest)
+
+    def unusually_long(self, sentences: Sequence[str]) -> dict[int, int]:
+        """Of the sentences that are longer than any that the model was trained on, the places and the tokens, END included."""
+        if self.longest_source is None:
+            return {}
+        ids = encoded(self.tokenizers.source, sentences)
+        return {place: len(row) for place, row in enumerate(ids) if len(row) > self.longest_source}
 
     def translate(self, sentences: Sequence[str], settings: SearchSettings | None = None) -> list[str]:
         """The best translation of each sentence; "" for one that is blank."""
