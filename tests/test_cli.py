@@ -105,6 +105,17 @@ def test_pairs_are_scored_line_by_line(monkeypatch, capsysbinary, folder):
     assert f"{tokens} tokens; negative log-likelihood {-sum(totals) / tokens:.4f} a token" in err
 
 
+def test_pairs_are_aligned_line_by_line(monkeypatch, capsysbinary, folder):
+    files = ["--source", folder / "test.source", "--target", folder / "test.target"]
+    status, out, _ = call(monkeypatch, capsysbinary, "align", folder / "run", *files)
+    assert status == 0
+    for line, target in zip(out.splitlines(), (folder / "test.target").read_text().splitlines(), strict=True):
+        assert [int(pair.split("-")[1]) for pair in line.split()] == list(range(len(target.split())))
+    status, _, err = call(monkeypatch, capsysbinary, "align", folder / "run", *files, "--layer", 9)
+    assert status == 2
+    assert "There is no layer 9; this model has 1, counted from 1." in err
+
+
 def test_evaluation_prints_scores_with_signatures(monkeypatch, capsysbinary, folder):
     files = ["--source", folder / "test.source", "--target", folder / "test.target", "--hypotheses", folder / "hypotheses"]
     status, out, _ = call(monkeypatch, capsysbinary, "evaluate", folder / "run", *files)
@@ -146,7 +157,7 @@ def test_a_finished_run_is_left_alone_and_another_recipe_refused(monkeypatch, ca
 
 REFUSED = [
     (["trian"], "There is no verb 'trian'. Did you mean 'train'?"),
-    (["qqq"], "There is no verb 'qqq'. There are: quickstart, train, resume, translate, score, evaluate, doctor, runs, plot."),
+    (["qqq"], "There is no verb 'qqq'. There are: quickstart, train, resume, translate, score, align, evaluate, doctor, runs, plot."),
     (["train", "--source", "{0}/train.source"], "A run needs a folder: --out runs/NAME"),
     (["train", "--out", "{0}/x"], "Training needs two text files: --source FILE --target FILE"),
     (["train", "--out", "{0}/x", "--source", "{0}/none", "--target", "{0}/none"], "none, and there is no such file."),

@@ -195,6 +195,36 @@ def score(arguments: Sequence[str]) -> None:
 
 
 @dataclass(frozen=True)
+class Align:
+    """Which words of sentences and their translations belong together, a line a pair: 0-0 1-2 …, source-target, counted from 0."""
+
+    run: tyro.conf.Positional[Path]
+    """The run's folder, or the folder `model` in it."""
+    source: Path
+    """Sentences."""
+    target: Path
+    """Their translations, line n of one belonging to line n of the other."""
+    layer: int | None = None
+    """The decoder layer whose attention is read, counted from 1; None is the last but one."""
+    head: int | None = None
+    """The head that is read, counted from 1; None is the mean of all."""
+
+
+def align(arguments: Sequence[str]) -> None:
+    """Say which words of given translations belong together."""
+    asked = parse(Align, "align", arguments)
+    from dragoman.decoding.files import BLOCK
+    from dragoman.decoding.translator import Translator
+    from dragoman.text.lines import read_pairs
+
+    translator = Translator.load(asked.run)
+    pairs = read_pairs(asked.source, asked.target, strip_carriage_returns=True)
+    while block := list(islice(pairs, BLOCK)):
+        for found in translator.align(block, asked.layer, asked.head):
+            print(" ".join(f"{source}-{target}" for source, target in found))
+
+
+@dataclass(frozen=True)
 class Evaluate:
     """Translate a file and score the translations against references, by sacreBLEU, with signatures."""
 
@@ -355,6 +385,7 @@ VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "resume": resume,
     "translate": translate,
     "score": score,
+    "align": align,
     "evaluate": evaluate,
     "doctor": doctor,
     "runs": runs,

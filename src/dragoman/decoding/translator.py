@@ -1,13 +1,15 @@
 """Sentences in, sentences out: N of them, in order, the same whatever their neighbours."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from dragoman.config import overlay, read_toml, write_toml
+from dragoman.decoding.alignment import chosen, cross_attention, word_alignment
 from dragoman.decoding.constraints import Constraints
 from dragoman.decoding.ensemble import Ensemble
 from dragoman.decoding.sampling import sample
@@ -24,6 +26,7 @@ from dragoman.text.tokenizer import Tokenizer
 from dragoman.training import checkpoint
 from dragoman.training.memory import out_of_memory
 
+Numbered = tuple[int, list[int], list[int]]  # a pair's number, its source's and its target's ids
 ABOUT = "about.json"  # in a model's folder: what is known of its training
 
 
@@ -176,18 +179,37 @@ class Translator:
 
     def score(self, pairs: Sequence[tuple[str, str]], batch_tokens: int = 2_000) -> list[Likelihood]:
         """How likely each pair's second text is as a translation of the first, by forced decoding."""
-        sources = encoded(self.tokenizers.source, [source for source, _ in pairs])
-        targets = encoded(self.tokenizers.target, [target for _, target in pairs])
-        refuse_too_long([source for source, _ in pairs], sources, self.model.longest_source)
-        refuse_too_long([target for _, target in pairs], targets, self.model.longest_target)
         found: dict[int, Likelihood] = {}
-        lengths = {number: max(map(len, rows)) for number, rows in enumerate(zip(sources, targets, strict=True))}
-        for batch in batches(lengths, batch_tokens):
-            rows = (pad([side[number] for number in batch]).to(self.device) for side in (sources, targets))
-            for number, log_p in zip(batch, token_log_probabilities(self.model, *rows).tolist(), strict=True):
-                ids = targets[number]
+        for batch, source, target in self._forced(pairs, batch_tokens):
+            for (number, _, ids), log_p in zip(batch, token_log_probabilities(self.model, source, target).tolist(), strict=True):
                 found[number] = Likelihood(self.tokenizers.target.pieces(ids), log_p[: len(ids)])
         return [found[number] for number in range(len(pairs))]
+
+    def align(
+        self, pairs: Sequence[tuple[str, str]], layer: int | None = None, head: int | None = None, batch_tokens: int = 4_000
+    ) -> list[list[tuple[int, int]]]:
+        """For each pair the words that belong together, as (source, target), counted from 0: by encoder-decoder attention.
+
+        `layer` counts from 1 (None is the last but one, or the only one), `head` too (None is the mean of all). Raises
+        `DragomanError` where the model has no such layer or head, or no heads.
+        """
+        found: dict[int, list[tuple[int, int]]] = {}
+        for batch, *rows in self._forced(pairs, batch_tokens):
+            weights = chosen(cross_attention(self.model, *rows), layer, head)
+            for (number, source, target), here in zip(batch, weights, strict=True):
+                names = self.tokenizers.source.pieces(source), self.tokenizers.target.pieces(target)
+                found[number] = word_alignment(here[: len(target), : len(source)], *names)
+        return [found[number] for number in range(len(pairs))]
+
+    def _forced(self, pairs: Sequence[tuple[str, str]], tokens: int) -> Iterator[tuple[list[Numbered], Tensor, Tensor]]:
+        """Batches of at most so many tokens: each pair's number and ids, and both sides padded. Refuses what the model cannot read."""
+        texts = [source for source, _ in pairs], [target for _, target in pairs]
+        sources, targets = encoded(self.tokenizers.source, texts[0]), encoded(self.tokenizers.target, texts[1])
+        refuse_too_long(texts[0], sources, self.model.longest_source)
+        refuse_too_long(texts[1], targets, self.model.longest_target)
+        for batch in batches({number: max(map(len, rows)) for number, rows in enumerate(zip(sources, targets, strict=True))}, tokens):
+            padded = (pad([side[number] for number in batch]).to(self.device) for side in (sources, targets))
+            yield [(number, sources[number], targets[number]) for number in batch], *padded
 
     def _text(self, ids: list[int]) -> str:
         """One line, whatever bytes the model has spelt."""

@@ -1,6 +1,7 @@
 """Attention (section 3.2). Shapes: B sentences, H heads, T queries, N keys, K = d_k, Kv = d_v, D = d_model."""
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -62,6 +63,8 @@ class MultiHeadAttention(nn.Module):
         self.query_key_value = nn.Linear(d_model, sum(self.widths), bias=bias)
         self.output = nn.Linear(heads * d_v, d_model, bias=bias)
         self.dropout = dropout
+        self.watch: Callable[[Tensor], None] | None = None
+        """Gets the weights of every look, where somebody wants to see them."""
         for block in self.query_key_value.weight.split(self.widths):
             nn.init.xavier_uniform_(block)
         nn.init.xavier_uniform_(self.output.weight)
@@ -100,6 +103,8 @@ class MultiHeadAttention(nn.Module):
         """Equation 1, then W^O. `causal`, instead of a mask, lets each of the last T positions look at itself and before it."""
         dropout = self.dropout if self.training else 0.0
         queries, keys = query.size(2), memory.keys.size(2)
+        if self.watch is not None:
+            self.watch(attention(query, *memory, causal_mask(queries, keys, query.device) if causal else mask)[1])
         written_out = _equation_is_faster(query, memory.keys)
         if causal and queries > 1 and (written_out or queries != keys):
             mask = causal_mask(queries, keys, query.device)

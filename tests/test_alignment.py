@@ -1,0 +1,71 @@
+"""Attention read as alignment."""
+
+import pytest
+import torch
+
+from dragoman.decoding.alignment import chosen, cross_attention, word_alignment, words_of
+from dragoman.errors import DragomanError
+from dragoman.model.attention import attention
+from dragoman.model.symbols import END, PAD
+from dragoman.text.batches import Batch
+from tests.conftest import VOCABULARY
+from tests.test_search import tiny
+from tests.test_translator import LINES, folder, translator  # noqa: F401
+
+
+@torch.no_grad()
+def test_the_weights_are_those_of_equation_1_and_watching_changes_nothing(sources, targets):
+    model = tiny("transformer", VOCABULARY, 0)
+    targets[:, -1] = END
+    target_in = Batch.of(sources, targets, []).target_in
+    before, _ = model.decode(target_in, model.encode(sources))
+    weights = cross_attention(model, sources, targets)
+    assert weights.shape == (2, 3, 2, 6, 7)
+    torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
+    assert (weights.masked_select((sources == PAD)[None, :, None, None]) == 0).all()
+    after, _ = model.decode(target_in, model.encode(sources))
+    assert torch.equal(before, after)
+    assert all(layer.cross_attention.watch is None for layer in model.decoder)
+    layer, memory = model.decoder[0], model.encode(sources).memory[0]
+    x = model._embed(target_in, model.target_embedding, model.target_positions(0, 6))
+    residual = layer.self_attention_residual
+    queries, here = layer.self_attention.project(residual.before(x))
+    x = residual.after(x, layer.self_attention.look(queries, here, causal=True))
+    expected = attention(layer.cross_attention.queries(layer.cross_attention_residual.before(x)), *memory, model.encode(sources).mask)[1]
+    torch.testing.assert_close(weights[0], expected)
+
+
+def test_layers_and_heads_count_from_one(sources, targets):
+    weights = cross_attention(tiny("transformer, other options", VOCABULARY, 0), sources, targets)
+    assert torch.equal(chosen(weights, 1, 3), weights[0, :, 2])
+    assert torch.equal(chosen(weights, None, None), weights[1].mean(1))
+    assert torch.equal(chosen(weights[:1], None, 1), weights[0, :, 0])
+    for layer, head, message in ((4, None, "There is no layer 4; this model has 3"), (None, 0, "There is no head 0; this model has 3")):
+        with pytest.raises(DragomanError, match=message):
+            chosen(weights, layer, head)
+
+
+def test_a_model_without_heads_is_refused(sources, targets):
+    with pytest.raises(DragomanError, match="read from the heads of a transformer; this architecture has none"):
+        cross_attention(tiny("gru", VOCABULARY, 0), sources, targets)
+
+
+def test_pieces_are_put_together_to_words():
+    source, target = ["▁ein", "▁Fahr", "rad", "</s>"], ["▁a", "▁bi", "cy", "cle", "</s>"]
+    assert words_of(source[:-1]) == [0, 1, 1]
+    assert words_of(["ein", "s", "▁zwei"]) == [0, 0, 1]
+    weights = torch.tensor([[0.5, 0.3, 0.1, 0.1], [0.4, 0.3, 0.3, 0.0], [0.1, 0.1, 0.1, 0.7], [0.6, 0.4, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+    summed = torch.stack([weights[0], weights[1:4].sum(0)])
+    expected = [(int(torch.stack([row[0], row[1:3].sum()]).argmax()), word) for word, row in enumerate(summed)]
+    assert word_alignment(weights, source, target) == expected
+    assert word_alignment(weights[:1, :1], ["</s>"], ["</s>"]) == []
+
+
+def test_pairs_are_aligned_alike_whatever_their_neighbours(translator):  # noqa: F811
+    pairs = [*zip(LINES, LINES[::-1], strict=True), ("", "a man"), ("a man", ""), ("", "")]
+    together = translator.align(pairs, batch_tokens=60)
+    for pair, found in zip(pairs, together, strict=True):
+        assert translator.align([pair]) == [found]
+        assert [target for _, target in found] == list(range(len(pair[1].split()))) or not (pair[0] and pair[1])
+        assert all(source < len(pair[0].split()) for source, _ in found)
+    assert together[-3:] == [[], [], []]
