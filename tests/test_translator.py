@@ -142,7 +142,7 @@ def test_sentences_longer_than_those_of_training_are_known(translator, tmp_path)
     loaded = Translator.load(tmp_path)
     lengths = [len(row) for row in encoded(loaded.tokenizers.source, LINES)]
     assert loaded.unusually_long(LINES) == {place: length for place, length in enumerate(lengths) if length > 4}
-    assert Translator.together([translator, loaded]).longest_source == 4
+    assert Translator.together([translator, loaded]).longest_trained == 4
 
 
 def test_models_write_together_if_their_vocabularies_are_the_same(folder, translator):

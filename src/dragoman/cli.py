@@ -137,7 +137,7 @@ def translate(arguments: Sequence[str]) -> None:
         for place, tokens in translator.unusually_long(lines).items():
             warn(
                 f"Line {block[place][0]} has {tokens} tokens; the longest text that the model was trained on has "
-                f"{translator.longest_source}. It is translated whole, perhaps badly."
+                f"{translator.longest_trained}. It is translated whole, perhaps badly."
             )
         found = translator.n_best(lines, asked.search)
         if asked.mbr:

@@ -98,9 +98,9 @@ def identity(folder: Path) -> str:
 class Translator:
     """A trained model with its tokenizers. Made by `Translator.load`."""
 
-    def __init__(self, model: Model, tokenizers: Tokenizers, longest_source: int | None = None) -> None:
+    def __init__(self, model: Model, tokenizers: Tokenizers, longest_trained: int | None = None) -> None:
         self.model = model.eval()
-        self.longest_source = longest_source
+        self.longest_trained = longest_trained
         """Tokens, END included, of the longest source that the model was trained on; None where it is not known."""
         self.tokenizers = tokenizers
         self.device = next(model.parameters()).device
@@ -130,15 +130,15 @@ class Translator:
             raise DragomanError("Models that write together need the same vocabularies, and these have different ones.")
         if not others:
             return first
-        longest = min((each.longest_source for each in translators if each.longest_source is not None), default=None)
+        longest = min((each.longest_trained for each in translators if each.longest_trained is not None), default=None)
         return cls(Ensemble([translator.model for translator in translators]), first.tokenizers, longest)
 
     def unusually_long(self, sentences: Sequence[str]) -> dict[int, int]:
         """Of the sentences that are longer than any that the model was trained on, the places and the tokens, END included."""
-        if self.longest_source is None:
+        if self.longest_trained is None:
             return {}
         ids = encoded(self.tokenizers.source, sentences)
-        return {place: len(row) for place, row in enumerate(ids) if len(row) > self.longest_source}
+        return {place: len(row) for place, row in enumerate(ids) if len(row) > self.longest_trained}
 
     def translate(self, sentences: Sequence[str], settings: SearchSettings | None = None) -> list[str]:
         """The best translation of each sentence; "" for one that is blank."""
@@ -208,8 +208,8 @@ class Translator:
         refuse_too_long(texts[0], sources, self.model.longest_source)
         refuse_too_long(texts[1], targets, self.model.longest_target)
         for batch in batches({number: max(map(len, rows)) for number, rows in enumerate(zip(sources, targets, strict=True))}, tokens):
-            padded = (pad([side[number] for number in batch]).to(self.device) for side in (sources, targets))
-            yield [(number, sources[number], targets[number]) for number in batch], *padded
+            source, target = (pad([side[number] for number in batch]).to(self.device) for side in (sources, targets))
+            yield [(number, sources[number], targets[number]) for number in batch], source, target
 
     def _text(self, ids: list[int]) -> str:
         """One line, whatever bytes the model has spelt."""
