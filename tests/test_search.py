@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.decoding.alignment import cross_attention
 from dragoman.decoding.search import beam_search, greedy_search, length_penalty
 from dragoman.decoding.settings import SearchSettings
 from dragoman.model.build import build_model
@@ -67,6 +68,23 @@ def test_the_plain_power_ranks_by_it(power):
     )
     assert [one.ids for one in found] == [ids for _, ids in ranked[:5]]
     torch.testing.assert_close([one.score for one in found], [score for score, _ in ranked[:5]], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["transformer", "transformer, other options"])
+@pytest.mark.parametrize("beta", [0.2, 3.0])
+@torch.no_grad()
+def test_the_coverage_penalty_ranks_by_all_that_was_looked_at(kind, beta):
+    model, source = tiny(kind, 6, 2), torch.tensor([[4, 5, END]])
+    ranked = []
+    for score, ids in brute_force(model, source, 3, 0.6):
+        seen = cross_attention(model, source, torch.tensor([[*ids, END]])).mean((0, 2))[0].sum(0)
+        ranked.append((score + beta * float(seen.clamp(max=1).log().sum()), ids))
+    ranked.sort(reverse=True)
+    asked = SearchSettings(beam_size=len(ranked), coverage_penalty=beta, extra_length=1, n_best=5)
+    padded = torch.tensor([[4, 5, END, PAD, PAD], [4, 5, 4, 5, END]])
+    for found in (beam_search(model, source, asked)[0], beam_search(model, padded, asked)[0]):
+        assert [one.ids for one in found] == [ids for _, ids in ranked[:5]]
+        torch.testing.assert_close([one.score for one in found], [score for score, _ in ranked[:5]], rtol=1e-4, atol=1e-4)
 
 
 def test_a_beam_of_one_is_greedy(model, sources):

@@ -3,12 +3,14 @@
 Shapes: B sentences, W hypotheses a sentence, R = B · W, T tokens so far, V vocabulary.
 """
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from dragoman.decoding.alignment import watched
 from dragoman.decoding.constraints import Constraints
 from dragoman.decoding.settings import SearchSettings
 from dragoman.errors import DragomanError
@@ -86,20 +88,22 @@ class Beam:
     finished: Int[Tensor, "B W L"]
     finished_log_p: Float[Tensor, "B W"]
     finished_score: Float[Tensor, "B W"]
+    coverage: Float[Tensor, "B W S"]
+    """How much each live hypothesis has looked at each source token; padding counts as seen. S is 0 where nobody asks."""
 
     @classmethod
-    def start(cls, sentences: int, beam_size: int, longest: int, device: torch.device) -> "Beam":
+    def start(cls, sentences: int, beam_size: int, longest: int, device: torch.device, seen: Float[Tensor, "B S"]) -> "Beam":
         """One live hypothesis a sentence, which is empty; none finished."""
         empty = torch.full((sentences, beam_size), -torch.inf, device=device)
         first = empty.clone()
         first[:, 0] = 0
         live = torch.full((sentences, beam_size, 1), START, device=device)
         finished = torch.full((sentences, beam_size, longest + 1), PAD, device=device)
-        return cls(live, first, finished, empty, empty.clone())
+        return cls(live, first, finished, empty, empty.clone(), seen[:, None].expand(-1, beam_size, -1))
 
     def keep(self, sentences: Int[Tensor, "B2"]) -> "Beam":
         """These sentences alone."""
-        tensors = (self.live, self.live_log_p, self.finished, self.finished_log_p, self.finished_score)
+        tensors = (self.live, self.live_log_p, self.finished, self.finished_log_p, self.finished_score, self.coverage)
         return Beam(*(tensor[sentences] for tensor in tensors))
 
 
@@ -107,7 +111,7 @@ class Beam:
 def beam_search(
     model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints | None = None
 ) -> list[list[Hypothesis]]:
-    """The `n_best` best hypotheses of each sentence, best first, by log P(Y|X) / lp(Y), among those that the constraints allow.
+    """The `n_best` best hypotheses of each sentence, best first, by log P(Y|X) / lp(Y) + cp(X; Y), among those that are allowed.
 
     Each step extends every live hypothesis by every token. Of these extensions, those among the W likeliest that end are
     finished, and the W likeliest that do not end live on. A sentence is done when W hypotheses have finished, or sooner when no
@@ -116,26 +120,33 @@ def beam_search(
     """
     width, constraints = settings.beam_size, constraints or Constraints()
     longest = longest_targets(model, source, settings.extra_length, constraints.least)
-    beam = Beam.start(len(source), width, int(longest.max()), source.device)
+    penalised = settings.coverage_penalty > 0
+    seen = (source if penalised else source[:, :0]).eq(PAD).float()
+    beam = Beam.start(len(source), width, int(longest.max()), source.device, seen)
     state: State = model.encode(source).with_room(width, int(longest.max()) + 1)
     left = torch.arange(len(source), device=source.device)
     results: dict[int, list[Hypothesis]] = {}
-    for step in range(int(longest.max()) + 1):
-        features, state = model.decode(beam.live[:, :, -1].reshape(-1, 1), state)
-        log_p = forbid(model.logits(features[:, -1]).float()).log_softmax(-1).view(len(left), width, -1)
-        at_end = step >= longest
-        origin = extend(beam, constraints.apply(log_p, beam.live, at_end), at_end, settings)
-        done = finished(beam, longest, settings)
-        if done.any():
-            for sentence in done.nonzero().flatten().tolist():
-                results[int(left[sentence])] = hypotheses(beam, sentence, settings.n_best)
-            going_on = (~done).nonzero().flatten()
-            if not len(going_on):
-                break
-            left, longest, beam, state = left[going_on], longest[going_on], beam.keep(going_on), state.keep(going_on)
-            origin = origin[going_on]
-        first_rows = torch.arange(len(left), device=source.device)[:, None] * width
-        state = state.reorder((first_rows + origin).flatten())
+    watching: AbstractContextManager[list[Tensor]] = watched(model) if penalised else nullcontext([])
+    with watching as looks:
+        for step in range(int(longest.max()) + 1):
+            features, state = model.decode(beam.live[:, :, -1].reshape(-1, 1), state)
+            if looks:
+                beam.coverage = beam.coverage + torch.stack(looks).mean((0, 2))  # of all layers and heads
+                looks.clear()
+            log_p = forbid(model.logits(features[:, -1]).float()).log_softmax(-1).view(len(left), width, -1)
+            at_end = step >= longest
+            origin = extend(beam, constraints.apply(log_p, beam.live, at_end), at_end, settings)
+            done = finished(beam, longest, settings)
+            if done.any():
+                for sentence in done.nonzero().flatten().tolist():
+                    results[int(left[sentence])] = hypotheses(beam, sentence, settings.n_best)
+                going_on = (~done).nonzero().flatten()
+                if not len(going_on):
+                    break
+                left, longest, beam, state = left[going_on], longest[going_on], beam.keep(going_on), state.keep(going_on)
+                origin = origin[going_on]
+            first_rows = torch.arange(len(left), device=source.device)[:, None] * width
+            state = state.reorder((first_rows + origin).flatten())
     return [results[sentence] for sentence in range(len(source))]
 
 
@@ -156,11 +167,14 @@ def extend(beam: Beam, log_p: Float[Tensor, "B W V"], at_end: Bool[Tensor, "B"],
 
     ending = likeliest.masked_fill(~ends, -torch.inf)[:, :width]
     prefixes = beam.live.gather(1, origin[:, :, None].expand(-1, -1, length))
-    add_finished(beam, prefixes[:, :width, 1:], ending, ending / normalizer(length, settings))
+    coverage = beam.coverage.gather(1, origin[:, :, None].expand(-1, -1, beam.coverage.size(2)))
+    penalty = settings.coverage_penalty * coverage[:, :width].clamp(1e-9, 1).log().sum(-1)
+    add_finished(beam, prefixes[:, :width, 1:], ending, ending / normalizer(length, settings) + penalty)
 
     chosen = ends.to(torch.uint8).argsort(dim=1, stable=True)[:, :width]  # the first W that do not end, likeliest first
     beam.live_log_p = likeliest.masked_fill(ends, -torch.inf).gather(1, chosen)
     prefix = prefixes.gather(1, chosen[:, :, None].expand(-1, -1, length))
+    beam.coverage = coverage.gather(1, chosen[:, :, None].expand(-1, -1, coverage.size(2)))
     beam.live = torch.cat([prefix, token.gather(1, chosen)[:, :, None]], -1)
     return origin.gather(1, chosen)
 

@@ -19,6 +19,8 @@ class SearchSettings:
     """Translations to give for each sentence, at most beam_size."""
     length_power: float | None = None
     """Divide by |Y| to this power instead: what fairseq, Hugging Face and CTranslate2 call length penalty."""
+    coverage_penalty: float = 0.0
+    """β of β · Σ log(min(attention that a source token got in all, 1)), END's too, which is added to the score (Wu et al. 2016, eq. 14)."""
     min_length: int = 0
     """Tokens that every translation has before its end, at least; fewer only where the other rules leave nothing to write."""
     no_repeat_ngram: int = 0
@@ -40,7 +42,17 @@ class SearchSettings:
 
     def __post_init__(self) -> None:
         counts = dict.fromkeys(("beam_size", "n_best", "batch_tokens"), 1)
-        others = ("length_penalty", "extra_length", "length_power", "min_length", "no_repeat_ngram", "temperature", "top_k", "draw_seed")
+        others = (
+            "length_penalty",
+            "extra_length",
+            "length_power",
+            "coverage_penalty",
+            "min_length",
+            "no_repeat_ngram",
+            "temperature",
+            "top_k",
+            "draw_seed",
+        )
         require(self, least=counts | dict.fromkeys(others, 0))
         if not 0 < self.top_p <= 1:
             raise DragomanError(f"top_p is {self.top_p}; it must be above 0, and 1 at most.")
