@@ -58,6 +58,8 @@ class SearchSettings:
             raise DragomanError(f"top_p is {self.top_p}; it must be above 0, and 1 at most.")
         if self.length_power is not None and self.length_penalty != SearchSettings.length_penalty:
             raise DragomanError("length_power takes the place of length_penalty; give one of them.")
+        if self.temperature and (self.coverage_penalty or self.length_power is not None):
+            raise DragomanError("coverage_penalty and length_power rank what a beam finds; draws, with a temperature, are not ranked so.")
         if self.temperature == 0 and (self.top_k or self.top_p < 1):
             raise DragomanError("top_k and top_p are for draws; they need a temperature above 0.")
         if self.temperature == 0 and self.n_best > self.beam_size:
