@@ -65,6 +65,15 @@ def train(arguments: Sequence[str]) -> None:
     from dragoman.run import run
 
     run(recipe, say)
+    leave()
+
+
+def leave() -> None:
+    """End a process that torchrun has started, now that all is written: torch's threads were seen to abort Python's own way out."""
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 @dataclass(frozen=True)
@@ -84,6 +93,7 @@ def resume(arguments: Sequence[str]) -> None:
     if recipe is None:
         raise DragomanError(f"{folder} holds no run that was begun: there is no {folder / 'recipe.toml'}.")
     run(dataclasses.replace(recipe, out=folder), say)
+    leave()
 
 
 @dataclass(frozen=True)
