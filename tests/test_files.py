@@ -100,6 +100,11 @@ def test_what_is_finished_is_left_alone_and_nothing_else_is_replaced(text, tmp_p
     with pytest.raises(DragomanError, match="mine is there and holds something else"):
         translate_file(text, tmp_path / "mine", ABOUT, shout)
     assert (tmp_path / "mine").read_text() == "my own notes"
+    for content in ("[1]", "no JSON", "\xff"):
+        (tmp_path / "other.json").write_text(content, "latin-1")  # where the note of `other` would go
+        with pytest.raises(DragomanError, match="other.json is there and holds something else"):
+            translate_file(text, tmp_path / "other", ABOUT, shout)
+        assert (tmp_path / "other.json").read_text("latin-1") == content
 
 
 def test_two_processes_with_the_same_work_do_not_disturb_each_other(text, tmp_path):

@@ -58,11 +58,12 @@ def measured(source: Path) -> tuple[int, str]:
 
 
 def finished(out: Path, about: About) -> bool:
-    """Whether this very translation is there. Raises `DragomanError` where another one, or another file, is."""
-    if not out.exists():
-        return False
-    refuse_another(out, out.with_name(out.name + ".json"), about)
-    return True
+    """Whether this very translation is there. Raises `DragomanError` where another one, or another file, would be replaced."""
+    note = out.with_name(out.name + ".json")
+    there = [path for path in (out, note) if path.exists()]
+    if there:
+        refuse_another(there[0], noted(note) if note.exists() else {}, about)
+    return out.exists()
 
 
 def begin(parts: Path, about: About, wanted: range) -> set[int]:
@@ -71,13 +72,21 @@ def begin(parts: Path, about: About, wanted: range) -> set[int]:
     note = parts / "about.json"
     if not note.exists():
         write(note, (json.dumps(about, indent=2) + "\n").encode())
-    refuse_another(parts, note, about)
+    refuse_another(parts, noted(note), about)
     return {number for number in wanted if not (parts / f"{number:09}").exists()}
 
 
-def refuse_another(what: Path, note: Path, about: About) -> None:
-    """Raise `DragomanError` where the note beside something that is there says that it is another translation, or says nothing."""
-    found = json.loads(note.read_text()) if note.exists() else {}
+def noted(note: Path) -> About:
+    """What a note says; nothing where it is not one of ours."""
+    try:
+        found = json.loads(note.read_bytes())
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def refuse_another(what: Path, found: About, about: About) -> None:
+    """Raise `DragomanError` where what is there is another translation, or none."""
     if other := [name for name, value in about.items() if found.get(name) != value]:
         raise DragomanError(f"{what} is there and holds something else ({', '.join(other)} differ); delete it, or choose another --output.")
 

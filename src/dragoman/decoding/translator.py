@@ -118,9 +118,9 @@ class Translator:
         model = build_model(settings, len(tokenizers.source), len(tokenizers.target))
         path = folder / "model.safetensors"
         checkpoint.load_weights(model, checkpoint.load_tensors(path), path)
-        chosen = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        place = device or ("cuda" if torch.cuda.is_available() else "cpu")
         about = json.loads((folder / ABOUT).read_text()) if (folder / ABOUT).exists() else {}
-        return cls(model.to(chosen), tokenizers, about.get("longest_source"))
+        return cls(model.to(place), tokenizers, about.get("longest_source"))
 
     @classmethod
     def together(cls, translators: Sequence["Translator"]) -> "Translator":
