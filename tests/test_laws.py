@@ -76,6 +76,6 @@ def test_gradients_do_not_reach_the_future(model, sources, targets):
     embedded.clear()  # tied embeddings have read the source
     at, _ = model.decode(targets, state)
     hook.remove()
-    (gradient,) = torch.autograd.grad(at[:, 2].sum(), embedded[0])
+    (gradient,) = torch.autograd.grad((at[:, 2] * torch.arange(at.size(2))).sum(), embedded[0])
     assert gradient[:, 3:].eq(0).all()
     assert gradient[:, :3].ne(0).any()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from dragoman import SearchSettings, Translator
 from dragoman.decoding.scoring import token_log_probabilities
 from dragoman.decoding.search import beam_search
+from dragoman.decoding.settings import EngineSettings
 from dragoman.decoding.translator import Tokenizers, encoded, save_model
 from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
@@ -52,6 +53,22 @@ def test_n_sentences_in_n_out_in_order_alike_for_any_batch(translator, sentences
     for sentence, translation in zip(sentences, together, strict=True):
         assert translator.translate([sentence], SEARCH) == [translation]
         assert sentence.strip() or not translation
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
+def test_workers_and_batches_change_no_translation(folder, precision):
+    before = torch.get_num_threads()
+    search = replace(SEARCH, n_best=3)
+    lines = [" ".join(LINES[(first + step) % 4] for step in range(first % 3 + 1)) for first in range(12)]
+    alone = Translator.load(folder, engine=EngineSettings(precision, workers=1)).n_best(lines, search)
+    together = Translator.load(folder, engine=EngineSettings(precision, workers=3)).n_best(lines, replace(search, batch_tokens=300))
+    assert [[one.text for one in best] for best in alone] == [[one.text for one in best] for best in together]
+    assert torch.get_num_threads() == before
+
+
+def test_int8_is_refused_on_a_gpu(folder):
+    with pytest.raises(DragomanError, match="int8 is for a CPU, and this model is to translate on cuda; choose bfloat16 or float32"):
+        Translator.load(folder, "cuda", EngineSettings("int8"))
 
 
 def test_nothing_in_nothing_out(translator):

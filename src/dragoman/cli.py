@@ -16,7 +16,7 @@ import tyro
 
 from dragoman import __version__
 from dragoman.config import read_toml
-from dragoman.decoding.settings import SearchSettings
+from dragoman.decoding.settings import EngineSettings, SearchSettings
 from dragoman.errors import DragomanError
 from dragoman.evaluation.metrics import Tokenization
 from dragoman.recipe import Recipe, complete
@@ -105,6 +105,7 @@ class Translate:
     ensemble: tuple[Path, ...] = ()
     """Other runs of the same vocabulary, whose probabilities are averaged with this one's."""
     search: SearchSettings = dataclasses.field(default_factory=SearchSettings)
+    engine: EngineSettings = dataclasses.field(default_factory=EngineSettings)
     input: Path | None = None
     """A file to translate instead of standard input. Interrupted, the same command goes on; torchrun shares it among processes."""
     output: Path | None = None
@@ -132,6 +133,7 @@ def translate(arguments: Sequence[str]) -> None:
     from dragoman.decoding.files import BLOCK, translate_file
     from dragoman.decoding.translator import Translator, identity
     from dragoman.evaluation.risk import minimum_bayes_risk
+    from dragoman.training.memory import keep_freed_memory
 
     if asked.mbr and (not asked.search.temperature or asked.search.n_best == 1):
         raise DragomanError("--mbr chooses among draws: it needs a --temperature above 0 and an --n-best above 1.")
@@ -140,7 +142,8 @@ def translate(arguments: Sequence[str]) -> None:
     if (asked.input is None) != (asked.output is None):
         raise DragomanError("--input and --output belong together: a file is translated to a file, and standard input to standard output.")
     runs = (asked.run, *asked.ensemble)
-    translator = Translator.together([Translator.load(run, own_gpu()) for run in runs])
+    keep_freed_memory()
+    translator = Translator.together([Translator.load(run, own_gpu(), asked.engine) for run in runs])
 
     def translated(block: list[tuple[int, bytes]]) -> list[str]:
         lines = [input_line(raw, number) for number, raw in block]
@@ -159,7 +162,13 @@ def translate(arguments: Sequence[str]) -> None:
 
     if asked.input is not None and asked.output is not None:
         search = {name: value for name, value in dataclasses.asdict(asked.search).items() if name != "batch_tokens"}
-        about = {"models": list(map(identity, runs)), "search": search, "json": asked.json, "mbr": asked.mbr}
+        about = {
+            "models": list(map(identity, runs)),
+            "search": search,
+            "precision": asked.engine.precision,
+            "json": asked.json,
+            "mbr": asked.mbr,
+        }
         rank, ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
         translate_file(asked.input, asked.output, about, translated, rank, ranks)
         return
@@ -247,6 +256,7 @@ class Evaluate:
     ensemble: tuple[Path, ...] = ()
     """Other runs of the same vocabulary, whose probabilities are averaged with this one's."""
     search: SearchSettings = dataclasses.field(default_factory=SearchSettings)
+    engine: EngineSettings = dataclasses.field(default_factory=EngineSettings)
     hypotheses: Path | None = None
     """Write the translations to this file."""
     tokenize: Tokenization = "13a"
@@ -267,13 +277,15 @@ def evaluate(arguments: Sequence[str]) -> None:
     from dragoman.evaluation.metrics import bleu, check_lines, chrf
     from dragoman.evaluation.paper import tokenised_bleu
     from dragoman.text.lines import read_lines, read_pairs
+    from dragoman.training.memory import keep_freed_memory
 
     pairs = list(read_pairs(asked.source, asked.target, strip_carriage_returns=True))
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
     theirs = list(read_lines(asked.baseline, strip_carriage_returns=True)) if asked.baseline and not asked.baseline.is_dir() else []
     if theirs:
         check_lines(theirs, references)  # before any work
-    translator = Translator.together([Translator.load(run) for run in (asked.run, *asked.ensemble)])
+    keep_freed_memory()
+    translator = Translator.together([Translator.load(run, None, asked.engine) for run in (asked.run, *asked.ensemble)])
     translations = translator.translate(sources, asked.search)
     if asked.hypotheses is not None:
         asked.hypotheses.write_text("".join(f"{line}\n" for line in translations), "utf-8", newline="\n")
@@ -282,7 +294,7 @@ def evaluate(arguments: Sequence[str]) -> None:
     if asked.paper_bleu is not None:
         print(tokenised_bleu(translations, references, asked.paper_bleu))
     if asked.baseline is not None:
-        others = theirs or Translator.load(asked.baseline).translate(sources, asked.search)
+        others = theirs or Translator.load(asked.baseline, None, asked.engine).translate(sources, asked.search)
         for comparison in paired_bootstrap(translations, others, references, asked.tokenize, asked.lowercase):
             print(comparison)
 

@@ -26,7 +26,8 @@ def sample(
     longest = longest_targets(model, source, settings.extra_length, constraints.least)
     steps = int(longest.max()) + 1
     uniform = uniform_numbers(source, draws, steps, settings.draw_seed)
-    state = model.encode(source).with_room(draws, steps)
+    each = torch.arange(len(source), device=source.device).repeat_interleave(draws)
+    state = model.encode(source).keep(each).with_room(1, steps)  # draws have nothing in common but the source
     written = torch.full((len(source), draws, 1), START, device=source.device)
     log_probability = torch.zeros(len(source), draws, device=source.device)
     ended = torch.zeros(len(source), draws, dtype=torch.bool, device=source.device)

@@ -3,6 +3,7 @@
 Shapes: B sentences, W hypotheses a sentence, R = B · W, T tokens so far, V vocabulary.
 """
 
+import math
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -12,10 +13,13 @@ from torch import Tensor
 
 from dragoman.decoding.alignment import watched
 from dragoman.decoding.constraints import Constraints
+from dragoman.decoding.likeliest import likeliest
 from dragoman.decoding.settings import SearchSettings
 from dragoman.errors import DragomanError
 from dragoman.model.contract import Model, State
 from dragoman.model.symbols import END, PAD, START
+
+WORTH_MOVING = 0.75  # where no more than this share of a batch's sentences is unfinished, the others leave it
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ def longest_targets(model: Model, source: Int[Tensor, "B S"], extra_length: int,
 
 def forbid(logits: Float[Tensor, "R V"]) -> Float[Tensor, "R V"]:
     """PAD and START are never written."""
-    logits[:, [PAD, START]] = -torch.inf
+    logits[:, PAD] = logits[:, START] = -torch.inf
     return logits
 
 
@@ -125,6 +129,7 @@ def beam_search(
     beam = Beam.start(len(source), width, int(longest.max()), source.device, seen)
     state: State = model.encode(source).with_room(width, int(longest.max()) + 1)
     left = torch.arange(len(source), device=source.device)
+    going = torch.ones_like(left, dtype=torch.bool)
     results: dict[int, list[Hypothesis]] = {}
     watching: AbstractContextManager[list[Tensor]] = watched(model) if penalised else nullcontext([])
     with watching as looks:
@@ -136,15 +141,17 @@ def beam_search(
             log_p = forbid(model.logits(features[:, -1]).float()).log_softmax(-1).view(len(left), width, -1)
             at_end = step >= longest
             origin = extend(beam, constraints.apply(log_p, beam.live, at_end), at_end, settings)
-            done = finished(beam, longest, settings)
-            if done.any():
-                for sentence in done.nonzero().flatten().tolist():
-                    results[int(left[sentence])] = hypotheses(beam, sentence, settings.n_best)
-                going_on = (~done).nonzero().flatten()
-                if not len(going_on):
+            ended = going & finished(beam, longest, settings)
+            if ended.any():
+                found = hypotheses(beam.keep(ended.nonzero().flatten()), settings.n_best)
+                results |= zip(left[ended].tolist(), found, strict=True)
+                going &= ~ended
+                if len(results) == len(source):
                     break
-                left, longest, beam, state = left[going_on], longest[going_on], beam.keep(going_on), state.keep(going_on)
-                origin = origin[going_on]
+            if going.sum() <= len(left) * WORTH_MOVING:
+                still = going.nonzero().flatten()
+                left, longest, going, origin = left[still], longest[still], going[still], origin[still]
+                beam, state = beam.keep(still), state.keep(still)
             first_rows = torch.arange(len(left), device=source.device)[:, None] * width
             state = state.reorder((first_rows + origin).flatten())
     return [results[sentence] for sentence in range(len(source))]
@@ -155,24 +162,23 @@ def extend(beam: Beam, log_p: Float[Tensor, "B W V"], at_end: Bool[Tensor, "B"],
 
     Sentences that are `at_end` may only write END.
     """
-    _, width, vocabulary = log_p.shape
+    width = log_p.size(1)
     length = beam.live.size(2)  # of a hypothesis that ends now, END included: START makes up for it
-    total = beam.live_log_p[:, :, None] + log_p
     if at_end.any():
-        others = torch.arange(vocabulary, device=log_p.device) != END
-        total.masked_fill_(at_end[:, None, None] & others, -torch.inf)
-    likeliest, place = total.flatten(1).topk(2 * width)  # at most W of them end, so at least W do not
-    origin, token = place // vocabulary, place % vocabulary
+        end = log_p[at_end, :, END]
+        log_p[at_end] = -torch.inf
+        log_p[at_end, :, END] = end
+    total, origin, token = likeliest(log_p, beam.live_log_p, 2 * width)  # at most W of them end, so at least W do not
     ends = token == END
 
-    ending = likeliest.masked_fill(~ends, -torch.inf)[:, :width]
+    ending = total.masked_fill(~ends, -torch.inf)[:, :width]
     prefixes = beam.live.gather(1, origin[:, :, None].expand(-1, -1, length))
     coverage = beam.coverage.gather(1, origin[:, :, None].expand(-1, -1, beam.coverage.size(2)))
     penalty = settings.coverage_penalty * coverage[:, :width].clamp(1e-9, 1).log().sum(-1)
     add_finished(beam, prefixes[:, :width, 1:], ending, ending / normalizer(length, settings) + penalty)
 
     chosen = ends.to(torch.uint8).argsort(dim=1, stable=True)[:, :width]  # the first W that do not end, likeliest first
-    beam.live_log_p = likeliest.masked_fill(ends, -torch.inf).gather(1, chosen)
+    beam.live_log_p = total.masked_fill(ends, -torch.inf).gather(1, chosen)
     prefix = prefixes.gather(1, chosen[:, :, None].expand(-1, -1, length))
     beam.coverage = coverage.gather(1, chosen[:, :, None].expand(-1, -1, coverage.size(2)))
     beam.live = torch.cat([prefix, token.gather(1, chosen)[:, :, None]], -1)
@@ -197,12 +203,11 @@ def finished(beam: Beam, longest: Int[Tensor, "B"], settings: SearchSettings) ->
     return (beam.finished_score[:, -1] > -torch.inf) | (best_live <= beam.finished_score[:, settings.n_best - 1])
 
 
-def hypotheses(beam: Beam, sentence: int, n_best: int) -> list[Hypothesis]:
-    """The best finished hypotheses of a sentence."""
-    found = []
-    for place in range(n_best):
-        score = float(beam.finished_score[sentence, place])
-        if score > -torch.inf:
-            ids: list[int] = beam.finished[sentence, place].tolist()
-            found.append(Hypothesis(ids[: ids.index(END)], float(beam.finished_log_p[sentence, place]), score))
-    return found
+def hypotheses(beam: Beam, n_best: int) -> list[list[Hypothesis]]:
+    """The best finished hypotheses of each sentence."""
+    tensors = (beam.finished, beam.finished_log_p, beam.finished_score)
+    rows = zip(*(tensor[:, :n_best].tolist() for tensor in tensors), strict=True)
+    return [
+        [Hypothesis(ids[: ids.index(END)], log_p, score) for ids, log_p, score in zip(*row, strict=True) if score > -math.inf]
+        for row in rows
+    ]

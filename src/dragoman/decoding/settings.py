@@ -3,6 +3,20 @@
 from dataclasses import dataclass
 
 from dragoman.errors import DragomanError, require
+from dragoman.model.settings import Precision
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """How fast and how exactly a model computes. Raises `DragomanError` where the values make no sense."""
+
+    precision: Precision = "float32"
+    """Of matrix products. bfloat16 is faster and nearly as good; int8 (on a CPU) is the fastest."""
+    workers: int | None = None
+    """Threads that each translate batches of their own; None is one for each thread that PyTorch has. Changes no translation."""
+
+    def __post_init__(self) -> None:
+        require(self, least={"workers": 1})
 
 
 @dataclass(frozen=True)

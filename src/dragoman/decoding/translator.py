@@ -1,9 +1,11 @@
 """Sentences in, sentences out: N of them, in order, the same whatever their neighbours."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -15,7 +17,7 @@ from dragoman.decoding.ensemble import Ensemble
 from dragoman.decoding.sampling import sample
 from dragoman.decoding.scoring import Likelihood, token_log_probabilities
 from dragoman.decoding.search import Hypothesis, beam_search, greedy_search
-from dragoman.decoding.settings import SearchSettings
+from dragoman.decoding.settings import EngineSettings, SearchSettings
 from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
 from dragoman.model.contract import Model
@@ -26,6 +28,7 @@ from dragoman.text.tokenizer import Tokenizer
 from dragoman.training import checkpoint
 from dragoman.training.memory import out_of_memory
 
+T = TypeVar("T")
 Numbered = tuple[int, list[int], list[int]]  # a pair's number, its source's and its target's ids
 ABOUT = "about.json"  # in a model's folder: what is known of its training
 
@@ -98,19 +101,23 @@ def identity(folder: Path) -> str:
 class Translator:
     """A trained model with its tokenizers. Made by `Translator.load`."""
 
-    def __init__(self, model: Model, tokenizers: Tokenizers, longest_trained: int | None = None) -> None:
+    def __init__(self, model: Model, tokenizers: Tokenizers, longest_trained: int | None = None, workers: int = 1) -> None:
         self.model = model.eval()
+        self.workers = workers
+        """Threads that each translate batches of their own."""
         self.longest_trained = longest_trained
         """Tokens, END included, of the longest source that the model was trained on; None where it is not known."""
         self.tokenizers = tokenizers
         self.device = next(model.parameters()).device
 
     @classmethod
-    def load(cls, folder: str | Path, device: str | None = None) -> "Translator":
+    def load(cls, folder: str | Path, device: str | None = None, engine: EngineSettings | None = None) -> "Translator":
         """Read a run's folder, or the folder `model` in it alone; by default onto a GPU if there is one.
 
-        Raises `DragomanError` where there is no model yet, or where a file is missing, damaged or does not fit the others.
+        Raises `DragomanError` where there is no model yet, where a file is missing, damaged or does not fit the others, and for
+        int8 on a GPU.
         """
+        engine = engine or EngineSettings()
         folder = model_folder(Path(folder))
         checkpoint.check_folder(folder)
         tokenizers = Tokenizers.load(folder)
@@ -118,9 +125,17 @@ class Translator:
         model = build_model(settings, len(tokenizers.source), len(tokenizers.target))
         path = folder / "model.safetensors"
         checkpoint.load_weights(model, checkpoint.load_tensors(path), path)
-        place = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        if place.type == "cpu" and (engine.precision == "int8" or torch.backends.mkldnn.is_available()):
+            model.pack(engine.precision)
+        elif engine.precision == "int8":
+            raise DragomanError(f"int8 is for a CPU, and this model is to translate on {place}; choose bfloat16 or float32.")
+        elif engine.precision == "bfloat16":
+            model.to(torch.bfloat16)
+        model.to(place)
         about = json.loads((folder / ABOUT).read_text()) if (folder / ABOUT).exists() else {}
-        return cls(model.to(place), tokenizers, about.get("longest_source"))
+        threads = torch.get_num_threads() if place.type == "cpu" else 1
+        return cls(model, tokenizers, about.get("longest_source"), engine.workers or threads)
 
     @classmethod
     def together(cls, translators: Sequence["Translator"]) -> "Translator":
@@ -131,7 +146,7 @@ class Translator:
         if not others:
             return first
         longest = min((each.longest_trained for each in translators if each.longest_trained is not None), default=None)
-        return cls(Ensemble([translator.model for translator in translators]), first.tokenizers, longest)
+        return cls(Ensemble([translator.model for translator in translators]), first.tokenizers, longest, first.workers)
 
     def unusually_long(self, sentences: Sequence[str]) -> dict[int, int]:
         """Of the sentences that are longer than any that the model was trained on, the places and the tokens, END included."""
@@ -146,24 +161,33 @@ class Translator:
 
     def n_best(self, sentences: Sequence[str], settings: SearchSettings | None = None) -> list[list[Translation]]:
         """The `n_best` best translations of each sentence, best first."""
-        settings = settings or SearchSettings()
-        search, constraints = sample if settings.temperature else beam_search, constraints_of(settings, self.tokenizers.target)
-        width = settings.n_best if settings.temperature else settings.beam_size
         ids = encoded(self.tokenizers.source, sentences)
         refuse_too_long(sentences, ids, self.model.longest_source)
-        found: list[list[Translation]] = [[Translation("", 0.0, 0.0)] for _ in sentences]
-        for batch in batches(with_room(ids, settings.extra_length), settings.batch_tokens // width):
-            rows = pad([ids[number] for number in batch]).to(self.device)
+        found = self.search(ids, settings or SearchSettings())
+        return [list(map(self._translation, hypotheses)) if hypotheses else [Translation("", 0.0, 0.0)] for hypotheses in found]
+
+    def search(self, sources: Sequence[list[int]], settings: SearchSettings) -> list[list[Hypothesis]]:
+        """The `n_best` best hypotheses of each source, whose ids end with END; none for END alone."""
+        search, constraints = sample if settings.temperature else beam_search, constraints_of(settings, self.tokenizers.target)
+        width = settings.n_best if settings.temperature else settings.beam_size
+
+        def hypotheses(batch: list[int]) -> list[list[Hypothesis]]:
+            rows = pad([sources[number] for number in batch]).to(self.device)
             try:
-                written = search(self.model, rows, settings, constraints)
+                return search(self.model, rows, settings, constraints)
             except RuntimeError as error:
                 if not out_of_memory(error):
                     raise
                 raise DragomanError(
                     f"The memory does not suffice for {len(batch)} sentences at once; give a lower --batch-tokens."
                 ) from error
-            for number, hypotheses in zip(batch, written, strict=True):
-                found[number] = [self._translation(hypothesis) for hypothesis in hypotheses]
+
+        found: list[list[Hypothesis]] = [[] for _ in sources]
+        shared = batches(with_room(sources, settings.extra_length), settings.batch_tokens // width)
+        workers = 1 if settings.coverage_penalty else self.workers  # who watches attention must be alone
+        for batch, written in zip(shared, in_threads(hypotheses, shared, workers), strict=True):
+            for number, best in zip(batch, written, strict=True):
+                found[number] = best
         return found
 
     def greedy(self, sentences: Sequence[str], batch_tokens: int = 16_000, extra_length: int = 50) -> list[str]:
@@ -219,6 +243,18 @@ class Translator:
         return Translation(self._text(hypothesis.ids), hypothesis.log_probability, hypothesis.score)
 
 
+def in_threads(work: Callable[[list[int]], T], batches: list[list[int]], workers: int) -> Iterator[T]:
+    """What `work` makes of each batch, in order.
+
+    Several batches at once, a thread each, are faster than several threads for one: PyTorch leaves Python's lock while it computes.
+    """
+    if workers == 1 or len(batches) == 1:
+        yield from map(work, batches)
+        return
+    with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        yield from pool.map(work, batches)
+
+
 def constraints_of(settings: SearchSettings, tokenizer: Tokenizer) -> Constraints:
     """The rules of the settings in tokens. Raises `DragomanError` where they contradict each other."""
     prefix, *banned = tokenizer.encode([settings.prefix, *settings.ban])
@@ -253,7 +289,7 @@ def refuse_too_long(sentences: Sequence[str], ids: list[list[int]], longest: int
             )
 
 
-def with_room(ids: list[list[int]], extra: int) -> dict[int, int]:
+def with_room(ids: Sequence[list[int]], extra: int) -> dict[int, int]:
     """How long the translation of each sentence that is not blank may become: as long as its source, and `extra` more."""
     return {number: len(row) + extra for number, row in enumerate(ids) if len(row) > 1}
 

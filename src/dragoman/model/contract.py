@@ -5,6 +5,9 @@ from abc import ABC, abstractmethod
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from dragoman.model.linear import pack
+from dragoman.model.settings import Precision
+
 
 class State(ABC):
     """What a model knows of B sources and of the R = B · W target prefixes that it has read so far.
@@ -22,7 +25,7 @@ class State(ABC):
 
     @abstractmethod
     def keep(self, sentences: Int[Tensor, "B2"]) -> "State":
-        """Keep these sentences, with all their hypotheses, and forget the others."""
+        """These sentences, in this order, with all their hypotheses; one may be there several times, before the first token."""
 
 
 class Model(nn.Module):
@@ -36,6 +39,10 @@ class Model(nn.Module):
     def layers(self) -> list[tuple[nn.Module, list[str]]]:
         """Parts with weights of their own, and their methods beside `forward` that use these: what can lie in several processes."""
         return []
+
+    def pack(self, precision: Precision) -> None:
+        """Lay the weights out for translating on this CPU, in this precision: the model cannot be trained any more, but saved."""
+        pack(self, precision)
 
     def encode(self, source: Int[Tensor, "B S"]) -> State:
         """Read padded source ids."""

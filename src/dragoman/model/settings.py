@@ -7,6 +7,7 @@ from dragoman.errors import DragomanError, require
 
 Architecture = Literal["transformer", "lstm", "gru"]
 Activation = Literal["relu", "gelu", "swish"]
+Precision = Literal["float32", "bfloat16", "int8"]
 PositionKind = Literal["sinusoidal", "sinusoidal-halves", "sinusoidal-tensor2tensor", "learned"]
 
 

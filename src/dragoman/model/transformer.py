@@ -11,13 +11,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dragoman.errors import DragomanError
-from dragoman.model.attention import KeysValues, MultiHeadAttention
+from dragoman.model.attention import KeysValues, MultiHeadAttention, causal_mask
 from dragoman.model.contract import Model, State
 from dragoman.model.dropout import Dropout
+from dragoman.model.linear import KINDS
 from dragoman.model.positions import Positions
-from dragoman.model.settings import Activation, ModelSettings, two_vocabularies
+from dragoman.model.settings import Activation, ModelSettings, Precision, two_vocabularies
 from dragoman.model.symbols import PAD
 
+ROOM = 16  # target tokens for which there is room at first; it is doubled when it is used up
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
 
 
@@ -92,49 +94,81 @@ class EncoderLayer(nn.Module):
 class TransformerState(State):
     """Keys and values of the sources, one pair a decoder layer, and room for those of the target prefixes.
 
-    The sources' are never copied for hypotheses nor reordered: the W hypotheses of a sentence look at them as W times as many
-    queries. `past` is allocated once, written in place, and valid up to `length`; it is empty in training.
+    The W hypotheses of a sentence are W times as many positions of one row: they look at the source's keys and values together,
+    and write their own side by side. Nothing that was written moves again: which places each hypothesis descends from is in
+    `line`. `past` is written in place and valid up to `length` tokens; it is empty in training.
     """
 
     memory: list[KeysValues]
     mask: Bool[Tensor, "B 1 1 S"] | None
     past: list[KeysValues]
+    line: Bool[Tensor, "B W L W"]
     length: int = 0
+
+    @property
+    def beams(self) -> int:
+        """W; in training each row is a sentence of its own."""
+        return self.line.size(1)
 
     def with_room(self, beams: int, length: int) -> "TransformerState":
         def room(memory: Tensor) -> Tensor:
             sentences, heads, _, width = memory.shape
-            return memory.new_empty(sentences * beams, heads, length, width)
+            return memory.new_empty(sentences, heads, min(length, ROOM) * beams, width)
 
-        return replace(self, past=[KeysValues(room(keys), room(values)) for keys, values in self.memory], length=0)
+        memory = [KeysValues(keys.contiguous(), values.contiguous()) for keys, values in self.memory]
+        past = [KeysValues(room(keys), room(values)) for keys, values in memory]
+        mask = None if self.mask is None or self.mask.all() else self.mask
+        return replace(self, memory=memory, mask=mask, past=past, line=self.line.new_empty(len(self.line), beams, 0, beams), length=0)
 
     def remember(self, layer: int, here: KeysValues) -> KeysValues:
-        """All that a layer's self-attention may look at: what is here, after what was read before, if there is room for both."""
+        """All that a layer's self-attention may look at: what is here, after what was written before, if there is room for both."""
         if not self.past:
             return here
-        cache, end = self.past[layer], self.length + here.keys.size(2)
-        cache.keys[:, :, self.length : end], cache.values[:, :, self.length : end] = here
+        start = self.length * self.beams
+        end = start + here.keys.size(2)
+        if end > self.past[layer].keys.size(2):
+            self.past[layer] = KeysValues(*(twice(cache, end) for cache in self.past[layer]))
+        cache = self.past[layer]
+        cache.keys[:, :, start:end], cache.values[:, :, start:end] = here
         return KeysValues(cache.keys[:, :, :end], cache.values[:, :, :end])
 
+    def read(self, tokens: int) -> tuple["TransformerState", Bool[Tensor, "B 1 N M"] | None]:
+        """The state after so many more tokens of each hypothesis, and what these may look at: themselves and their own line."""
+        if not self.past:
+            return replace(self, length=self.length + tokens), None
+        own = torch.eye(self.beams, dtype=torch.bool, device=self.line.device)[:, None].expand(len(self.line), -1, tokens, -1)
+        after = replace(self, line=torch.cat([self.line, own], 2), length=self.length + tokens)
+        if tokens == 1:
+            return after, None if self.beams == 1 else after.line.flatten(2)[:, None]
+        until = causal_mask(tokens, after.length, self.line.device)[0, 0]
+        mask = after.line[:, None] & until[:, None, :, None]
+        return after, mask.flatten(3).flatten(1, 2)[:, None]
+
     def reorder(self, rows: Int[Tensor, "R"]) -> "TransformerState":
-        for layer in self.past:
-            for cache in layer:
-                used = cache[:, :, : self.length]
-                used.copy_(used.index_select(0, rows))
-        return self
+        return replace(self, line=self.line.flatten(0, 1).index_select(0, rows).view_as(self.line))
 
     def keep(self, sentences: Int[Tensor, "B2"]) -> "TransformerState":
-        def rows(layers: list[KeysValues], index: Tensor) -> list[KeysValues]:
-            return [KeysValues(keys.index_select(0, index), values.index_select(0, index)) for keys, values in layers]
+        def kept(cache: Tensor) -> Tensor:
+            written = self.length * self.beams
+            room = cache.new_empty(len(sentences), *cache.shape[1:])
+            room[:, :, :written] = cache[:, :, :written].index_select(0, sentences)
+            return room
 
-        beams = len(self.past[0].keys) // len(self.memory[0].keys) if self.past else 1
-        hypotheses = (sentences[:, None] * beams + torch.arange(beams, device=sentences.device)).flatten()
         return replace(
             self,
-            memory=rows(self.memory, sentences),
+            memory=[KeysValues(keys.index_select(0, sentences), values.index_select(0, sentences)) for keys, values in self.memory],
             mask=None if self.mask is None else self.mask.index_select(0, sentences),
-            past=rows(self.past, hypotheses),
+            past=[KeysValues(kept(keys), kept(values)) for keys, values in self.past],
+            line=self.line.index_select(0, sentences),
         )
+
+
+def twice(cache: Float[Tensor, "B H M K"], least: int) -> Float[Tensor, "B H M2 K"]:
+    """The same beginning with room for twice as many places, or for `least`."""
+    sentences, heads, places, width = cache.shape
+    room = cache.new_empty(sentences, heads, max(2 * places, least), width)
+    room[:, :, :places] = cache
+    return room
 
 
 class DecoderLayer(nn.Module):
@@ -153,14 +187,15 @@ class DecoderLayer(nn.Module):
         """Of the encoder's output, what this layer will look at."""
         return self.cross_attention.remember(memory)
 
-    def forward(self, x: Float[Tensor, "R T D"], state: TransformerState, layer: int) -> Float[Tensor, "R T D"]:
+    def forward(
+        self, x: Float[Tensor, "B N D"], state: TransformerState, layer: int, mask: Bool[Tensor, "B 1 N M"] | None
+    ) -> Float[Tensor, "B N D"]:
         residual = self.self_attention_residual
         queries, here = self.self_attention.project(residual.before(x))
-        x = residual.after(x, self.self_attention.look(queries, state.remember(layer, here), causal=True))
+        x = residual.after(x, self.self_attention.look(queries, state.remember(layer, here), mask, causal=not state.past))
         residual = self.cross_attention_residual
-        memory = state.memory[layer]
-        queries = self.cross_attention.queries(residual.before(x).reshape(len(memory.keys), -1, x.size(-1)))
-        x = residual.after(x, self.cross_attention.look(queries, memory, state.mask).view_as(x))
+        queries = self.cross_attention.queries(residual.before(x))
+        x = residual.after(x, self.cross_attention.look(queries, state.memory[layer], state.mask))
         residual = self.feed_forward_residual
         return residual.after(x, self.feed_forward(residual.before(x)))
 
@@ -192,6 +227,7 @@ class Transformer(Model):
         tied = settings.tied != "none"
         self.output = self.target_embedding if tied else self._embedding(target_vocabulary)
         self.output_bias = nn.Parameter(torch.zeros(target_vocabulary)) if settings.output_bias else None
+        self.packed_logits: Callable[[Tensor], Tensor] | None = None
 
     def _embedding(self, vocabulary: int) -> nn.Embedding:
         embedding = nn.Embedding(vocabulary, self.settings.d_model)
@@ -217,15 +253,23 @@ class Transformer(Model):
         mask = (source != PAD)[:, None, None, :]
         memory = self.read(source, mask)
         keys_values = [cast(DecoderLayer, layer).remember(memory) for layer in self.decoder]
-        return TransformerState(keys_values, mask, past=[])
+        return TransformerState(keys_values, mask, past=[], line=mask.new_empty(len(source), 1, 0, 1))
 
     def decode(self, target: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T D"], TransformerState]:
         assert isinstance(state, TransformerState)
-        length = target.size(1)
-        x = self._embed(target, self.target_embedding, self.target_positions(state.length, length))
+        tokens, beams = target.size(1), state.beams
+        x = self._embed(target, self.target_embedding, self.target_positions(state.length, tokens))
+        x = x.unflatten(0, (-1, beams)).transpose(1, 2).flatten(1, 2)  # the hypotheses' next tokens, then those after them
+        after, mask = state.read(tokens)
         for number, layer in enumerate(self.decoder):
-            x = layer(x, state, number)
-        return self.decoder_norm(x), replace(state, length=state.length + length)
+            x = layer(x, state, number, mask)
+        return self.decoder_norm(x).unflatten(1, (-1, beams)).transpose(1, 2).flatten(0, 1), after
+
+    def pack(self, precision: Precision) -> None:
+        super().pack(precision)
+        self.packed_logits = KINDS[precision](self.output.weight, self.output_bias).forward  # no part of the model
 
     def logits(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]:
+        if self.packed_logits is not None:
+            return self.packed_logits(features)
         return F.linear(features, self.output.weight, self.output_bias)

@@ -1,0 +1,299 @@
+"""Decoding speed on a CPU: ours beside CTranslate2 and Hugging Face, the same weights, beams and sentences, in turn, in one run.
+
+    pip install ctranslate2 transformers
+    python benchmarks/decode.py RUN --source test.en [--rounds 3]          # a trained model
+    python benchmarks/decode.py RUN --preset base --source test.en         # its vocabulary, random weights, 16 tokens out for 16 in
+
+Each measurement is a process of its own: sentences a second in batches with all processor threads, and milliseconds a sentence
+one by one with a single thread, start-up left out. Each system runs as it is fastest here: ours with the program's own batches and a
+worker a thread, CTranslate2 with a worker a thread and batches of 32, Hugging Face with all threads. Prints medians, ratios, and the
+share of translations that are ours in float32; writes benchmarks/results/decode-NAME-DATE.json.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from passport import passport
+from rich.console import Console
+from rich.table import Table
+
+from dragoman.decoding.settings import EngineSettings, SearchSettings
+from dragoman.decoding.translator import Tokenizers, Translator, encoded, model_folder, save_model
+from dragoman.model.build import build_model
+from dragoman.model.settings import PRESETS
+from dragoman.model.symbols import END, PAD, START
+from dragoman.model.transformer import Transformer
+from dragoman.text.batches import pad
+from dragoman.text.lines import read_lines
+from dragoman.training.memory import keep_freed_memory
+
+SYSTEMS = {"dragoman": ("float32", "bfloat16", "int8"), "ctranslate2": ("float32", "int8"), "transformers": ("float32",)}
+LENGTH = 16  # tokens of a sentence and its translation, where weights are random
+Ids = list[list[int]]
+Engine = Callable[[Ids], Ids]
+
+
+def dragoman_engine(run: Path, precision: str, beam: int, length: int | None, threads: int) -> Engine:
+    """Ours: token ids to token ids, by the program's own search and batches."""
+    keep_freed_memory()
+    translator = Translator.load(run, "cpu", EngineSettings(precision, threads))
+    search = SearchSettings(beam_size=beam, length_power=1.0)
+    if length is not None:
+        search = replace(search, min_length=length, extra_length=0)
+    return lambda sources: [found[0].ids for found in translator.search(sources, search)]
+
+
+def ctranslate2_engine(run: Path, precision: str, beam: int, length: int | None, threads: int) -> Engine:
+    """CTranslate2, with the weights of the run."""
+    import ctranslate2
+
+    tokens = Tokenizers.load(model_folder(run)).target
+    pieces, number = tokens.pieces(range(len(tokens))), {piece: place for place, piece in enumerate(tokens.pieces(range(len(tokens))))}
+    engine = ctranslate2.Translator(str(run / f"ctranslate2-{precision}"), compute_type=precision, inter_threads=threads, intra_threads=1)
+    exact = {} if length is None else {"min_decoding_length": length, "max_decoding_length": length}
+
+    def translate(sources: Ids) -> Ids:
+        rows = [[pieces[token] for token in ids[:-1]] for ids in sources]
+        found = engine.translate_batch(rows, beam_size=beam, length_penalty=1, max_batch_size=32, **exact)
+        return [[number[piece] for piece in one.hypotheses[0]] for one in found]
+
+    return translate
+
+
+def transformers_engine(run: Path, precision: str, beam: int, length: int | None, threads: int) -> Engine:  # noqa: ARG001
+    """Hugging Face's Marian, with the weights of the run."""
+    model = marian(run)
+
+    def translate(sources: Ids) -> Ids:
+        found: dict[int, list[int]] = {}
+        order = sorted(range(len(sources)), key=lambda number: -len(sources[number]))
+        for first in range(0, len(order), 32):
+            batch = order[first : first + 32]
+            rows = pad([sources[number] for number in batch])
+            exact = {"max_new_tokens": 80} if length is None else {"min_new_tokens": length + 1, "max_new_tokens": length + 1}
+            with torch.no_grad():
+                written = model.generate(rows, attention_mask=(rows != PAD).long(), num_beams=beam, do_sample=False, **exact)
+            for number, ids in zip(batch, written[:, 1:].tolist(), strict=True):
+                found[number] = ids[: ids.index(END)] if END in ids else ids
+        return [found[number] for number in range(len(sources))]
+
+    return translate
+
+
+ENGINES = {"dragoman": dragoman_engine, "ctranslate2": ctranslate2_engine, "transformers": transformers_engine}
+
+
+def marian(run: Path) -> torch.nn.Module:
+    """Hugging Face's Marian with a run's weights, and our table of positions in the place of its own."""
+    from transformers import MarianConfig, MarianMTModel
+
+    ours = plain(run)
+    size = ours.settings
+    config = MarianConfig(
+        vocab_size=ours.output.num_embeddings,
+        d_model=size.d_model,
+        encoder_layers=size.encoder_layers,
+        decoder_layers=size.decoder_layers,
+        encoder_attention_heads=size.heads,
+        decoder_attention_heads=size.heads,
+        encoder_ffn_dim=size.d_ff,
+        decoder_ffn_dim=size.d_ff,
+        activation_function="relu",
+        scale_embedding=True,
+        pad_token_id=PAD,
+        eos_token_id=END,
+        decoder_start_token_id=START,
+        forced_eos_token_id=None,
+        max_length=512,
+        bad_words_ids=[[PAD]],
+    )
+    theirs = MarianMTModel(config).eval()
+    weights = {"model.shared.weight": ours.output.weight}
+    parts = [("encoder", ours.encoder, ["self_attn"]), ("decoder", ours.decoder, ["self_attn", "encoder_attn"])]
+    for side, layers, names in parts:
+        weights[f"model.{side}.embed_positions.weight"] = ours.source_positions(0, config.max_position_embeddings)
+        for number, layer in enumerate(layers):
+            place = f"model.{side}.layers.{number}"
+            attentions = [(layer.self_attention, layer.self_attention_residual)]
+            if side == "decoder":
+                attentions.append((layer.cross_attention, layer.cross_attention_residual))
+            for name, (attention, residual) in zip(names, attentions, strict=True):
+                rows = attention.query_key_value.weight.split(attention.widths)
+                for letter, weight in zip("qkv", rows, strict=True):
+                    weights[f"{place}.{name}.{letter}_proj.weight"] = weight
+                weights[f"{place}.{name}.out_proj.weight"] = attention.output.weight
+                weights |= {f"{place}.{name}_layer_norm.{kind}": getattr(residual.norm, kind) for kind in ("weight", "bias")}
+            for name, part in (("fc1", layer.feed_forward.inner), ("fc2", layer.feed_forward.outer)):
+                weights |= {f"{place}.{name}.{kind}": getattr(part, kind) for kind in ("weight", "bias")}
+            norm = layer.feed_forward_residual.norm
+            weights |= {f"{place}.final_layer_norm.{kind}": getattr(norm, kind) for kind in ("weight", "bias")}
+    with torch.no_grad():
+        for name, parameter in theirs.named_parameters():
+            if name in weights:
+                parameter.copy_(weights.pop(name))
+            else:
+                parameter.zero_()  # biases that the paper's attention does not have
+    assert not weights, weights.keys()
+    return theirs
+
+
+def plain(run: Path) -> Transformer:
+    """A run's model as it was trained."""
+    return Translator.load(run, "cpu").model
+
+
+def prepare_peers(run: Path) -> None:
+    """Write the weights in CTranslate2's format, beside the model."""
+    from dragoman.interop.ctranslate2 import specification, write
+
+    translator = Translator.load(run, "cpu")
+    sides = [tokens.pieces(range(len(tokens))) for tokens in (translator.tokenizers.source, translator.tokenizers.target)]
+    for precision in SYSTEMS["ctranslate2"]:
+        if not (run / f"ctranslate2-{precision}").exists():
+            write(specification(translator.model, *sides), run / f"ctranslate2-{precision}", None if precision == "float32" else precision)
+
+
+def random_run(preset: str, tokenizer_of: Path, out: Path) -> None:
+    """A model of random weights in its folder, with the vocabulary of another."""
+    torch.manual_seed(1)
+    tokenizers = Tokenizers.load(model_folder(tokenizer_of))
+    settings = PRESETS[preset]
+    save_model(out / "model", build_model(settings, len(tokenizers.source), len(tokenizers.target)), settings, tokenizers)
+
+
+# ---- measuring
+
+
+def measure(arguments: argparse.Namespace, sources: Ids) -> dict[str, object]:
+    """Sentences a second in batches, or the times of sentences one by one; and what was written."""
+    threads = 1 if arguments.one_by_one else torch.get_num_threads()
+    torch.set_num_threads(threads if arguments.measure == "transformers" else 1)
+    engine = ENGINES[arguments.measure](arguments.run, arguments.precision, arguments.beam, arguments.length, threads)
+    engine(sources[:50] if not arguments.one_by_one else sources[:1])
+    if arguments.one_by_one:
+        times, written = [], []
+        for ids in sources:
+            started = time.perf_counter()
+            written += engine([ids])
+            times.append(1000 * (time.perf_counter() - started))
+        return {"milliseconds": statistics.median(times), "milliseconds_p95": statistics.quantiles(times, n=20)[18], "written": written}
+    started = time.perf_counter()
+    written = engine(sources)
+    seconds = time.perf_counter() - started
+    tokens = sum(len(ids) + 1 for ids in written)
+    return {"sentences_per_second": len(sources) / seconds, "tokens_per_second": tokens / seconds, "written": written}
+
+
+def measured_apart(kind: tuple[str, str, int, bool], arguments: argparse.Namespace) -> dict[str, object]:
+    """`measure` in a process of its own."""
+    system, precision, beam, one_by_one = kind
+    command = [sys.executable, __file__, str(arguments.run), "--source", str(arguments.source), "--sentences", str(arguments.sentences)]
+    command += ["--measure", system, "--precision", precision, "--beam", str(beam)]
+    command += ["--one-by-one"] if one_by_one else []
+    command += ["--length", str(arguments.length)] if arguments.length else []
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
+
+
+def compare(arguments: argparse.Namespace) -> None:
+    """All systems in turn, `rounds` times; a table and a file."""
+    prepare_peers(arguments.run)
+    kinds = [
+        (system, precision, beam, one_by_one)
+        for one_by_one in (False, True)
+        for beam in arguments.beams
+        for system in arguments.systems
+        for precision in SYSTEMS[system]
+    ]
+    found: dict[tuple[str, str, int, bool], list[dict[str, object]]] = {kind: [] for kind in kinds}
+    for _ in range(arguments.rounds):
+        for kind in kinds:
+            found[kind].append(measured_apart(kind, arguments))
+            print(*kind, {name: value for name, value in found[kind][-1].items() if name != "written"}, file=sys.stderr, flush=True)
+    report(arguments, found)
+
+
+def report(arguments: argparse.Namespace, found: dict[tuple[str, str, int, bool], list[dict[str, object]]]) -> None:
+    """Print medians beside CTranslate2's of the same precision, or of float32; write all of it with its passport."""
+    name = arguments.preset or arguments.run.name
+    columns = ("how", "beam", "system", "precision", "sentences/s", "ms", "ms, 95 %", "× CTranslate2", "as ours in float32")
+    table, rows = Table(*columns, title=f"Decoding, {name}, medians of {arguments.rounds}"), []
+    speed = {kind: statistics.median(rate(one) for one in measured) for kind, measured in found.items()}
+    for (system, precision, beam, one_by_one), measured in found.items():
+        theirs = precision if precision in SYSTEMS["ctranslate2"] else "float32"
+        peer, oracle = ("ctranslate2", theirs, beam, one_by_one), ("dragoman", "float32", beam, one_by_one)
+        medians = {key: statistics.median(one[key] for one in measured) for key, value in measured[0].items() if isinstance(value, float)}
+        same = sum(a == b for a, b in zip(measured[0]["written"], found[oracle][0]["written"], strict=True)) / len(measured[0]["written"])
+        ratio = speed[system, precision, beam, one_by_one] / speed[peer] if peer in speed else None
+        row = {"system": system, "precision": precision, "beam": beam, "one_by_one": one_by_one, **medians}
+        rows.append(row | {"times_ctranslate2": ratio, "same_as_ours_in_float32": same})
+        table.add_row(
+            "one by one" if one_by_one else "batches",
+            str(beam),
+            system,
+            precision,
+            f"{speed[system, precision, beam, one_by_one]:,.0f}",
+            f"{medians['milliseconds']:.1f}" if one_by_one else "",
+            f"{medians['milliseconds_p95']:.1f}" if one_by_one else "",
+            "" if ratio is None else f"{ratio:.2f}",
+            f"{same:.1%}",
+        )
+    Console(width=140).print(table)
+    counts = f"{name} --sentences {arguments.sentences} --rounds {arguments.rounds} --beams {' '.join(map(str, arguments.beams))}"
+    where = passport(f"python benchmarks/decode.py {counts}")
+    out = arguments.results / f"decode-{name}-{where['date']}.json"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(where | {"rows": rows}, indent=1) + "\n")
+    print(f"{out} has every measurement.")
+
+
+def rate(measured: dict[str, object]) -> float:
+    """Sentences a second, in batches or one by one."""
+    return measured["sentences_per_second"] if "sentences_per_second" in measured else 1000 / measured["milliseconds"]
+
+
+def sentences(arguments: argparse.Namespace) -> Ids:
+    """The ids of the source's first lines, or of as many stretches of it of exactly `length` tokens."""
+    tokens = Tokenizers.load(model_folder(arguments.run)).source
+    ids = [row for row in encoded(tokens, list(read_lines(arguments.source, strip_carriage_returns=True))) if len(row) > 1]
+    if arguments.length:
+        text = [token for row in ids for token in row[:-1]]
+        ids = [[*text[first : first + arguments.length], END] for first in range(0, len(text) - arguments.length, arguments.length)]
+    return ids[: arguments.sentences // 5 if arguments.one_by_one else arguments.sentences]
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Compare all, or measure one."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", type=Path, help="a trained run: its model, or with --preset its vocabulary alone")
+    parser.add_argument("--source", type=Path, required=True)
+    parser.add_argument("--preset", choices=list(PRESETS), help="random weights of this size, exactly 16 tokens out for 16 in")
+    parser.add_argument("--sentences", type=int, default=1000, help="in batches; a fifth of them one by one")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--beams", type=int, nargs="+", default=(4, 1))
+    parser.add_argument("--systems", nargs="+", choices=list(SYSTEMS), default=list(SYSTEMS))
+    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
+    for flag, kind in (("--measure", str), ("--precision", str), ("--beam", int), ("--length", int)):
+        parser.add_argument(flag, type=kind, help=argparse.SUPPRESS)
+    parser.add_argument("--one-by-one", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args(argv)
+    if arguments.measure is not None:
+        print(json.dumps(measure(arguments, sentences(arguments))))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        if arguments.preset:
+            random_run(arguments.preset, arguments.run, Path(folder))
+            arguments.run, arguments.length = Path(folder), LENGTH
+        compare(arguments)
+
+
+if __name__ == "__main__":
+    main()
