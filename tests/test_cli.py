@@ -91,6 +91,44 @@ def test_json_has_the_n_best_with_their_scores(monkeypatch, capsysbinary, folder
     assert second["translations"] == [{"text": "", "log_probability": 0.0, "score": 0.0}]
 
 
+def test_a_search_is_shown_with_all_its_hypotheses(monkeypatch, capsysbinary, folder):
+    _, out, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", "--json", "--trace", stdin=b"amber\n\n")
+    first, second = map(json.loads, out.splitlines())
+    assert first["trace"][0] == {"parent": None, "token": "<s>", "log_probability": 0.0, "end": None}
+    finished = [node["log_probability"] for node in first["trace"] if node["end"] == "finished"]
+    assert any(value == pytest.approx(first["translations"][0]["log_probability"], abs=1e-4) for value in finished)
+    assert len(second["trace"]) == 1
+    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--trace", stdin=b"amber\n")
+    assert status == 2
+    assert "--trace and --alternatives need --json" in err
+
+
+def test_alternatives_at_a_position_are_given_instead_of_translations(monkeypatch, capsysbinary, folder):
+    asked = ["--json", "--alternatives", 3, "--prefix", "AMBER"]
+    _, out, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", *asked, stdin=b"amber birch\n")
+    found = json.loads(out)["alternatives"]
+    assert len(found) == 3
+    assert all(one["translation"]["text"].startswith("AMBER") for one in found)
+    assert [one["probability"] for one in found] == sorted((one["probability"] for one in found), reverse=True)
+    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", *asked, "--trace", stdin=b"amber\n")
+    assert status == 2
+    assert "--alternatives takes the place of translations; it goes with no --trace, --mbr or --n-best" in err
+
+
+def test_forced_words_are_in_every_translation(monkeypatch, capsysbinary, folder):
+    _, out, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", "--force", "DELTA", "FJORD", stdin=b"amber\nbirch cedar\n\n")
+    lines = out.split("\n")
+    assert all({"DELTA", "FJORD"} <= set(line.split()) for line in lines[:2])
+    assert lines[2:] == ["", ""]
+    conflict = ["--force", "DELTA", "--ban", "DELTA"]
+    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", *conflict, stdin=b"amber\n")
+    assert status == 2
+    assert "'DELTA' is banned, and in what force asks for" in err
+    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--force", " ", stdin=b"amber\n")
+    assert status == 2
+    assert "force is ' ', which has no tokens" in err
+
+
 def test_pairs_are_scored_line_by_line(monkeypatch, capsysbinary, folder):
     files = ["--source", folder / "test.source", "--target", folder / "test.target"]
     status, out, err = call(monkeypatch, capsysbinary, "score", folder / "run", *files)

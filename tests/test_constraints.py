@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from dragoman import Translator
 from dragoman.decoding.constraints import Constraints
+from dragoman.decoding.forced import forced_search
 from dragoman.decoding.sampling import sample
 from dragoman.decoding.search import beam_search
 from dragoman.decoding.settings import SearchSettings
@@ -58,6 +59,45 @@ def test_a_wide_beam_finds_the_best_of_all_that_the_rules_allow(kind, rules):
     (found,) = beam_search(model, SOURCE, asked, rules)
     assert [one.ids for one in found] == [ids for _, ids in expected[:5]]
     torch.testing.assert_close([one.score for one in found], [score for score, _ in expected[:5]], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize(
+    "rules",
+    [
+        Constraints(forced=[[5]]),
+        Constraints(forced=[[4, 5]]),
+        Constraints(forced=[[5, 5]]),
+        Constraints(forced=[[4], [1]]),
+        Constraints(forced=[[4, 4], [4, 5]]),
+        Constraints(forced=[[1, 4]], prefix=[5], no_repeat_ngram=1, min_length=3),
+    ],
+    ids=str,
+)
+@torch.no_grad()
+def test_a_wide_grid_finds_the_best_of_all_that_have_the_forced_words(kind, rules):
+    model = tiny(kind, 6, 0)
+    longest = max(LONGEST, rules.least)  # both phrases, one after the other, must have room
+    every = [(score, ids) for score, ids in brute_force(model, SOURCE, longest, 0.6) if allowed(ids, rules)]
+    expected = [(score, ids) for score, ids in every if all(has(ids, phrase) for phrase in rules.forced)]
+    asked = SearchSettings(beam_size=60, extra_length=1, n_best=min(5, len(expected)))
+    (found,) = forced_search(model, SOURCE, asked, rules)
+    assert [one.ids for one in found] == [ids for _, ids in expected[:5]]
+    torch.testing.assert_close([one.score for one in found], [score for score, _ in expected[:5]], rtol=1e-5, atol=1e-5)
+
+
+def test_without_forced_words_a_grid_is_a_beam(model, sources):
+    asked = SearchSettings(beam_size=3, n_best=3, extra_length=4)
+    for grid, beam in zip(forced_search(model, sources, asked, Constraints()), beam_search(model, sources, asked), strict=True):
+        assert [one.ids for one in grid] == [one.ids for one in beam]
+        assert [one.score for one in grid] == pytest.approx([one.score for one in beam], abs=1e-5)
+
+
+def test_forced_words_that_cannot_be_are_met_as_far_as_they_can():
+    rules = Constraints(forced=[[4], [5]], banned=[[5]])
+    ((best,),) = forced_search(tiny("gru", 6, 0), SOURCE, SearchSettings(beam_size=2, extra_length=1), rules)
+    assert 4 in best.ids
+    assert 5 not in best.ids
 
 
 @pytest.mark.parametrize("rules", RULES, ids=str)

@@ -1,6 +1,8 @@
 """Greedy and beam search against brute force, and against each other."""
 
 import itertools
+import math
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -177,9 +179,55 @@ def test_the_penalty_is_that_of_wu_and_others():
     [
         ({"beam_size": 0}, "beam_size is 0; it must be at least 1"),
         ({"n_best": 5}, "n_best is 5; a beam of 4 has no more than 4"),
+        ({"groups": 3}, "A beam of 4 does not divide into 3 groups of equal size"),
+        ({"groups": 2, "temperature": 1.0}, "groups are parts of a beam; draws, with a temperature, have none"),
+        ({"force": ("a",), "groups": 2}, "force searches a grid of beams; it goes with no temperature, groups or coverage_penalty"),
         ({"length_penalty": -1.0}, "length_penalty is -1.0; it must be at least 0"),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(wrong, message):
     with pytest.raises(ValueError, match=message):
         replace(SearchSettings(), **wrong)
+
+
+def naive_groups(model, source, asked):
+    """Diverse beam search of one sentence in plain lists, without a cache: the finished hypotheses with their log-probabilities."""
+    width, longest = asked.beam_size // asked.groups, source.size(1) - 1 + asked.extra_length
+    live = [[([], 0.0)] for _ in range(asked.groups)]
+    ended = []
+    for step in range(longest + 1):
+        used = Counter()
+        for group, hypotheses in enumerate(live):
+            candidates = []
+            for ids, log_p in hypotheses:
+                features, _ = model.decode(torch.tensor([[START, *ids]]), model.encode(source))
+                logits = model.logits(features)[0, -1].float()
+                logits[[PAD, START]] = -torch.inf
+                for token, own in enumerate(logits.log_softmax(-1).tolist()):
+                    if own > -math.inf and (step < longest or token == END):
+                        candidates.append((log_p + own - asked.diversity * used[token], log_p + own, [*ids, token]))
+            candidates.sort(key=lambda candidate: -candidate[0])
+            ended += [(ids[:-1], log_p) for _, log_p, ids in candidates[:width] if ids[-1] == END]
+            live[group] = [(ids, log_p) for _, log_p, ids in candidates[: 2 * width] if ids[-1] != END][:width]
+            used.update(ids[-1] for ids, _ in live[group])
+    return ended
+
+
+@pytest.mark.parametrize("kind", ["transformer", "gru"])
+@pytest.mark.parametrize("diversity", [0.0, 0.7, 5.0])
+@torch.no_grad()
+def test_groups_of_a_beam_avoid_each_others_tokens_as_in_plain_lists(kind, diversity):
+    model, source = tiny(kind, 7, 3), torch.tensor([[4, 5, END]])
+    asked = SearchSettings(beam_size=6, groups=3, diversity=diversity, extra_length=1, n_best=6, length_penalty=0.0)
+    expected = sorted(naive_groups(model, source, asked), key=lambda one: -one[1])
+    (found,) = beam_search(model, source, asked)
+    assert found
+    log_p = {}
+    for ids, value in expected:
+        log_p.setdefault(tuple(ids), value)
+    for one in found:  # the search may stop before the naive one does
+        assert one.log_probability == pytest.approx(log_p[tuple(one.ids)], abs=1e-4)
+    assert found[0].ids == expected[0][0]
+    if diversity == 0.7:
+        first, *_ = beam_search(model, source, replace(asked, groups=1))
+        assert {tuple(one.ids) for one in found} != {tuple(one.ids) for one in first}

@@ -16,7 +16,7 @@ from dragoman.decoding.translator import Tokenizers, encoded, save_model
 from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
-from dragoman.model.symbols import END
+from dragoman.model.symbols import END, UNKNOWN
 from dragoman.text.batches import pad
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
@@ -170,3 +170,19 @@ def test_models_write_together_if_their_vocabularies_are_the_same(folder, transl
     stranger = Translator(build_model(SETTINGS, len(other), len(other)), Tokenizers(other, other))
     with pytest.raises(DragomanError, match="need the same vocabularies, and these have different ones"):
         Translator.together([translator, stranger])
+
+
+def test_unknown_tokens_are_replaced_by_the_words_that_they_look_at():
+    torch.manual_seed(2)
+    words = Tokenizer.train(["amber birch cedar"] * 3, "word", TokenizerSettings(), 20)
+    model = build_model(replace(SETTINGS, output_bias=True, tied="none"), len(words), len(words))
+    with torch.no_grad():
+        model.output_bias[UNKNOWN] += 3
+    translator, asked = Translator(model, Tokenizers(words, words)), SearchSettings(extra_length=2)
+    for line in ("amber birch", "quartz amber", "quartz ruby opal"):
+        plain = translator.translate([line], asked)[0]
+        known = translator.translate([line], replace(asked, replace_unknown=True))[0]
+        assert "\N{REPLACEMENT CHARACTER}" in plain
+        assert len(known.split()) == len(plain.split())
+        for before, after in zip(plain.split(), known.split(), strict=True):
+            assert after in line.split() if before == "\N{REPLACEMENT CHARACTER}" else after == before

@@ -114,6 +114,10 @@ class Translate:
     """Of the n_best drawn, write the one that agrees best with all of them: minimum Bayes risk with chrF2. Needs a temperature."""
     json: bool = False
     """Write one JSON object a line, with the n best translations and their scores."""
+    trace: bool = False
+    """Add to each object every hypothesis of the search: its token, parent, log-probability and why it ended. Needs --json."""
+    alternatives: int = 0
+    """Instead of translations, this many of the likeliest tokens after the prefix, and how each goes on best. Needs --json."""
 
 
 def input_line(raw: bytes, number: int) -> str:
@@ -125,6 +129,11 @@ def input_line(raw: bytes, number: int) -> str:
     except UnicodeDecodeError as error:
         warn(f"Line {number}, byte {error.start + 1}: not UTF-8 (0x{line[error.start]:02x}); replaced by U+FFFD.")
         return line.decode(errors="replace")
+
+
+def as_json(row: object) -> str:
+    """A line of JSON."""
+    return json.dumps(row, ensure_ascii=False)
 
 
 def translate(arguments: Sequence[str]) -> None:
@@ -139,6 +148,10 @@ def translate(arguments: Sequence[str]) -> None:
         raise DragomanError("--mbr chooses among draws: it needs a --temperature above 0 and an --n-best above 1.")
     if asked.search.n_best > 1 and not asked.json and not asked.mbr:
         raise DragomanError(f"--n-best {asked.search.n_best} needs --json: plain output has one line for each line of input.")
+    if (asked.trace or asked.alternatives) and not asked.json:
+        raise DragomanError("--trace and --alternatives need --json: plain output has one translation a line.")
+    if asked.alternatives and (asked.trace or asked.mbr or asked.search.n_best > 1):
+        raise DragomanError("--alternatives takes the place of translations; it goes with no --trace, --mbr or --n-best.")
     if (asked.input is None) != (asked.output is None):
         raise DragomanError("--input and --output belong together: a file is translated to a file, and standard input to standard output.")
     runs = (asked.run, *asked.ensemble)
@@ -152,23 +165,27 @@ def translate(arguments: Sequence[str]) -> None:
                 f"Line {block[place][0]} has {tokens} tokens; the longest text that the model was trained on has "
                 f"{translator.longest_trained}. It is translated whole, perhaps badly."
             )
+        if asked.alternatives:
+            others = (translator.alternatives(line, asked.alternatives, asked.search) for line in lines)
+            return [
+                as_json({"source": line, "alternatives": list(map(dataclasses.asdict, one))})
+                for line, one in zip(lines, others, strict=True)
+            ]
         found = translator.n_best(lines, asked.search)
         if asked.mbr:
             found = [[best[minimum_bayes_risk([one.text for one in best])]] for best in found]
         if not asked.json:
             return [best[0].text for best in found]
-        rows = ({"source": line, "translations": list(map(dataclasses.asdict, best))} for line, best in zip(lines, found, strict=True))
-        return [json.dumps(row, ensure_ascii=False) for row in rows]
+        rows = [{"source": line, "translations": list(map(dataclasses.asdict, best))} for line, best in zip(lines, found, strict=True)]
+        if asked.trace:
+            for row, line in zip(rows, lines, strict=True):
+                row["trace"] = list(map(dataclasses.asdict, translator.trace(line, asked.search)))
+        return list(map(as_json, rows))
 
     if asked.input is not None and asked.output is not None:
         search = {name: value for name, value in dataclasses.asdict(asked.search).items() if name != "batch_tokens"}
-        about = {
-            "models": list(map(identity, runs)),
-            "search": search,
-            "precision": asked.engine.precision,
-            "json": asked.json,
-            "mbr": asked.mbr,
-        }
+        written = {name: getattr(asked, name) for name in ("json", "trace", "alternatives", "mbr")}
+        about = {"models": list(map(identity, runs)), "search": search, "precision": asked.engine.precision, **written}
         rank, ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
         translate_file(asked.input, asked.output, about, translated, rank, ranks)
         return

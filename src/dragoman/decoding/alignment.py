@@ -64,6 +64,12 @@ def words_of(pieces: Sequence[str]) -> list[int]:
     return words
 
 
+def source_words(weights: Float[Tensor, "T S"], source: Sequence[str], sentence: str) -> list[str]:
+    """For each target token the word of the sentence that it looks at most; `source` are its pieces, END last."""
+    words, of = sentence.split(), words_of(source[:-1])
+    return [words[min(of[place], len(words) - 1)] for place in weights[:, :-1].argmax(1).tolist()]
+
+
 def word_alignment(weights: Float[Tensor, "T S"], source: Sequence[str], target: Sequence[str]) -> list[tuple[int, int]]:
     """For each target word the source word that it looks at most, as (source, target), counted from 0.
 

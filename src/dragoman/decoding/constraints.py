@@ -22,6 +22,8 @@ class Constraints:
     """Sequences of tokens that do not occur."""
     prefix: Sequence[int] = ()
     """How every translation begins."""
+    forced: Sequence[Sequence[int]] = ()
+    """Sequences of tokens that occur, in any order. `forced_search` sees to it; `apply` does not."""
 
     @property
     def any(self) -> bool:
@@ -31,7 +33,7 @@ class Constraints:
     @property
     def least(self) -> int:
         """Tokens before END that every translation must be able to have."""
-        return max(self.min_length, len(self.prefix))
+        return max(self.min_length, len(self.prefix) + sum(map(len, self.forced)))
 
     def apply(self, log_p: Float[Tensor, "B W V"], live: Int[Tensor, "B W T"], at_end: Bool[Tensor, "B"]) -> Float[Tensor, "B W V"]:
         """The log-probabilities with -inf for what the rules forbid after these prefixes.

@@ -32,6 +32,6 @@ def likeliest(
 
 
 def order(value: Float[Tensor, "B N"], place: Int[Tensor, "*B N"]) -> Int[Tensor, "B N"]:
-    """Integers in the order of float32 values, and among equal ones of falling place (0 to 2³² - 1): `topk` leaves ties open."""
-    bits = (value + 0.0).view(torch.int32).long()  # -0.0 becomes 0.0; IEEE 754's bits are in order but for the sign
+    """Integers in the order of the values in float32, and among equal ones of falling place (0 to 2³² - 1): `topk` leaves ties open."""
+    bits = (value.float() + 0.0).view(torch.int32).long()  # -0.0 becomes 0.0; IEEE 754's bits are in order but for the sign
     return ((bits ^ ((bits >> 31) & 0x7FFFFFFF)) << 32) - place

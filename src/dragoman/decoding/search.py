@@ -4,6 +4,7 @@ Shapes: B sentences, W hypotheses a sentence, R = B · W, T tokens so far, V voc
 """
 
 import math
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from dragoman.decoding.alignment import watched
 from dragoman.decoding.constraints import Constraints
-from dragoman.decoding.likeliest import likeliest
+from dragoman.decoding.likeliest import likeliest, order
 from dragoman.decoding.settings import SearchSettings
 from dragoman.errors import DragomanError
 from dragoman.model.contract import Model, State
@@ -96,41 +97,75 @@ class Beam:
     """How much each live hypothesis has looked at each source token; padding counts as seen. S is 0 where nobody asks."""
 
     @classmethod
-    def start(cls, sentences: int, beam_size: int, longest: int, device: torch.device, seen: Float[Tensor, "B S"]) -> "Beam":
-        """One live hypothesis a sentence, which is empty; none finished."""
-        empty = torch.full((sentences, beam_size), -torch.inf, device=device)
+    def start(cls, sentences: int, beam_size: int, groups: int, longest: int, seen: Float[Tensor, "B S"]) -> "Beam":
+        """One live hypothesis a group, which is empty; none finished."""
+        empty = torch.full((sentences, beam_size), -torch.inf, device=seen.device)
         first = empty.clone()
-        first[:, 0] = 0
-        live = torch.full((sentences, beam_size, 1), START, device=device)
-        finished = torch.full((sentences, beam_size, longest + 1), PAD, device=device)
+        first[:, :: beam_size // groups] = 0
+        live = torch.full((sentences, beam_size, 1), START, device=seen.device)
+        finished = torch.full((sentences, beam_size, longest + 1), PAD, device=seen.device)
         return cls(live, first, finished, empty, empty.clone(), seen[:, None].expand(-1, beam_size, -1))
 
-    def keep(self, sentences: Int[Tensor, "B2"]) -> "Beam":
+    def keep(self, sentences: Tensor) -> "Beam":
         """These sentences alone."""
         tensors = (self.live, self.live_log_p, self.finished, self.finished_log_p, self.finished_score, self.coverage)
         return Beam(*(tensor[sentences] for tensor in tensors))
+
+
+@dataclass(frozen=True)
+class Extensions:
+    """What the live hypotheses of a step may become, likeliest first within each of G groups: C = 2W candidates in all."""
+
+    log_p: Float[Tensor, "B C"]
+    """Of the whole hypothesis."""
+    origin: Int[Tensor, "B C"]
+    """The place (0 to W − 1) of the live hypothesis that is extended."""
+    token: Int[Tensor, "B C"]
+    ends: Bool[Tensor, "B C"]
+    """Which of them have just finished."""
+    lives: Int[Tensor, "B W"]
+    """The places, among the C, of those that live on."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a beam search, after which sentences that are done leave the batch."""
+
+    sentences: Int[Tensor, "B"]
+    """Their numbers in the batch at its start."""
+    extensions: Extensions
+    beam: Beam
+    done: dict[int, list[Hypothesis]]
+    """The sentences that are done now, with their `n_best` best hypotheses."""
 
 
 @torch.no_grad()
 def beam_search(
     model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints | None = None
 ) -> list[list[Hypothesis]]:
-    """The `n_best` best hypotheses of each sentence, best first, by log P(Y|X) / lp(Y) + cp(X; Y), among those that are allowed.
+    """The `n_best` best hypotheses of each sentence, best first, by log P(Y|X) / lp(Y) + cp(X; Y), among those that are allowed."""
+    found: dict[int, list[Hypothesis]] = {}
+    for step in beam_steps(model, source, settings, constraints or Constraints()):
+        found |= step.done
+    return [found[sentence] for sentence in range(len(source))]
+
+
+@torch.no_grad()
+def beam_steps(model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints) -> Iterator[Step]:
+    """Beam search, step by step.
 
     Each step extends every live hypothesis by every token. Of these extensions, those among the W likeliest that end are
     finished, and the W likeliest that do not end live on. A sentence is done when W hypotheses have finished, or sooner when no
     live one could still come among its n best, even if all its tokens to come were certain. At the greatest length all live
-    hypotheses are made to end.
+    hypotheses are made to end. Where the beam has groups, each of them does so for its share of W.
     """
-    width, constraints = settings.beam_size, constraints or Constraints()
+    width, penalised = settings.beam_size, settings.coverage_penalty > 0
     longest = longest_targets(model, source, settings.extra_length, constraints.least)
-    penalised = settings.coverage_penalty > 0
     seen = (source if penalised else source[:, :0]).eq(PAD).float()
-    beam = Beam.start(len(source), width, int(longest.max()), source.device, seen)
+    beam = Beam.start(len(source), width, settings.groups, int(longest.max()), seen)
     state: State = model.encode(source).with_room(width, int(longest.max()) + 1)
     left = torch.arange(len(source), device=source.device)
     going = torch.ones_like(left, dtype=torch.bool)
-    results: dict[int, list[Hypothesis]] = {}
     watching: AbstractContextManager[list[Tensor]] = watched(model) if penalised else nullcontext([])
     with watching as looks:
         for step in range(int(longest.max()) + 1):
@@ -140,55 +175,86 @@ def beam_search(
                 looks.clear()
             log_p = forbid(model.logits(features[:, -1]).float()).log_softmax(-1).view(len(left), width, -1)
             at_end = step >= longest
-            origin = extend(beam, constraints.apply(log_p, beam.live, at_end), at_end, settings)
+            extensions = extend(beam, end_only(constraints.apply(log_p, beam.live, at_end), at_end), settings)
             ended = going & finished(beam, longest, settings)
-            if ended.any():
-                found = hypotheses(beam.keep(ended.nonzero().flatten()), settings.n_best)
-                results |= zip(left[ended].tolist(), found, strict=True)
-                going &= ~ended
-                if len(results) == len(source):
-                    break
+            done = dict(zip(left[ended].tolist(), hypotheses(beam.keep(ended), settings.n_best), strict=True)) if ended.any() else {}
+            yield Step(left, extensions, beam, done)
+            going = going & ~ended
+            if not going.any():
+                return
+            origin = extensions.origin.gather(1, extensions.lives)
             if going.sum() <= len(left) * WORTH_MOVING:
                 still = going.nonzero().flatten()
                 left, longest, going, origin = left[still], longest[still], going[still], origin[still]
                 beam, state = beam.keep(still), state.keep(still)
             first_rows = torch.arange(len(left), device=source.device)[:, None] * width
             state = state.reorder((first_rows + origin).flatten())
-    return [results[sentence] for sentence in range(len(source))]
 
 
-def extend(beam: Beam, log_p: Float[Tensor, "B W V"], at_end: Bool[Tensor, "B"], settings: SearchSettings) -> Int[Tensor, "B W"]:
-    """Add a token to every hypothesis, in place; give the place (0 to W − 1) of the one that each new live one continues.
-
-    Sentences that are `at_end` may only write END.
-    """
-    width = log_p.size(1)
-    length = beam.live.size(2)  # of a hypothesis that ends now, END included: START makes up for it
+def end_only(log_p: Float[Tensor, "B W V"], at_end: Bool[Tensor, "B"]) -> Float[Tensor, "B W V"]:
+    """Sentences that are `at_end` may only write END."""
     if at_end.any():
         end = log_p[at_end, :, END]
         log_p[at_end] = -torch.inf
         log_p[at_end, :, END] = end
-    total, origin, token = likeliest(log_p, beam.live_log_p, 2 * width)  # at most W of them end, so at least W do not
-    ends = token == END
+    return log_p
 
-    ending = total.masked_fill(~ends, -torch.inf)[:, :width]
+
+def extend(beam: Beam, log_p: Float[Tensor, "B W V"], settings: SearchSettings) -> Extensions:
+    """Add a token to every hypothesis of the beam, in place."""
+    groups, width = settings.groups, settings.beam_size // settings.groups
+    length = beam.live.size(2)  # of a hypothesis that ends now, END included: START makes up for it
+    total, origin, token = likeliest_of_groups(beam, log_p, settings)
+    first = torch.arange(2 * width, device=log_p.device).repeat(groups) < width  # at most W of them end, so at least W do not
+    is_end = token == END
+    ends = is_end & first & (total > -torch.inf)
+
     prefixes = beam.live.gather(1, origin[:, :, None].expand(-1, -1, length))
     coverage = beam.coverage.gather(1, origin[:, :, None].expand(-1, -1, beam.coverage.size(2)))
-    penalty = settings.coverage_penalty * coverage[:, :width].clamp(1e-9, 1).log().sum(-1)
-    add_finished(beam, prefixes[:, :width, 1:], ending, ending / normalizer(length, settings) + penalty)
+    if ends.any():
+        ending = total.masked_fill(~ends, -torch.inf)[:, first]
+        penalty = settings.coverage_penalty * coverage[:, first].clamp(1e-9, 1).log().sum(-1)
+        add_finished(beam, prefixes[:, first, 1:], ending, ending / normalizer(length, settings) + penalty)
 
-    chosen = ends.to(torch.uint8).argsort(dim=1, stable=True)[:, :width]  # the first W that do not end, likeliest first
-    beam.live_log_p = total.masked_fill(ends, -torch.inf).gather(1, chosen)
-    prefix = prefixes.gather(1, chosen[:, :, None].expand(-1, -1, length))
-    beam.coverage = coverage.gather(1, chosen[:, :, None].expand(-1, -1, coverage.size(2)))
-    beam.live = torch.cat([prefix, token.gather(1, chosen)[:, :, None]], -1)
-    return origin.gather(1, chosen)
+    in_groups = is_end.to(torch.uint8).unflatten(1, (groups, -1)).argsort(dim=2, stable=True)[:, :, :width]
+    starts = torch.arange(groups, device=log_p.device)[:, None] * 2 * width
+    lives = (in_groups + starts).flatten(1)  # the first of each group that do not end, likeliest first
+    beam.live_log_p = total.masked_fill(is_end, -torch.inf).gather(1, lives)
+    beam.coverage = coverage.gather(1, lives[:, :, None].expand(-1, -1, coverage.size(2)))
+    prefix = prefixes.gather(1, lives[:, :, None].expand(-1, -1, length))
+    beam.live = torch.cat([prefix, token.gather(1, lives)[:, :, None]], -1)
+    return Extensions(total, origin, token, ends, lives)
+
+
+def likeliest_of_groups(
+    beam: Beam, log_p: Float[Tensor, "B W V"], settings: SearchSettings
+) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"], Int[Tensor, "B C"]]:
+    """Twice as many extensions as each group has hypotheses, likeliest first: log-probability, origin and token.
+
+    For a group, a token counts as e^diversity times less likely for each time that groups before it go on with that token in this
+    step (Vijayakumar et al. 2018, Hamming diversity). The log-probabilities are the model's own.
+    """
+    if settings.groups == 1:
+        return likeliest(log_p, beam.live_log_p, 2 * settings.beam_size)
+    width, found = settings.beam_size // settings.groups, []
+    used = torch.zeros_like(log_p[:, 0])
+    for first in range(0, settings.beam_size, width):
+        own, before = log_p[:, first : first + width], beam.live_log_p[:, first : first + width]
+        _, origin, token = likeliest(own - settings.diversity * used[:, None], before, 2 * width)
+        total = own.flatten(1).gather(1, origin * own.size(2) + token) + before.gather(1, origin)
+        found.append((total, origin + first, token))
+        place = (token == END).to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
+        used = used.scatter_add(1, token.gather(1, place), torch.ones_like(before))
+    total, origin, token = (torch.cat(parts, 1) for parts in zip(*found, strict=True))
+    return total, origin, token
 
 
 def add_finished(beam: Beam, ids: Int[Tensor, "B W L"], log_p: Float[Tensor, "B W"], score: Float[Tensor, "B W"]) -> None:
     """Let these hypotheses (without START and END) compete for the finished places; a score of -inf is none."""
     width, length = score.size(1), ids.size(2)
-    beam.finished_score, place = torch.cat([beam.finished_score, score], 1).topk(width)
+    scores = torch.cat([beam.finished_score, score], 1)
+    place = order(scores, torch.arange(scores.size(1), device=scores.device)).topk(width).indices
+    beam.finished_score = scores.gather(1, place)
     beam.finished_log_p = torch.cat([beam.finished_log_p, log_p], 1).gather(1, place)
     ended = torch.full_like(beam.finished, PAD)
     ended[:, :, :length] = ids
@@ -199,7 +265,7 @@ def add_finished(beam: Beam, ids: Int[Tensor, "B W L"], log_p: Float[Tensor, "B 
 
 def finished(beam: Beam, longest: Int[Tensor, "B"], settings: SearchSettings) -> Bool[Tensor, "B"]:
     """Whether W hypotheses have ended, or no live one can come among the n best: its tokens to come at best have probability 1."""
-    best_live = beam.live_log_p[:, 0] / normalizer(longest + 1, settings)
+    best_live = beam.live_log_p.amax(1) / normalizer(longest + 1, settings)
     return (beam.finished_score[:, -1] > -torch.inf) | (best_live <= beam.finished_score[:, settings.n_best - 1])
 
 

@@ -35,6 +35,10 @@ class SearchSettings:
     """Divide by |Y| to this power instead: what fairseq, Hugging Face and CTranslate2 call length penalty."""
     coverage_penalty: float = 0.0
     """β of β · Σ log(min(attention that a source token got in all, 1)), END's too, which is added to the score (Wu et al. 2016, eq. 14)."""
+    groups: int = 1
+    """Parts of the beam, of equal size, that search by themselves and avoid what those before them write (Vijayakumar et al. 2018)."""
+    diversity: float = 0.5
+    """With more than one group: how many nats a token loses for each time that groups before it go on with it in the same step."""
     min_length: int = 0
     """Tokens that every translation has before its end, at least; fewer only where the other rules leave nothing to write."""
     no_repeat_ngram: int = 0
@@ -43,6 +47,10 @@ class SearchSettings:
     """Words and phrases that no translation has, spelt in tokens as the vocabulary spells them; longer words that begin so count too."""
     prefix: str = ""
     """How every translation begins."""
+    force: tuple[str, ...] = ()
+    """Words and phrases that every translation has, in any order, spelt in tokens as the vocabulary spells them."""
+    replace_unknown: bool = False
+    """Write the source word that it looks at most in the place of an unknown token, which only vocabularies without bytes have."""
     temperature: float = 0.0
     """Above 0, translations are drawn at random, n_best of them, from the softmax of logits / temperature; 0 searches with the beam."""
     top_k: int = 0
@@ -55,12 +63,13 @@ class SearchSettings:
     """Sentences · beams · (longest source + extra_length) decoded at once; changes memory and speed, never a translation."""
 
     def __post_init__(self) -> None:
-        counts = dict.fromkeys(("beam_size", "n_best", "batch_tokens"), 1)
+        counts = dict.fromkeys(("beam_size", "n_best", "batch_tokens", "groups"), 1)
         others = (
             "length_penalty",
             "extra_length",
             "length_power",
             "coverage_penalty",
+            "diversity",
             "min_length",
             "no_repeat_ngram",
             "temperature",
@@ -74,6 +83,12 @@ class SearchSettings:
             raise DragomanError("length_power takes the place of length_penalty; give one of them.")
         if self.temperature and (self.coverage_penalty or self.length_power is not None):
             raise DragomanError("coverage_penalty and length_power rank what a beam finds; draws, with a temperature, are not ranked so.")
+        if self.beam_size % self.groups:
+            raise DragomanError(f"A beam of {self.beam_size} does not divide into {self.groups} groups of equal size.")
+        if self.force and (self.temperature or self.groups > 1 or self.coverage_penalty):
+            raise DragomanError("force searches a grid of beams; it goes with no temperature, groups or coverage_penalty.")
+        if self.temperature and self.groups > 1:
+            raise DragomanError("groups are parts of a beam; draws, with a temperature, have none.")
         if self.temperature == 0 and (self.top_k or self.top_p < 1):
             raise DragomanError("top_k and top_p are for draws; they need a temperature above 0.")
         if self.temperature == 0 and self.n_best > self.beam_size:

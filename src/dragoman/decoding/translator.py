@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,20 +12,23 @@ import torch
 from torch import Tensor
 
 from dragoman.config import overlay, read_toml, write_toml
-from dragoman.decoding.alignment import chosen, cross_attention, word_alignment
+from dragoman.decoding.alignment import chosen, cross_attention, source_words, word_alignment
+from dragoman.decoding.alternatives import alternatives
 from dragoman.decoding.constraints import Constraints
 from dragoman.decoding.ensemble import Ensemble
+from dragoman.decoding.forced import forced_search
 from dragoman.decoding.sampling import sample
 from dragoman.decoding.scoring import Likelihood, token_log_probabilities
-from dragoman.decoding.search import Hypothesis, beam_search, greedy_search
+from dragoman.decoding.search import Hypothesis, Step, beam_search, beam_steps, greedy_search
 from dragoman.decoding.settings import EngineSettings, SearchSettings
+from dragoman.decoding.trace import Node, certain, trace
 from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
 from dragoman.model.contract import Model
 from dragoman.model.settings import ModelSettings
-from dragoman.model.symbols import END
+from dragoman.model.symbols import END, UNKNOWN
 from dragoman.text.batches import pad
-from dragoman.text.tokenizer import Tokenizer
+from dragoman.text.tokenizer import UNKNOWN_TEXT, Tokenizer
 from dragoman.training import checkpoint
 from dragoman.training.memory import out_of_memory
 
@@ -40,6 +44,15 @@ class Translation:
     text: str
     log_probability: float
     score: float
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A token that may follow a prefix, its probability there, and the best translation that goes on so."""
+
+    token: str
+    probability: float
+    translation: Translation
 
 
 @dataclass(frozen=True)
@@ -163,12 +176,17 @@ class Translator:
         """The `n_best` best translations of each sentence, best first."""
         ids = encoded(self.tokenizers.source, sentences)
         refuse_too_long(sentences, ids, self.model.longest_source)
-        found = self.search(ids, settings or SearchSettings())
-        return [list(map(self._translation, hypotheses)) if hypotheses else [Translation("", 0.0, 0.0)] for hypotheses in found]
+        settings = settings or SearchSettings()
+        found: list[list[Translation]] = []
+        for sentence, source, best in zip(sentences, ids, self.search(ids, settings), strict=True):
+            texts = [self._known(sentence, source, one.ids) if settings.replace_unknown else self._text(one.ids) for one in best]
+            found.append([Translation(text, one.log_probability, one.score) for text, one in zip(texts, best, strict=True)])
+        return [best or [Translation("", 0.0, 0.0)] for best in found]
 
     def search(self, sources: Sequence[list[int]], settings: SearchSettings) -> list[list[Hypothesis]]:
         """The `n_best` best hypotheses of each source, whose ids end with END; none for END alone."""
-        search, constraints = sample if settings.temperature else beam_search, constraints_of(settings, self.tokenizers.target)
+        constraints = constraints_of(settings, self.tokenizers.target)
+        search = sample if settings.temperature else forced_search if settings.force else beam_search
         width = settings.n_best if settings.temperature else settings.beam_size
 
         def hypotheses(batch: list[int]) -> list[list[Hypothesis]]:
@@ -189,6 +207,40 @@ class Translator:
             for number, best in zip(batch, written, strict=True):
                 found[number] = best
         return found
+
+    def stream(self, sentence: str, settings: SearchSettings | None = None) -> Iterator[str]:
+        """The best translation piece by piece: each as soon as all hypotheses of the beam, and those that have ended, begin with it."""
+        told = ""
+        for ids in certain(self._steps(sentence, settings or SearchSettings(), "stream")):
+            text = self._text(ids)
+            if text.startswith(told) and not text.endswith(UNKNOWN_TEXT):  # it may be the beginning of a character
+                yield text[len(told) :]
+                told = text
+
+    def trace(self, sentence: str, settings: SearchSettings | None = None) -> list[Node]:
+        """Every hypothesis of the beam search for a sentence."""
+        return trace(self._steps(sentence, settings or SearchSettings(), "trace"), lambda token: self.tokenizers.target.pieces([token])[0])
+
+    def _steps(self, sentence: str, settings: SearchSettings, what: str) -> Iterator[Step]:
+        """Beam search for a sentence; no step for a blank one. Raises `DragomanError` for settings that search otherwise."""
+        if settings.temperature or settings.force:
+            raise DragomanError(f"There is a {what} of a beam search; with a temperature, or with force, another search is used.")
+        ids = encoded(self.tokenizers.source, [sentence])
+        refuse_too_long([sentence], ids, self.model.longest_source)
+        if len(ids[0]) > 1:
+            yield from beam_steps(self.model, pad(ids).to(self.device), settings, constraints_of(settings, self.tokenizers.target))
+
+    def alternatives(self, sentence: str, count: int, settings: SearchSettings | None = None) -> list[Alternative]:
+        """The likeliest tokens after the prefix, END among them, likeliest first, each with the best translation that begins so."""
+        settings = settings or SearchSettings()
+        if settings.temperature or settings.force:
+            raise DragomanError("Alternatives are completed by a beam search; with a temperature, or with force, another search is used.")
+        ids = encoded(self.tokenizers.source, [sentence])
+        refuse_too_long([sentence], ids, self.model.longest_source)
+        constraints = constraints_of(settings, self.tokenizers.target)
+        found = alternatives(self.model, pad(ids).to(self.device), count, settings, constraints)
+        pieces = self.tokenizers.target.pieces([token for token, _, _ in found])
+        return [Alternative(piece, p, self._translation(best)) for piece, (_, p, best) in zip(pieces, found, strict=True)]
 
     def greedy(self, sentences: Sequence[str], batch_tokens: int = 16_000, extra_length: int = 50) -> list[str]:
         """Translations by the likeliest token at each step."""
@@ -239,6 +291,16 @@ class Translator:
         """One line, whatever bytes the model has spelt."""
         return " ".join(self.tokenizers.target.decode(ids).splitlines())
 
+    def _known(self, sentence: str, source: list[int], written: list[int]) -> str:
+        """The text with words of the source in the place of unknown tokens."""
+        text = self._text(written)
+        if UNKNOWN not in written or text.count(UNKNOWN_TEXT) != written.count(UNKNOWN):
+            return text
+        weights = chosen(cross_attention(self.model, *(pad([ids]).to(self.device) for ids in (source, [*written, END]))), None, None)[0]
+        words = source_words(weights, self.tokenizers.source.pieces(source), sentence)
+        known = [words[place] for place, token in enumerate(written) if token == UNKNOWN]
+        return "".join(part for pair in zip_longest(text.split(UNKNOWN_TEXT), known, fillvalue="") for part in pair)
+
     def _translation(self, hypothesis: Hypothesis) -> Translation:
         return Translation(self._text(hypothesis.ids), hypothesis.log_probability, hypothesis.score)
 
@@ -257,16 +319,20 @@ def in_threads(work: Callable[[list[int]], T], batches: list[list[int]], workers
 
 def constraints_of(settings: SearchSettings, tokenizer: Tokenizer) -> Constraints:
     """The rules of the settings in tokens. Raises `DragomanError` where they contradict each other."""
-    prefix, *banned = tokenizer.encode([settings.prefix, *settings.ban])
-    for text, ids in zip(settings.ban, banned, strict=True):
+    prefix, *others = tokenizer.encode([settings.prefix, *settings.ban, *settings.force])
+    banned, forced = others[: len(settings.ban)], others[len(settings.ban) :]
+    for text, ids in zip((*settings.ban, *settings.force), others, strict=True):
         if not ids:
-            raise DragomanError(f"ban is {text!r}, which has no tokens.")
+            raise DragomanError(f"{'ban' if text in settings.ban else 'force'} is {text!r}, which has no tokens.")
+    for text, ids in zip(settings.ban, banned, strict=True):
+        if any(ids in ngrams(phrase, len(ids)) for phrase in forced):
+            raise DragomanError(f"{text!r} is banned, and in what force asks for.")
         if ids in ngrams(prefix, len(ids)):
             raise DragomanError(f"The prefix {settings.prefix!r} has {text!r}, which is banned.")
     size = settings.no_repeat_ngram
     if size and len(prefix) >= size and len(set(map(tuple, ngrams(prefix, size)))) < len(prefix) - size + 1:
         raise DragomanError(f"The prefix {settings.prefix!r} repeats {size} tokens, which no_repeat_ngram forbids.")
-    return Constraints(settings.min_length, size, banned, prefix)
+    return Constraints(settings.min_length, size, banned, prefix, forced)
 
 
 def ngrams(ids: list[int], size: int) -> list[list[int]]:

@@ -11,6 +11,8 @@ from dragoman.errors import DragomanError
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.text.settings import TokenizerSettings, TokenKind
 
+UNKNOWN_TEXT = "\N{REPLACEMENT CHARACTER}"  # what an unknown token, or a part of a character's bytes, becomes in a text
+
 
 def whole_characters(text: str) -> str:
     """The text without lone surrogates, which no encoding can hold: each becomes U+FFFD; pairs become their character."""
@@ -59,7 +61,7 @@ class Tokenizer:
                 unk_id=UNKNOWN,
                 bos_id=START,
                 eos_id=END,
-                unk_surface="\N{REPLACEMENT CHARACTER}",
+                unk_surface=f" {UNKNOWN_TEXT}" if kind == "word" else UNKNOWN_TEXT,  # a word of its own, or a part of one
                 minloglevel=2,
             )
         except RuntimeError as error:
@@ -102,7 +104,7 @@ class Tokenizer:
         ids = list(ids)
         kept = ids[: ids.index(END)] if END in ids else ids
         text: str = self._processor.decode([token for token in kept if token not in (PAD, START)])
-        return text
+        return text.removeprefix(" ") if kept[:1] == [UNKNOWN] else text
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The tokens themselves, as they are written in the vocabulary."""

@@ -1,0 +1,42 @@
+"""What else could stand at a position. Shapes: S source tokens."""
+
+from dataclasses import replace
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from dragoman.decoding.constraints import Constraints
+from dragoman.decoding.likeliest import likeliest
+from dragoman.decoding.scoring import token_log_probabilities
+from dragoman.decoding.search import Hypothesis, beam_search, forbid, normalizer
+from dragoman.decoding.settings import SearchSettings
+from dragoman.model.contract import Model
+from dragoman.model.symbols import END, START
+
+
+@torch.no_grad()
+def alternatives(
+    model: Model, source: Int[Tensor, "1 S"], count: int, settings: SearchSettings, constraints: Constraints
+) -> list[tuple[int, float, Hypothesis]]:
+    """The likeliest tokens after the prefix that are allowed, likeliest first: each with its probability and how it goes on best."""
+    prefix = list(constraints.prefix)
+    read = torch.tensor([[START, *prefix]], device=source.device)
+    features, _ = model.decode(read, model.encode(source))
+    log_p = forbid(model.logits(features[:, -1]).float()).log_softmax(-1)[None]
+    allowed = constraints.apply(log_p, read[None], torch.zeros(1, dtype=torch.bool, device=source.device))
+    totals, _, tokens = likeliest(allowed, torch.zeros(1, 1, device=source.device), min(count, log_p.size(2)))
+    found = []
+    for token, log_probability in zip(tokens[0].tolist(), totals[0].tolist(), strict=True):
+        if log_probability > -torch.inf:
+            best = ended(model, source, prefix, settings) if token == END else None
+            best = best or beam_search(model, source, replace(settings, n_best=1), replace(constraints, prefix=[*prefix, token]))[0][0]
+            found.append((token, float(torch.tensor(log_probability).exp()), best))
+    return found
+
+
+def ended(model: Model, source: Int[Tensor, "1 S"], ids: list[int], settings: SearchSettings) -> Hypothesis:
+    """These tokens as a whole translation."""
+    target = torch.tensor([[*ids, END]], device=source.device)
+    log_p = float(token_log_probabilities(model, source, target).sum())
+    return Hypothesis(ids, log_p, log_p / float(normalizer(len(ids) + 1, settings)))

@@ -1,0 +1,118 @@
+"""Translations that contain given words: grid beam search (Hokamp and Liu 2017), a beam for each number of forced tokens that are met.
+
+Shapes: S source tokens, W hypotheses a beam, C forced tokens, R = W · (C + 1) hypotheses in all, T tokens so far, V vocabulary.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from dragoman.decoding.constraints import Constraints
+from dragoman.decoding.likeliest import likeliest
+from dragoman.decoding.search import Hypothesis, end_only, forbid, longest_targets, normalizer
+from dragoman.decoding.settings import SearchSettings
+from dragoman.model.contract import Model
+from dragoman.model.symbols import END, PAD, START
+
+Phrases = Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Live:
+    """A hypothesis that has not ended: its ids with START, its log-probability, and the row of the state that has read it."""
+
+    ids: list[int]
+    log_p: float
+    row: int
+
+
+def forced_search(model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints) -> list[list[Hypothesis]]:
+    """The `n_best` best translations that contain every forced phrase, sentence by sentence."""
+    return [forced_search_of_one(model, row[row != PAD][None], settings, constraints) for row in source]
+
+
+@torch.no_grad()
+def forced_search_of_one(model: Model, source: Int[Tensor, "1 S"], settings: SearchSettings, constraints: Constraints) -> list[Hypothesis]:
+    """Each step extends every hypothesis by its likeliest tokens and by those that a phrase asks for.
+
+    The W likeliest that have met c of the forced tokens are kept, for each c. END follows only where all are met; the search is done
+    as a beam's is. Where other rules leave no such translation, the one that has met most of them is given.
+    """
+    phrases, width = constraints.forced, settings.beam_size
+    wanted = sum(map(len, phrases))
+    longest = int(longest_targets(model, source, settings.extra_length, constraints.least)[0])
+    rows = width * (wanted + 1)
+    state = model.encode(source).with_room(rows, longest + 1)
+    live, finished = [Live([START], 0.0, 0)], list[Hypothesis]()
+    for step in range(longest + 1):
+        padded = live + live[:1] * (rows - len(live))
+        state = state.reorder(torch.tensor([one.row for one in padded], device=source.device))
+        tokens = torch.tensor([one.ids for one in padded], device=source.device)
+        features, state = model.decode(tokens[:, -1:], state)
+        log_p = forbid(model.logits(features[:, -1]).float()).log_softmax(-1)[None, : len(live)]
+        at_end = torch.tensor([step >= longest], device=source.device)
+        log_p = end_only(constraints.apply(log_p, tokens[None, : len(live)], at_end), at_end)[0]
+        beams: dict[int, list[Live]] = defaultdict(list)
+        for row, one in enumerate(live):
+            met, own = tokens_met(one.ids[1:], phrases), log_p[row]
+            _, _, best = likeliest(own[None, None], torch.zeros(1, 1, device=own.device), min(2 * width, len(own)))
+            for token in dict.fromkeys([*best[0].tolist(), *asked_for(one.ids[1:], phrases)]):
+                if (total := one.log_p + float(own[token])) > -torch.inf and (token != END or met == wanted):
+                    place = wanted if token == END else tokens_met([*one.ids[1:], token], phrases)
+                    beams[place].append(Live([*one.ids, token], total, row))
+        tried, live = live, []
+        for beam in beams.values():
+            beam.sort(key=lambda one: -one.log_p)
+            ended = [one for one in beam[:width] if one.ids[-1] == END]
+            finished += [Hypothesis(one.ids[1:-1], one.log_p, scored(one.log_p, len(one.ids) - 1, settings)) for one in ended]
+            live += [one for one in beam[: 2 * width] if one.ids[-1] != END][:width]
+        finished = sorted(finished, key=lambda one: -one.score)[:width]
+        best_live = scored(max((one.log_p for one in live), default=-torch.inf), longest + 1, settings)
+        if not live or len(finished) == width or (len(finished) >= settings.n_best and best_live <= finished[settings.n_best - 1].score):
+            break
+    return finished[: settings.n_best] or [most_met(tried, constraints, settings)]
+
+
+def most_met(tried: list[Live], constraints: Constraints, settings: SearchSettings) -> Hypothesis:
+    """Of the last hypotheses the one that has met most forced tokens, and of these the likeliest, as if it had ended."""
+    best = max(tried, key=lambda one: (tokens_met(one.ids[1:], constraints.forced), one.log_p))
+    return Hypothesis(best.ids[1:], best.log_p, scored(best.log_p, len(best.ids), settings))
+
+
+def scored(log_p: float, length: int, settings: SearchSettings) -> float:
+    """What ranks a hypothesis of so many tokens, END included."""
+    return log_p / float(normalizer(length, settings))
+
+
+def tokens_met(ids: Sequence[int], phrases: Phrases) -> int:
+    """The tokens of the phrases that occur, and of the others the most that the end of the ids has begun."""
+    text, begun, met = list(ids), 0, 0
+    for phrase in map(list, phrases):
+        if occurs(text, phrase):
+            met += len(phrase)
+        else:
+            begun = max(begun, begun_by(text, phrase))
+    return met + begun
+
+
+def asked_for(ids: Sequence[int], phrases: Phrases) -> list[int]:
+    """The tokens that would begin a phrase which does not occur yet, or go on with it."""
+    text, wanted = list(ids), []
+    for phrase in map(list, phrases):
+        if not occurs(text, phrase):
+            wanted += [phrase[0], phrase[begun_by(text, phrase)]]
+    return wanted
+
+
+def occurs(ids: list[int], phrase: list[int]) -> bool:
+    """Whether the phrase is somewhere in the ids."""
+    return any(ids[first : first + len(phrase)] == phrase for first in range(len(ids) - len(phrase) + 1))
+
+
+def begun_by(ids: list[int], phrase: list[int]) -> int:
+    """How many of its first tokens the ids end with."""
+    return max(count for count in range(len(phrase)) if ids[len(ids) - count :] == phrase[:count])
