@@ -212,6 +212,7 @@ def compare(arguments: argparse.Namespace) -> None:
         for beam in arguments.beams
         for system in arguments.systems
         for precision in SYSTEMS[system]
+        if precision in arguments.precisions
     ]
     found: dict[tuple[str, str, int, bool], list[dict[str, object]]] = {kind: [] for kind in kinds}
     for _ in range(arguments.rounds):
@@ -280,6 +281,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--beams", type=int, nargs="+", default=(4, 1))
     parser.add_argument("--systems", nargs="+", choices=list(SYSTEMS), default=list(SYSTEMS))
+    parser.add_argument("--precisions", nargs="+", choices=SYSTEMS["dragoman"], default=SYSTEMS["dragoman"])
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     for flag, kind in (("--measure", str), ("--precision", str), ("--beam", int), ("--length", int)):
         parser.add_argument(flag, type=kind, help=argparse.SUPPRESS)

@@ -6,6 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from dragoman.decoding.translator import Tokenizers, save_model
+from dragoman.model.build import build_model
+from dragoman.model.settings import PRESETS
+from dragoman.text.settings import TokenizerSettings
+from dragoman.text.tokenizer import Tokenizer
 from tests.conftest import write_copies
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -57,3 +64,37 @@ def test_the_benchmark_of_preparation_measures_every_size(tmp_path):
     assert [row["pairs"] for row in found["rows"]] == [3000, 6000]
     assert all(row["gib"] > 0 for row in found["rows"])
     assert all(row["copies"] == 0 for row in found["rows"])  # the sides are two texts
+
+
+@pytest.fixture(scope="module")
+def random_model(tmp_path_factory):
+    """A folder with a random model, and a text for it."""
+    folder = tmp_path_factory.mktemp("random")
+    source, _ = write_copies(folder, "test", 30)
+    tokenizer = Tokenizer.train(source.read_text().splitlines(), "bpe", TokenizerSettings(), 300)
+    settings = PRESETS["tiny"]
+    save_model(folder / "run" / "model", build_model(settings, len(tokenizer), len(tokenizer)), settings, Tokenizers(tokenizer, tokenizer))
+    return folder / "run", source
+
+
+def test_the_benchmark_of_decoding_compares_with_a_peer(random_model, tmp_path):
+    run, source = random_model
+    command = [sys.executable, str(BENCHMARKS / "decode.py"), str(run), "--source", str(source), "--preset", "tiny"]
+    more = ["--sentences", "10", "--rounds", "1", "--beams", "2", "--systems", "dragoman", "ctranslate2", "--precisions", "float32"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    subprocess.run([*command, *more, "--results", str(tmp_path)], env=environment, capture_output=True, timeout=120, check=True)
+    (path,) = tmp_path.glob("decode-tiny-*.json")
+    rows = json.loads(path.read_text())["rows"]
+    assert [(row["system"], row["one_by_one"]) for row in rows] == [
+        (system, alone) for alone in (False, True) for system in ("dragoman", "ctranslate2")
+    ]
+    assert all((row["times_ctranslate2"] == 1) == (row["system"] == "ctranslate2") for row in rows)
+
+
+def test_the_benchmark_of_decoding_on_a_gpu_runs_anywhere(random_model):
+    run, source = random_model
+    command = [sys.executable, str(BENCHMARKS / "gpu_decode.py"), str(run), "--source", str(source), "--preset", "tiny"]
+    done = subprocess.run([*command, "--sentences", "4", "--batch-tokens", "500"], capture_output=True, text=True, timeout=120, check=True)
+    rows = json.loads(done.stdout)["rows"]
+    assert len(rows) == 8
+    assert all(row["tokens_per_second"] > 0 for row in rows)

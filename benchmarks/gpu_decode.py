@@ -1,0 +1,71 @@
+"""Decoding speed on a GPU, in one command.
+
+    python benchmarks/gpu_decode.py RUN --source test.en [--preset base] [--profile]
+
+Sentences and tokens a second in batches of several sizes, greedy and with a beam of 4, in bfloat16 and float32, and milliseconds a
+sentence one by one. With --preset the weights are random, and 16 tokens are written for 16 read. Runs on a CPU too, slowly.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from decode import LENGTH, Ids, random_run, sentences
+from passport import passport
+
+from dragoman.decoding.settings import EngineSettings, SearchSettings
+from dragoman.decoding.translator import Translator
+from dragoman.model.settings import PRESETS
+
+
+def timed(translator: Translator, sources: Ids, search: SearchSettings) -> dict[str, float]:
+    """Seconds for all of them, once they have been done before, as rates."""
+    translator.search(sources, search)
+    started = time.perf_counter()
+    written = translator.search(sources, search)
+    seconds = time.perf_counter() - started
+    tokens = sum(len(best[0].ids) + 1 for best in written)
+    return {"sentences_per_second": len(sources) / seconds, "tokens_per_second": tokens / seconds}
+
+
+def main() -> None:
+    """Measure all and print one JSON object."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--source", type=Path, required=True)
+    parser.add_argument("--preset", choices=list(PRESETS))
+    parser.add_argument("--sentences", type=int, default=1000)
+    parser.add_argument("--batch-tokens", type=int, nargs="+", default=(16_000, 64_000, 256_000))
+    parser.add_argument("--profile", action="store_true", help="print where the time of a beam of 4 goes")
+    arguments = parser.parse_args()
+    arguments.one_by_one, arguments.length = False, LENGTH if arguments.preset else None
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    exact = {"min_length": LENGTH, "extra_length": 0} if arguments.preset else {}
+    with tempfile.TemporaryDirectory() as folder:
+        if arguments.preset:
+            random_run(arguments.preset, arguments.run, Path(folder))
+            arguments.run = Path(folder)
+        sources, rows = sentences(arguments), []
+        for precision in ("bfloat16", "float32"):
+            translator = Translator.load(arguments.run, device, EngineSettings(precision))
+            for beam in (1, 4):
+                search = replace(SearchSettings(beam_size=beam), **exact)
+                for tokens in arguments.batch_tokens:
+                    found = timed(translator, sources, replace(search, batch_tokens=tokens))
+                    rows.append({"precision": precision, "beam": beam, "batch_tokens": tokens, **found})
+                few = sources[: max(1, len(sources) // 20)]
+                found = timed(translator, few, replace(search, batch_tokens=1))
+                rows.append({"precision": precision, "beam": beam, "one_by_one": True, **found})
+        if arguments.profile:
+            with torch.profiler.profile() as profile:
+                translator.search(sources, search)
+            print(profile.key_averages().table(sort_by=f"self_{device}_time_total", row_limit=25))
+    print(json.dumps(passport(f"python benchmarks/gpu_decode.py {arguments.preset or 'RUN'}") | {"rows": rows}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
