@@ -84,3 +84,11 @@ def test_attention_dropout_acts_in_training_only():
     assert not torch.equal(layer.look(*layer.project(x)), layer.look(*layer.project(x)))
     layer.eval()
     assert torch.equal(layer.look(*layer.project(x)), layer.look(*layer.project(x)))
+
+
+def test_queries_keys_and_values_begin_smaller_than_xaviers_by_the_root_of_two():
+    made = MultiHeadAttention(64, 4, 16, 12)
+    for block, width in zip(made.query_key_value.weight.split(made.widths), (64, 64, 48), strict=True):
+        bound = (6 / (64 + width) / 2) ** 0.5
+        assert 0.95 * bound < block.abs().max() <= bound
+    assert 0.95 * (6 / (48 + 64)) ** 0.5 < made.output.weight.abs().max() <= (6 / (48 + 64)) ** 0.5

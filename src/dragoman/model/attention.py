@@ -86,7 +86,7 @@ class MultiHeadAttention(nn.Module):
         self.watch: Callable[[Tensor], None] | None = None
         """Gets the weights of every look, where somebody wants to see them."""
         for block in self.query_key_value.weight.split(self.widths):
-            nn.init.xavier_uniform_(block)
+            nn.init.xavier_uniform_(block, gain=2**-0.5)  # as fairseq: post-norm learns much sooner so (experiments/LOG.md)
         nn.init.xavier_uniform_(self.output.weight)
         for linear in (self.query_key_value, self.output):
             if linear.bias is not None:
