@@ -1,5 +1,6 @@
 """Sentences in, sentences out: the contract of decoding."""
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dragoman import SearchSettings, Translator
+from dragoman.decoding.long import parts
 from dragoman.decoding.scoring import token_log_probabilities
 from dragoman.decoding.search import beam_search
 from dragoman.decoding.settings import EngineSettings
@@ -186,3 +188,42 @@ def test_unknown_tokens_are_replaced_by_the_words_that_they_look_at():
         assert len(known.split()) == len(plain.split())
         for before, after in zip(plain.split(), known.split(), strict=True):
             assert after in line.split() if before == "\N{REPLACEMENT CHARACTER}" else after == before
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(["\u2581a", "\u2581b.", "c", "d,", "\u2581e"]), max_size=30), st.integers(2, 9))
+def test_parts_of_a_sentence_are_the_sentence_cut_between_words_where_that_can_be(pieces, most):
+    ids = [*range(10, 10 + len(pieces)), END]
+    found = parts(ids, [*pieces, "</s>"], most)
+    assert [token for part in found for token in part[:-1]] == ids[:-1]
+    assert all(part[-1] == END and 1 <= len(part) <= most for part in found)
+    for part, after in itertools.pairwise(found):
+        starts = [token for token in part[1:-1] if pieces[token - 10].startswith("\u2581")]
+        assert pieces[after[0] - 10].startswith("\u2581") or not starts
+
+
+def test_long_sentences_are_truncated_or_split_only_as_asked(translator):
+    line = "two dogs play, a man rides a bike, two dogs play"
+    count = len(encoded(translator.tokenizers.source, [line])[0])
+    whole = translator.translate([line], SEARCH)
+    assert translator.translate([line], replace(SEARCH, truncate=count)) == whole
+    assert translator.translate([line], replace(SEARCH, split=count)) == whole
+    first = translator.tokenizers.source.decode(encoded(translator.tokenizers.source, [line])[0][:4])
+    assert translator.translate([line], replace(SEARCH, truncate=5)) == translator.translate([first], SEARCH)
+    pieces = parts(ids := encoded(translator.tokenizers.source, [line])[0], translator.tokenizers.source.pieces(ids), 8)
+    assert len(pieces) > 1
+    texts = translator.translate([translator.tokenizers.source.decode(part) for part in pieces], SEARCH)
+    assert translator.translate([line, ""], replace(SEARCH, split=8)) == [" ".join(filter(None, texts)), ""]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"truncate": 5, "split": 5}, "truncate leaves out what split would translate; give one of them"),
+        ({"split": 1}, "truncate and split count a sentence's end, so that 1 leaves nothing of it; give 2 at least"),
+        ({"split": 9, "n_best": 2}, "split puts the best translations of the parts together; there is no n_best of them"),
+    ],
+)
+def test_ways_to_shorten_that_contradict_each_other_are_refused(wrong, message):
+    with pytest.raises(DragomanError, match=message):
+        SearchSettings(**wrong)

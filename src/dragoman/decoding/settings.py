@@ -59,6 +59,10 @@ class SearchSettings:
     """Draw among the fewest likeliest tokens that have this probability together."""
     draw_seed: int = 1
     """Of the draws: the same seed gives a sentence the same translations, whatever its neighbours."""
+    truncate: int = 0
+    """Read at most this many tokens of a sentence, its end included, and leave out the others; 0 reads all."""
+    split: int = 0
+    """Translate a sentence of more tokens than this in parts, cut after punctuation or between words; 0 translates it whole."""
     batch_tokens: int = 16_000
     """Sentences · beams · (longest source + extra_length) decoded at once; changes memory and speed, never a translation."""
 
@@ -73,6 +77,8 @@ class SearchSettings:
             "min_length",
             "no_repeat_ngram",
             "temperature",
+            "truncate",
+            "split",
             "top_k",
             "draw_seed",
         )
@@ -83,6 +89,12 @@ class SearchSettings:
             raise DragomanError("length_power takes the place of length_penalty; give one of them.")
         if self.temperature and (self.coverage_penalty or self.length_power is not None):
             raise DragomanError("coverage_penalty and length_power rank what a beam finds; draws, with a temperature, are not ranked so.")
+        if self.truncate and self.split:
+            raise DragomanError("truncate leaves out what split would translate; give one of them.")
+        if 1 in (self.truncate, self.split):
+            raise DragomanError("truncate and split count a sentence's end, so that 1 leaves nothing of it; give 2 at least.")
+        if self.split and self.n_best > 1:
+            raise DragomanError("split puts the best translations of the parts together; there is no n_best of them.")
         if self.beam_size % self.groups:
             raise DragomanError(f"A beam of {self.beam_size} does not divide into {self.groups} groups of equal size.")
         if self.force and (self.temperature or self.groups > 1 or self.coverage_penalty):

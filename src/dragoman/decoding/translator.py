@@ -17,6 +17,7 @@ from dragoman.decoding.alternatives import alternatives
 from dragoman.decoding.constraints import Constraints
 from dragoman.decoding.ensemble import Ensemble
 from dragoman.decoding.forced import forced_search
+from dragoman.decoding.long import parts, truncated
 from dragoman.decoding.sampling import sample
 from dragoman.decoding.scoring import Likelihood, token_log_probabilities
 from dragoman.decoding.search import Hypothesis, Step, beam_search, beam_steps, greedy_search
@@ -174,14 +175,32 @@ class Translator:
 
     def n_best(self, sentences: Sequence[str], settings: SearchSettings | None = None) -> list[list[Translation]]:
         """The `n_best` best translations of each sentence, best first."""
-        ids = encoded(self.tokenizers.source, sentences)
-        refuse_too_long(sentences, ids, self.model.longest_source)
         settings = settings or SearchSettings()
+        ids = encoded(self.tokenizers.source, sentences)
+        if settings.split:
+            return [[whole] for whole in self._in_parts(ids, settings)]
+        if settings.truncate:
+            ids = [truncated(row, settings.truncate) for row in ids]
+        return self._written(sentences, ids, settings)
+
+    def _written(self, sentences: Sequence[str], ids: list[list[int]], settings: SearchSettings) -> list[list[Translation]]:
+        """What is found for these ids of the sentences, as text."""
+        refuse_too_long(sentences, ids, self.model.longest_source)
         found: list[list[Translation]] = []
         for sentence, source, best in zip(sentences, ids, self.search(ids, settings), strict=True):
             texts = [self._known(sentence, source, one.ids) if settings.replace_unknown else self._text(one.ids) for one in best]
             found.append([Translation(text, one.log_probability, one.score) for text, one in zip(texts, best, strict=True)])
         return [best or [Translation("", 0.0, 0.0)] for best in found]
+
+    def _in_parts(self, ids: list[list[int]], settings: SearchSettings) -> Iterator[Translation]:
+        """The best translations of each sentence's parts, put together; log-probabilities and scores are added up."""
+        cut = [parts(row, self.tokenizers.source.pieces(row), settings.split) for row in ids]
+        flat = [part for sentence in cut for part in sentence]
+        written = iter(self._written(list(map(self.tokenizers.source.decode, flat)), flat, settings))
+        for sentence in cut:
+            found = [next(written)[0] for _ in sentence]
+            text = " ".join(one.text for one in found if one.text)
+            yield Translation(text, sum(one.log_probability for one in found), sum(one.score for one in found))
 
     def search(self, sources: Sequence[list[int]], settings: SearchSettings) -> list[list[Hypothesis]]:
         """The `n_best` best hypotheses of each source, whose ids end with END; none for END alone."""
