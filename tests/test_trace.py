@@ -75,10 +75,9 @@ def test_alternatives_are_all_that_may_follow(translator, prefix):  # noqa: F811
 
 
 def test_draws_have_neither_trace_nor_stream_nor_alternatives(translator):  # noqa: F811
-    drawn = SearchSettings(temperature=1.0)
-    with pytest.raises(DragomanError, match="There is a trace of a beam search; with a temperature, or with force, another search is used"):
-        translator.trace("two dogs", drawn)
-    with pytest.raises(DragomanError, match="There is a stream of a beam search"):
-        list(translator.stream("two dogs", drawn))
-    with pytest.raises(DragomanError, match="Alternatives are completed by a beam search"):
+    with pytest.raises(DragomanError, match="There is a trace of one beam search, and temperature asks for something else; leave it out"):
+        translator.trace("two dogs", SearchSettings(temperature=1.0))
+    with pytest.raises(DragomanError, match="There is a stream of one beam search, and split asks for something else"):
+        list(translator.stream("two dogs", SearchSettings(split=5)))
+    with pytest.raises(DragomanError, match="There is a list of alternatives of one beam search, and force asks for something else"):
         translator.alternatives("two dogs", 2, SearchSettings(force=("a",)))

@@ -14,6 +14,7 @@ from dragoman.decoding.long import parts
 from dragoman.decoding.scoring import token_log_probabilities
 from dragoman.decoding.search import beam_search
 from dragoman.decoding.settings import EngineSettings
+from dragoman.decoding.tags import TAG, taken_out
 from dragoman.decoding.translator import Tokenizers, encoded, save_model
 from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
@@ -227,3 +228,14 @@ def test_long_sentences_are_truncated_or_split_only_as_asked(translator):
 def test_ways_to_shorten_that_contradict_each_other_are_refused(wrong, message):
     with pytest.raises(DragomanError, match=message):
         SearchSettings(**wrong)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from(["<b>", "</b>", "{name}", "two", "dogs", "play."]), max_size=6))
+def test_every_tag_is_in_the_translation_of_the_sentence_without_it(translator, words):
+    line = " ".join(words)
+    asked = replace(SEARCH, keep_tags=True, n_best=2)
+    plain, tags = taken_out(line)
+    for one, before in zip(translator.n_best([line], asked)[0], translator.n_best([plain], replace(SEARCH, n_best=2))[0], strict=True):
+        assert sorted(TAG.findall(one.text)) == sorted(tag.text for tag in tags)
+        assert TAG.sub("", one.text).split() == before.text.split()

@@ -17,7 +17,7 @@ from dragoman.model.symbols import END, START
 
 @torch.no_grad()
 def alternatives(
-    model: Model, source: Int[Tensor, "1 S"], count: int, settings: SearchSettings, constraints: Constraints
+    model: Model, source: Int[Tensor, "1 S"], constraints: Constraints, count: int, settings: SearchSettings
 ) -> list[tuple[int, float, Hypothesis]]:
     """The likeliest tokens after the prefix that are allowed, likeliest first: each with its probability and how it goes on best."""
     prefix = list(constraints.prefix)

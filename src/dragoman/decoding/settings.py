@@ -49,6 +49,8 @@ class SearchSettings:
     """How every translation begins."""
     force: tuple[str, ...] = ()
     """Words and phrases that every translation has, in any order, spelt in tokens as the vocabulary spells them."""
+    keep_tags: bool = False
+    """Take <tags> and {placeholders} out of a sentence, and put them back beside the words that are aligned with theirs."""
     replace_unknown: bool = False
     """Write the source word that it looks at most in the place of an unknown token, which only vocabularies without bytes have."""
     temperature: float = 0.0

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import TypeVar
@@ -22,6 +22,7 @@ from dragoman.decoding.sampling import sample
 from dragoman.decoding.scoring import Likelihood, token_log_probabilities
 from dragoman.decoding.search import Hypothesis, Step, beam_search, beam_steps, greedy_search
 from dragoman.decoding.settings import EngineSettings, SearchSettings
+from dragoman.decoding.tags import put_back, taken_out
 from dragoman.decoding.trace import Node, certain, trace
 from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
@@ -176,6 +177,8 @@ class Translator:
     def n_best(self, sentences: Sequence[str], settings: SearchSettings | None = None) -> list[list[Translation]]:
         """The `n_best` best translations of each sentence, best first."""
         settings = settings or SearchSettings()
+        if settings.keep_tags:
+            return self._tagged(sentences, replace(settings, keep_tags=False))
         ids = encoded(self.tokenizers.source, sentences)
         if settings.split:
             return [[whole] for whole in self._in_parts(ids, settings)]
@@ -191,6 +194,16 @@ class Translator:
             texts = [self._known(sentence, source, one.ids) if settings.replace_unknown else self._text(one.ids) for one in best]
             found.append([Translation(text, one.log_probability, one.score) for text, one in zip(texts, best, strict=True)])
         return [best or [Translation("", 0.0, 0.0)] for best in found]
+
+    def _tagged(self, sentences: Sequence[str], settings: SearchSettings) -> list[list[Translation]]:
+        """The translations of the sentences without their tags, with them."""
+        plain, tags = zip(*map(taken_out, sentences), strict=True) if sentences else ((), ())
+        found = self.n_best(plain, settings)
+        for text, own, best in zip(plain, tags, found, strict=True):
+            if own:
+                alignments = self.align([(text, one.text) for one in best])
+                best[:] = [replace(one, text=put_back(own, one.text, pairs)) for one, pairs in zip(best, alignments, strict=True)]
+        return found
 
     def _in_parts(self, ids: list[list[int]], settings: SearchSettings) -> Iterator[Translation]:
         """The best translations of each sentence's parts, put together; log-probabilities and scores are added up."""
@@ -242,24 +255,27 @@ class Translator:
 
     def _steps(self, sentence: str, settings: SearchSettings, what: str) -> Iterator[Step]:
         """Beam search for a sentence; no step for a blank one. Raises `DragomanError` for settings that search otherwise."""
-        if settings.temperature or settings.force:
-            raise DragomanError(f"There is a {what} of a beam search; with a temperature, or with force, another search is used.")
-        ids = encoded(self.tokenizers.source, [sentence])
-        refuse_too_long([sentence], ids, self.model.longest_source)
-        if len(ids[0]) > 1:
-            yield from beam_steps(self.model, pad(ids).to(self.device), settings, constraints_of(settings, self.tokenizers.target))
+        source, constraints = self._one(sentence, settings, what)
+        if source.size(1) > 1:
+            yield from beam_steps(self.model, source, settings, constraints)
 
     def alternatives(self, sentence: str, count: int, settings: SearchSettings | None = None) -> list[Alternative]:
         """The likeliest tokens after the prefix, END among them, likeliest first, each with the best translation that begins so."""
         settings = settings or SearchSettings()
-        if settings.temperature or settings.force:
-            raise DragomanError("Alternatives are completed by a beam search; with a temperature, or with force, another search is used.")
-        ids = encoded(self.tokenizers.source, [sentence])
-        refuse_too_long([sentence], ids, self.model.longest_source)
-        constraints = constraints_of(settings, self.tokenizers.target)
-        found = alternatives(self.model, pad(ids).to(self.device), count, settings, constraints)
+        found = alternatives(self.model, *self._one(sentence, settings, "list of alternatives"), count, settings)
         pieces = self.tokenizers.target.pieces([token for token, _, _ in found])
         return [Alternative(piece, p, self._translation(best)) for piece, (_, p, best) in zip(pieces, found, strict=True)]
+
+    def _one(self, sentence: str, settings: SearchSettings, what: str) -> tuple[Tensor, Constraints]:
+        """A sentence and the rules for a beam search. Raises `DragomanError` for settings that ask for more than one beam search."""
+        for name in ("temperature", "force", "split", "keep_tags", "replace_unknown"):
+            if getattr(settings, name):
+                raise DragomanError(f"There is a {what} of one beam search, and {name} asks for something else; leave it out.")
+        ids = encoded(self.tokenizers.source, [sentence])
+        if settings.truncate:
+            ids = [truncated(ids[0], settings.truncate)]
+        refuse_too_long([sentence], ids, self.model.longest_source)
+        return pad(ids).to(self.device), constraints_of(settings, self.tokenizers.target)
 
     def greedy(self, sentences: Sequence[str], batch_tokens: int = 16_000, extra_length: int = 50) -> list[str]:
         """Translations by the likeliest token at each step."""

@@ -1,0 +1,51 @@
+"""Tags leave a sentence and come back beside the words that they belong to."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.decoding.tags import TAG, put_back, taken_out
+
+TEXT = st.lists(st.sampled_from(["<b>", "</b>", "{name}", "<br/>", "amber", "birch.", "cedar,", " ", "  "]), max_size=12).map("".join)
+
+
+def straight(text):
+    """Every word aligned with itself."""
+    return [(number, number) for number in range(len(text.split()))]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "plain"),
+    [
+        ("click <b>here</b> now", "click here now"),
+        ("click <b>here</b>.", "click here."),
+        ("<p>all of it</p>", "all of it"),
+        ("dear {name}, hello", "dear , hello"),
+        ("no tags: 3 < 4 > 2", "no tags: 3 < 4 > 2"),
+        ("one<br/>two", "one two"),
+        ("<a href='x y'>a</a> <i>b</i>", "a b"),
+    ],
+)
+def test_a_sentence_that_is_translated_by_itself_gets_its_tags_back(sentence, plain):
+    text, tags = taken_out(sentence)
+    assert text == plain
+    assert put_back(tags, text, straight(text)).replace(" ", "") == sentence.replace(" ", "")
+    if "{" not in sentence and "<br/>" not in sentence:
+        assert put_back(tags, text, straight(text)) == sentence
+
+
+def test_tags_follow_their_words():
+    _, tags = taken_out("the <b>red</b> house")
+    assert put_back(tags, "la maison rouge", [(0, 0), (1, 2), (2, 1)]) == "la maison <b>rouge</b>"
+    assert put_back(tags, "la maison toute rouge.", [(0, 0), (1, 2), (1, 3), (2, 1)]) == "la maison <b>toute rouge.</b>"
+    assert put_back(tags, "", []) == "<b></b>"
+
+
+@settings(max_examples=200, deadline=None)
+@given(TEXT, st.lists(st.sampled_from(["rot", "Haus.", "ein"]), max_size=5), st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4))))
+def test_every_tag_comes_back_once_and_every_word_stays(sentence, translation, pairs):
+    text, tags = taken_out(sentence)
+    assert not TAG.search(text)
+    written = put_back(tags, " ".join(translation), [(source, target) for source, target in pairs if target < len(translation)])
+    assert sorted(TAG.findall(written)) == sorted(TAG.findall(sentence))
+    assert TAG.sub("", written).replace(" ", "") == "".join(translation)
