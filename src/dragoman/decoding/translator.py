@@ -242,12 +242,14 @@ class Translator:
 
     def stream(self, sentence: str, settings: SearchSettings | None = None) -> Iterator[str]:
         """The best translation piece by piece: each as soon as all hypotheses of the beam, and those that have ended, begin with it."""
-        told = ""
+        told = text = ""
         for ids in certain(self._steps(sentence, settings or SearchSettings(), "stream")):
             text = self._text(ids)
-            if text.startswith(told) and not text.endswith(UNKNOWN_TEXT):  # it may be the beginning of a character
+            if len(text) > len(told) and not text.endswith(UNKNOWN_TEXT):  # which may be the beginning of a character
                 yield text[len(told) :]
                 told = text
+        if text != told:
+            yield text[len(told) :]
 
     def trace(self, sentence: str, settings: SearchSettings | None = None) -> list[Node]:
         """Every hypothesis of the beam search for a sentence."""
