@@ -26,8 +26,9 @@ from passport import passport
 from rich.console import Console
 from rich.table import Table
 
+from dragoman.decoding.folder import Tokenizers, model_folder, save_model
 from dragoman.decoding.settings import EngineSettings, SearchSettings
-from dragoman.decoding.translator import Tokenizers, Translator, encoded, model_folder, save_model
+from dragoman.decoding.translator import Translator, encoded
 from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS
 from dragoman.model.symbols import END, PAD, START

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.decoding.translator import Tokenizers, save_model
+from dragoman.decoding.folder import Tokenizers, save_model
 from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS
 from dragoman.text.settings import TokenizerSettings

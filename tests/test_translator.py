@@ -10,12 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dragoman import SearchSettings, Translator
+from dragoman.decoding.folder import Tokenizers, save_model
 from dragoman.decoding.long import parts
 from dragoman.decoding.scoring import token_log_probabilities
 from dragoman.decoding.search import beam_search
 from dragoman.decoding.settings import EngineSettings
 from dragoman.decoding.tags import TAG, taken_out
-from dragoman.decoding.translator import Tokenizers, encoded, save_model
+from dragoman.decoding.translator import encoded
 from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings

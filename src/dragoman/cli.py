@@ -140,7 +140,8 @@ def translate(arguments: Sequence[str]) -> None:
     """Translate standard input to standard output, or a file to a file."""
     asked = parse(Translate, "translate", arguments)
     from dragoman.decoding.files import BLOCK, translate_file
-    from dragoman.decoding.translator import Translator, identity
+    from dragoman.decoding.folder import identity
+    from dragoman.decoding.translator import Translator
     from dragoman.evaluation.risk import minimum_bayes_risk
     from dragoman.training.memory import keep_freed_memory
 
@@ -160,7 +161,8 @@ def translate(arguments: Sequence[str]) -> None:
 
     def translated(block: list[tuple[int, bytes]]) -> list[str]:
         lines = [input_line(raw, number) for number, raw in block]
-        for place, tokens in translator.unusually_long(lines).items():
+        whole = not (asked.search.truncate or asked.search.split)
+        for place, tokens in (translator.unusually_long(lines) if whole else {}).items():
             warn(
                 f"Line {block[place][0]} has {tokens} tokens; the longest text that the model was trained on has "
                 f"{translator.longest_trained}. It is translated whole, perhaps badly."

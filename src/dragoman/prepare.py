@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman.decoding.translator import Tokenizers
+from dragoman.decoding.folder import Tokenizers
 from dragoman.errors import DragomanError
 from dragoman.recipe import Recipe, choose_vocabulary
 from dragoman.text.corpus import Corpus, Selection, held_out_pairs, plain_file, sample_pairs, source_hashes, survey, write_corpus

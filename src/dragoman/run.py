@@ -14,7 +14,8 @@ import torch
 from filelock import FileLock, Timeout
 
 from dragoman.config import overlay, read_toml, write_toml
-from dragoman.decoding.translator import Translator, constraints_of, save_model
+from dragoman.decoding.folder import save_model
+from dragoman.decoding.translator import Translator, constraints_of
 from dragoman.errors import DragomanError
 from dragoman.evaluation.metrics import Score, bleu, chrf, suitable_tokenization
 from dragoman.model.build import build_model

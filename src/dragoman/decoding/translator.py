@@ -1,6 +1,5 @@
 """Sentences in, sentences out: N of them, in order, the same whatever their neighbours."""
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -11,11 +10,11 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from dragoman.config import overlay, read_toml, write_toml
 from dragoman.decoding.alignment import chosen, cross_attention, source_words, word_alignment
 from dragoman.decoding.alternatives import alternatives
 from dragoman.decoding.constraints import Constraints
 from dragoman.decoding.ensemble import Ensemble
+from dragoman.decoding.folder import Tokenizers, load_model
 from dragoman.decoding.forced import forced_search
 from dragoman.decoding.long import parts, truncated
 from dragoman.decoding.sampling import sample
@@ -25,18 +24,14 @@ from dragoman.decoding.settings import EngineSettings, SearchSettings
 from dragoman.decoding.tags import put_back, taken_out
 from dragoman.decoding.trace import Node, certain, trace
 from dragoman.errors import DragomanError
-from dragoman.model.build import build_model
 from dragoman.model.contract import Model
-from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, UNKNOWN
 from dragoman.text.batches import pad
 from dragoman.text.tokenizer import UNKNOWN_TEXT, Tokenizer
-from dragoman.training import checkpoint
 from dragoman.training.memory import out_of_memory
 
 T = TypeVar("T")
 Numbered = tuple[int, list[int], list[int]]  # a pair's number, its source's and its target's ids
-ABOUT = "about.json"  # in a model's folder: what is known of its training
 
 
 @dataclass(frozen=True)
@@ -55,62 +50,6 @@ class Alternative:
     token: str
     probability: float
     translation: Translation
-
-
-@dataclass(frozen=True)
-class Tokenizers:
-    """The vocabularies of both sides; the same object where they share one."""
-
-    source: Tokenizer
-    target: Tokenizer
-
-    @classmethod
-    def load(cls, folder: Path) -> "Tokenizers":
-        """`tokenizer.model`, or `source.model` and `target.model`. Raises `DragomanError` where they are not there."""
-        shared = folder / "tokenizer.model"
-        if shared.exists():
-            tokenizer = Tokenizer.load(shared)
-            return cls(tokenizer, tokenizer)
-        return cls(Tokenizer.load(folder / "source.model"), Tokenizer.load(folder / "target.model"))
-
-    def paths(self, folder: Path) -> tuple[Path, Path]:
-        """The files of the source's and the target's vocabulary: the same where they share one."""
-        names = ("tokenizer", "tokenizer") if self.source is self.target else ("source", "target")
-        return folder / f"{names[0]}.model", folder / f"{names[1]}.model"
-
-    def save(self, folder: Path) -> None:
-        """Write one file or two."""
-        for tokenizer, path in zip((self.source, self.target), self.paths(folder), strict=True):
-            tokenizer.save(path)
-
-
-def save_model(folder: Path, model: Model, settings: ModelSettings, tokenizers: Tokenizers, longest_source: int | None = None) -> None:
-    """Write the folder that `Translator.load` reads, in place of what is there.
-
-    `longest_source` is the number of tokens, END included, of the longest source that the model was trained on, where it is known.
-    """
-
-    def write(new: Path) -> None:
-        checkpoint.save_tensors(new / "model.safetensors", checkpoint.weights(model))
-        write_toml(settings, new / "model.toml")
-        (new / ABOUT).write_text(json.dumps({"longest_source": longest_source}) + "\n")
-        tokenizers.save(new)
-
-    checkpoint.write_folder(folder, write)
-
-
-def model_folder(folder: Path) -> Path:
-    """The folder of the model in a run's folder, or the folder itself. Raises `DragomanError` where there is no model."""
-    if (whole := checkpoint.whole_folder(folder / "model")).is_dir():
-        return whole
-    if not (folder / checkpoint.MANIFEST).exists():
-        raise DragomanError(f"{folder} holds no model. Train one with: dragoman train --out {folder} --source … --target …")
-    return folder
-
-
-def identity(folder: Path) -> str:
-    """A hash of the model's files: that of their manifest."""
-    return checkpoint.file_hash(model_folder(folder) / checkpoint.MANIFEST)
 
 
 class Translator:
@@ -133,13 +72,7 @@ class Translator:
         int8 on a GPU.
         """
         engine = engine or EngineSettings()
-        folder = model_folder(Path(folder))
-        checkpoint.check_folder(folder)
-        tokenizers = Tokenizers.load(folder)
-        settings = overlay(ModelSettings(), read_toml(folder / "model.toml"), str(folder / "model.toml"))
-        model = build_model(settings, len(tokenizers.source), len(tokenizers.target))
-        path = folder / "model.safetensors"
-        checkpoint.load_weights(model, checkpoint.load_tensors(path), path)
+        model, tokenizers, longest_trained = load_model(Path(folder))
         place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         if place.type == "cpu" and (engine.precision == "int8" or torch.backends.mkldnn.is_available()):
             model.pack(engine.precision)
@@ -148,9 +81,8 @@ class Translator:
         elif engine.precision == "bfloat16":
             model.to(torch.bfloat16)
         model.to(place)
-        about = json.loads((folder / ABOUT).read_text()) if (folder / ABOUT).exists() else {}
         threads = torch.get_num_threads() if place.type == "cpu" else 1
-        return cls(model, tokenizers, about.get("longest_source"), engine.workers or threads)
+        return cls(model, tokenizers, longest_trained, engine.workers or threads)
 
     @classmethod
     def together(cls, translators: Sequence["Translator"]) -> "Translator":
