@@ -226,17 +226,29 @@ def compare(arguments: argparse.Namespace) -> None:
 def report(arguments: argparse.Namespace, found: dict[tuple[str, str, int, bool], list[dict[str, object]]]) -> None:
     """Print medians beside CTranslate2's of the same precision, or of float32; write all of it with its passport."""
     name = arguments.preset or arguments.run.name
-    columns = ("how", "beam", "system", "precision", "sentences/s", "ms", "ms, 95 %", "× CTranslate2", "as ours in float32")
+    columns = (
+        "how",
+        "beam",
+        "system",
+        "precision",
+        "sentences/s",
+        "ms",
+        "ms, 95 %",
+        "× CTranslate2",
+        "as ours in float32",
+        "as in batches",
+    )
     table, rows = Table(*columns, title=f"Decoding, {name}, medians of {arguments.rounds}"), []
     speed = {kind: statistics.median(rate(one) for one in measured) for kind, measured in found.items()}
     for (system, precision, beam, one_by_one), measured in found.items():
         theirs = precision if precision in SYSTEMS["ctranslate2"] else "float32"
         peer, oracle = ("ctranslate2", theirs, beam, one_by_one), ("dragoman", "float32", beam, one_by_one)
         medians = {key: statistics.median(one[key] for one in measured) for key, value in measured[0].items() if isinstance(value, float)}
-        same = sum(a == b for a, b in zip(measured[0]["written"], found[oracle][0]["written"], strict=True)) / len(measured[0]["written"])
+        same = share_alike(measured[0]["written"], found[oracle][0]["written"])
+        alone = share_alike(measured[0]["written"], found[system, precision, beam, False][0]["written"])
         ratio = speed[system, precision, beam, one_by_one] / speed[peer] if peer in speed else None
         row = {"system": system, "precision": precision, "beam": beam, "one_by_one": one_by_one, **medians}
-        rows.append(row | {"times_ctranslate2": ratio, "same_as_ours_in_float32": same})
+        rows.append(row | {"times_ctranslate2": ratio, "same_as_ours_in_float32": same, "same_as_in_batches": alone})
         table.add_row(
             "one by one" if one_by_one else "batches",
             str(beam),
@@ -247,6 +259,7 @@ def report(arguments: argparse.Namespace, found: dict[tuple[str, str, int, bool]
             f"{medians['milliseconds_p95']:.1f}" if one_by_one else "",
             "" if ratio is None else f"{ratio:.2f}",
             f"{same:.1%}",
+            f"{alone:.1%}" if one_by_one else "",
         )
     Console(width=140).print(table)
     counts = f"{name} --sentences {arguments.sentences} --rounds {arguments.rounds} --beams {' '.join(map(str, arguments.beams))}"
@@ -255,6 +268,11 @@ def report(arguments: argparse.Namespace, found: dict[tuple[str, str, int, bool]
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(where | {"rows": rows}, indent=1) + "\n")
     print(f"{out} has every measurement.")
+
+
+def share_alike(some: Ids, others: Ids) -> float:
+    """How many of the first ones' translations are the others' too."""
+    return sum(one == other for one, other in zip(some, others, strict=False)) / len(some)
 
 
 def rate(measured: dict[str, object]) -> float:
