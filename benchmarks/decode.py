@@ -30,7 +30,7 @@ from dragoman.decoding.folder import Tokenizers, model_folder, save_model
 from dragoman.decoding.settings import EngineSettings, SearchSettings
 from dragoman.decoding.translator import Translator, encoded
 from dragoman.model.build import build_model
-from dragoman.model.settings import PRESETS
+from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import END, PAD, START
 from dragoman.model.transformer import Transformer
 from dragoman.text.batches import pad
@@ -57,8 +57,9 @@ def ctranslate2_engine(run: Path, precision: str, beam: int, length: int | None,
     """CTranslate2, with the weights of the run."""
     import ctranslate2
 
-    tokens = Tokenizers.load(model_folder(run)).target
-    pieces, number = tokens.pieces(range(len(tokens))), {piece: place for place, piece in enumerate(tokens.pieces(range(len(tokens))))}
+    tokens = Tokenizers.load(model_folder(run))
+    pieces = tokens.source.pieces(range(len(tokens.source)))
+    number = {piece: place for place, piece in enumerate(tokens.target.pieces(range(len(tokens.target))))}
     engine = ctranslate2.Translator(str(run / f"ctranslate2-{precision}"), compute_type=precision, inter_threads=threads, intra_threads=1)
     exact = {} if length is None else {"min_decoding_length": length, "max_decoding_length": length}
 
@@ -148,8 +149,12 @@ def marian(run: Path) -> torch.nn.Module:
 
 
 def plain(run: Path) -> Transformer:
-    """A run's model as it was trained."""
-    return Translator.load(run, "cpu").model
+    """A run's model. Raises `ValueError` where it is not built as the paper's, which alone `marian` copies."""
+    model = Translator.load(run, "cpu").model
+    sizes = ("d_model", "d_ff", "heads", "encoder_layers", "decoder_layers", "dropout", "attention_dropout")
+    if replace(model.settings, **{name: getattr(ModelSettings(), name) for name in sizes}) != ModelSettings():
+        raise ValueError("--systems transformers is for models that differ from the paper's in their sizes alone.")
+    return model
 
 
 def prepare_peers(run: Path) -> None:
@@ -186,7 +191,7 @@ def measure(arguments: argparse.Namespace, sources: Ids) -> dict[str, object]:
             started = time.perf_counter()
             written += engine([ids])
             times.append(1000 * (time.perf_counter() - started))
-        return {"milliseconds": statistics.median(times), "milliseconds_p95": statistics.quantiles(times, n=20)[18], "written": written}
+        return {"milliseconds": statistics.median(times), "milliseconds_p95": sorted(times)[int(0.95 * len(times))], "written": written}
     started = time.perf_counter()
     written = engine(sources)
     seconds = time.perf_counter() - started
@@ -201,7 +206,7 @@ def measured_apart(kind: tuple[str, str, int, bool], arguments: argparse.Namespa
     command += ["--measure", system, "--precision", precision, "--beam", str(beam)]
     command += ["--one-by-one"] if one_by_one else []
     command += ["--length", str(arguments.length)] if arguments.length else []
-    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
+    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[-1])
 
 
 def compare(arguments: argparse.Namespace) -> None:
@@ -243,8 +248,9 @@ def report(arguments: argparse.Namespace, found: dict[tuple[str, str, int, bool]
     for (system, precision, beam, one_by_one), measured in found.items():
         theirs = precision if precision in SYSTEMS["ctranslate2"] else "float32"
         peer, oracle = ("ctranslate2", theirs, beam, one_by_one), ("dragoman", "float32", beam, one_by_one)
+        ours = found.get(oracle, measured)
         medians = {key: statistics.median(one[key] for one in measured) for key, value in measured[0].items() if isinstance(value, float)}
-        same = share_alike(measured[0]["written"], found[oracle][0]["written"])
+        same = share_alike(measured[0]["written"], ours[0]["written"])
         alone = share_alike(measured[0]["written"], found[system, precision, beam, False][0]["written"])
         ratio = speed[system, precision, beam, one_by_one] / speed[peer] if peer in speed else None
         row = {"system": system, "precision": precision, "beam": beam, "one_by_one": one_by_one, **medians}
@@ -262,7 +268,9 @@ def report(arguments: argparse.Namespace, found: dict[tuple[str, str, int, bool]
             f"{alone:.1%}" if one_by_one else "",
         )
     Console(width=140).print(table)
-    counts = f"{name} --sentences {arguments.sentences} --rounds {arguments.rounds} --beams {' '.join(map(str, arguments.beams))}"
+    which = f"RUN --preset {arguments.preset}" if arguments.preset else "RUN"
+    beams = " ".join(map(str, arguments.beams))
+    counts = f"{which} --source {arguments.source.name} --sentences {arguments.sentences} --rounds {arguments.rounds} --beams {beams}"
     where = passport(f"python benchmarks/decode.py {counts}")
     out = arguments.results / f"decode-{name}-{where['date']}.json"
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -54,11 +54,14 @@ def test_pieces_are_put_together_to_words():
     source, target = ["▁ein", "▁Fahr", "rad", "</s>"], ["▁a", "▁bi", "cy", "cle", "</s>"]
     assert words_of(source[:-1]) == [0, 1, 1]
     assert words_of(["ein", "s", "▁zwei"]) == [0, 0, 1]
+    assert words_of(["▁ein", "<unk>", "n", "<unk>"]) == [0, 0, 0, 0]
+    assert words_of(["<unk>", "▁ein", "<unk>"], unknown_is_word=True) == [0, 1, 2]
+    assert words_of(["▁drei▁fremde▁Worte", "▁ein"]) == [0, 3]
     weights = torch.tensor([[0.5, 0.3, 0.1, 0.1], [0.4, 0.3, 0.3, 0.0], [0.1, 0.1, 0.1, 0.7], [0.6, 0.4, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
     summed = torch.stack([weights[0], weights[1:4].sum(0)])
     expected = [(int(torch.stack([row[0], row[1:3].sum()]).argmax()), word) for word, row in enumerate(summed)]
-    assert word_alignment(weights, source, target) == expected
-    assert word_alignment(weights[:1, :1], ["</s>"], ["</s>"]) == []
+    assert word_alignment(weights, words_of(source[:-1]), words_of(target[:-1])) == expected
+    assert word_alignment(weights[:1, :1], [], []) == []
 
 
 def test_pairs_are_aligned_alike_whatever_their_neighbours(translator):  # noqa: F811

@@ -110,6 +110,9 @@ def test_alternatives_at_a_position_are_given_instead_of_translations(monkeypatc
     assert len(found) == 3
     assert all(one["translation"]["text"].startswith("AMBER") for one in found)
     assert [one["probability"] for one in found] == sorted((one["probability"] for one in found), reverse=True)
+    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--json", "--alternatives", -1, stdin=b"amber\n")
+    assert status == 2
+    assert "alternatives is -1; it must be at least 0" in err
     status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", *asked, "--trace", stdin=b"amber\n")
     assert status == 2
     assert "--alternatives takes the place of translations; it goes with no --trace, --mbr or --n-best" in err

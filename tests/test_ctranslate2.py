@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from dragoman.decoding.translator import encoded
+from dragoman.errors import DragomanError
 from dragoman.interop.ctranslate2 import specification, write
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import START
@@ -39,3 +40,9 @@ def test_every_token_of_a_translation_is_as_likely_there_as_here(kind, tmp_path)
         features, _ = model.eval().decode(torch.tensor([[START, *target[:-1]]]), model.encode(torch.tensor([source])))
         log_p = model.logits(features[0]).log_softmax(-1).gather(1, torch.tensor(target)[:, None])[:, 0]
         assert log_p.tolist() == pytest.approx(found.log_probs, abs=1e-4)
+
+
+def test_heads_of_another_width_are_refused():
+    tokens = [str(number) for number in range(9)]
+    with pytest.raises(DragomanError, match="heads of width d_model / heads = 8 alone, and this model's d_k is 4, its d_v 8"):
+        specification(Transformer(ModelSettings(**SIZES, d_k=4), 9, 9), tokens, tokens)

@@ -64,6 +64,11 @@ def test_draws_depend_on_the_seed_and_the_sentence_alone(model, sources):
     ("wrong", "message"),
     [
         ({"top_k": 5}, "top_k and top_p are for draws; they need a temperature above 0"),
+        ({"draw_seed": 5}, "draw_seed is for draws; they need a temperature above 0"),
+        (
+            {"beam_size": 2, "temperature": 1.0},
+            "beam_size and length_penalty are for a beam; of draws",
+        ),
         ({"top_p": 0.5}, "top_k and top_p are for draws"),
         ({"top_p": 0.0, "temperature": 1.0}, "top_p is 0.0; it must be above 0, and 1 at most"),
         ({"coverage_penalty": 0.2, "temperature": 1.0}, "rank what a beam finds; draws, with a temperature, are not ranked so"),

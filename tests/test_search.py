@@ -179,6 +179,7 @@ def test_the_penalty_is_that_of_wu_and_others():
     [
         ({"beam_size": 0}, "beam_size is 0; it must be at least 1"),
         ({"n_best": 5}, "n_best is 5; a beam of 4 has no more than 4"),
+        ({"diversity": 1.0}, "diversity is what groups of a beam are asked for; give groups above 1"),
         ({"groups": 3}, "A beam of 4 does not divide into 3 groups of equal size"),
         ({"groups": 2, "temperature": 1.0}, "groups are parts of a beam; draws, with a temperature, have none"),
         ({"force": ("a",), "groups": 2}, "force searches a grid of beams; it goes with no temperature, groups or coverage_penalty"),
@@ -229,5 +230,5 @@ def test_groups_of_a_beam_avoid_each_others_tokens_as_in_plain_lists(kind, diver
         assert one.log_probability == pytest.approx(log_p[tuple(one.ids)], abs=1e-4)
     assert found[0].ids == expected[0][0]
     if diversity == 0.7:
-        first, *_ = beam_search(model, source, replace(asked, groups=1))
+        first, *_ = beam_search(model, source, replace(asked, groups=1, diversity=SearchSettings.diversity))
         assert {tuple(one.ids) for one in found} != {tuple(one.ids) for one in first}

@@ -39,6 +39,7 @@ def test_tags_follow_their_words():
     assert put_back(tags, "la maison rouge", [(0, 0), (1, 2), (2, 1)]) == "la maison <b>rouge</b>"
     assert put_back(tags, "la maison toute rouge.", [(0, 0), (1, 2), (1, 3), (2, 1)]) == "la maison <b>toute rouge.</b>"
     assert put_back(tags, "", []) == "<b></b>"
+    assert put_back(tags, "rouge", [(0, 0), (1, 7)]) == "rouge <b></b>"  # the alignment counts words otherwise
 
 
 @settings(max_examples=200, deadline=None)

@@ -23,13 +23,17 @@ def path(nodes, number):
     return tokens[::-1]
 
 
-def test_a_trace_has_every_hypothesis_and_the_reason_of_its_end(model, sources):
-    asked = SearchSettings(beam_size=3, n_best=3, extra_length=3)
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize(
+    "rules", [Constraints(), Constraints(prefix=[5, 7]), Constraints(banned=[[4], [6, 5]])], ids=["none", "prefix", "ban"]
+)
+def test_a_trace_has_every_hypothesis_and_the_reason_of_its_end(model, sources, rules, groups):
+    asked = SearchSettings(beam_size=4, n_best=3, extra_length=3, groups=groups)
     for row in sources:
         source = row[row != 0][None]
-        nodes = trace(beam_steps(model, source, asked, Constraints()), str)
+        nodes = trace(beam_steps(model, source, asked, rules), str)
         finished = {tuple(path(nodes, number)[:-1]): node.log_probability for number, node in enumerate(nodes) if node.end == "finished"}
-        for best in beam_search(model, source, asked)[0]:
+        for best in beam_search(model, source, asked, rules)[0]:
             assert finished[tuple(best.ids)] == pytest.approx(best.log_probability, abs=1e-6)
         parents = {node.parent for node in nodes}
         for number, node in enumerate(nodes):
@@ -75,9 +79,12 @@ def test_alternatives_are_all_that_may_follow(translator, prefix):  # noqa: F811
 
 
 def test_draws_have_neither_trace_nor_stream_nor_alternatives(translator):  # noqa: F811
-    with pytest.raises(DragomanError, match="There is a trace of one beam search, and temperature asks for something else; leave it out"):
+    assert translator.alternatives("  ", 2) == []
+    with pytest.raises(
+        DragomanError, match="There is a trace of one plain beam search, and temperature asks for something else; leave it out"
+    ):
         translator.trace("two dogs", SearchSettings(temperature=1.0))
-    with pytest.raises(DragomanError, match="There is a stream of one beam search, and split asks for something else"):
+    with pytest.raises(DragomanError, match="There is a stream of one plain beam search, and split asks for something else"):
         list(translator.stream("two dogs", SearchSettings(split=5)))
-    with pytest.raises(DragomanError, match="There is a list of alternatives of one beam search, and force asks for something else"):
+    with pytest.raises(DragomanError, match="There is a list of alternatives of one plain beam search, and force asks for something else"):
         translator.alternatives("two dogs", 2, SearchSettings(force=("a",)))

@@ -2,6 +2,9 @@
 
 import itertools
 import math
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -10,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dragoman import SearchSettings, Translator
+from dragoman.decoding.alignment import cross_attention
 from dragoman.decoding.folder import Tokenizers, save_model
 from dragoman.decoding.long import parts
 from dragoman.decoding.scoring import token_log_probabilities
@@ -61,13 +65,35 @@ def test_n_sentences_in_n_out_in_order_alike_for_any_batch(translator, sentences
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_workers_and_batches_change_no_translation(folder, precision):
-    before = torch.get_num_threads()
     search = replace(SEARCH, n_best=3)
     lines = [" ".join(LINES[(first + step) % 4] for step in range(first % 3 + 1)) for first in range(12)]
     alone = Translator.load(folder, engine=EngineSettings(precision, workers=1)).n_best(lines, search)
     together = Translator.load(folder, engine=EngineSettings(precision, workers=3)).n_best(lines, replace(search, batch_tokens=300))
     assert [[one.text for one in best] for best in alone] == [[one.text for one in best] for best in together]
-    assert torch.get_num_threads() == before
+
+
+def test_workers_leave_the_number_of_threads_as_it_was(folder):
+    code = (
+        "import torch, sys; from concurrent.futures import ThreadPoolExecutor; from dragoman import SearchSettings, Translator\n"
+        "torch.set_num_threads(2); translator = Translator.load(sys.argv[1])\n"
+        "translator.translate(['a man', 'two dogs play'] * 9, SearchSettings(extra_length=4, batch_tokens=60))\n"
+        "with ThreadPoolExecutor(1) as pool: later = pool.submit(torch.get_num_threads).result()\n"
+        "print(translator.workers, torch.get_num_threads(), later)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["2", "2", "2"]
+
+
+def test_bfloat16_is_refused_where_the_processor_has_none(folder):
+    code = "import sys; from dragoman.cli import main; main()"
+    environment = os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX2"}
+    command = [sys.executable, "-c", code, "translate", str(folder), "--precision"]
+    found = [
+        subprocess.run([*command, precision], input=b"a man\n", env=environment, capture_output=True, timeout=60, check=False)
+        for precision in ("bfloat16", "int8", "float32")
+    ]
+    assert [done.returncode for done in found] == [2, 0, 0]
+    assert b"This processor has no matrix products in bfloat16; choose int8 or float32." in found[0].stderr
 
 
 def test_int8_is_refused_on_a_gpu(folder):
@@ -183,13 +209,14 @@ def test_unknown_tokens_are_replaced_by_the_words_that_they_look_at():
     with torch.no_grad():
         model.output_bias[UNKNOWN] += 3
     translator, asked = Translator(model, Tokenizers(words, words)), SearchSettings(extra_length=2)
-    for line in ("amber birch", "quartz amber", "quartz ruby opal"):
-        plain = translator.translate([line], asked)[0]
+    for sources in (["amber", "birch"], ["quartz", "amber"], ["quartz ruby", "birch", "opal"]):  # unknown words in a row are one token
+        line = " ".join(sources)
         known = translator.translate([line], replace(asked, replace_unknown=True))[0]
-        assert "\N{REPLACEMENT CHARACTER}" in plain
-        assert len(known.split()) == len(plain.split())
-        for before, after in zip(plain.split(), known.split(), strict=True):
-            assert after in line.split() if before == "\N{REPLACEMENT CHARACTER}" else after == before
+        ids = beam_search(model, pad(encoded(words, [line])), asked)[0][0].ids
+        looks = cross_attention(model, pad(encoded(words, [line])), torch.tensor([[*ids, END]]))[0].mean(1)[0]
+        best = [sources[int(place)] for place in looks[:, : len(sources)].argmax(1)]
+        assert UNKNOWN in ids
+        assert known == " ".join(best[place] if token == UNKNOWN else words.decode([token]) for place, token in enumerate(ids))
 
 
 @settings(max_examples=60, deadline=None)
@@ -222,7 +249,8 @@ def test_long_sentences_are_truncated_or_split_only_as_asked(translator):
     ("wrong", "message"),
     [
         ({"truncate": 5, "split": 5}, "truncate leaves out what split would translate; give one of them"),
-        ({"split": 1}, "truncate and split count a sentence's end, so that 1 leaves nothing of it; give 2 at least"),
+        ({"split": 9, "prefix": "a"}, "prefix is for a whole sentence, and split translates it in parts; give one of them"),
+        ({"split": 1}, "truncate and split count a sentence's end, so that 1 leaves nothing; give 2 at least"),
         ({"split": 9, "n_best": 2}, "split puts the best translations of the parts together; there is no n_best of them"),
     ],
 )
@@ -240,3 +268,29 @@ def test_every_tag_is_in_the_translation_of_the_sentence_without_it(translator, 
     for one, before in zip(translator.n_best([line], asked)[0], translator.n_best([plain], replace(SEARCH, n_best=2))[0], strict=True):
         assert sorted(TAG.findall(one.text)) == sorted(tag.text for tag in tags)
         assert TAG.sub("", one.text).split() == before.text.split()
+
+
+def test_what_reads_heads_is_refused_where_there_are_none(translator):
+    size = len(translator.tokenizers.target)
+    recurrent = Translator(build_model(replace(SETTINGS, architecture="lstm"), size, size), translator.tokenizers)
+    for name, value in (("keep_tags", True), ("replace_unknown", True), ("coverage_penalty", 0.2)):
+        with pytest.raises(DragomanError, match=f"{name} reads the heads of a transformer; this architecture has none"):
+            recurrent.translate(["no tag at all"], replace(SEARCH, **{name: value}))
+
+
+def test_tags_are_put_back_by_the_first_model_of_an_ensemble_and_within_learnt_positions(translator):
+    size = len(translator.tokenizers.target)
+    narrow = build_model(replace(SETTINGS, heads=4, positions="learned", max_positions=12), size, size)
+    both = Translator.together([translator, Translator(narrow, translator.tokenizers)])
+    asked = replace(SEARCH, keep_tags=True, truncate=12, coverage_penalty=0.1)
+    assert sorted(TAG.findall(both.translate(["a <b>man</b> rides a bike and two dogs play"], asked)[0])) == ["</b>", "<b>"]
+
+
+def test_a_model_that_predicts_no_numbers_is_named(translator):
+    size = len(translator.tokenizers.target)
+    broken = build_model(SETTINGS, size, size)
+    with torch.no_grad():
+        broken.encoder[0].feed_forward.inner.weight[0, 0] = math.nan
+    for asked in (SEARCH, replace(SEARCH, force=("Mann",))):
+        with pytest.raises(DragomanError, match="The model's probabilities are no numbers: its training diverged"):
+            Translator(broken, translator.tokenizers).translate(["a man"], asked)

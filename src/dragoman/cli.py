@@ -141,7 +141,7 @@ def translate(arguments: Sequence[str]) -> None:
     asked = parse(Translate, "translate", arguments)
     from dragoman.decoding.files import BLOCK, translate_file
     from dragoman.decoding.folder import identity
-    from dragoman.decoding.translator import Translator
+    from dragoman.decoding.translator import Translator, refuse_more_than_a_beam
     from dragoman.evaluation.risk import minimum_bayes_risk
     from dragoman.training.memory import keep_freed_memory
 
@@ -151,6 +151,10 @@ def translate(arguments: Sequence[str]) -> None:
         raise DragomanError(f"--n-best {asked.search.n_best} needs --json: plain output has one line for each line of input.")
     if (asked.trace or asked.alternatives) and not asked.json:
         raise DragomanError("--trace and --alternatives need --json: plain output has one translation a line.")
+    if asked.alternatives < 0:
+        raise DragomanError(f"alternatives is {asked.alternatives}; it must be at least 0.")
+    if asked.trace or asked.alternatives:
+        refuse_more_than_a_beam(asked.search, "trace" if asked.trace else "list of alternatives")
     if asked.alternatives and (asked.trace or asked.mbr or asked.search.n_best > 1):
         raise DragomanError("--alternatives takes the place of translations; it goes with no --trace, --mbr or --n-best.")
     if (asked.input is None) != (asked.output is None):

@@ -14,6 +14,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from dragoman.config import overlay, read_toml, write_toml
+from dragoman.decoding.alignment import refuse_without_heads
 from dragoman.decoding.folder import save_model
 from dragoman.decoding.translator import Translator, constraints_of
 from dragoman.errors import DragomanError
@@ -134,6 +135,7 @@ def recorded_recipe(out: Path) -> Recipe | None:
 def settle(recipe: Recipe, data: Prepared, say: Say, world: World) -> Recipe:
     """Choose what the recipe leaves open, and say what and why."""
     gpu = world.device.type == "cuda"
+    refuse_without_heads(recipe.search, recipe.model.architecture == "transformer")
     constraints_of(recipe.search, data.tokenizers.target)  # before any work: refuses what the test data could not be translated with
     target = int(data.train.lengths()[1].sum()) + len(data.train)
     tokenizer, batches, training = recipe.tokenizer, recipe.batches, recipe.training

@@ -2,41 +2,67 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from threading import Lock, get_ident
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.decoding.settings import SearchSettings
 from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
 from dragoman.model.transformer import DecoderLayer
 from dragoman.text.batches import Batch
 
+UNKNOWN_PIECE = "<unk>"
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # SentencePiece's sign before the first token of a word
+
+
+WATCHING = Lock()  # one thread at a time: the models are everybody's
+
+
+def has_heads(model: Model) -> bool:
+    """Whether there are heads to look through."""
+    return any(isinstance(module, DecoderLayer) for module in model.modules())
+
+
+def refuse_without_heads(settings: SearchSettings, heads: bool) -> None:
+    """Raise `DragomanError` for settings that read the heads of a transformer, where there are none."""
+    asked = [name for name in ("coverage_penalty", "keep_tags", "replace_unknown") if getattr(settings, name)]
+    if asked and not heads:
+        raise DragomanError(f"{asked[0]} reads the heads of a transformer; this architecture has none.")
 
 
 @contextmanager
 def watched(model: Model) -> Iterator[list[Tensor]]:
-    """While it is open, the weights with which each decoder layer looks at the source, in the order of the layers."""
+    """While it is open, the weights with which each decoder layer looks at the source in this thread, in the order of the layers."""
     looks = [module.cross_attention for module in model.modules() if isinstance(module, DecoderLayer)]
     if not looks:
         raise DragomanError("Alignments are read from the heads of a transformer; this architecture has none.")
     seen: list[Tensor] = []
-    for look in looks:
-        look.watch = seen.append
-    try:
-        yield seen
-    finally:
+    watcher = get_ident()
+
+    def note(weights: Tensor) -> None:
+        if get_ident() == watcher:
+            seen.append(weights)
+
+    with WATCHING:
         for look in looks:
-            look.watch = None
+            look.watch = note
+        try:
+            yield seen
+        finally:
+            for look in looks:
+                look.watch = None
 
 
 @torch.no_grad()
 def cross_attention(model: Model, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]) -> Float[Tensor, "L B H T S"]:
     """With which weights each target token, while it is predicted, looks at the source tokens, in every layer and head.
 
-    Both sides end with END. Raises `DragomanError` for a model without heads.
+    Both sides end with END. Of an ensemble, its first model's. Raises `DragomanError` for a model without heads.
     """
+    model = next(iter(model.members))
     with watched(model) as seen:
         model.decode(Batch.of(source, target, []).target_in, model.encode(source))
     return torch.stack(seen)
@@ -55,31 +81,36 @@ def chosen(weights: Float[Tensor, "L B H T S"], layer: int | None, head: int | N
     return of_layer.mean(1) if head is None else of_layer[:, head - 1]
 
 
-def words_of(pieces: Sequence[str]) -> list[int]:
-    """The word that each piece belongs to, counted from 0: a new one begins with SentencePiece's sign for a space."""
-    words, current = [], -1
+def words_of(pieces: Sequence[str], unknown_is_word: bool = False) -> list[int]:
+    """The word in which each piece begins, counted from 0: SentencePiece's sign for a space begins a word.
+
+    `<unk>`, which has no such sign, is a word in a vocabulary of words, and a part of one in others.
+    """
+    words, last = [], -1
     for piece in pieces:
-        current += piece.startswith(SPACE) or current < 0
-        words.append(current)
+        first = last + (piece.startswith(SPACE) or last < 0 or (unknown_is_word and piece == UNKNOWN_PIECE))
+        words.append(first)
+        last = first + piece[1:].count(SPACE)  # an unknown piece may be several words
     return words
 
 
-def source_words(weights: Float[Tensor, "T S"], source: Sequence[str], sentence: str) -> list[str]:
-    """For each target token the word of the sentence that it looks at most; `source` are its pieces, END last."""
-    words, of = sentence.split(), words_of(source[:-1])
-    return [words[min(of[place], len(words) - 1)] for place in weights[:, :-1].argmax(1).tolist()]
+def source_words(weights: Float[Tensor, "T S"], pieces: Sequence[str]) -> list[str]:
+    """For each target token the source word that it looks at most; `pieces` are the source's but END."""
+    of = words_of(pieces)
+    texts = ["".join(piece for piece, word in zip(pieces, of, strict=True) if word == own).replace(SPACE, " ").strip() for own in of]
+    return [texts[place] for place in weights[:, :-1].argmax(1).tolist()]
 
 
-def word_alignment(weights: Float[Tensor, "T S"], source: Sequence[str], target: Sequence[str]) -> list[tuple[int, int]]:
+def word_alignment(weights: Float[Tensor, "T S"], source: Sequence[int], target: Sequence[int]) -> list[tuple[int, int]]:
     """For each target word the source word that it looks at most, as (source, target), counted from 0.
 
-    The weights of a word's pieces are added up in the source and averaged in the target; END, the last of each, is no word.
+    `source` and `target` are the words of their tokens but END, the last of each, which is no word. The weights of a word's tokens
+    are added up in the source and averaged in the target.
     """
-    if len(source) < 2 or len(target) < 2:
+    if not source or not target:
         return []
-    source_words, target_words = words_of(source[:-1]), words_of(target[:-1])
-    mine = torch.zeros(target_words[-1] + 1, len(source), dtype=weights.dtype)
-    mine.index_add_(0, torch.tensor(target_words), weights[:-1].cpu())
-    both = torch.zeros(len(mine), source_words[-1] + 1, dtype=weights.dtype)
-    both.index_add_(1, torch.tensor(source_words), mine[:, :-1])
+    mine = torch.zeros(target[-1] + 1, len(source) + 1, dtype=weights.dtype)
+    mine.index_add_(0, torch.tensor(target), weights[:-1].cpu())
+    both = torch.zeros(len(mine), source[-1] + 1, dtype=weights.dtype)
+    both.index_add_(1, torch.tensor(source), mine[:, :-1])
     return [(int(best), word) for word, best in enumerate(both.argmax(1))]

@@ -1,5 +1,6 @@
 """What else could stand at a position. Shapes: S source tokens."""
 
+import math
 from dataclasses import replace
 
 import torch
@@ -31,7 +32,7 @@ def alternatives(
         if log_probability > -torch.inf:
             best = ended(model, source, prefix, settings) if token == END else None
             best = best or beam_search(model, source, replace(settings, n_best=1), replace(constraints, prefix=[*prefix, token]))[0][0]
-            found.append((token, float(torch.tensor(log_probability).exp()), best))
+            found.append((token, math.exp(log_probability), best))
     return found
 
 

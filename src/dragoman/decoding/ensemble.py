@@ -42,21 +42,21 @@ class Ensemble(Model):
             self.widths = [model.decode(start, model.encode(source))[0].size(-1) for model in models]
 
     @property
-    def _models(self) -> list[Model]:
+    def members(self) -> list[Model]:
         return [model for model in self.models if isinstance(model, Model)]
 
     def encode(self, source: Int[Tensor, "B S"]) -> EnsembleState:
-        return EnsembleState([model.encode(source) for model in self._models])
+        return EnsembleState([model.encode(source) for model in self.members])
 
     def decode(self, target: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T D"], EnsembleState]:
         assert isinstance(state, EnsembleState)
-        features, states = zip(*(model.decode(target, own) for model, own in zip(self._models, state.states, strict=True)), strict=True)
+        features, states = zip(*(model.decode(target, own) for model, own in zip(self.members, state.states, strict=True)), strict=True)
         return torch.cat(features, -1), EnsembleState(list(states))
 
     def logits(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]:
         """The logarithm of the mean probability. PAD and START, which search never writes, take no part in any."""
         log_p = []
-        for model, own in zip(self._models, features.split(self.widths, -1), strict=True):
+        for model, own in zip(self.members, features.split(self.widths, -1), strict=True):
             logits = model.logits(own)
             logits[..., [PAD, START]] = -torch.inf
             log_p.append(logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1))

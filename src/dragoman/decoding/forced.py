@@ -13,8 +13,9 @@ from torch import Tensor
 
 from dragoman.decoding.constraints import Constraints
 from dragoman.decoding.likeliest import likeliest
-from dragoman.decoding.search import Hypothesis, end_only, forbid, longest_targets, normalizer
+from dragoman.decoding.search import NO_NUMBERS, Hypothesis, end_only, forbid, longest_targets, normalizer
 from dragoman.decoding.settings import SearchSettings
+from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
 from dragoman.model.symbols import END, PAD, START
 
@@ -54,6 +55,8 @@ def forced_search_of_one(model: Model, source: Int[Tensor, "1 S"], settings: Sea
         tokens = torch.tensor([one.ids for one in padded], device=source.device)
         features, state = model.decode(tokens[:, -1:], state)
         log_p = forbid(model.logits(features[:, -1]).float()).log_softmax(-1)[None, : len(live)]
+        if log_p.isnan().any():
+            raise DragomanError(NO_NUMBERS)
         at_end = torch.tensor([step >= longest], device=source.device)
         log_p = end_only(constraints.apply(log_p, tokens[None, : len(live)], at_end), at_end)[0]
         beams: dict[int, list[Live]] = defaultdict(list)

@@ -20,6 +20,7 @@ from dragoman.errors import DragomanError
 from dragoman.model.contract import Model, State
 from dragoman.model.symbols import END, PAD, START
 
+NO_NUMBERS = "The model's probabilities are no numbers: its training diverged, or its weights were damaged before they were saved."
 WORTH_MOVING = 0.75  # where no more than this share of a batch's sentences is unfinished, the others leave it
 
 
@@ -147,6 +148,8 @@ def beam_search(
     found: dict[int, list[Hypothesis]] = {}
     for step in beam_steps(model, source, settings, constraints or Constraints()):
         found |= step.done
+    if len(found) < len(source):
+        raise DragomanError(NO_NUMBERS)
     return [found[sentence] for sentence in range(len(source))]
 
 
@@ -166,29 +169,28 @@ def beam_steps(model: Model, source: Int[Tensor, "B S"], settings: SearchSetting
     state: State = model.encode(source).with_room(width, int(longest.max()) + 1)
     left = torch.arange(len(source), device=source.device)
     going = torch.ones_like(left, dtype=torch.bool)
-    watching: AbstractContextManager[list[Tensor]] = watched(model) if penalised else nullcontext([])
-    with watching as looks:
-        for step in range(int(longest.max()) + 1):
+    for step in range(int(longest.max()) + 1):
+        watching: AbstractContextManager[list[Tensor]] = watched(model) if penalised else nullcontext([])
+        with watching as looks:
             features, state = model.decode(beam.live[:, :, -1].reshape(-1, 1), state)
-            if looks:
-                beam.coverage = beam.coverage + torch.stack(looks).mean((0, 2))  # of all layers and heads
-                looks.clear()
-            log_p = forbid(model.logits(features[:, -1]).float()).log_softmax(-1).view(len(left), width, -1)
-            at_end = step >= longest
-            extensions = extend(beam, end_only(constraints.apply(log_p, beam.live, at_end), at_end), settings)
-            ended = going & finished(beam, longest, settings)
-            done = dict(zip(left[ended].tolist(), hypotheses(beam.keep(ended), settings.n_best), strict=True)) if ended.any() else {}
-            yield Step(left, extensions, beam, done)
-            going = going & ~ended
-            if not going.any():
-                return
-            origin = extensions.origin.gather(1, extensions.lives)
-            if going.sum() <= len(left) * WORTH_MOVING:
-                still = going.nonzero().flatten()
-                left, longest, going, origin = left[still], longest[still], going[still], origin[still]
-                beam, state = beam.keep(still), state.keep(still)
-            first_rows = torch.arange(len(left), device=source.device)[:, None] * width
-            state = state.reorder((first_rows + origin).flatten())
+        if looks:
+            beam.coverage = beam.coverage + torch.stack([weights.mean(1) for weights in looks]).mean(0)  # of all layers and heads
+        log_p = forbid(model.logits(features[:, -1]).float()).log_softmax(-1).view(len(left), width, -1)
+        at_end = step >= longest
+        extensions = extend(beam, end_only(constraints.apply(log_p, beam.live, at_end), at_end), settings)
+        ended = going & finished(beam, longest, settings)
+        done = dict(zip(left[ended].tolist(), hypotheses(beam.keep(ended), settings.n_best), strict=True)) if ended.any() else {}
+        yield Step(left, extensions, beam, done)
+        going = going & ~ended
+        if not going.any():
+            return
+        origin = extensions.origin.gather(1, extensions.lives)
+        if going.sum() <= len(left) * WORTH_MOVING:
+            still = going.nonzero().flatten()
+            left, longest, going, origin = left[still], longest[still], going[still], origin[still]
+            beam, state = beam.keep(still), state.keep(still)
+        first_rows = torch.arange(len(left), device=source.device)[:, None] * width
+        state = state.reorder((first_rows + origin).flatten())
 
 
 def end_only(log_p: Float[Tensor, "B W V"], at_end: Bool[Tensor, "B"]) -> Float[Tensor, "B W V"]:

@@ -1,5 +1,6 @@
 """How translations are searched for. The defaults are the paper's (section 6.1); nothing here imports torch."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dragoman.errors import DragomanError, require
@@ -11,7 +12,7 @@ class EngineSettings:
     """How fast and how exactly a model computes. Raises `DragomanError` where the values make no sense."""
 
     precision: Precision = "float32"
-    """Of matrix products. bfloat16 is faster and nearly as good; int8 (on a CPU) is the fastest."""
+    """Of a transformer's matrix products. bfloat16 is faster and nearly as good; int8 (on a CPU) is the fastest."""
     workers: int | None = None
     """Threads that each translate batches of their own; None is one for each thread that PyTorch has. Changes no translation."""
 
@@ -36,7 +37,7 @@ class SearchSettings:
     coverage_penalty: float = 0.0
     """β of β · Σ log(min(attention that a source token got in all, 1)), END's too, which is added to the score (Wu et al. 2016, eq. 14)."""
     groups: int = 1
-    """Parts of the beam, of equal size, that search by themselves and avoid what those before them write (Vijayakumar et al. 2018)."""
+    """Equal parts of the beam that each search by themselves, and avoid what those before them write (Vijayakumar et al. 2018)."""
     diversity: float = 0.5
     """With more than one group: how many nats a token loses for each time that groups before it go on with it in the same step."""
     min_length: int = 0
@@ -48,7 +49,7 @@ class SearchSettings:
     prefix: str = ""
     """How every translation begins."""
     force: tuple[str, ...] = ()
-    """Words and phrases that every translation has, in any order, spelt in tokens as the vocabulary spells them."""
+    """Words and phrases that a translation has, as far as other rules allow, in any order, spelt in tokens as the vocabulary does."""
     keep_tags: bool = False
     """Take <tags> and {placeholders} out of a sentence, and put them back beside the words that are aligned with theirs."""
     replace_unknown: bool = False
@@ -85,25 +86,47 @@ class SearchSettings:
             "draw_seed",
         )
         require(self, least=counts | dict.fromkeys(others, 0))
-        if not 0 < self.top_p <= 1:
-            raise DragomanError(f"top_p is {self.top_p}; it must be above 0, and 1 at most.")
-        if self.length_power is not None and self.length_penalty != SearchSettings.length_penalty:
-            raise DragomanError("length_power takes the place of length_penalty; give one of them.")
-        if self.temperature and (self.coverage_penalty or self.length_power is not None):
-            raise DragomanError("coverage_penalty and length_power rank what a beam finds; draws, with a temperature, are not ranked so.")
-        if self.truncate and self.split:
-            raise DragomanError("truncate leaves out what split would translate; give one of them.")
-        if 1 in (self.truncate, self.split):
-            raise DragomanError("truncate and split count a sentence's end, so that 1 leaves nothing of it; give 2 at least.")
-        if self.split and self.n_best > 1:
-            raise DragomanError("split puts the best translations of the parts together; there is no n_best of them.")
-        if self.beam_size % self.groups:
-            raise DragomanError(f"A beam of {self.beam_size} does not divide into {self.groups} groups of equal size.")
-        if self.force and (self.temperature or self.groups > 1 or self.coverage_penalty):
-            raise DragomanError("force searches a grid of beams; it goes with no temperature, groups or coverage_penalty.")
-        if self.temperature and self.groups > 1:
-            raise DragomanError("groups are parts of a beam; draws, with a temperature, have none.")
-        if self.temperature == 0 and (self.top_k or self.top_p < 1):
-            raise DragomanError("top_k and top_p are for draws; they need a temperature above 0.")
-        if self.temperature == 0 and self.n_best > self.beam_size:
-            raise DragomanError(f"n_best is {self.n_best}; a beam of {self.beam_size} has no more than {self.beam_size}.")
+        for contradiction, sentence in self._contradictions():
+            if contradiction:
+                raise DragomanError(sentence)
+
+    def _contradictions(self) -> Iterator[tuple[object, str]]:
+        """What must not be, and what to say of it."""
+        default, draws = SearchSettings, self.temperature > 0
+        yield not 0 < self.top_p <= 1, f"top_p is {self.top_p}; it must be above 0, and 1 at most."
+        yield (
+            self.length_power is not None and self.length_penalty != default.length_penalty,
+            "length_power takes the place of length_penalty; give one of them.",
+        )
+        yield (
+            draws and (self.coverage_penalty or self.length_power is not None),
+            "coverage_penalty and length_power rank what a beam finds; draws, with a temperature, are not ranked so.",
+        )
+        yield (
+            draws and (self.beam_size != default.beam_size or self.length_penalty != default.length_penalty),
+            "beam_size and length_penalty are for a beam; of draws, with a temperature, n_best are made.",
+        )
+        yield draws and self.groups > 1, "groups are parts of a beam; draws, with a temperature, have none."
+        yield not draws and (self.top_k or self.top_p < 1), "top_k and top_p are for draws; they need a temperature above 0."
+        yield not draws and self.draw_seed != default.draw_seed, "draw_seed is for draws; they need a temperature above 0."
+        yield (
+            not draws and self.n_best > self.beam_size,
+            f"n_best is {self.n_best}; a beam of {self.beam_size} has no more than {self.beam_size}.",
+        )
+        yield self.beam_size % self.groups, f"A beam of {self.beam_size} does not divide into {self.groups} groups of equal size."
+        yield (
+            self.groups == 1 and self.diversity != default.diversity,
+            "diversity is what groups of a beam are asked for; give groups above 1.",
+        )
+        yield (
+            self.force and (draws or self.groups > 1 or self.coverage_penalty),
+            "force searches a grid of beams; it goes with no temperature, groups or coverage_penalty.",
+        )
+        yield self.truncate and self.split, "truncate leaves out what split would translate; give one of them."
+        yield (
+            1 in (self.truncate, self.split),
+            "truncate and split count a sentence's end, so that 1 leaves nothing; give 2 at least.",
+        )
+        yield self.split and self.n_best > 1, "split puts the best translations of the parts together; there is no n_best of them."
+        for name in ("prefix", "force", "min_length", "keep_tags", "replace_unknown"):
+            yield self.split and getattr(self, name), f"{name} is for a whole sentence, and split translates it in parts; give one of them."

@@ -59,7 +59,9 @@ def put_back(tags: Sequence[Tag], translation: str, alignment: Sequence[tuple[in
         if tag.closes:
             last = max((target for source, target in alignment if source == nearest(tag.word, alignment, -1)), default=-1)
             place = min(max(last, latest - 1), len(words) - 1) + 1
-            if tag.inside and place and not after[place]:
+            if latest > len(words):
+                before[-1].append(tag.text)  # after one that belongs to no word
+            elif tag.inside and place and not after[place]:
                 stem = END_OF_WORD.sub("", words[place - 1])
                 words[place - 1] = stem + tag.text + words[place - 1][len(stem) :]
             elif place:
@@ -68,7 +70,8 @@ def put_back(tags: Sequence[Tag], translation: str, alignment: Sequence[tuple[in
                 before[0].append(tag.text)  # no word comes before
         else:
             place = min((target for source, target in alignment if source == nearest(tag.word, alignment, 1)), default=len(words))
-            latest = min(place + 1, len(words))
+            place = min(place, len(words))
+            latest = place + 1
             before[place].append(tag.text + space)
     parts = ["".join(before[0])]
     for number, word in enumerate(words, 1):

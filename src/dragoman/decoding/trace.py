@@ -27,9 +27,11 @@ class Node:
 
 def trace(steps: Iterable[Step], name: Callable[[int], str]) -> list[Node]:
     """All hypotheses of the search for one sentence, in the order in which they were made; `name` writes a token."""
-    nodes, live = [Node(None, name(START), 0.0)], [0]
+    nodes = [Node(None, name(START), 0.0)]
+    live: list[int | None] = []  # None is an empty place
     for step in steps:
         extensions = step.extensions
+        live = live or [0] * extensions.lives.size(1)
         lives, ends = set(extensions.lives[0].tolist()), extensions.ends[0].tolist()
         rows = zip(extensions.log_p[0].tolist(), extensions.origin[0].tolist(), extensions.token[0].tolist(), strict=True)
         places: dict[int, int] = {}
@@ -39,14 +41,12 @@ def trace(steps: Iterable[Step], name: Callable[[int], str]) -> list[Node]:
                 nodes.append(
                     Node(live[origin], name(token), log_p, None if place in lives else "finished" if ends[place] else "below the beam")
                 )
-        kept = [places.get(place, 0) for place in extensions.lives[0].tolist()]
         parents = {nodes[number].parent for number in places.values() if nodes[number].end in (None, "finished")}
-        for number in set(live) - parents:
+        for number in {number for number in live if number is not None} - parents:
             nodes[number] = replace(nodes[number], end="no extension in the beam")
-        live = kept
-    for number in set(live):
-        if nodes[number].end is None and number:
-            nodes[number] = replace(nodes[number], end="the search was over")
+        live = [places.get(place) for place in extensions.lives[0].tolist()]
+    for number in {number for number in live if number}:
+        nodes[number] = replace(nodes[number], end="the search was over")
     return nodes
 
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from itertools import zip_longest
+from dataclasses import dataclass
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from dragoman.decoding.alignment import chosen, cross_attention, source_words, word_alignment
+from dragoman.decoding.alignment import chosen, cross_attention, has_heads, refuse_without_heads, source_words, word_alignment, words_of
 from dragoman.decoding.alternatives import alternatives
 from dragoman.decoding.constraints import Constraints
 from dragoman.decoding.ensemble import Ensemble
@@ -25,6 +25,7 @@ from dragoman.decoding.tags import put_back, taken_out
 from dragoman.decoding.trace import Node, certain, trace
 from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
+from dragoman.model.linear import can_pack
 from dragoman.model.symbols import END, UNKNOWN
 from dragoman.text.batches import pad
 from dragoman.text.tokenizer import UNKNOWN_TEXT, Tokenizer
@@ -74,12 +75,14 @@ class Translator:
         engine = engine or EngineSettings()
         model, tokenizers, longest_trained = load_model(Path(folder))
         place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        if place.type == "cpu" and (engine.precision == "int8" or torch.backends.mkldnn.is_available()):
+        if place.type != "cpu":
+            if engine.precision == "int8":
+                raise DragomanError(f"int8 is for a CPU, and this model is to translate on {place}; choose bfloat16 or float32.")
+            model.to(torch.bfloat16 if engine.precision == "bfloat16" else torch.float32)
+        elif can_pack(engine.precision):
             model.pack(engine.precision)
-        elif engine.precision == "int8":
-            raise DragomanError(f"int8 is for a CPU, and this model is to translate on {place}; choose bfloat16 or float32.")
         elif engine.precision == "bfloat16":
-            model.to(torch.bfloat16)
+            raise DragomanError("This processor has no matrix products in bfloat16; choose int8 or float32.")
         model.to(place)
         threads = torch.get_num_threads() if place.type == "cpu" else 1
         return cls(model, tokenizers, longest_trained, engine.workers or threads)
@@ -109,43 +112,34 @@ class Translator:
     def n_best(self, sentences: Sequence[str], settings: SearchSettings | None = None) -> list[list[Translation]]:
         """The `n_best` best translations of each sentence, best first."""
         settings = settings or SearchSettings()
-        if settings.keep_tags:
-            return self._tagged(sentences, replace(settings, keep_tags=False))
-        ids = encoded(self.tokenizers.source, sentences)
+        refuse_without_heads(settings, has_heads(self.model))
+        taken = [taken_out(sentence) if settings.keep_tags else (sentence, []) for sentence in sentences]
+        plain, tags = [text for text, _ in taken], [own for _, own in taken]
+        ids = encoded(self.tokenizers.source, plain)
         if settings.split:
             return [[whole] for whole in self._in_parts(ids, settings)]
         if settings.truncate:
             ids = [truncated(row, settings.truncate) for row in ids]
-        return self._written(sentences, ids, settings)
-
-    def _written(self, sentences: Sequence[str], ids: list[list[int]], settings: SearchSettings) -> list[list[Translation]]:
-        """What is found for these ids of the sentences, as text."""
-        refuse_too_long(sentences, ids, self.model.longest_source)
+        refuse_too_long(plain, ids, self.model.longest_source)
         found: list[list[Translation]] = []
-        for sentence, source, best in zip(sentences, ids, self.search(ids, settings), strict=True):
+        for sentence, source, own, best in zip(plain, ids, tags, self.search(ids, settings), strict=True):
             texts = [self._known(sentence, source, one.ids) if settings.replace_unknown else self._text(one.ids) for one in best]
-            found.append([Translation(text, one.log_probability, one.score) for text, one in zip(texts, best, strict=True)])
-        return [best or [Translation("", 0.0, 0.0)] for best in found]
-
-    def _tagged(self, sentences: Sequence[str], settings: SearchSettings) -> list[list[Translation]]:
-        """The translations of the sentences without their tags, with them."""
-        plain, tags = zip(*map(taken_out, sentences), strict=True) if sentences else ((), ())
-        found = self.n_best(plain, settings)
-        for text, own, best in zip(plain, tags, found, strict=True):
             if own:
-                alignments = self.align([(text, one.text) for one in best])
-                best[:] = [replace(one, text=put_back(own, one.text, pairs)) for one, pairs in zip(best, alignments, strict=True)]
+                texts = [put_back(own, text, self._aligned(sentence, source, one.ids)) for text, one in zip(texts, best, strict=True)]
+            written = [Translation(text, one.log_probability, one.score) for text, one in zip(texts, best, strict=True)]
+            found.append(written or [Translation(put_back(own, "", []), 0.0, 0.0)])
         return found
 
     def _in_parts(self, ids: list[list[int]], settings: SearchSettings) -> Iterator[Translation]:
         """The best translations of each sentence's parts, put together; log-probabilities and scores are added up."""
         cut = [parts(row, self.tokenizers.source.pieces(row), settings.split) for row in ids]
         flat = [part for sentence in cut for part in sentence]
-        written = iter(self._written(list(map(self.tokenizers.source.decode, flat)), flat, settings))
+        refuse_too_long(list(map(self.tokenizers.source.decode, flat)), flat, self.model.longest_source)
+        written = iter(self.search(flat, settings))
         for sentence in cut:
-            found = [next(written)[0] for _ in sentence]
-            text = " ".join(one.text for one in found if one.text)
-            yield Translation(text, sum(one.log_probability for one in found), sum(one.score for one in found))
+            best = [hypotheses[0] for hypotheses in islice(written, len(sentence)) if hypotheses]
+            text = " ".join(filter(None, (self._text(one.ids) for one in best)))
+            yield Translation(text, sum((one.log_probability for one in best), 0.0), sum((one.score for one in best), 0.0))
 
     def search(self, sources: Sequence[list[int]], settings: SearchSettings) -> list[list[Hypothesis]]:
         """The `n_best` best hypotheses of each source, whose ids end with END; none for END alone."""
@@ -196,15 +190,14 @@ class Translator:
     def alternatives(self, sentence: str, count: int, settings: SearchSettings | None = None) -> list[Alternative]:
         """The likeliest tokens after the prefix, END among them, likeliest first, each with the best translation that begins so."""
         settings = settings or SearchSettings()
-        found = alternatives(self.model, *self._one(sentence, settings, "list of alternatives"), count, settings)
+        source, constraints = self._one(sentence, settings, "list of alternatives")
+        found = alternatives(self.model, source, constraints, count, settings) if source.size(1) > 1 else []
         pieces = self.tokenizers.target.pieces([token for token, _, _ in found])
         return [Alternative(piece, p, self._translation(best)) for piece, (_, p, best) in zip(pieces, found, strict=True)]
 
     def _one(self, sentence: str, settings: SearchSettings, what: str) -> tuple[Tensor, Constraints]:
         """A sentence and the rules for a beam search. Raises `DragomanError` for settings that ask for more than one beam search."""
-        for name in ("temperature", "force", "split", "keep_tags", "replace_unknown"):
-            if getattr(settings, name):
-                raise DragomanError(f"There is a {what} of one beam search, and {name} asks for something else; leave it out.")
+        refuse_more_than_a_beam(settings, what)
         ids = encoded(self.tokenizers.source, [sentence])
         if settings.truncate:
             ids = [truncated(ids[0], settings.truncate)]
@@ -242,8 +235,11 @@ class Translator:
         for batch, *rows in self._forced(pairs, batch_tokens):
             weights = chosen(cross_attention(self.model, *rows), layer, head)
             for (number, source, target), here in zip(batch, weights, strict=True):
-                names = self.tokenizers.source.pieces(source), self.tokenizers.target.pieces(target)
-                found[number] = word_alignment(here[: len(target), : len(source)], *names)
+                words = (
+                    words_of(side.spelt(text))
+                    for side, text in zip((self.tokenizers.source, self.tokenizers.target), pairs[number], strict=True)
+                )
+                found[number] = word_alignment(here[: len(target), : len(source)], *words)
         return [found[number] for number in range(len(pairs))]
 
     def _forced(self, pairs: Sequence[tuple[str, str]], tokens: int) -> Iterator[tuple[list[Numbered], Tensor, Tensor]]:
@@ -260,18 +256,39 @@ class Translator:
         """One line, whatever bytes the model has spelt."""
         return " ".join(self.tokenizers.target.decode(ids).splitlines())
 
+    def _looks(self, source: list[int], written: list[int]) -> Tensor:
+        """With which weights each written token, END last, looks at each source token."""
+        rows = (pad([ids]).to(self.device) for ids in (source, [*written, END]))
+        return chosen(cross_attention(self.model, *rows), None, None)[0]
+
+    def _aligned(self, sentence: str, source: list[int], written: list[int]) -> list[tuple[int, int]]:
+        """The words of a sentence, whose ids these are, and of its translation that belong together."""
+        target = self.tokenizers.target
+        words = words_of(self._spelt(sentence, source)), words_of(target.pieces(written), target.unknown_is_word)
+        return word_alignment(self._looks(source, written), *words)
+
+    def _spelt(self, sentence: str, source: list[int]) -> list[str]:
+        """The pieces of a sentence, as far as its ids go, without END."""
+        return self.tokenizers.source.spelt(sentence)[: len(source) - 1]
+
     def _known(self, sentence: str, source: list[int], written: list[int]) -> str:
         """The text with words of the source in the place of unknown tokens."""
         text = self._text(written)
         if UNKNOWN not in written or text.count(UNKNOWN_TEXT) != written.count(UNKNOWN):
             return text
-        weights = chosen(cross_attention(self.model, *(pad([ids]).to(self.device) for ids in (source, [*written, END]))), None, None)[0]
-        words = source_words(weights, self.tokenizers.source.pieces(source), sentence)
+        words = source_words(self._looks(source, written), self._spelt(sentence, source))
         known = [words[place] for place, token in enumerate(written) if token == UNKNOWN]
         return "".join(part for pair in zip_longest(text.split(UNKNOWN_TEXT), known, fillvalue="") for part in pair)
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:
         return Translation(self._text(hypothesis.ids), hypothesis.log_probability, hypothesis.score)
+
+
+def refuse_more_than_a_beam(settings: SearchSettings, what: str) -> None:
+    """Raise `DragomanError` for settings that ask for more than one beam search, of which alone there is a `what`."""
+    for name in ("temperature", "force", "split", "keep_tags", "replace_unknown", "coverage_penalty"):
+        if getattr(settings, name):
+            raise DragomanError(f"There is a {what} of one plain beam search, and {name} asks for something else; leave it out.")
 
 
 def in_threads(work: Callable[[list[int]], T], batches: list[list[int]], workers: int) -> Iterator[T]:
@@ -282,8 +299,12 @@ def in_threads(work: Callable[[list[int]], T], batches: list[list[int]], workers
     if workers == 1 or len(batches) == 1:
         yield from map(work, batches)
         return
-    with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        yield from pool.map(work, batches)
+    before = torch.get_num_threads()
+    try:
+        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            yield from pool.map(work, batches)
+    finally:
+        torch.set_num_threads(before)  # which threads that are made later have, too
 
 
 def constraints_of(settings: SearchSettings, tokenizer: Tokenizer) -> Constraints:
@@ -299,6 +320,8 @@ def constraints_of(settings: SearchSettings, tokenizer: Tokenizer) -> Constraint
         if ids in ngrams(prefix, len(ids)):
             raise DragomanError(f"The prefix {settings.prefix!r} has {text!r}, which is banned.")
     size = settings.no_repeat_ngram
+    if size and any(len(set(map(tuple, found))) < len(found) for found in (ngrams(phrase, size) for phrase in forced)):
+        raise DragomanError(f"What force asks for repeats {size} tokens, which no_repeat_ngram forbids.")
     if size and len(prefix) >= size and len(set(map(tuple, ngrams(prefix, size)))) < len(prefix) - size + 1:
         raise DragomanError(f"The prefix {settings.prefix!r} repeats {size} tokens, which no_repeat_ngram forbids.")
     return Constraints(settings.min_length, size, banned, prefix, forced)

@@ -7,6 +7,7 @@ import torch
 from ctranslate2.specs import TransformerSpec, common_spec
 from torch import Tensor, nn
 
+from dragoman.errors import DragomanError
 from dragoman.model.positions import Positions
 from dragoman.model.settings import Activation
 from dragoman.model.transformer import Transformer
@@ -20,8 +21,16 @@ ACTIVATIONS: dict[Activation, common_spec.Activation] = {
 
 
 def specification(model: Transformer, source_tokens: list[str], target_tokens: list[str]) -> TransformerSpec:
-    """The model in CTranslate2's terms, for these vocabularies, whose ids are the places of the tokens."""
+    """The model in CTranslate2's terms, for these vocabularies, whose ids are the places of the tokens.
+
+    Raises `DragomanError` where the format cannot hold the model.
+    """
     settings = model.settings
+    if {settings.key_width, settings.value_width} != {settings.d_model / settings.heads}:
+        raise DragomanError(
+            f"CTranslate2 has heads of width d_model / heads = {settings.d_model / settings.heads:g} alone, and this model's d_k is "
+            f"{settings.key_width}, its d_v {settings.value_width}."
+        )
     spec = TransformerSpec.from_config(
         (settings.encoder_layers, settings.decoder_layers),
         settings.heads,

@@ -1,6 +1,7 @@
 """All that training and search know of a model. Shapes: B sentences, S source and T target tokens, W hypotheses a sentence."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -35,6 +36,11 @@ class Model(nn.Module):
     """Source tokens, END included, that `encode` can read at most; None is any number."""
     longest_target: int | None = None
     """Target tokens, START included, that `decode` can read at most; None is any number."""
+
+    @property
+    def members(self) -> Sequence["Model"]:
+        """The models that it is made of: itself, but for an ensemble."""
+        return [self]
 
     def layers(self) -> list[tuple[nn.Module, list[str]]]:
         """Parts with weights of their own, and their methods beside `forward` that use these: what can lie in several processes."""

@@ -91,6 +91,17 @@ def integers(x: Float[Tensor, "N D"]) -> tuple[Int8[Tensor, "N D"], Float[Tensor
     return (x / scale).round_().to(torch.int8), scale
 
 
+def can_pack(precision: Precision) -> bool:
+    """Whether PyTorch has kernels for it on this processor."""
+    if precision == "int8":
+        return True
+    try:
+        KINDS[precision](torch.zeros(1, 1), None)(torch.zeros(1, 1))
+    except RuntimeError:
+        return False
+    return torch.backends.mkldnn.is_available()
+
+
 KINDS: dict[Precision, type[Packed]] = {"float32": PackedFloat32, "bfloat16": PackedBFloat16, "int8": PackedInt8}
 
 

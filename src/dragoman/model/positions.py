@@ -51,11 +51,13 @@ class Positions(nn.Module):
     def forward(self, start: int, length: int) -> Float[Tensor, "N D"]:
         """Positions `start` to `start + length - 1`. Raises `DragomanError` past the end of a learned table."""
         end = start + length
-        if end > len(self.table):
+        table = self.table  # other threads may make it longer
+        if end > len(table):
             if self.kind == "learned":
                 raise DragomanError(
                     f"A text of {end} tokens is longer than the {len(self.table)} positions that this model has learned; "
                     "split the text, or train with a larger max_positions."
                 )
-            self.table = sinusoids(2 * end, self.d_model, self.kind).to(self.table)
-        return self.table[start:end]
+            table = sinusoids(2 * end, self.d_model, self.kind).to(self.table)
+            self.table = table
+        return table[start:end]

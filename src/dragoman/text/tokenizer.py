@@ -106,6 +106,17 @@ class Tokenizer:
         text: str = self._processor.decode([token for token in kept if token not in (PAD, START)])
         return text.removeprefix(" ") if kept[:1] == [UNKNOWN] else text
 
+    def spelt(self, line: str) -> list[str]:
+        """The tokens of a line as they are written there, unknown ones too; several unknown ones in a row are one."""
+        pieces: list[str] = self._processor.encode(whole_characters(line), out_type=str)
+        return pieces
+
+    @property
+    def unknown_is_word(self) -> bool:
+        """Whether an unknown token is a whole word, as in a vocabulary of words."""
+        text: str = self._processor.decode([UNKNOWN])
+        return text.startswith(" ")
+
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The tokens themselves, as they are written in the vocabulary."""
         return [self._processor.id_to_piece(token) for token in ids]
