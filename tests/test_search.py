@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.decoding.alignment import cross_attention
-from dragoman.decoding.search import beam_search, greedy_search, length_penalty
+from dragoman.decoding.search import beam_search, greedy_hypotheses, greedy_search, length_penalty
 from dragoman.decoding.settings import SearchSettings
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
@@ -90,8 +90,10 @@ def test_the_coverage_penalty_ranks_by_all_that_was_looked_at(kind, beta):
 
 
 def test_a_beam_of_one_is_greedy(model, sources):
-    (one,) = zip(*beam_search(model, sources, SearchSettings(beam_size=1, extra_length=6)), strict=True)
-    assert [hypothesis.ids for hypothesis in one] == greedy_search(model, sources, extra_length=6)
+    asked = SearchSettings(beam_size=1, extra_length=6)
+    for (beam,), (greedy,) in zip(beam_search(model, sources, asked), greedy_hypotheses(model, sources, asked), strict=True):
+        assert beam.ids == greedy.ids
+        assert (beam.log_probability, beam.score) == pytest.approx((greedy.log_probability, greedy.score), abs=1e-5)
 
 
 @torch.no_grad()

@@ -45,23 +45,41 @@ def normalizer(length: Tensor | int, settings: SearchSettings) -> Tensor:
     return length_penalty(length, settings.length_penalty)
 
 
-@torch.no_grad()
 def greedy_search(model: Model, source: Int[Tensor, "B S"], extra_length: int = 50) -> list[list[int]]:
-    """The likeliest token at each step, without END. Plain on purpose: the oracle of a beam of 1, and quick validation."""
-    longest = longest_targets(model, source, extra_length)
+    """The likeliest token at each step, without END."""
+    return [best.ids for (best,) in greedy_hypotheses(model, source, SearchSettings(beam_size=1, extra_length=extra_length))]
+
+
+@torch.no_grad()
+def greedy_hypotheses(
+    model: Model,
+    source: Int[Tensor, "B S"],
+    settings: SearchSettings,
+    constraints: Constraints | None = None,  # noqa: ARG001  all searches are called alike
+) -> list[list[Hypothesis]]:
+    """What a beam of 1 finds without constraints or a coverage penalty, and without a beam's bookkeeping."""
+    longest = longest_targets(model, source, settings.extra_length)
     state = model.encode(source).with_room(1, int(longest.max()) + 1)
+    left = torch.arange(len(source), device=source.device)
     token = torch.full((len(source), 1), START, device=source.device)
-    written, ended = [], torch.zeros(len(source), dtype=torch.bool, device=source.device)
-    for step in range(int(longest.max()) + 1):
+    ended = torch.zeros(len(source), dtype=torch.bool, device=source.device)
+    ids = torch.full((len(source), int(longest.max()) + 1), END, device=source.device)
+    total = torch.zeros(len(source), device=source.device)
+    for step in range(ids.size(1)):
         features, state = model.decode(token, state)
-        logits = forbid(model.logits(features[:, -1]))
-        choice = logits.argmax(-1).masked_fill(ended | (step >= longest), END)
-        ended = ended | (choice == END)
-        written.append(choice)
-        token = choice[:, None]
+        log_p = forbid(model.logits(features[:, -1]).float()).log_softmax(-1)
+        choice = log_p.argmax(-1).masked_fill(step >= longest[left], END)
+        ids[left, step] = choice.masked_fill(ended, END)
+        total[left] += log_p.gather(1, choice[:, None])[:, 0].masked_fill(ended, 0.0)
+        token, ended = choice[:, None], ended | (choice == END)
         if ended.all():
             break
-    return [row[: row.index(END)] for row in torch.stack(written, 1).tolist()]
+        if (~ended).sum() <= len(left) * WORTH_MOVING:
+            still = (~ended).nonzero().flatten()
+            left, token, ended, state = left[still], token[still], ended[still], state.keep(still)
+    found = [row[: row.index(END)] for row in ids.tolist()]
+    scores = (total / normalizer(torch.tensor([len(row) + 1 for row in found], device=total.device), settings)).tolist()
+    return [[Hypothesis(row, log_p, score)] for row, log_p, score in zip(found, total.tolist(), scores, strict=True)]
 
 
 def longest_targets(model: Model, source: Int[Tensor, "B S"], extra_length: int, least: int = 0) -> Int[Tensor, "B"]:

@@ -66,7 +66,7 @@ class SearchSettings:
     """Read at most this many tokens of a sentence, its end included, and leave out the others; 0 reads all."""
     split: int = 0
     """Translate a sentence of more tokens than this in parts, cut after punctuation or between words; 0 translates it whole."""
-    batch_tokens: int = 16_000
+    batch_tokens: int = 32_000
     """Sentences · beams · (longest source + extra_length) decoded at once; changes memory and speed, never a translation."""
 
     def __post_init__(self) -> None:

@@ -19,7 +19,7 @@ from dragoman.decoding.forced import forced_search
 from dragoman.decoding.long import parts, truncated
 from dragoman.decoding.sampling import sample
 from dragoman.decoding.scoring import Likelihood, token_log_probabilities
-from dragoman.decoding.search import Hypothesis, Step, beam_search, beam_steps, greedy_search
+from dragoman.decoding.search import Hypothesis, Step, beam_search, beam_steps, greedy_hypotheses, greedy_search
 from dragoman.decoding.settings import EngineSettings, SearchSettings
 from dragoman.decoding.tags import put_back, taken_out
 from dragoman.decoding.trace import Node, certain, trace
@@ -32,6 +32,7 @@ from dragoman.text.tokenizer import UNKNOWN_TEXT, Tokenizer
 from dragoman.training.memory import out_of_memory
 
 T = TypeVar("T")
+Search = Callable[[Model, Tensor, SearchSettings, Constraints], list[list[Hypothesis]]]
 Numbered = tuple[int, list[int], list[int]]  # a pair's number, its source's and its target's ids
 
 
@@ -144,7 +145,7 @@ class Translator:
     def search(self, sources: Sequence[list[int]], settings: SearchSettings) -> list[list[Hypothesis]]:
         """The `n_best` best hypotheses of each source, whose ids end with END; none for END alone."""
         constraints = constraints_of(settings, self.tokenizers.target)
-        search = sample if settings.temperature else forced_search if settings.force else beam_search
+        search = search_for(settings, constraints)
         width = settings.n_best if settings.temperature else settings.beam_size
 
         def hypotheses(batch: list[int]) -> list[list[Hypothesis]]:
@@ -204,7 +205,7 @@ class Translator:
         refuse_too_long([sentence], ids, self.model.longest_source)
         return pad(ids).to(self.device), constraints_of(settings, self.tokenizers.target)
 
-    def greedy(self, sentences: Sequence[str], batch_tokens: int = 16_000, extra_length: int = 50) -> list[str]:
+    def greedy(self, sentences: Sequence[str], batch_tokens: int = 32_000, extra_length: int = 50) -> list[str]:
         """Translations by the likeliest token at each step."""
         ids = encoded(self.tokenizers.source, sentences)
         refuse_too_long(sentences, ids, self.model.longest_source)
@@ -282,6 +283,15 @@ class Translator:
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:
         return Translation(self._text(hypothesis.ids), hypothesis.log_probability, hypothesis.score)
+
+
+def search_for(settings: SearchSettings, constraints: Constraints) -> Search:
+    """The search that finds what is asked for."""
+    if settings.temperature:
+        return sample
+    if settings.force:
+        return forced_search
+    return beam_search if settings.beam_size > 1 or settings.coverage_penalty or constraints.any else greedy_hypotheses
 
 
 def refuse_more_than_a_beam(settings: SearchSettings, what: str) -> None:
