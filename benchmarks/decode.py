@@ -5,9 +5,9 @@
     python benchmarks/decode.py RUN --preset base --source test.en         # its vocabulary, random weights, 16 tokens out for 16 in
 
 Each measurement is a process of its own: sentences a second in batches with all processor threads, and milliseconds a sentence
-one by one with a single thread, once they have been translated before. Each system runs as it is fastest here: ours with the program's own batches and a
-worker a thread, CTranslate2 with a worker a thread and batches of 32, Hugging Face with all threads. Prints medians, ratios, and the
-share of translations that are ours in float32; writes benchmarks/results/decode-NAME-DATE.json.
+one by one with a single thread, once they have been translated before. Each system runs as it is fastest here: ours with the
+program's own batches and a worker a thread, CTranslate2 with a worker a thread and batches of 32, Hugging Face with all threads.
+Prints medians, ratios, and the share of translations that are ours in float32; writes benchmarks/results/decode-NAME-DATE.json.
 """
 
 import argparse
