@@ -344,7 +344,7 @@ def validation(recipe: Recipe, data: Prepared, say: Say, world: World) -> Valida
 
 
 def finish(recipe: Recipe, schedule: Schedule, data: Prepared, place: Place, say: Say, world: World) -> None:
-    """Keep the best checkpoint or the average of the last, whichever validates better; score the test data; write result.json."""
+    """Keep the best checkpoint or the average of the last, whichever has the lower validation loss; score the test data; write result.json."""
     assert recipe.out is not None
     assert place.best is not None
     out = recipe.out
@@ -352,7 +352,7 @@ def finish(recipe: Recipe, schedule: Schedule, data: Prepared, place: Place, say
     tensors, steps = averaged(out, recipe.training.average, schedule.checkpoint_every, place.step, say)
     checkpoint.load_weights(model, tensors, out / "checkpoints")
     scores, _ = validation(recipe, data, say, world)(model)
-    if better(scores, place.best, recipe.training.best_by):
+    if better(scores, place.best, "loss"):  # greedy BLEU is too rough to tell these two apart (experiments/LOG.md)
         chosen = f"the average of the checkpoints at {', '.join(map(str, steps))}"
         if world.leads:
             save_model(out / "model", model, recipe.model, data.tokenizers, longest_source(data))

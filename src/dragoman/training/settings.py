@@ -35,7 +35,7 @@ class TrainingSettings:
     average: int = 5
     """The last n checkpoints are kept, and averaged at the end (section 6.1: 5, for big models 20)."""
     best_by: Literal["bleu", "loss"] = "bleu"
-    """What decides which checkpoint is best and when to stop early: BLEU of greedy translations, or the loss."""
+    """Decides which checkpoint is best and when to stop early: BLEU of greedy translations, or the loss, which also chooses the average."""
     patience: int = 8
     """Stop after this many validations without a better one; 0 never does."""
     log_every: int = 20
