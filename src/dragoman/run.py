@@ -344,7 +344,7 @@ def validation(recipe: Recipe, data: Prepared, say: Say, world: World) -> Valida
 
 
 def finish(recipe: Recipe, schedule: Schedule, data: Prepared, place: Place, say: Say, world: World) -> None:
-    """Keep the best checkpoint or the average of the last, whichever has the lower validation loss; score the test data; write result.json."""
+    """Keep the best checkpoint or the average of the last, by validation loss; score the test data; write result.json."""
     assert recipe.out is not None
     assert place.best is not None
     out = recipe.out
