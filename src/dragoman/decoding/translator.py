@@ -160,8 +160,11 @@ class Translator:
                 ) from error
 
         found: list[list[Hypothesis]] = [[] for _ in sources]
-        shared = batches(with_room(sources, settings.extra_length), settings.batch_tokens // width)
         workers = 1 if settings.coverage_penalty else self.workers  # who watches attention must be alone
+        lengths, most = with_room(sources, settings.extra_length), settings.batch_tokens // width
+        if workers > 1:
+            most = min(most, sum(lengths.values()) // (2 * workers))  # something for each, and a second batch to even it out
+        shared = batches(lengths, most)
         for batch, written in zip(shared, in_threads(hypotheses, shared, workers), strict=True):
             for number, best in zip(batch, written, strict=True):
                 found[number] = best
