@@ -1,5 +1,6 @@
 """The training loop (section 5), to be read downwards."""
 
+import logging
 import re
 import signal
 from collections.abc import Callable, Generator, Iterator
@@ -157,6 +158,7 @@ def compile_layers(model: Model) -> None:
     """Let torch.compile fuse what is inside each layer; lengths may vary. Raises `DragomanError` for a model without layers."""
     if not model.layers():
         raise DragomanError("--compile is for the transformer; this architecture has no layers that gain by it. Leave it out.")
+    logging.getLogger("torch._functorch").setLevel(logging.ERROR)  # it warns with a traceback of what is told as a sentence
     for layer, _ in model.layers():
         layer.compile(dynamic=True)
 
