@@ -231,6 +231,7 @@ def test_groups_of_a_beam_avoid_each_others_tokens_as_in_plain_lists(kind, diver
     for one in found:  # the search may stop before the naive one does
         assert one.log_probability == pytest.approx(log_p[tuple(one.ids)], abs=1e-4)
     assert found[0].ids == expected[0][0]
+    assert len({tuple(one.ids) for one in found}) == len(found)
     if diversity == 0.7:
         first, *_ = beam_search(model, source, replace(asked, groups=1, diversity=SearchSettings.diversity))
         assert {tuple(one.ids) for one in found} != {tuple(one.ids) for one in first}

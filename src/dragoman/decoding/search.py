@@ -230,6 +230,9 @@ def extend(beam: Beam, log_p: Float[Tensor, "B W V"], settings: SearchSettings) 
     ends = is_end & first & (total > -torch.inf)
 
     prefixes = beam.live.gather(1, origin[:, :, None].expand(-1, -1, length))
+    if groups > 1:  # what two groups have found counts once
+        again = (prefixes[:, :, None] == prefixes[:, None]).all(3) & ends[:, None] & ends[:, :, None]
+        ends = ends & ~again.tril(-1).any(2)
     coverage = beam.coverage.gather(1, origin[:, :, None].expand(-1, -1, beam.coverage.size(2)))
     if ends.any():
         ending = total.masked_fill(~ends, -torch.inf)[:, first]
