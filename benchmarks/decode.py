@@ -23,6 +23,7 @@ from pathlib import Path
 
 import torch
 from passport import passport
+from peers import marian_config
 from rich.console import Console
 from rich.table import Table
 
@@ -31,7 +32,7 @@ from dragoman.decoding.settings import EngineSettings, SearchSettings
 from dragoman.decoding.translator import Translator, encoded
 from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS, ModelSettings
-from dragoman.model.symbols import END, PAD, START
+from dragoman.model.symbols import END, PAD
 from dragoman.model.transformer import Transformer
 from dragoman.text.batches import pad
 from dragoman.text.lines import read_lines
@@ -96,33 +97,14 @@ ENGINES = {"dragoman": dragoman_engine, "ctranslate2": ctranslate2_engine, "tran
 
 def marian(run: Path) -> torch.nn.Module:
     """Hugging Face's Marian with a run's weights, and our table of positions in the place of its own."""
-    from transformers import MarianConfig, MarianMTModel
+    from transformers import MarianMTModel
 
     ours = plain(run)
-    size = ours.settings
-    config = MarianConfig(
-        vocab_size=ours.output.num_embeddings,
-        d_model=size.d_model,
-        encoder_layers=size.encoder_layers,
-        decoder_layers=size.decoder_layers,
-        encoder_attention_heads=size.heads,
-        decoder_attention_heads=size.heads,
-        encoder_ffn_dim=size.d_ff,
-        decoder_ffn_dim=size.d_ff,
-        activation_function="relu",
-        scale_embedding=True,
-        pad_token_id=PAD,
-        eos_token_id=END,
-        decoder_start_token_id=START,
-        forced_eos_token_id=None,
-        max_length=512,
-        bad_words_ids=[[PAD]],
-    )
-    theirs = MarianMTModel(config).eval()
+    theirs = MarianMTModel(marian_config(ours.settings, ours.output.num_embeddings, dropout=0.0)).eval()
     weights = {"model.shared.weight": ours.output.weight}
     parts = [("encoder", ours.encoder, ["self_attn"]), ("decoder", ours.decoder, ["self_attn", "encoder_attn"])]
     for side, layers, names in parts:
-        weights[f"model.{side}.embed_positions.weight"] = ours.source_positions(0, config.max_position_embeddings)
+        weights[f"model.{side}.embed_positions.weight"] = ours.source_positions(0, theirs.config.max_position_embeddings)
         for number, layer in enumerate(layers):
             place = f"model.{side}.layers.{number}"
             attentions = [(layer.self_attention, layer.self_attention_residual)]

@@ -24,6 +24,7 @@ from pathlib import Path
 
 import torch
 from passport import passport
+from peers import marian_config
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
@@ -105,26 +106,9 @@ def peer_step(logits: Callable[[Batch], Tensor], model: nn.Module, bfloat16: boo
 
 def transformers_step(recipe: Recipe, vocabulary: int) -> Step:
     """Hugging Face's Marian of the same sizes."""
-    from transformers import MarianConfig, MarianMTModel
+    from transformers import MarianMTModel
 
-    size = recipe.model
-    config = MarianConfig(
-        vocab_size=vocabulary,
-        d_model=size.d_model,
-        encoder_layers=size.encoder_layers,
-        decoder_layers=size.decoder_layers,
-        encoder_attention_heads=size.heads,
-        decoder_attention_heads=size.heads,
-        encoder_ffn_dim=size.d_ff,
-        decoder_ffn_dim=size.d_ff,
-        dropout=DROPOUT,
-        activation_function="relu",
-        scale_embedding=True,
-        pad_token_id=PAD,
-        decoder_start_token_id=2,
-        eos_token_id=3,
-    )
-    model = MarianMTModel(config)
+    model = MarianMTModel(marian_config(recipe.model, vocabulary, DROPOUT))
 
     def logits(batch: Batch) -> Tensor:
         return model(

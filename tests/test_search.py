@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.decoding.alignment import cross_attention
-from dragoman.decoding.search import beam_search, greedy_hypotheses, greedy_search, length_penalty
+from dragoman.decoding.search import beam_search, greedy_search, length_penalty
 from dragoman.decoding.settings import SearchSettings
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
@@ -91,15 +91,14 @@ def test_the_coverage_penalty_ranks_by_all_that_was_looked_at(kind, beta):
 
 def test_a_beam_of_one_is_greedy(model, sources):
     asked = SearchSettings(beam_size=1, extra_length=6)
-    for (beam,), (greedy,) in zip(beam_search(model, sources, asked), greedy_hypotheses(model, sources, asked), strict=True):
+    for (beam,), (greedy,) in zip(beam_search(model, sources, asked), greedy_search(model, sources, asked), strict=True):
         assert beam.ids == greedy.ids
         assert (beam.log_probability, beam.score) == pytest.approx((greedy.log_probability, greedy.score), abs=1e-5)
 
 
 @torch.no_grad()
 def test_greedy_takes_the_likeliest_token_of_a_model_without_a_cache(model, sources):
-    written = greedy_search(model, sources, extra_length=3)
-    for row, ids in enumerate(written):
+    for row, (best,) in enumerate(greedy_search(model, sources, SearchSettings(beam_size=1, extra_length=3))):
         source = sources[row : row + 1, : int((sources[row] != PAD).sum())]
         prefix = []
         while len(prefix) < source.size(1) - 1 + 3:
@@ -109,7 +108,7 @@ def test_greedy_takes_the_likeliest_token_of_a_model_without_a_cache(model, sour
             if int(logits.argmax()) == END:
                 break
             prefix.append(int(logits.argmax()))
-        assert ids == prefix
+        assert best.ids == prefix
 
 
 @torch.no_grad()
@@ -167,7 +166,7 @@ def test_a_model_with_an_end_is_not_asked_for_more():
     source = torch.tensor([[5, 6, END]])
     ((best,),) = beam_search(model, source, SearchSettings(length_penalty=5.0))
     assert len(best.ids) <= 4
-    assert len(greedy_search(model, source)[0]) <= 4
+    assert len(greedy_search(model, source, SearchSettings(beam_size=1))[0][0].ids) <= 4
 
 
 def test_the_penalty_is_that_of_wu_and_others():

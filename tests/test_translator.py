@@ -104,7 +104,7 @@ def test_int8_is_refused_on_a_gpu(folder):
 def test_nothing_in_nothing_out(translator):
     assert translator.translate([]) == []
     assert translator.translate(["", " \t "]) == ["", ""]
-    assert translator.greedy(["", " "]) == ["", ""]
+    assert translator.translate(["", " "], SearchSettings(beam_size=1)) == ["", ""]
 
 
 def test_a_translation_is_one_line_whatever_bytes_the_model_spells(translator):
@@ -112,10 +112,6 @@ def test_a_translation_is_one_line_whatever_bytes_the_model_spells(translator):
     (word,) = translator.tokenizers.target.encode(["a"])
     assert translator._text([*word, newline, *word]).split() == ["a", "a"]
     assert "\n" not in translator._text([*word, newline, *word])
-
-
-def test_greedy_is_a_beam_of_one(translator):
-    assert translator.greedy(LINES, extra_length=4) == translator.translate(LINES, SearchSettings(beam_size=1, extra_length=4))
 
 
 def test_the_n_best_are_ranked(translator):

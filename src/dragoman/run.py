@@ -16,6 +16,7 @@ from filelock import FileLock, Timeout
 from dragoman.config import overlay, read_toml, write_toml
 from dragoman.decoding.alignment import refuse_without_heads
 from dragoman.decoding.folder import save_model
+from dragoman.decoding.settings import SearchSettings
 from dragoman.decoding.translator import Translator, constraints_of
 from dragoman.errors import DragomanError
 from dragoman.evaluation.metrics import Score, bleu, chrf, suitable_tokenization
@@ -328,7 +329,7 @@ def validation(recipe: Recipe, data: Prepared, say: Say, world: World) -> Valida
 
     def validate(model: Model) -> tuple[dict[str, float], Samples]:
         scores = corpus_loss(make_objective(recipe, model), batches, world)
-        mine = Translator(model, data.tokenizers).greedy(world.share(data.valid_source))
+        mine = Translator(model, data.tokenizers).translate(world.share(data.valid_source), SearchSettings(beam_size=1))
         translations = world.join(mine, len(data.valid_source))
         model.train()
         scores["bleu"] = bleu(translations, data.valid_target, tokenize).value

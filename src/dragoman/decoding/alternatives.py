@@ -10,7 +10,7 @@ from torch import Tensor
 from dragoman.decoding.constraints import Constraints
 from dragoman.decoding.likeliest import likeliest
 from dragoman.decoding.scoring import token_log_probabilities
-from dragoman.decoding.search import Hypothesis, beam_search, forbid, normalizer
+from dragoman.decoding.search import Hypothesis, beam_search, forbid, scored
 from dragoman.decoding.settings import SearchSettings
 from dragoman.model.contract import Model
 from dragoman.model.symbols import END, START
@@ -40,4 +40,4 @@ def ended(model: Model, source: Int[Tensor, "1 S"], ids: list[int], settings: Se
     """These tokens as a whole translation."""
     target = torch.tensor([[*ids, END]], device=source.device)
     log_p = float(token_log_probabilities(model, source, target).sum())
-    return Hypothesis(ids, log_p, log_p / float(normalizer(len(ids) + 1, settings)))
+    return scored(ids, log_p, settings)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from dragoman.decoding.constraints import Constraints
 from dragoman.decoding.likeliest import likeliest
-from dragoman.decoding.search import NO_NUMBERS, Hypothesis, end_only, forbid, longest_targets, normalizer
+from dragoman.decoding.search import NO_NUMBERS, Hypothesis, end_only, forbid, longest_targets, normalizer, scored
 from dragoman.decoding.settings import SearchSettings
 from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
@@ -71,10 +71,10 @@ def forced_search_of_one(model: Model, source: Int[Tensor, "1 S"], settings: Sea
         for beam in beams.values():
             beam.sort(key=lambda one: -one.log_p)
             ended = [one for one in beam[:width] if one.ids[-1] == END]
-            finished += [Hypothesis(one.ids[1:-1], one.log_p, scored(one.log_p, len(one.ids) - 1, settings)) for one in ended]
+            finished += [scored(one.ids[1:-1], one.log_p, settings) for one in ended]
             live += [one for one in beam[: 2 * width] if one.ids[-1] != END][:width]
         finished = sorted(finished, key=lambda one: -one.score)[:width]
-        best_live = scored(max((one.log_p for one in live), default=-torch.inf), longest + 1, settings)
+        best_live = max((one.log_p for one in live), default=-torch.inf) / float(normalizer(longest + 1, settings))
         if not live or len(finished) == width or (len(finished) >= settings.n_best and best_live <= finished[settings.n_best - 1].score):
             break
     return finished[: settings.n_best] or [most_met(tried, constraints, settings)]
@@ -83,12 +83,7 @@ def forced_search_of_one(model: Model, source: Int[Tensor, "1 S"], settings: Sea
 def most_met(tried: list[Live], constraints: Constraints, settings: SearchSettings) -> Hypothesis:
     """Of the last hypotheses the one that has met most forced tokens, and of these the likeliest, as if it had ended."""
     best = max(tried, key=lambda one: (tokens_met(one.ids[1:], constraints.forced), one.log_p))
-    return Hypothesis(best.ids[1:], best.log_p, scored(best.log_p, len(best.ids), settings))
-
-
-def scored(log_p: float, length: int, settings: SearchSettings) -> float:
-    """What ranks a hypothesis of so many tokens, END included."""
-    return log_p / float(normalizer(length, settings))
+    return scored(best.ids[1:], best.log_p, settings)
 
 
 def tokens_met(ids: Sequence[int], phrases: Phrases) -> int:

@@ -45,19 +45,19 @@ def normalizer(length: Tensor | int, settings: SearchSettings) -> Tensor:
     return length_penalty(length, settings.length_penalty)
 
 
-def greedy_search(model: Model, source: Int[Tensor, "B S"], extra_length: int = 50) -> list[list[int]]:
-    """The likeliest token at each step, without END."""
-    return [best.ids for (best,) in greedy_hypotheses(model, source, SearchSettings(beam_size=1, extra_length=extra_length))]
+def scored(ids: list[int], log_p: float, settings: SearchSettings) -> Hypothesis:
+    """A hypothesis of these ids, without START and END, that has ended."""
+    return Hypothesis(ids, log_p, log_p / float(normalizer(len(ids) + 1, settings)))
 
 
 @torch.no_grad()
-def greedy_hypotheses(
+def greedy_search(
     model: Model,
     source: Int[Tensor, "B S"],
     settings: SearchSettings,
     constraints: Constraints | None = None,  # noqa: ARG001  all searches are called alike
 ) -> list[list[Hypothesis]]:
-    """What a beam of 1 finds without constraints or a coverage penalty, and without a beam's bookkeeping."""
+    """The likeliest token at each step: what a beam of 1 finds where there are no constraints and no coverage penalty."""
     longest = longest_targets(model, source, settings.extra_length)
     state = model.encode(source).with_room(1, int(longest.max()) + 1)
     left = torch.arange(len(source), device=source.device)
@@ -77,9 +77,7 @@ def greedy_hypotheses(
         if (~ended).sum() <= len(left) * WORTH_MOVING:
             still = (~ended).nonzero().flatten()
             left, token, ended, state = left[still], token[still], ended[still], state.keep(still)
-    found = [row[: row.index(END)] for row in ids.tolist()]
-    scores = (total / normalizer(torch.tensor([len(row) + 1 for row in found], device=total.device), settings)).tolist()
-    return [[Hypothesis(row, log_p, score)] for row, log_p, score in zip(found, total.tolist(), scores, strict=True)]
+    return [[scored(row[: row.index(END)], log_p, settings)] for row, log_p in zip(ids.tolist(), total.tolist(), strict=True)]
 
 
 def longest_targets(model: Model, source: Int[Tensor, "B S"], extra_length: int, least: int = 0) -> Int[Tensor, "B"]:

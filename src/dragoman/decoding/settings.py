@@ -12,9 +12,9 @@ class EngineSettings:
     """How fast and how exactly a model computes. Raises `DragomanError` where the values make no sense."""
 
     precision: Precision = "float32"
-    """Of a transformer's matrix products. bfloat16 is faster and nearly as good; int8 (on a CPU) is the fastest."""
+    """Of a transformer's matrix products. bfloat16 and, on a CPU, int8 are faster and nearly as good."""
     workers: int | None = None
-    """Threads that each translate batches of their own; None is one for each thread that PyTorch has. Changes no translation."""
+    """Threads that each translate batches of their own; None is as many as PyTorch has. They change no more than batches do."""
 
     def __post_init__(self) -> None:
         require(self, least={"workers": 1})

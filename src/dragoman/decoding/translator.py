@@ -19,7 +19,7 @@ from dragoman.decoding.forced import forced_search
 from dragoman.decoding.long import parts, truncated
 from dragoman.decoding.sampling import sample
 from dragoman.decoding.scoring import Likelihood, token_log_probabilities
-from dragoman.decoding.search import Hypothesis, Step, beam_search, beam_steps, greedy_hypotheses, greedy_search
+from dragoman.decoding.search import Hypothesis, Step, beam_search, beam_steps, greedy_search
 from dragoman.decoding.settings import EngineSettings, SearchSettings
 from dragoman.decoding.tags import put_back, taken_out
 from dragoman.decoding.trace import Node, certain, trace
@@ -38,7 +38,7 @@ Numbered = tuple[int, list[int], list[int]]  # a pair's number, its source's and
 
 @dataclass(frozen=True)
 class Translation:
-    """A text, its log-probability in nats, and the score that ranks it: the log-probability over the length penalty."""
+    """A text, its log-probability in nats, and the score that ranks it."""
 
     text: str
     log_probability: float
@@ -71,7 +71,7 @@ class Translator:
         """Read a run's folder, or the folder `model` in it alone; by default onto a GPU if there is one.
 
         Raises `DragomanError` where there is no model yet, where a file is missing, damaged or does not fit the others, and for
-        int8 on a GPU.
+        int8 on a GPU, or bfloat16 on a processor that has none.
         """
         engine = engine or EngineSettings()
         model, tokenizers, longest_trained = load_model(Path(folder))
@@ -111,7 +111,11 @@ class Translator:
         return [best[0].text for best in self.n_best(sentences, settings)]
 
     def n_best(self, sentences: Sequence[str], settings: SearchSettings | None = None) -> list[list[Translation]]:
-        """The `n_best` best translations of each sentence, best first."""
+        """The `n_best` best translations of each sentence, best first.
+
+        Raises `DragomanError` for settings that contradict each other in tokens, or ask for heads of a model that has none; for a text
+        beyond the positions that the model has learnt; where memory does not suffice; and for a model whose weights are no numbers.
+        """
         settings = settings or SearchSettings()
         refuse_without_heads(settings, has_heads(self.model))
         taken = [taken_out(sentence) if settings.keep_tags else (sentence, []) for sentence in sentences]
@@ -143,7 +147,7 @@ class Translator:
             yield Translation(text, sum((one.log_probability for one in best), 0.0), sum((one.score for one in best), 0.0))
 
     def search(self, sources: Sequence[list[int]], settings: SearchSettings) -> list[list[Hypothesis]]:
-        """The `n_best` best hypotheses of each source, whose ids end with END; none for END alone."""
+        """The `n_best` best hypotheses of each source, whose ids end with END; none for END alone. Raises as `n_best`."""
         constraints = constraints_of(settings, self.tokenizers.target)
         search = search_for(settings, constraints)
         width = settings.n_best if settings.temperature else settings.beam_size
@@ -171,7 +175,10 @@ class Translator:
         return found
 
     def stream(self, sentence: str, settings: SearchSettings | None = None) -> Iterator[str]:
-        """The best translation piece by piece: each as soon as all hypotheses of the beam, and those that have ended, begin with it."""
+        """The best translation piece by piece: each as soon as all hypotheses of the beam, and those that have ended, begin with it.
+
+        Raises as `n_best`, and `DragomanError` for settings that ask for more than one beam search.
+        """
         told = text = ""
         for ids in certain(self._steps(sentence, settings or SearchSettings(), "stream")):
             text = self._text(ids)
@@ -182,7 +189,7 @@ class Translator:
             yield text[len(told) :]
 
     def trace(self, sentence: str, settings: SearchSettings | None = None) -> list[Node]:
-        """Every hypothesis of the beam search for a sentence."""
+        """Every hypothesis of the beam search for a sentence. Raises as `stream`."""
         return trace(self._steps(sentence, settings or SearchSettings(), "trace"), lambda token: self.tokenizers.target.pieces([token])[0])
 
     def _steps(self, sentence: str, settings: SearchSettings, what: str) -> Iterator[Step]:
@@ -192,7 +199,10 @@ class Translator:
             yield from beam_steps(self.model, source, settings, constraints)
 
     def alternatives(self, sentence: str, count: int, settings: SearchSettings | None = None) -> list[Alternative]:
-        """The likeliest tokens after the prefix, END among them, likeliest first, each with the best translation that begins so."""
+        """The likeliest tokens after the prefix, END among them, likeliest first, each with the best translation that begins so.
+
+        None for a blank sentence. Raises as `stream`.
+        """
         settings = settings or SearchSettings()
         source, constraints = self._one(sentence, settings, "list of alternatives")
         found = alternatives(self.model, source, constraints, count, settings) if source.size(1) > 1 else []
@@ -207,17 +217,6 @@ class Translator:
             ids = [truncated(ids[0], settings.truncate)]
         refuse_too_long([sentence], ids, self.model.longest_source)
         return pad(ids).to(self.device), constraints_of(settings, self.tokenizers.target)
-
-    def greedy(self, sentences: Sequence[str], batch_tokens: int = 32_000, extra_length: int = 50) -> list[str]:
-        """Translations by the likeliest token at each step."""
-        ids = encoded(self.tokenizers.source, sentences)
-        refuse_too_long(sentences, ids, self.model.longest_source)
-        found = [""] * len(sentences)
-        for batch in batches(with_room(ids, extra_length), batch_tokens):
-            rows = pad([ids[number] for number in batch]).to(self.device)
-            for number, written in zip(batch, greedy_search(self.model, rows, extra_length), strict=True):
-                found[number] = self._text(written)
-        return found
 
     def score(self, pairs: Sequence[tuple[str, str]], batch_tokens: int = 2_000) -> list[Likelihood]:
         """How likely each pair's second text is as a translation of the first, by forced decoding."""
@@ -294,7 +293,7 @@ def search_for(settings: SearchSettings, constraints: Constraints) -> Search:
         return sample
     if settings.force:
         return forced_search
-    return beam_search if settings.beam_size > 1 or settings.coverage_penalty or constraints.any else greedy_hypotheses
+    return beam_search if settings.beam_size > 1 or settings.coverage_penalty or constraints.any else greedy_search
 
 
 def refuse_more_than_a_beam(settings: SearchSettings, what: str) -> None:

@@ -58,7 +58,7 @@ def specification(model: Transformer, source_tokens: list[str], target_tokens: l
 
 
 def write(spec: TransformerSpec, out: Path, quantization: str | None = None) -> None:
-    """Write the folder that `ctranslate2.Translator` reads, in float32 or, say, int8."""
+    """Write the folder that `ctranslate2.Translator` reads, in float32 or, say, int8. Raises `FileExistsError` where it is there."""
     spec.validate()
     spec.optimize(quantization)
     out.mkdir(parents=True)

@@ -30,7 +30,7 @@ def attention(
     weights = scores.softmax(-1)
     if mask is not None:
         weights = weights.masked_fill(~mask, 0.0)
-    return (F.dropout(weights, dropout) if dropout else weights) @ value, weights
+    return F.dropout(weights, dropout) @ value, weights
 
 
 def causal_mask(queries: int, keys: int, device: torch.device) -> Bool[Tensor, "1 1 T N"]:

@@ -95,11 +95,13 @@ def can_pack(precision: Precision) -> bool:
     """Whether PyTorch has kernels for it on this processor."""
     if precision == "int8":
         return True
+    if not torch.backends.mkldnn.is_available():  # not every PyTorch has oneDNN
+        return False
     try:
         KINDS[precision](torch.zeros(1, 1), None)(torch.zeros(1, 1))
     except RuntimeError:
         return False
-    return torch.backends.mkldnn.is_available()
+    return True
 
 
 KINDS: dict[Precision, type[Packed]] = {"float32": PackedFloat32, "bfloat16": PackedBFloat16, "int8": PackedInt8}

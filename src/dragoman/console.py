@@ -1,0 +1,41 @@
+"""What the verbs of the command line have in common: flags in, sentences out. Nothing here imports torch before it is needed."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TypeVar
+
+import tyro
+
+T = TypeVar("T")
+CONFIG = (tyro.conf.OmitArgPrefixes,)
+
+
+def say(sentence: str) -> None:
+    """Tell people, on standard error: standard output is for results. Of several processes only the first one speaks."""
+    if os.environ.get("RANK", "0") == "0":
+        print(sentence, file=sys.stderr, flush=True)
+
+
+def warn(sentence: str) -> None:
+    """Tell people about a line: of several processes the one that has it."""
+    print(sentence, file=sys.stderr, flush=True)
+
+
+def parse(settings: type[T], verb: str, arguments: Sequence[str], default: T | None = None) -> T:
+    """Settings from flags. Ends the program with help or a message where they are not understood."""
+    if default is None:
+        return tyro.cli(settings, prog=f"dragoman {verb}", args=arguments, config=CONFIG)
+    return tyro.cli(settings, prog=f"dragoman {verb}", args=arguments, default=default, config=CONFIG)
+
+
+def has_gpu() -> bool:
+    """Whether torch finds a GPU."""
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def own_gpu() -> str | None:
+    """The GPU of this process among those that torchrun has started on this machine; None leaves the choice to the model."""
+    return f"cuda:{os.environ['LOCAL_RANK']}" if "LOCAL_RANK" in os.environ and has_gpu() else None

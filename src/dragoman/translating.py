@@ -1,0 +1,256 @@
+"""The verbs that use a trained model: translate, score, align, evaluate. torch is imported once the arguments are understood."""
+
+import codecs
+import dataclasses
+import json
+import math
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tyro
+
+from dragoman.console import own_gpu, parse, say, warn
+from dragoman.decoding.settings import EngineSettings, SearchSettings
+from dragoman.errors import DragomanError
+from dragoman.evaluation.metrics import Tokenization
+
+if TYPE_CHECKING:
+    from dragoman.decoding.translator import Alternative, Translation, Translator
+
+
+@dataclass(frozen=True)
+class Translate:
+    """Translate standard input to standard output, or a file to a file: line n of one is the translation of line n of the other."""
+
+    run: tyro.conf.Positional[Path]
+    """The run's folder, or the folder `model` in it."""
+    ensemble: tuple[Path, ...] = ()
+    """Other runs of the same vocabulary, whose probabilities are averaged with this one's."""
+    search: SearchSettings = dataclasses.field(default_factory=SearchSettings)
+    engine: EngineSettings = dataclasses.field(default_factory=EngineSettings)
+    input: Path | None = None
+    """A file to translate instead of standard input. Interrupted, the same command goes on; torchrun shares it among processes."""
+    output: Path | None = None
+    """Where its translations go; it appears when it is complete."""
+    mbr: bool = False
+    """Of the n_best drawn, write the one that agrees best with all of them: minimum Bayes risk with chrF2. Needs a temperature."""
+    json: bool = False
+    """Write one JSON object a line, with the n best translations and their scores."""
+    trace: bool = False
+    """Add to each object every hypothesis of the search: its token, parent, log-probability and why it ended. Needs --json."""
+    alternatives: int = 0
+    """Instead of translations, this many of the likeliest tokens after the prefix, and how each goes on best. Needs --json."""
+
+
+def input_line(raw: bytes, number: int) -> str:
+    """A line without line feed and a carriage return before it. What is not UTF-8 is replaced, with a warning."""
+    line = raw.removesuffix(b"\n").removesuffix(b"\r")
+    line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        warn(f"Line {number}, byte {error.start + 1}: not UTF-8 (0x{line[error.start]:02x}); replaced by U+FFFD.")
+        return line.decode(errors="replace")
+
+
+def translate(arguments: Sequence[str]) -> None:
+    """Translate standard input to standard output, or a file to a file."""
+    asked = parse(Translate, "translate", arguments)
+    from dragoman.decoding.files import BLOCK, translate_file
+    from dragoman.decoding.folder import identity
+    from dragoman.decoding.translator import Translator
+    from dragoman.training.memory import keep_freed_memory
+
+    refuse_contradictions(asked)
+    runs = (asked.run, *asked.ensemble)
+    keep_freed_memory()
+    translator = Translator.together([Translator.load(run, own_gpu(), asked.engine) for run in runs])
+    if asked.input is not None and asked.output is not None:
+        search = {name: value for name, value in dataclasses.asdict(asked.search).items() if name != "batch_tokens"}
+        written = {name: getattr(asked, name) for name in ("json", "trace", "alternatives", "mbr")}
+        about = {"models": list(map(identity, runs)), "search": search, "precision": asked.engine.precision, **written}
+        rank, ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+        translate_file(asked.input, asked.output, about, lambda block: translated(translator, asked, block), rank, ranks)
+        return
+    numbered = enumerate(sys.stdin.buffer, 1)
+    while block := list(islice(numbered, 1 if sys.stdin.isatty() else BLOCK)):
+        for line in translated(translator, asked, block):
+            sys.stdout.buffer.write(line.encode("utf-8", "replace") + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def refuse_contradictions(asked: Translate) -> None:
+    """Raise `DragomanError` for flags that do not go together, before any work."""
+    from dragoman.decoding.translator import refuse_more_than_a_beam
+
+    if asked.mbr and (not asked.search.temperature or asked.search.n_best == 1):
+        raise DragomanError("--mbr chooses among draws: it needs a --temperature above 0 and an --n-best above 1.")
+    if asked.search.n_best > 1 and not asked.json and not asked.mbr:
+        raise DragomanError(f"--n-best {asked.search.n_best} needs --json: plain output has one line for each line of input.")
+    if (asked.trace or asked.alternatives) and not asked.json:
+        raise DragomanError("--trace and --alternatives need --json: plain output has one translation a line.")
+    if asked.alternatives < 0:
+        raise DragomanError(f"alternatives is {asked.alternatives}; it must be at least 0.")
+    if asked.trace or asked.alternatives:
+        refuse_more_than_a_beam(asked.search, "trace" if asked.trace else "list of alternatives")
+    if asked.alternatives and (asked.trace or asked.mbr or asked.search.n_best > 1):
+        raise DragomanError("--alternatives takes the place of translations; it goes with no --trace, --mbr or --n-best.")
+    if (asked.input is None) != (asked.output is None):
+        raise DragomanError("--input and --output belong together: a file is translated to a file, and standard input to standard output.")
+
+
+def translated(translator: "Translator", asked: Translate, block: list[tuple[int, bytes]]) -> list[str]:
+    """A line of output for each numbered line of input."""
+    lines = [input_line(raw, number) for number, raw in block]
+    if not (asked.search.truncate or asked.search.split):
+        for place, tokens in translator.unusually_long(lines).items():
+            warn(
+                f"Line {block[place][0]} has {tokens} tokens; the longest text that the model was trained on has "
+                f"{translator.longest_trained}. It is translated whole, perhaps badly."
+            )
+    if asked.alternatives:
+        return [as_json(line, "alternatives", translator.alternatives(line, asked.alternatives, asked.search)) for line in lines]
+    found = translator.n_best(lines, asked.search)
+    if asked.mbr:
+        found = [[most_agreeing(best)] for best in found]
+    if not asked.json:
+        return [best[0].text for best in found]
+    traces = [{"trace": list(map(dataclasses.asdict, translator.trace(line, asked.search)))} if asked.trace else {} for line in lines]
+    return [as_json(line, "translations", best, more) for line, best, more in zip(lines, found, traces, strict=True)]
+
+
+def as_json(line: str, name: str, found: "Sequence[Translation | Alternative]", more: Mapping[str, object] | None = None) -> str:
+    """A line of JSON: the source, what was found for it, and more."""
+    return json.dumps({"source": line, name: list(map(dataclasses.asdict, found)), **(more or {})}, ensure_ascii=False)
+
+
+def most_agreeing(draws: "Sequence[Translation]") -> "Translation":
+    """The draw that agrees best with all of them."""
+    from dragoman.evaluation.risk import minimum_bayes_risk
+
+    return draws[minimum_bayes_risk([one.text for one in draws])]
+
+
+@dataclass(frozen=True)
+class Score:
+    """How likely given translations are: line by line their log-probability in nats, the end of the sentence included."""
+
+    run: tyro.conf.Positional[Path]
+    """The run's folder, or the folder `model` in it."""
+    source: Path
+    """Sentences."""
+    target: Path
+    """Their translations, line n of one belonging to line n of the other."""
+    json: bool = False
+    """Write one JSON object a line, with the log-probability of each token."""
+
+
+def score(arguments: Sequence[str]) -> None:
+    """Say how likely given translations are, by forced decoding."""
+    asked = parse(Score, "score", arguments)
+    from dragoman.decoding.files import BLOCK
+    from dragoman.decoding.translator import Translator
+    from dragoman.text.lines import read_pairs
+
+    translator = Translator.load(asked.run)
+    pairs = read_pairs(asked.source, asked.target, strip_carriage_returns=True)
+    total, tokens = 0.0, 0
+    while block := list(islice(pairs, BLOCK)):
+        for (source, target), found in zip(block, translator.score(block), strict=True):
+            total, tokens = total + found.log_probability, tokens + len(found.tokens)
+            about = {"log_probability": found.log_probability, "perplexity": found.perplexity, **dataclasses.asdict(found)}
+            text = json.dumps({"source": source, "target": target, **about}, ensure_ascii=False)
+            sys.stdout.buffer.write((text if asked.json else f"{found.log_probability:.4f}").encode("utf-8", "replace") + b"\n")
+        sys.stdout.buffer.flush()
+    say(f"{tokens:,} tokens; negative log-likelihood {-total / tokens:.4f} a token, perplexity {math.exp(-total / tokens):.2f}.")
+
+
+@dataclass(frozen=True)
+class Align:
+    """Which words of sentences and their translations belong together, a line a pair: 0-0 1-2 …, source-target, counted from 0."""
+
+    run: tyro.conf.Positional[Path]
+    """The run's folder, or the folder `model` in it."""
+    source: Path
+    """Sentences."""
+    target: Path
+    """Their translations, line n of one belonging to line n of the other."""
+    layer: int | None = None
+    """The decoder layer whose attention is read, counted from 1; None is the last but one."""
+    head: int | None = None
+    """The head that is read, counted from 1; None is the mean of all."""
+
+
+def align(arguments: Sequence[str]) -> None:
+    """Say which words of given translations belong together."""
+    asked = parse(Align, "align", arguments)
+    from dragoman.decoding.files import BLOCK
+    from dragoman.decoding.translator import Translator
+    from dragoman.text.lines import read_pairs
+
+    translator = Translator.load(asked.run)
+    pairs = read_pairs(asked.source, asked.target, strip_carriage_returns=True)
+    while block := list(islice(pairs, BLOCK)):
+        for found in translator.align(block, asked.layer, asked.head):
+            print(" ".join(f"{source}-{target}" for source, target in found))
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Translate a file and score the translations against references, by sacreBLEU, with signatures."""
+
+    run: tyro.conf.Positional[Path]
+    """The run's folder, or the folder `model` in it."""
+    source: Path
+    """Sentences to translate."""
+    target: Path
+    """Their reference translations."""
+    ensemble: tuple[Path, ...] = ()
+    """Other runs of the same vocabulary, whose probabilities are averaged with this one's."""
+    search: SearchSettings = dataclasses.field(default_factory=SearchSettings)
+    engine: EngineSettings = dataclasses.field(default_factory=EngineSettings)
+    hypotheses: Path | None = None
+    """Write the translations to this file."""
+    tokenize: Tokenization = "13a"
+    """sacreBLEU's tokeniser."""
+    lowercase: bool = False
+    """Score BLEU without regard to case."""
+    baseline: Path | None = None
+    """Another run, or a file of another system's translations: is the first one better, by paired bootstrap resampling?"""
+    paper_bleu: str | None = None
+    """The target's language (de, fr …): add BLEU as the paper has it, of Moses tokens with split compounds (extra: dragoman[paper])."""
+
+
+def evaluate(arguments: Sequence[str]) -> None:
+    """Translate a file and score the translations."""
+    asked = parse(Evaluate, "evaluate", arguments)
+    from dragoman.decoding.translator import Translator
+    from dragoman.evaluation.compare import paired_bootstrap
+    from dragoman.evaluation.metrics import bleu, check_lines, chrf
+    from dragoman.evaluation.paper import tokenised_bleu
+    from dragoman.text.lines import read_lines, read_pairs
+    from dragoman.training.memory import keep_freed_memory
+
+    pairs = list(read_pairs(asked.source, asked.target, strip_carriage_returns=True))
+    sources, references = [source for source, _ in pairs], [target for _, target in pairs]
+    theirs = list(read_lines(asked.baseline, strip_carriage_returns=True)) if asked.baseline and not asked.baseline.is_dir() else []
+    if theirs:
+        check_lines(theirs, references)  # before any work
+    keep_freed_memory()
+    translator = Translator.together([Translator.load(run, None, asked.engine) for run in (asked.run, *asked.ensemble)])
+    translations = translator.translate(sources, asked.search)
+    if asked.hypotheses is not None:
+        asked.hypotheses.write_text("".join(f"{line}\n" for line in translations), "utf-8", newline="\n")
+    print(bleu(translations, references, asked.tokenize, asked.lowercase))
+    print(chrf(translations, references))
+    if asked.paper_bleu is not None:
+        print(tokenised_bleu(translations, references, asked.paper_bleu))
+    if asked.baseline is not None:
+        others = theirs or Translator.load(asked.baseline, None, asked.engine).translate(sources, asked.search)
+        for comparison in paired_bootstrap(translations, others, references, asked.tokenize, asked.lowercase):
+            print(comparison)
