@@ -141,13 +141,13 @@ def plain(run: Path) -> Transformer:
 
 def prepare_peers(run: Path) -> None:
     """Write the weights in CTranslate2's format, beside the model."""
-    from dragoman.interop.ctranslate2 import specification, write
+    from dragoman.interop.ctranslate2 import write
 
     translator = Translator.load(run, "cpu")
-    sides = [tokens.pieces(range(len(tokens))) for tokens in (translator.tokenizers.source, translator.tokenizers.target)]
     for precision in SYSTEMS["ctranslate2"]:
-        if not (run / f"ctranslate2-{precision}").exists():
-            write(specification(translator.model, *sides), run / f"ctranslate2-{precision}", None if precision == "float32" else precision)
+        if not (folder := run / f"ctranslate2-{precision}").exists():
+            folder.mkdir()
+            write(translator.model, translator.tokenizers, folder, precision)
 
 
 def random_run(preset: str, tokenizer_of: Path, out: Path) -> None:

@@ -132,5 +132,7 @@ def test_nothing_in_the_package_unpickles():
     for path in Path(dragoman.__file__).parent.rglob("*.py"):
         text = path.read_text()
         assert "import pickle" not in text
-        assert "torch.load" not in text
+        loads = text.count("torch.load(")
+        assert loads == (path.name == "pickles.py")  # other toolkits' checkpoints
+        assert text.count("weights_only=True)") == loads
         assert "allow_pickle=True" not in text

@@ -198,7 +198,10 @@ def test_a_finished_run_is_left_alone_and_another_recipe_refused(monkeypatch, ca
 
 REFUSED = [
     (["trian"], "There is no verb 'trian'. Did you mean 'train'?"),
-    (["qqq"], "There is no verb 'qqq'. There are: quickstart, train, resume, translate, score, align, evaluate, doctor, runs, plot."),
+    (
+        ["qqq"],
+        "There is no verb 'qqq'. There are: quickstart, train, resume, translate, score, align, evaluate, export, import, doctor, runs, plot.",
+    ),
     (["train", "--source", "{0}/train.source"], "A run needs a folder: --out runs/NAME"),
     (["train", "--out", "{0}/x"], "Training needs two text files: --source FILE --target FILE"),
     (["train", "--out", "{0}/x", "--source", "{0}/none", "--target", "{0}/none"], "none, and there is no such file."),

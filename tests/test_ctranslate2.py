@@ -1,48 +1,39 @@
 """What leaves for CTranslate2 predicts there what it predicts here."""
 
-import ctranslate2
 import pytest
 import torch
 
-from dragoman.decoding.translator import encoded
 from dragoman.errors import DragomanError
-from dragoman.interop.ctranslate2 import specification, write
+from dragoman.interop.ctranslate2 import engine, write
+from dragoman.interop.verify import samples, verify
 from dragoman.model.settings import ModelSettings
-from dragoman.model.symbols import START
-from dragoman.model.transformer import Transformer
-from dragoman.text.settings import TokenizerSettings
-from dragoman.text.tokenizer import Tokenizer
+from dragoman.training.checkpoint import weights
+from tests.test_huggingface import SIZES, SOURCE, ours
 
-LINES = ["ein Mann fährt Rad", "two dogs play in the snow", "der Schnee ist kalt", "a man rides a bike"]
-SIZES = {"d_model": 16, "d_ff": 32, "heads": 2, "encoder_layers": 2, "decoder_layers": 1}
 KINDS = {
     "the paper's": ModelSettings(**SIZES),
     "other options": ModelSettings(
         **SIZES, norm="pre", activation="swish", attention_bias=True, output_bias=True, positions="learned", tied="target"
     ),
     "unscaled": ModelSettings(**SIZES, scale_embeddings=False, activation="gelu", positions="sinusoidal-halves", tied="none"),
+    "fairseq's": ModelSettings(**SIZES, positions="sinusoidal-tensor2tensor", first_position=2, norm_epsilon=1e-6),
 }
 
 
+@pytest.mark.parametrize("precision", ["float32", "int8"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_token_of_a_translation_is_as_likely_there_as_here(kind, tmp_path):
-    torch.manual_seed(0)
-    tokenizer = Tokenizer.train(LINES * 5, "bpe", TokenizerSettings(), 330)
-    model = Transformer(KINDS[kind], len(tokenizer), len(tokenizer))
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.add_(torch.randn_like(weight) * 0.05)
-    tokens = tokenizer.pieces(range(len(tokenizer)))
-    write(specification(model, tokens, tokens), tmp_path / "theirs")
-    sources, targets = ([tokenizer.pieces(ids) for ids in tokenizer.encode(texts)] for texts in (LINES, LINES[::-1]))
-    theirs = ctranslate2.Translator(str(tmp_path / "theirs"), compute_type="float32", intra_threads=1).score_batch(sources, targets)
-    for source, target, found in zip(encoded(tokenizer, LINES), encoded(tokenizer, LINES[::-1]), theirs, strict=True):
-        features, _ = model.eval().decode(torch.tensor([[START, *target[:-1]]]), model.encode(torch.tensor([source])))
-        log_p = model.logits(features[0]).log_softmax(-1).gather(1, torch.tensor(target)[:, None])[:, 0]
-        assert log_p.tolist() == pytest.approx(found.log_probs, abs=1e-4)
+def test_every_token_of_a_translation_is_as_likely_there_as_here(kind, precision, tmp_path):
+    model, tokenizers = ours(KINDS[kind])
+    before = {name: weight.clone() for name, weight in weights(model).items()}
+    write(model, tokenizers, tmp_path, precision)
+    assert all(torch.equal(weight, before[name]) for name, weight in weights(model).items())
+    verify(engine(tmp_path, tokenizers, precision), model, tokenizers, [*SOURCE, *samples(tokenizers)])
 
 
-def test_heads_of_another_width_are_refused():
-    tokens = [str(number) for number in range(9)]
-    with pytest.raises(DragomanError, match="heads of width d_model / heads = 8 alone, and this model's d_k is 4, its d_v 8"):
-        specification(Transformer(ModelSettings(**SIZES, d_k=4), 9, 9), tokens, tokens)
+def test_what_it_cannot_hold_is_refused(tmp_path):
+    with pytest.raises(
+        DragomanError, match="CTranslate2 has heads of width d_model / heads = 8 alone, and this model's d_k is 4, its d_v 8"
+    ):
+        write(*ours(ModelSettings(**SIZES, d_k=4)), tmp_path)
+    with pytest.raises(DragomanError, match="CTranslate2 cannot hold this model: its source_end is False, and True is all that there is"):
+        write(*ours(ModelSettings(**SIZES, source_end=False)), tmp_path)

@@ -63,3 +63,11 @@ def test_a_learned_table_says_where_it_ends():
 def test_an_unknown_kind_is_refused():
     with pytest.raises(ValueError, match="no sinusoids of the kind 'learned'"):
         sinusoids(3, 8, "learned")
+
+
+def test_positions_may_be_counted_from_another_number():
+    shifted = Positions(ModelSettings(d_model=8, heads=2, first_position=2))
+    assert torch.equal(shifted(0, 3), sinusoids(5, 8)[2:])
+    assert torch.equal(shifted(254, 3), sinusoids(259, 8)[256:])  # past the first table
+    learned = Positions(ModelSettings(d_model=8, heads=2, positions="learned", first_position=2))
+    assert torch.equal(learned(0, 3), learned.table[:3])

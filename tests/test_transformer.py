@@ -158,3 +158,20 @@ def test_options_of_the_transformer_are_refused_by_the_recurrent_model():
 def test_settings_that_make_no_model_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         ModelSettings(**settings)
+
+
+def test_an_end_of_the_source_that_is_not_looked_at_is_as_none(sources, targets):
+    torch.manual_seed(0)
+    model = (
+        Transformer(ModelSettings(d_model=16, d_ff=24, heads=2, encoder_layers=2, decoder_layers=2, source_end=False), 11, 11)
+        .double()
+        .eval()
+    )
+    without = sources.masked_fill(sources == END, PAD)
+    features, _ = model.decode(targets, model.encode(sources))
+    torch.testing.assert_close(features, model.decode(targets, model.encode(without))[0])
+
+
+def test_every_norm_has_the_epsilon_of_the_settings():
+    model = Transformer(ModelSettings(d_model=16, heads=2, encoder_layers=1, decoder_layers=1, norm="pre", norm_epsilon=1e-6), 11, 11)
+    assert {module.eps for module in model.modules() if isinstance(module, nn.LayerNorm)} == {1e-6}

@@ -203,9 +203,9 @@ def test_unknown_tokens_are_replaced_by_the_words_that_they_look_at():
     words = Tokenizer.train(["amber birch cedar"] * 3, "word", TokenizerSettings(), 20)
     model = build_model(replace(SETTINGS, output_bias=True, tied="none"), len(words), len(words))
     with torch.no_grad():
-        model.output_bias[UNKNOWN] += 3
+        model.output_bias[UNKNOWN] += 5
     translator, asked = Translator(model, Tokenizers(words, words)), SearchSettings(extra_length=2)
-    for sources in (["amber", "birch"], ["quartz", "amber"], ["quartz ruby", "birch", "opal"]):  # unknown words in a row are one token
+    for sources in (["amber", "birch"], ["quartz", "amber"], ["quartz", "ruby", "birch", "opal"]):
         line = " ".join(sources)
         known = translator.translate([line], replace(asked, replace_unknown=True))[0]
         ids = beam_search(model, pad(encoded(words, [line])), asked)[0][0].ids

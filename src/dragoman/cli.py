@@ -13,6 +13,7 @@ from dragoman import __version__
 from dragoman.config import read_toml
 from dragoman.console import has_gpu, parse, say
 from dragoman.errors import DragomanError
+from dragoman.exchange import export_model, import_model
 from dragoman.recipe import Recipe, complete
 from dragoman.translating import align, evaluate, score, translate
 
@@ -168,6 +169,8 @@ VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "score": score,
     "align": align,
     "evaluate": evaluate,
+    "export": export_model,
+    "import": import_model,
     "doctor": doctor,
     "runs": runs,
     "plot": plot,

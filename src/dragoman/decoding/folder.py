@@ -23,6 +23,11 @@ class Tokenizers:
     target: Tokenizer
 
     @classmethod
+    def of(cls, source: Tokenizer, target: Tokenizer) -> "Tokenizers":
+        """Two vocabularies, or one where they are the same."""
+        return cls(source, source if source == target else target)
+
+    @classmethod
     def load(cls, folder: Path) -> "Tokenizers":
         """`tokenizer.model`, or `source.model` and `target.model`. Raises `DragomanError` where they are not there."""
         shared = folder / "tokenizer.model"

@@ -3,15 +3,21 @@
 from pathlib import Path
 from typing import Any
 
+import ctranslate2
+import sentencepiece
 import torch
 from ctranslate2.specs import TransformerSpec, common_spec
 from torch import Tensor, nn
 
-from dragoman.errors import DragomanError
+from dragoman.decoding.folder import Tokenizers
+from dragoman.interop.verify import TOLERANCE, Engine
+from dragoman.interop.weights import refuse_to_hold
 from dragoman.model.positions import Positions
-from dragoman.model.settings import Activation
+from dragoman.model.settings import Activation, Precision
+from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.model.transformer import Transformer
 
+TOLERANCES: dict[Precision, float] = {"float32": TOLERANCE, "int8": 0.5}  # nats a token
 POSITIONS = 1024  # rows of the table that is written, where positions are sinusoids
 ACTIVATIONS: dict[Activation, common_spec.Activation] = {
     "relu": common_spec.Activation.RELU,
@@ -20,17 +26,23 @@ ACTIVATIONS: dict[Activation, common_spec.Activation] = {
 }
 
 
-def specification(model: Transformer, source_tokens: list[str], target_tokens: list[str]) -> TransformerSpec:
-    """The model in CTranslate2's terms, for these vocabularies, whose ids are the places of the tokens.
+def write(model: Transformer, tokenizers: Tokenizers, folder: Path, precision: Precision = "float32") -> None:
+    """Fill a folder that `ctranslate2.Translator` reads, with the SentencePiece models that cut its texts.
 
     Raises `DragomanError` where the format cannot hold the model.
     """
+    refuse_to_hold("CTranslate2", model.settings, tokenizers, {"source_end": (True,)})
+    spec = specification(model, *(side.pieces(range(len(side))) for side in (tokenizers.source, tokenizers.target)))
+    spec.validate()
+    spec.optimize(precision)
+    spec.save(str(folder))
+    for side, tokenizer in (("source", tokenizers.source), ("target", tokenizers.target)):
+        (folder / f"{side}.spm").write_bytes(tokenizer.model)
+
+
+def specification(model: Transformer, source_tokens: list[str], target_tokens: list[str]) -> TransformerSpec:
+    """The model in CTranslate2's terms, for these vocabularies, whose ids are the places of the tokens."""
     settings = model.settings
-    if {settings.key_width, settings.value_width} != {settings.d_model / settings.heads}:
-        raise DragomanError(
-            f"CTranslate2 has heads of width d_model / heads = {settings.d_model / settings.heads:g} alone, and this model's d_k is "
-            f"{settings.key_width}, its d_v {settings.value_width}."
-        )
     spec = TransformerSpec.from_config(
         (settings.encoder_layers, settings.decoder_layers),
         settings.heads,
@@ -54,19 +66,37 @@ def specification(model: Transformer, source_tokens: list[str], target_tokens: l
     spec.register_source_vocabulary(source_tokens)
     spec.register_target_vocabulary(target_tokens)
     spec.config.add_source_eos = True
+    spec.config.decoder_start_token, spec.config.eos_token = target_tokens[START], target_tokens[END]
+    spec.config.unk_token = target_tokens[UNKNOWN]
+    spec.config.layer_norm_epsilon = settings.norm_epsilon
     return spec
 
 
-def write(spec: TransformerSpec, out: Path, quantization: str | None = None) -> None:
-    """Write the folder that `ctranslate2.Translator` reads, in float32 or, say, int8. Raises `FileExistsError` where it is there."""
-    spec.validate()
-    spec.optimize(quantization)
-    out.mkdir(parents=True)
-    spec.save(str(out))
+def engine(folder: Path, tokenizers: Tokenizers, precision: Precision) -> Engine:
+    """CTranslate2 with the model in a folder."""
+    theirs = ctranslate2.Translator(str(folder), compute_type=precision, intra_threads=1)
+    cutter = sentencepiece.SentencePieceProcessor(model_file=str(folder / "source.spm"))
+    never = [[piece] for piece in tokenizers.target.pieces([PAD, START])]
+
+    def tokens(line: str) -> list[int]:
+        return [*cutter.encode(line), END]
+
+    def log_p(source: list[int], target: list[int]) -> Tensor:
+        [found] = theirs.score_batch([tokenizers.source.pieces(source[:-1])], [tokenizers.target.pieces(target[:-1])])
+        return torch.tensor(found.log_probs)
+
+    def greedy(source: list[int], most: int) -> list[int]:
+        pieces = tokenizers.source.pieces(source[:-1])
+        [found] = theirs.translate_batch([pieces], beam_size=1, max_decoding_length=most, suppress_sequences=never)
+        return [ids[piece] for piece in found.hypotheses[0]]
+
+    ids = {piece: number for number, piece in enumerate(tokenizers.target.pieces(range(len(tokenizers.target))))}
+    speller = sentencepiece.SentencePieceProcessor(model_file=str(folder / "target.spm"))
+    return Engine("CTranslate2", tokens, log_p, greedy, speller.decode, range(len(tokenizers.source)), TOLERANCES[precision])
 
 
 def _array(tensor: Tensor) -> Any:
-    return tensor.detach().float().cpu().numpy()
+    return tensor.detach().float().cpu().clone().numpy()  # its quantisation writes into what it is given
 
 
 def _linear(theirs: common_spec.LinearSpec, weight: Tensor, bias: Tensor | None) -> None:

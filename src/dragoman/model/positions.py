@@ -42,6 +42,7 @@ class Positions(nn.Module):
         super().__init__()
         self.kind: PositionKind = settings.positions
         self.d_model = settings.d_model
+        self.first = 0 if self.kind == "learned" else settings.first_position
         self.table: Tensor
         if self.kind == "learned":
             self.table = nn.Parameter(torch.randn(settings.max_positions, settings.d_model) * settings.d_model**-0.5)
@@ -50,6 +51,7 @@ class Positions(nn.Module):
 
     def forward(self, start: int, length: int) -> Float[Tensor, "N D"]:
         """Positions `start` to `start + length - 1`. Raises `DragomanError` past the end of a learned table."""
+        start += self.first
         end = start + length
         table = self.table  # other threads may make it longer
         if end > len(table):

@@ -42,8 +42,14 @@ class ModelSettings:
     """The paper's interleaved sinusoids (section 3.5), two layouts of other toolkits, or a learned table (Table 3, row E)."""
     max_positions: int = 1024
     """Rows of the learned table. Sinusoids have no limit."""
+    first_position: int = 0
+    """The number of a text's first position in the sinusoids. The paper and most toolkits count from 0, fairseq from 2."""
+    source_end: bool = True
+    """Whether a source's END is looked at, as in the authors' code. OpenNMT-py has none."""
     norm: Literal["post", "pre"] = "post"
     """Layer normalisation after the residual sum as in the paper, or before the sub-layer."""
+    norm_epsilon: float = 1e-5
+    """What layer normalisation adds to the variance. The paper does not say; OpenNMT-py and JoeyNMT have 1e-6."""
     activation: Activation = "relu"
     """The function inside the feed-forward sub-layer (equation 2 has max(0, x))."""
     attention_bias: bool = False
@@ -58,7 +64,8 @@ class ModelSettings:
     def __post_init__(self) -> None:
         sizes = ("d_model", "d_ff", "heads", "d_k", "d_v", "encoder_layers", "decoder_layers", "max_positions")
         shares = ("dropout", "attention_dropout")
-        require(self, least=dict.fromkeys(sizes, 1) | dict.fromkeys(shares, 0), below=dict.fromkeys(shares, 1))
+        least = dict.fromkeys(sizes, 1) | dict.fromkeys((*shares, "first_position", "norm_epsilon"), 0)
+        require(self, least=least, below=dict.fromkeys(shares, 1))
 
     @property
     def key_width(self) -> int:

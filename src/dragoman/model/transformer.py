@@ -17,7 +17,7 @@ from dragoman.model.dropout import Dropout
 from dragoman.model.linear import KINDS
 from dragoman.model.positions import Positions
 from dragoman.model.settings import Activation, ModelSettings, Precision, two_vocabularies
-from dragoman.model.symbols import PAD
+from dragoman.model.symbols import END, PAD
 
 ROOM = 16  # target tokens for which there is room at first; it is doubled when it is used up
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
@@ -31,8 +31,7 @@ class FeedForward(nn.Module):
         self.inner = nn.Linear(settings.d_model, settings.d_ff)
         self.outer = nn.Linear(settings.d_ff, settings.d_model)
         self.activation = ACTIVATIONS[settings.activation]
-        for linear in (self.inner, self.outer):
-            nn.init.xavier_uniform_(linear.weight)
+        for linear in (self.inner, self.outer):  # the weights stay uniform in ±1/√inputs, as fairseq's (experiments/LOG.md)
             nn.init.zeros_(linear.bias)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
@@ -48,7 +47,7 @@ class Residual(nn.Module):
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
         self.pre = settings.norm == "pre"
-        self.norm = nn.LayerNorm(settings.d_model)
+        self.norm = nn.LayerNorm(settings.d_model, settings.norm_epsilon)
         self.dropout = Dropout(settings.dropout)
 
     def before(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
@@ -222,8 +221,8 @@ class Transformer(Model):
         self.encoder = nn.ModuleList(EncoderLayer(settings) for _ in range(settings.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(settings) for _ in range(settings.decoder_layers))
         pre = settings.norm == "pre"
-        self.encoder_norm = nn.LayerNorm(settings.d_model) if pre else nn.Identity()
-        self.decoder_norm = nn.LayerNorm(settings.d_model) if pre else nn.Identity()
+        self.encoder_norm = nn.LayerNorm(settings.d_model, settings.norm_epsilon) if pre else nn.Identity()
+        self.decoder_norm = nn.LayerNorm(settings.d_model, settings.norm_epsilon) if pre else nn.Identity()
         tied = settings.tied != "none"
         self.output = self.target_embedding if tied else self._embedding(target_vocabulary)
         self.output_bias = nn.Parameter(torch.zeros(target_vocabulary)) if settings.output_bias else None
@@ -251,6 +250,8 @@ class Transformer(Model):
 
     def encode(self, source: Int[Tensor, "B S"]) -> TransformerState:
         mask = (source != PAD)[:, None, None, :]
+        if not self.settings.source_end:
+            mask = mask & (source != END)[:, None, None, :]
         memory = self.read(source, mask)
         keys_values = [cast(DecoderLayer, layer).remember(memory) for layer in self.decoder]
         return TransformerState(keys_values, mask, past=[], line=mask.new_empty(len(source), 1, 0, 1))

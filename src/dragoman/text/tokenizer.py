@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import sentencepiece
@@ -12,6 +12,19 @@ from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.text.settings import TokenizerSettings, TokenKind
 
 UNKNOWN_TEXT = "\N{REPLACEMENT CHARACTER}"  # what an unknown token, or a part of a character's bytes, becomes in a text
+CODES = ".codes"  # the ending of their file
+WITHIN = "#within the vocabulary\n"  # before codes whose pieces are cut again, down to letters, where the vocabulary lacks them
+SEAM = re.compile("@@( |$)")  # between the pieces of a word that codes have cut
+
+
+def cut_by(codes: str, pieces: Iterable[str]) -> Callable[[str], str]:
+    """What puts `@@ ` between the pieces of each word of a line. Raises `DragomanError` where subword-nmt is not installed."""
+    try:
+        from subword_nmt.apply_bpe import BPE
+    except ImportError as error:
+        raise DragomanError("This vocabulary's words are cut by subword-nmt, which is not installed: pip install subword-nmt.") from error
+    cutter = BPE(io.StringIO(codes.removeprefix(WITHIN)), vocab=set(pieces) if codes.startswith(WITHIN) else None)
+    return lambda line: str(cutter.process_line(whole_characters(line)))
 
 
 def whole_characters(text: str) -> str:
@@ -22,8 +35,11 @@ def whole_characters(text: str) -> str:
 class Tokenizer:
     """One vocabulary. `encode` gives ids without start and end; `decode` ignores the four special ids but the unknown one."""
 
-    def __init__(self, model: bytes) -> None:
-        """From the bytes of a SentencePiece model. Raises `DragomanError` where they are no such model, or its special ids differ."""
+    def __init__(self, model: bytes, codes: str | None = None) -> None:
+        """From the bytes of a SentencePiece model, and subword-nmt's codes where it is these that cut words, into `pie@@ ces`.
+
+        Raises `DragomanError` where they are no such model, its special ids differ, or subword-nmt is not installed.
+        """
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError as error:
@@ -34,7 +50,15 @@ class Tokenizer:
                 f"This SentencePiece model has the ids {found} for padding, unknown, start and end; Dragoman needs "
                 f"{[PAD, UNKNOWN, START, END]}. Train it with `dragoman train`."
             )
-        self._model = model
+        self.model = model
+        """The bytes of the SentencePiece model, which every SentencePiece program reads."""
+        self.codes = codes
+        """Byte-pair merges as subword-nmt writes them (Sennrich et al. 2016)."""
+        self.unknown_is_word = self._processor.decode([UNKNOWN]) == f" {UNKNOWN_TEXT}"
+        """Whether an unknown token is a whole word, as in a vocabulary of words."""
+        self._cut: Callable[[str], str] = whole_characters
+        if codes is not None:
+            self._cut = cut_by(codes, (piece.removeprefix("▁") for piece in self.pieces(range(END + 1, len(self)))))
 
     @classmethod
     def train(cls, lines: Iterable[str], kind: TokenKind, settings: TokenizerSettings, vocabulary: int) -> "Tokenizer":
@@ -76,27 +100,33 @@ class Tokenizer:
     @classmethod
     def load(cls, path: Path) -> "Tokenizer":
         """Read a saved vocabulary. Raises `DragomanError` with the file's name where that cannot be done."""
+        codes = path.with_suffix(CODES)
         try:
-            return cls(path.read_bytes())
+            return cls(path.read_bytes(), codes.read_text("utf-8") if codes.exists() else None)
         except (OSError, DragomanError) as error:
             raise DragomanError(f"{path}: {error}") from error
 
     def save(self, path: Path) -> None:
-        """Write the SentencePiece model, which every SentencePiece program reads."""
-        path.write_bytes(self._model)
+        """Write the SentencePiece model, and codes beside it."""
+        path.write_bytes(self.model)
+        if self.codes is not None:
+            path.with_suffix(CODES).write_text(self.codes, "utf-8")
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Tokenizer) and self._model == other._model
+        return isinstance(other, Tokenizer) and (self.model, self.codes) == (other.model, other.codes)
 
     def __hash__(self) -> int:
-        return hash(self._model)
+        return hash((self.model, self.codes))
 
     def __len__(self) -> int:
         return int(self._processor.get_piece_size())
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Ids of each line. Blank lines have none."""
-        ids: list[list[int]] = self._processor.encode([whole_characters(line) for line in lines])
+        cut = [self._cut(line) for line in lines]
+        if self.unknown_is_word:  # one at a time: of several unknown words in a row SentencePiece would make one
+            return [[token for word in self._processor.encode(line.split()) for token in word] for line in cut]
+        ids: list[list[int]] = self._processor.encode(cut)
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -104,18 +134,16 @@ class Tokenizer:
         ids = list(ids)
         kept = ids[: ids.index(END)] if END in ids else ids
         text: str = self._processor.decode([token for token in kept if token not in (PAD, START)])
+        if self.codes is not None:
+            text = SEAM.sub("", text)
         return text.removeprefix(" ") if kept[:1] == [UNKNOWN] else text
 
     def spelt(self, line: str) -> list[str]:
-        """The tokens of a line as they are written there, unknown ones too; several unknown ones in a row are one."""
-        pieces: list[str] = self._processor.encode(whole_characters(line), out_type=str)
+        """The tokens of a line as they are written there, unknown ones too; several unknown characters in a row are one."""
+        if self.unknown_is_word:
+            return [piece for word in self._processor.encode(self._cut(line).split(), out_type=str) for piece in word]
+        pieces: list[str] = self._processor.encode(self._cut(line), out_type=str)
         return pieces
-
-    @property
-    def unknown_is_word(self) -> bool:
-        """Whether an unknown token is a whole word, as in a vocabulary of words."""
-        text: str = self._processor.decode([UNKNOWN])
-        return text.startswith(" ")
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The tokens themselves, as they are written in the vocabulary."""

@@ -1,0 +1,32 @@
+"""Checkpoints that other toolkits wrote as pickles: tensors and plain values are read, and nothing of the file is run."""
+
+import argparse
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dragoman.errors import DragomanError
+
+
+def load_pickle(path: Path) -> dict[str, Any]:
+    """The dictionary in a file of `torch.save`, by torch's `weights_only` loading; of classes it may have `argparse.Namespace` alone.
+
+    Raises `DragomanError` with the reason where there is anything else in it, or where it is damaged.
+    """
+    try:
+        with torch.serialization.safe_globals([argparse.Namespace]), warnings.catch_warnings(action="ignore"):
+            found = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError as error:
+        raise DragomanError(f"There is no {path}.") from error
+    except Exception as error:  # junk makes torch raise nearly anything
+        if other := re.search(r"nsupported (?:global: GLOBAL|class) ([\w.]+)", str(error)):
+            reason = f"{path} holds {other[1]}, which is no tensor and no plain value; nothing of the file was run."
+        else:
+            reason = f"{path} is damaged, or no checkpoint of PyTorch's; nothing of it was run."
+        raise DragomanError(reason) from error
+    if not isinstance(found, dict):
+        raise DragomanError(f"{path} holds a {type(found).__name__} where a checkpoint is a dictionary.")
+    return found

@@ -1,0 +1,147 @@
+"""Models leave and arrive by the command line; what differs in the other engine, or is damaged, leaves nothing behind."""
+
+import pickle
+import sys
+
+import pytest
+import torch
+
+from dragoman import interop
+from dragoman.decoding.folder import save_model
+from dragoman.errors import DragomanError
+from dragoman.interop.pickles import load_pickle
+from dragoman.model.recurrent import Recurrent
+from dragoman.model.settings import ModelSettings
+from dragoman.training.checkpoint import check_folder
+from tests.test_cli import call
+from tests.test_huggingface import SIZES, SOURCE, marian, ours
+
+TEXT = "".join(f"{line}\n" for line in SOURCE).encode()
+
+
+@pytest.fixture
+def run(tmp_path):
+    model, tokenizers = ours(ModelSettings(**SIZES))
+    save_model(tmp_path / "run" / "model", model, model.settings, tokenizers)
+    return tmp_path / "run"
+
+
+@pytest.mark.parametrize("options", [["huggingface"], ["ctranslate2"], ["ctranslate2", "--precision", "int8"], ["onnx"]], ids=" ".join)
+def test_a_model_leaves_after_it_has_been_compared(options, run, tmp_path, monkeypatch, capsysbinary):
+    status, _, err = call(monkeypatch, capsysbinary, "export", run, "--to", *options, "--out", tmp_path / "there")
+    assert status == 0
+    assert "there: for 8 sentences the log-probabilities there and here differ by" in err
+    check_folder(tmp_path / "there")
+
+
+def test_what_left_comes_back_and_translates_alike(run, tmp_path, monkeypatch, capsysbinary):
+    (tmp_path / "text").write_bytes(b"\n" + TEXT)
+    samples = ["--samples", tmp_path / "text"]
+    call(monkeypatch, capsysbinary, "export", run, "--to", "huggingface", "--out", tmp_path / "there", *samples)
+    back = ["import", tmp_path / "there", "--from", "huggingface", "--out", tmp_path / "back", *samples]
+    status, _, err = call(monkeypatch, capsysbinary, *back)
+    assert status == 0
+    assert "For 4 sentences the log-probabilities there and here differ by" in err
+    before, after = (call(monkeypatch, capsysbinary, "translate", folder, stdin=TEXT)[1] for folder in (run, tmp_path / "back"))
+    assert before == after
+    assert len(before.splitlines()) == 4
+    status, _, err = call(monkeypatch, capsysbinary, *back)
+    assert status == 2
+    assert "back is there already; choose another --out, or take it away." in err
+
+
+def test_where_the_engines_differ_nothing_is_left(run, tmp_path, monkeypatch, capsysbinary):
+    (tmp_path / "text").write_text(">>eng<< ein Mann\n")  # which transformers takes for the name of a language
+    export = ["export", run, "--to", "huggingface", "--out", tmp_path / "there", "--samples", tmp_path / "text"]
+    status, _, err = call(monkeypatch, capsysbinary, *export)
+    assert status == 2
+    assert "transformers cuts '>>eng<< ein Mann' into <unk> " in err
+    assert err.endswith(f"Nothing was written to {tmp_path / 'there'}.\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "text"]
+
+
+def test_an_arrival_that_differs_is_not_written(tmp_path, monkeypatch, capsysbinary):
+    (tmp_path / "text").write_text("ein >>eng<< Mann\n")  # which we take for the name of a language
+    arguments = ["import", marian(tmp_path / "theirs"), "--from", "huggingface", "--out", tmp_path / "run", "--samples", tmp_path / "text"]
+    status, _, err = call(monkeypatch, capsysbinary, *arguments)
+    assert status == 2
+    assert "transformers cuts 'ein >>eng<< Mann' into" in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_without_the_other_engine_an_arrival_says_that_it_was_not_compared(tmp_path, monkeypatch, capsysbinary):
+    folder = marian(tmp_path / "theirs")
+    monkeypatch.setattr("dragoman.exchange.find_spec", lambda name: None)
+    status, _, err = call(monkeypatch, capsysbinary, "import", folder, "--from", "huggingface", "--out", tmp_path / "run")
+    assert status == 0
+    assert "huggingface is not here to compare with: the names and shapes of all tensors fit, and more was not checked." in err
+
+
+def test_without_the_other_engine_nothing_leaves(run, tmp_path, monkeypatch, capsysbinary):
+    for name, package in (("huggingface", "transformers"), ("ctranslate2", "ctranslate2"), ("onnx", "onnxruntime")):
+        with monkeypatch.context() as without:
+            without.delitem(sys.modules, f"dragoman.interop.{name}", raising=False)
+            without.delattr(interop, name, raising=False)
+            without.setitem(sys.modules, package, None)
+            status, _, err = call(monkeypatch, capsysbinary, "export", run, "--to", name, "--out", tmp_path / "there")
+        assert status == 2
+        assert f"{package} is not installed" in err
+        assert f"pip install 'dragoman[{name}]'" in err
+        assert not (tmp_path / "there").exists()
+
+
+def test_contradictions_and_missing_files_are_told(run, tmp_path, monkeypatch, capsysbinary):
+    (tmp_path / "blank").write_text("\n \n")
+    out = ["--out", tmp_path / "there"]
+    for arguments, message in (
+        (
+            ["export", run, "--to", "onnx", "--precision", "int8", *out],
+            "--precision int8 is for --to ctranslate2; --to onnx writes float32",
+        ),
+        (["export", run, "--to", "onnx", "--samples", tmp_path / "blank", *out], "blank has no sentence to compare with"),
+        (["export", run, "--to", "onnx", "--out", run], "run is there already; choose another --out"),
+        (["export", tmp_path, "--to", "onnx", *out], "holds no model"),
+        (["import", tmp_path / "none", "--from", "huggingface", *out], "There is no "),
+        (["import", tmp_path, "--from", "huggingface", *out], "config.json cannot be read"),
+    ):
+        status, _, err = call(monkeypatch, capsysbinary, *arguments)
+        assert status == 2
+        assert message in err
+        assert not (tmp_path / "there").exists()
+
+
+def test_a_recurrent_network_does_not_leave(tmp_path, monkeypatch, capsysbinary):
+    settings = ModelSettings(architecture="gru", d_model=8, encoder_layers=1, decoder_layers=1)
+    _, tokenizers = ours(ModelSettings(**SIZES))
+    save_model(tmp_path / "run" / "model", Recurrent(settings, *[len(tokenizers.source)] * 2), settings, tokenizers)
+    status, _, err = call(monkeypatch, capsysbinary, "export", tmp_path / "run", "--to", "onnx", "--out", tmp_path / "there")
+    assert status == 2
+    assert "holds no Transformer but a recurrent network, which none of these formats can hold" in err
+
+
+class Harm:
+    """What a pickle may do to who loads it."""
+
+    def __reduce__(self):
+        return (open, ("harm", "w"))
+
+
+def test_nothing_in_a_pickle_is_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    torch.save({"model": {"weight": torch.ones(2)}, "extra": Harm()}, tmp_path / "bad.pt")
+    (tmp_path / "old.pt").write_bytes(pickle.dumps({"extra": Harm()}))
+    torch.save([1], tmp_path / "list.pt")
+    torch.save({"weight": torch.ones(999)}, tmp_path / "cut.pt")
+    (tmp_path / "cut.pt").write_bytes((tmp_path / "cut.pt").read_bytes()[:-999])
+    (tmp_path / "empty.pt").touch()
+    for name, message in (
+        ("bad.pt", "bad.pt holds io.open, which is no tensor and no plain value; nothing of the file was run"),
+        ("old.pt", "old.pt is damaged, or no checkpoint of PyTorch's; nothing of it was run"),
+        ("list.pt", "list.pt holds a list where a checkpoint is a dictionary"),
+        ("cut.pt", "cut.pt is damaged"),
+        ("empty.pt", "empty.pt is damaged"),
+        ("none.pt", "There is no .*none.pt"),
+    ):
+        with pytest.raises(DragomanError, match=message):
+            load_pickle(tmp_path / name)
+    assert not (tmp_path / "harm").exists()

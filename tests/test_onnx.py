@@ -1,0 +1,48 @@
+"""The two ONNX graphs, in onnxruntime and a loop of a few lines, say what the model says."""
+
+import numpy
+import onnxruntime
+import pytest
+import torch
+
+from dragoman.interop.onnx import engine, write
+from dragoman.interop.verify import samples, verify
+from dragoman.model.settings import ModelSettings
+from dragoman.model.symbols import END, PAD, START
+from dragoman.text.batches import pad
+from tests.test_huggingface import SIZES, SOURCE, ours
+
+KINDS = {
+    "the paper's": ModelSettings(**SIZES),
+    "other options": ModelSettings(
+        **SIZES, d_k=5, d_v=7, norm="pre", activation="swish", attention_bias=True, output_bias=True, positions="learned", tied="none"
+    ),
+    "without an END of the source": ModelSettings(**SIZES, source_end=False, positions="sinusoidal-tensor2tensor", first_position=2),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_graphs_say_what_the_model_says(kind, tmp_path):
+    model, tokenizers = ours(KINDS[kind])
+    write(model, tokenizers, tmp_path)
+    assert verify(engine(tmp_path), model, tokenizers, [*SOURCE, *samples(tokenizers)]) < 1e-5
+    assert_batches_are_the_same(model, tokenizers, tmp_path)
+
+
+def assert_batches_are_the_same(model, tokenizers, folder):
+    """Sources of different lengths in one batch: padding changes nothing."""
+    ids = [[*row, END] for row in tokenizers.source.encode(SOURCE)]
+    encoder, decoder = (onnxruntime.InferenceSession(str(folder / f"{half}.onnx")) for half in ("encoder", "decoder"))
+
+    def logits(rows):
+        source = pad(rows).numpy()
+        names = ("memory_keys", "memory_values")
+        memory = dict(zip(names, encoder.run(None, {"source": source}), strict=True))
+        cache = {name: memory[whole][:, :, :, :0] for name, whole in zip(("keys", "values"), names, strict=True)}
+        return decoder.run(None, {"token": numpy.full((len(rows), 1), START), "source": source, **memory, **cache})[0]
+
+    together = logits(ids)
+    assert PAD in pad(ids)
+    numpy.testing.assert_allclose(together, numpy.concatenate([logits([row]) for row in ids]), atol=1e-5)
+    features, _ = model.decode(torch.full((len(ids), 1), START), model.encode(pad(ids)))
+    numpy.testing.assert_allclose(together, model.logits(features[:, 0]).detach(), atol=1e-5)
