@@ -118,6 +118,21 @@ def test_alternatives_at_a_position_are_given_instead_of_translations(monkeypatc
     assert "--alternatives takes the place of translations; it goes with no --trace, --mbr or --n-best" in err
 
 
+def test_a_stream_adds_up_to_the_translations(monkeypatch, capsysbinary, folder):
+    lines = b"amber birch cedar\n\n\xff delta\r\n"
+    _, whole, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", stdin=lines)
+    status, out, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--stream", stdin=lines)
+    assert (status, out) == (0, whole)
+    assert "Line 3, byte 1: not UTF-8" in err
+    for more, message in (
+        (["--json"], "leave --json, --n-best and files out"),
+        (["--temperature", 1], "There is a stream of one plain beam"),
+    ):
+        status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--stream", *more, stdin=lines)
+        assert status == 2
+        assert message in err
+
+
 def test_forced_words_are_in_every_translation(monkeypatch, capsysbinary, folder):
     _, out, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", "--force", "DELTA", "FJORD", stdin=b"amber\nbirch cedar\n\n")
     lines = out.split("\n")
@@ -200,7 +215,8 @@ REFUSED = [
     (["trian"], "There is no verb 'trian'. Did you mean 'train'?"),
     (
         ["qqq"],
-        "There is no verb 'qqq'. There are: quickstart, train, resume, translate, score, align, evaluate, export, import, doctor, runs, plot.",
+        "There is no verb 'qqq'. There are: quickstart, train, resume, translate, score, align, evaluate, export, import, doctor, runs, "
+        "plot.",
     ),
     (["train", "--source", "{0}/train.source"], "A run needs a folder: --out runs/NAME"),
     (["train", "--out", "{0}/x"], "Training needs two text files: --source FILE --target FILE"),

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +45,8 @@ class Translate:
     """Add to each object every hypothesis of the search: its token, parent, log-probability and why it ended. Needs --json."""
     alternatives: int = 0
     """Instead of translations, this many of the likeliest tokens after the prefix, and how each goes on best. Needs --json."""
+    stream: bool = False
+    """Write each translation piece by piece, as soon as all hypotheses of the beam begin with it; one line after the other."""
 
 
 def input_line(raw: bytes, number: int) -> str:
@@ -78,6 +80,12 @@ def translate(arguments: Sequence[str]) -> None:
         translate_file(asked.input, asked.output, about, lambda block: translated(translator, asked, block), rank, ranks)
         return
     numbered = enumerate(sys.stdin.buffer, 1)
+    if asked.stream:
+        for number, raw in numbered:
+            for part in chain(translator.stream(input_line(raw, number), asked.search), "\n"):
+                sys.stdout.buffer.write(part.encode("utf-8", "replace"))
+                sys.stdout.buffer.flush()
+        return
     while block := list(islice(numbered, 1 if sys.stdin.isatty() else BLOCK)):
         for line in translated(translator, asked, block):
             sys.stdout.buffer.write(line.encode("utf-8", "replace") + b"\n")
@@ -100,6 +108,10 @@ def refuse_contradictions(asked: Translate) -> None:
         refuse_more_than_a_beam(asked.search, "trace" if asked.trace else "list of alternatives")
     if asked.alternatives and (asked.trace or asked.mbr or asked.search.n_best > 1):
         raise DragomanError("--alternatives takes the place of translations; it goes with no --trace, --mbr or --n-best.")
+    if asked.stream:
+        refuse_more_than_a_beam(asked.search, "stream")
+        if asked.json or asked.input or asked.output or asked.search.n_best > 1:
+            raise DragomanError("--stream writes one plain translation a line to standard output; leave --json, --n-best and files out.")
     if (asked.input is None) != (asked.output is None):
         raise DragomanError("--input and --output belong together: a file is translated to a file, and standard input to standard output.")
 

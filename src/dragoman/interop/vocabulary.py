@@ -42,8 +42,8 @@ class Vocabulary:
         So toolkits read it that look SentencePiece's tokens up by their letters; and without it the model would cut text otherwise.
         Raises `DragomanError` where a file is no such model.
         """
-        written = dict.fromkeys(piece for path in paths for piece in pieces_of(path))
-        lacking = [piece for piece in written if piece not in set(self.pieces)]
+        known = set(self.pieces)
+        lacking = [piece for piece in dict.fromkeys(piece for path in paths for piece in pieces_of(path)) if piece not in known]
         return Vocabulary([*self.pieces, *lacking], [*self.rows, *[self.rows[UNKNOWN]] * len(lacking)])
 
     @property
