@@ -1,5 +1,6 @@
 """Models leave and arrive by the command line; what differs in the other engine, or is damaged, leaves nothing behind."""
 
+import argparse
 import pickle
 import sys
 
@@ -26,7 +27,9 @@ def run(tmp_path):
     return tmp_path / "run"
 
 
-@pytest.mark.parametrize("options", [["huggingface"], ["ctranslate2"], ["ctranslate2", "--precision", "int8"], ["onnx"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "options", [["huggingface"], ["ctranslate2"], ["ctranslate2", "--precision", "int8"]], ids=" ".join
+)  # tests/test_readme.py has ONNX
 def test_a_model_leaves_after_it_has_been_compared(options, run, tmp_path, monkeypatch, capsysbinary):
     status, _, err = call(monkeypatch, capsysbinary, "export", run, "--to", *options, "--out", tmp_path / "there")
     assert status == 0
@@ -74,7 +77,7 @@ def test_without_the_other_engine_an_arrival_says_that_it_was_not_compared(tmp_p
     monkeypatch.setattr("dragoman.exchange.find_spec", lambda name: None)
     status, _, err = call(monkeypatch, capsysbinary, "import", folder, "--from", "huggingface", "--out", tmp_path / "run")
     assert status == 0
-    assert "huggingface is not here to compare with: the names and shapes of all tensors fit, and more was not checked." in err
+    assert "huggingface is not here to compare with (pip install 'dragoman[huggingface]'): the names and shapes of all tensors fit" in err
 
 
 def test_without_the_other_engine_nothing_leaves(run, tmp_path, monkeypatch, capsysbinary):
@@ -110,6 +113,29 @@ def test_contradictions_and_missing_files_are_told(run, tmp_path, monkeypatch, c
         assert not (tmp_path / "there").exists()
 
 
+def test_what_lies_where_a_folder_is_made_is_left_alone(run, tmp_path, monkeypatch, capsysbinary):
+    (tmp_path / "there.old").mkdir()
+    (tmp_path / "there.old" / "mine").touch()
+    status, _, err = call(monkeypatch, capsysbinary, "export", run, "--to", "onnx", "--out", tmp_path / "there")
+    assert status == 2
+    assert "there.old is there already" in err
+    assert (tmp_path / "there.old" / "mine").exists()
+
+
+def test_settings_of_other_kinds_than_expected_get_a_sentence(tmp_path, monkeypatch, capsysbinary):
+    torch.save({"args": argparse.Namespace(arch="transformer", dropout="much"), "model": {"weight": torch.ones(2)}}, tmp_path / "model.pt")
+    status, _, err = call(monkeypatch, capsysbinary, "import", tmp_path, "--from", "fairseq", "--out", tmp_path / "run")
+    assert status == 2
+    assert "has settings or files that are not as fairseq writes them" in err
+    (tmp_path / "text").write_text("a\n")
+    samples = ["--samples", tmp_path / "text"]
+    folder = marian(tmp_path / "theirs")
+    monkeypatch.setattr("dragoman.exchange.find_spec", lambda name: None)
+    status, _, err = call(monkeypatch, capsysbinary, "import", folder, "--from", "huggingface", "--out", tmp_path / "run", *samples)
+    assert status == 2
+    assert "--samples is for a comparison with the other engine, and huggingface is not installed" in err
+
+
 def test_a_recurrent_network_does_not_leave(tmp_path, monkeypatch, capsysbinary):
     settings = ModelSettings(architecture="gru", d_model=8, encoder_layers=1, decoder_layers=1)
     _, tokenizers = ours(ModelSettings(**SIZES))
@@ -140,7 +166,8 @@ def test_nothing_in_a_pickle_is_run(tmp_path, monkeypatch):
         ("list.pt", "list.pt holds a list where a checkpoint is a dictionary"),
         ("cut.pt", "cut.pt is damaged"),
         ("empty.pt", "empty.pt is damaged"),
-        ("none.pt", "There is no .*none.pt"),
+        ("none.pt", "none.pt cannot be read: No such file or directory"),
+        (".", "cannot be read: Is a directory"),
     ):
         with pytest.raises(DragomanError, match=message):
             load_pickle(tmp_path / name)

@@ -149,6 +149,12 @@ def cut(folder, name):
 K_PROJ = "model.encoder.layers.0.self_attn.k_proj.weight"
 DAMAGE = [
     (lambda at: changed(at, model_type="bart"), "config.json: model_type is 'bart'; Dragoman reads 'marian' models"),
+    (lambda at: changed(at, d_model="16"), "config.json: d_model is '16'; a value like 1024 was expected"),
+    (lambda at: changed(at, scale_embedding=1), "config.json: scale_embedding is 1; a value like False was expected"),
+    (lambda at: changed(at, eos_token_id=[]), r"config.json: eos_token_id is \[\]; a value like 0 was expected"),
+    (lambda at: (at / "vocab.json").write_text('{"<unk>": 0, "a": "1"}'), "vocab.json has '1' as the number of the token 'a'"),
+    (lambda at: (at / "source.spm").write_bytes(b""), "source.spm is not a whole SentencePiece model"),
+    (lambda at: (at / "model.safetensors").unlink(), "has no weights: neither model.safetensors nor pytorch_model.bin is there"),
     (lambda at: changed(at, decoder_ffn_dim=48), "encoder_ffn_dim is 24 and decoder_ffn_dim 48; in Dragoman they are the same"),
     (lambda at: changed(at, activation_function="tanh"), "activation_function is 'tanh'; Dragoman has relu, gelu, swish, silu"),
     (lambda at: changed(at, pad_token_id=999), "vocab.json has [0-9]+ tokens, and lacks '<unk>' or one of the ids .*'pad': 999"),
@@ -188,6 +194,32 @@ def test_a_vocabulary_of_another_size_is_refused(tmp_path):
     (folder / "vocab.json").write_text(json.dumps(pieces | {"new": len(pieces)}))
     with pytest.raises(DragomanError, match=f"has {rows + 1} tokens, and model.shared.weight in .*safetensors has {rows} rows"):
         huggingface.read(folder)
+
+
+def test_what_a_folder_says_of_its_precision_and_its_search_changes_nothing(tmp_path):
+    folder = marian(tmp_path / "theirs")
+    MarianMTModel.from_pretrained(folder).half().save_pretrained(folder)
+    search = {"no_repeat_ngram_size": 1, "min_length": 9, "repetition_penalty": 2.0}
+    (folder / "generation_config.json").write_text(json.dumps(search))
+    changed(folder, eos_token_id=[0])
+    arrived = huggingface.read(folder)
+    assert verify(engine_of(folder, arrived), arrived.model, arrived.tokenizers, SOURCE) < 1e-5
+    cut(folder, "tokenizer_config.json")
+    with pytest.raises(DragomanError, match="transformers cannot load .*theirs: "):
+        engine_of(folder, arrived)
+
+
+def test_pieces_that_the_vocabulary_lacks_are_unknown(tmp_path):
+    folder = marian(tmp_path / "theirs")
+    pieces = json.loads((folder / "vocab.json").read_text())
+    names = sorted(pieces, key=pieces.get)
+    lost = [name for name in names if name in ("e", "n", "▁Schnee")]
+    assert lost
+    renamed = {f"lost {name}" if name in lost else name: number for number, name in enumerate(names)}
+    (folder / "vocab.json").write_text(json.dumps(renamed))
+    arrived = huggingface.read(folder)
+    assert verify(engine_of(folder, arrived), arrived.model, arrived.tokenizers, SOURCE) < 1e-5
+    assert any(arrived.vocabularies[0].rows[token] == 1 for token in arrived.tokenizers.source.encode(["der Schnee"])[0])
 
 
 def test_weights_in_a_pickle_are_read_too(tmp_path):

@@ -1,7 +1,7 @@
 """The verbs that hand models over to other engines, and take theirs. What they write is compared with the other engine first."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -56,6 +56,7 @@ def export_model(arguments: Sequence[str]) -> None:
     asked = parse(Export, "export", arguments)
     if asked.precision != "float32" and asked.to != "ctranslate2":
         raise DragomanError(f"--precision {asked.precision} is for --to ctranslate2; --to {asked.to} writes float32.")
+    asked = replace(asked, out=asked.out.absolute())
     refuse_existing(asked.out)
     from dragoman.decoding.folder import load_model
     from dragoman.interop.verify import samples, verify
@@ -66,7 +67,7 @@ def export_model(arguments: Sequence[str]) -> None:
     if not isinstance(model, Transformer):
         raise DragomanError(f"{asked.run} holds no Transformer but a recurrent network, which none of these formats can hold.")
     model.eval()
-    sentences = lines_of(asked.samples) if asked.samples else samples(tokenizers)
+    sentences = lines_of(asked.samples) if asked.samples else samples(tokenizers, model.longest_source)
     ways = ways_out(asked, model, tokenizers)
     apart = []
 
@@ -113,6 +114,7 @@ def ways_out(asked: Export, model: "Transformer", tokenizers: "Tokenizers") -> l
 def import_model(arguments: Sequence[str]) -> None:
     """Take a model from Hugging Face, fairseq, OpenNMT-py or JoeyNMT."""
     asked = parse(Import, "import", arguments)
+    asked = replace(asked, out=asked.out.absolute())
     refuse_existing(asked.out)
     if not asked.model.exists():
         raise DragomanError(f"There is no {asked.model}.")
@@ -124,38 +126,47 @@ def import_model(arguments: Sequence[str]) -> None:
     if asked.origin == "huggingface" and find_spec("transformers") is not None:
         from dragoman.interop.huggingface import engine
 
-        sentences = lines_of(asked.samples) if asked.samples else samples(tokenizers)
+        sentences = lines_of(asked.samples) if asked.samples else samples(tokenizers, model.longest_source)
         apart = verify(engine(asked.model, *(vocabulary.rows for vocabulary in arrived.vocabularies)), model, tokenizers, sentences)
         say(f"For {len(sentences)} sentences the log-probabilities there and here differ by {apart:.1g} nats at most.")
+    elif asked.samples:
+        raise DragomanError(f"--samples is for a comparison with the other engine, and {asked.origin} is not installed.")
     else:
-        say(f"{asked.origin} is not here to compare with: the names and shapes of all tensors fit, and more was not checked.")
+        hint = " (pip install 'dragoman[huggingface]')" if asked.origin == "huggingface" else ""
+        say(f"{asked.origin} is not here to compare with{hint}: the names and shapes of all tensors fit, and more was not checked.")
     save_model(asked.out / "model", model, model.settings, tokenizers)
     say(f"{asked.out} holds the model; translate with: dragoman translate {asked.out}")
 
 
 def arrival(asked: Import) -> "Arrived":
     """The foreign model. Raises `DragomanError` for what cannot be read, and where an extra is missing."""
-    if asked.origin == "huggingface":
-        from dragoman.interop import huggingface
+    try:
+        if asked.origin == "huggingface":
+            from dragoman.interop import huggingface
 
-        return huggingface.read(asked.model)
-    if asked.origin == "fairseq":
-        from dragoman.interop import fairseq
+            return huggingface.read(asked.model)
+        if asked.origin == "fairseq":
+            from dragoman.interop import fairseq
 
-        return fairseq.read(asked.model)
-    if asked.origin == "opennmt-py":
-        from dragoman.interop import opennmt_py
+            return fairseq.read(asked.model)
+        if asked.origin == "opennmt-py":
+            from dragoman.interop import opennmt_py
 
-        return opennmt_py.read(asked.model)
-    from dragoman.interop import joeynmt
+            return opennmt_py.read(asked.model)
+        from dragoman.interop import joeynmt
 
-    return joeynmt.read(asked.model)
+        return joeynmt.read(asked.model)
+    except DragomanError:
+        raise
+    except (TypeError, ValueError, LookupError, AttributeError) as error:  # settings of another kind than theirs are, in any place
+        raise DragomanError(f"{asked.model} has settings or files that are not as {asked.origin} writes them ({error}).") from error
 
 
 def refuse_existing(out: Path) -> None:
     """Raise `DragomanError` where there is something already."""
-    if out.exists() and not (out.is_dir() and not any(out.iterdir())):
-        raise DragomanError(f"{out} is there already; choose another --out, or take it away.")
+    for path in (out, out.with_name(f"{out.name}.old"), out.with_name(f"{out.name}.new")):  # the last two are made while writing
+        if path.exists() and not (path == out and out.is_dir() and not any(out.iterdir())):
+            raise DragomanError(f"{path} is there already; choose another --out, or take it away.")
 
 
 def lines_of(path: Path) -> list[str]:

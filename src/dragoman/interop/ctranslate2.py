@@ -10,14 +10,13 @@ from ctranslate2.specs import TransformerSpec, common_spec
 from torch import Tensor, nn
 
 from dragoman.decoding.folder import Tokenizers
-from dragoman.interop.verify import TOLERANCE, Engine
+from dragoman.interop.verify import Engine
 from dragoman.interop.weights import refuse_to_hold
 from dragoman.model.positions import Positions
 from dragoman.model.settings import Activation, Precision
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.model.transformer import Transformer
 
-TOLERANCES: dict[Precision, float] = {"float32": TOLERANCE, "int8": 0.5}  # nats a token
 POSITIONS = 1024  # rows of the table that is written, where positions are sinusoids
 ACTIVATIONS: dict[Activation, common_spec.Activation] = {
     "relu": common_spec.Activation.RELU,
@@ -87,12 +86,12 @@ def engine(folder: Path, tokenizers: Tokenizers, precision: Precision) -> Engine
 
     def greedy(source: list[int], most: int) -> list[int]:
         pieces = tokenizers.source.pieces(source[:-1])
-        [found] = theirs.translate_batch([pieces], beam_size=1, max_decoding_length=most, suppress_sequences=never)
+        [found] = theirs.translate_batch([pieces], beam_size=1, min_decoding_length=0, max_decoding_length=most, suppress_sequences=never)
         return [ids[piece] for piece in found.hypotheses[0]]
 
     ids = {piece: number for number, piece in enumerate(tokenizers.target.pieces(range(len(tokenizers.target))))}
     speller = sentencepiece.SentencePieceProcessor(model_file=str(folder / "target.spm"))
-    return Engine("CTranslate2", tokens, log_p, greedy, speller.decode, range(len(tokenizers.source)), TOLERANCES[precision])
+    return Engine("CTranslate2", tokens, log_p, greedy, speller.decode, range(len(tokenizers.source)), POSITIONS, precision != "float32")
 
 
 def _array(tensor: Tensor) -> Any:

@@ -114,7 +114,7 @@ def read(path: Path) -> Arrived:
     if model.get("share_all_embeddings") and both[0] != both[1]:
         raise DragomanError(f"{path}: share_all_embeddings is True, and {files[0].name} and {files[1].name} are not the same.")
     for side, file, pieces in zip(SIDES, files, both, strict=True):
-        refuse_other_size(file, pieces, path, f"{side}.embed_tokens.weight", tensors.shape(f"{side}.embed_tokens.weight")[0])
+        refuse_other_size(file, pieces, path, f"{side}.embed_tokens.weight", tensors.rows(f"{side}.embed_tokens.weight"))
     tables = embeddings(tensors, model, settings.d_model, [len(pieces) for pieces in both])
     arrived = arrive(settings, names(settings), tensors)
     tensors.leave([f"{side}.{useless}" for side in SIDES for useless in ("version", "embed_positions._float_tensor")])
@@ -229,7 +229,7 @@ def take_positions(tensors: Tensors, settings: ModelSettings) -> tuple[ModelSett
     if settings.positions != "learned":
         refuse_other_sinusoids(tensors, d_model)
         return settings, {}
-    lengths = [tensors.shape(f"{side}.embed_positions.weight")[0] - FIRST for side in SIDES]
+    lengths = [tensors.rows(f"{side}.embed_positions.weight") - FIRST for side in SIDES]
     if lengths[0] != lengths[1]:
         raise DragomanError(
             f"{tensors.origin} has learned {lengths[0]} positions of sources and {lengths[1]} of targets; in Dragoman they are as many."
@@ -245,7 +245,7 @@ def refuse_other_sinusoids(tensors: Tensors, d_model: int) -> None:
         raise DragomanError(f"{tensors.origin}: encoder_embed_dim is {d_model}; fairseq's sinusoids of an odd width have no last cosine.")
     for side in SIDES:
         if (name := f"{side}.embed_positions.weights") in tensors:
-            rows = tensors.shape(name)[0]
+            rows = tensors.rows(name)
             if not torch.allclose(tensors.take(name, (rows, d_model))[FIRST:], sinusoids(rows, d_model, TENSOR2TENSOR)[FIRST:], atol=1e-3):
                 raise DragomanError(f"{tensors.origin}: {name} is not fairseq's table of sinusoids; Dragoman cannot read it.")
 

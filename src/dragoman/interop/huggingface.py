@@ -1,4 +1,4 @@
-"""Hugging Face's MarianMTModel, both ways (extra: dragoman[huggingface]; its folder is read without it).
+"""Hugging Face's MarianMTModel, both ways (extra: dragoman[huggingface]; to read its folder dragoman[import] is enough).
 
 Its positions are the paper's sinusoids with all sines before all cosines: our features in another order, and nothing else.
 """
@@ -60,17 +60,19 @@ DEFAULTS: dict[str, Any] = {  # MarianConfig's, which a config.json may leave ou
     "decoder_start_token_id": 58100,
 }
 GENERATION = {"num_beams": 4, "max_length": 512, "bad_words_ids": [[PAD], [START]]}
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 SIDES = (("source", "vocab.json"), ("target", "target_vocab.json"))
-POSITIONS = 512  # rows of Marian's table of sinusoids: the longest text there
+POSITIONS = 1024  # rows of Marian's table of sinusoids: the longest text there
 HALVES: PositionKind = "sinusoidal-halves"
 
 
 def read(folder: Path) -> Arrived:
     """The model in a folder of `save_pretrained`. Raises `DragomanError`, naming the file, for what is damaged or of another kind."""
-    config = DEFAULTS | read_json(folder / "config.json")
+    config = configuration(folder / "config.json")
     settings = settings_of(config, folder / "config.json")
-    path = folder / "model.safetensors"
-    path = path if path.exists() else folder / "pytorch_model.bin"
+    path = next((path for path in (folder / name for name in WEIGHTS) if path.exists()), None)
+    if path is None:
+        raise DragomanError(f"{folder} has no weights: neither {' nor '.join(WEIGHTS)} is there.")
     tensors = Tensors(load_tensors(path) if path.suffix == ".safetensors" else load_pickle(path), path)
     check_positions(tensors, settings.d_model)
     arrived = arrive(settings, names(settings), tensors)
@@ -86,6 +88,18 @@ def read(folder: Path) -> Arrived:
     source = sentencepiece_in_order(folder / "source.spm", of_source.pieces)
     tokenizers = Tokenizers.of(source, sentencepiece_in_order(folder / "target.spm", of_target.pieces))
     return Arrived(model, tokenizers, (of_source, of_target))
+
+
+def configuration(path: Path) -> dict[str, Any]:
+    """A config.json with what it leaves open, and one END. Raises `DragomanError` for a value of another kind."""
+    found = {name: value for name, value in read_json(path).items() if value is not None}
+    if isinstance(ends := found.get("eos_token_id"), list) and ends:
+        found["eos_token_id"] = ends[0]
+    for name, usual in DEFAULTS.items():
+        kinds = (int, float) if isinstance(usual, float) else type(usual)
+        if name in found and (not isinstance(found[name], kinds) or isinstance(found[name], bool) != isinstance(usual, bool)):
+            raise DragomanError(f"{path}: {name} is {found[name]!r}; a value like {usual!r} was expected.")
+    return DEFAULTS | found
 
 
 def settings_of(config: Mapping[str, Any], origin: Path) -> ModelSettings:
@@ -137,8 +151,7 @@ def embeddings(tensors: Tensors, config: Mapping[str, Any]) -> list[tuple[str, T
 def vocabularies(folder: Path, config: Mapping[str, Any]) -> list[tuple[Path, list[str], Vocabulary]]:
     """The source's and the target's file, tokens in its order, and tokens in ours."""
     of_source, of_target = folder / "vocab.json", folder / "target_vocab.json"
-    end = config["eos_token_id"]
-    special = {"pad": config["pad_token_id"], "start": config["decoder_start_token_id"], "end": end[0] if isinstance(end, list) else end}
+    special = {"pad": config["pad_token_id"], "start": config["decoder_start_token_id"], "end": config["eos_token_id"]}
     if config["share_encoder_decoder_embeddings"] or not of_target.exists():
         file, pieces, shared = vocabulary_of(of_source, special)
         return [(file, pieces, shared.with_unknowns(folder / "source.spm", folder / "target.spm"))] * 2
@@ -178,8 +191,8 @@ def check_positions(tensors: Tensors, d_model: int) -> None:
     """Old files hold the table of positions. Raises `DragomanError` where it is not the sinusoids that transformers makes now."""
     for side in ("encoder", "decoder"):
         if (name := f"model.{side}.embed_positions.weight") in tensors:
-            rows = tensors.shape(name)[0]
-            if not torch.allclose(tensors.take(name, (rows, d_model)), sinusoids(rows, d_model, HALVES), atol=1e-3):
+            rows = tensors.rows(name)
+            if not torch.allclose(tensors.take(name, (rows, d_model)), sinusoids(rows, d_model, HALVES), atol=5e-3):
                 raise DragomanError(f"{tensors.origin}: {name} is not the table of sinusoids that Marian has; Dragoman cannot read it.")
 
 
@@ -290,16 +303,23 @@ def engine(folder: Path, of_source: Sequence[int], of_target: Sequence[int]) -> 
     Raises `DragomanError` where transformers is not installed.
     """
     try:
-        from transformers import MarianMTModel, MarianTokenizer
+        from transformers import GenerationConfig, MarianMTModel, MarianTokenizer
         from transformers.utils import logging
     except ImportError as error:
         raise DragomanError("transformers is not installed; pip install 'dragoman[huggingface]'.") from error
     logging.disable_progress_bar()
-    with warnings.catch_warnings(action="ignore", category=UserWarning):  # it recommends what is not used
-        model, tokenizer = MarianMTModel.from_pretrained(folder).eval(), MarianTokenizer.from_pretrained(folder)
+    try:
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # it recommends what is not used
+            model = MarianMTModel.from_pretrained(folder, torch_dtype=torch.float32).eval()
+            tokenizer = MarianTokenizer.from_pretrained(folder)
+    except Exception as error:  # nearly anything, for files that only transformers reads
+        raise DragomanError(f"transformers cannot load {folder}: {error}") from error
     ours = ({their: our for our, their in reversed(list(enumerate(rows)))} for rows in (of_source, of_target))
     source_ids, target_ids = ours
-    never = sorted({of_target[PAD], of_target[START]} - {of_target[END]})
+    pad, start, end = (of_target[token] for token in (PAD, START, END))
+    model.generation_config = GenerationConfig(  # instead of the folder's, which may ask for more than the likeliest token
+        pad_token_id=pad, decoder_start_token_id=start, eos_token_id=end, bad_words_ids=[[token] for token in sorted({pad, start} - {end})]
+    )
 
     def rows(ids: list[int], of: Sequence[int]) -> Tensor:
         return torch.tensor([[of[token] for token in ids]])
@@ -309,22 +329,15 @@ def engine(folder: Path, of_source: Sequence[int], of_target: Sequence[int]) -> 
         return logits.float().log_softmax(-1)[:, torch.tensor(of_target)]
 
     def greedy(source: list[int], most: int) -> list[int]:
-        written = model.generate(
-            rows(source, of_source),
-            num_beams=1,
-            do_sample=False,
-            max_length=None,
-            max_new_tokens=most + 1,
-            forced_eos_token_id=None,
-            bad_words_ids=[[token] for token in never],
-        )[0, 1:].tolist()
+        written = model.generate(rows(source, of_source), max_new_tokens=most + 1)[0, 1:].tolist()
         ids = [target_ids[token] for token in written]
         return ids[: ids.index(END)] if END in ids else ids[:most]
 
     def text(ids: list[int]) -> str:
-        return tokenizer.decode([of_target[token] for token in ids], skip_special_tokens=True)
+        return tokenizer.decode([of_target[token] for token in ids], skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
     def tokens(line: str) -> list[int]:
         return [source_ids[token] for token in tokenizer(line).input_ids]
 
-    return Engine("transformers", tokens, log_p, greedy, text, [source_ids[row] for row in of_source])
+    longest = model.config.max_position_embeddings
+    return Engine("transformers", tokens, log_p, greedy, text, [source_ids[row] for row in of_source], longest)

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import cast
 
 import numpy
+import onnx  # noqa: F401  which PyTorch writes with, as with onnxscript
 import onnxruntime
+import onnxscript  # noqa: F401
 import torch
 from torch import Tensor, nn
 from torch.export import Dim

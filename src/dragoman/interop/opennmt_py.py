@@ -225,7 +225,7 @@ def check_positions(tensors: Tensors, settings: ModelSettings) -> None:
     """Raises `DragomanError` where the tables of positions in the file are not the sinusoids that its options name."""
     for name in TABLES:
         if name in tensors:
-            rows = tensors.shape(name)[0]
+            rows = (*tensors.shape(name), 0)[0]
             wanted = sinusoids(rows, settings.d_model, settings.positions)[:, None]
             if not torch.allclose(
                 tensors.take(name, wanted.shape), wanted, atol=5e-3
@@ -244,7 +244,7 @@ def names(settings: ModelSettings) -> dict[str, list[str]]:
 
 def table(tensors: Tensors, name: str, pieces: Sequence[str], settings: ModelSettings) -> Tensor:
     """A table of one row a token. Raises `DragomanError` where the vocabulary does not fit."""
-    refuse_other_size(tensors.origin, pieces, tensors.origin, name, tensors.shape(name)[0])
+    refuse_other_size(tensors.origin, pieces, tensors.origin, name, tensors.rows(name))
     return tensors.take(name, (len(pieces), settings.d_model))
 
 

@@ -12,15 +12,18 @@ from dragoman.errors import DragomanError
 
 
 def load_pickle(path: Path) -> dict[str, Any]:
-    """The dictionary in a file of `torch.save`, by torch's `weights_only` loading; of classes it may have `argparse.Namespace` alone.
+    """The dictionary in a file of `torch.save`, by torch's `weights_only` loading.
 
+    Of classes it may have `argparse.Namespace`, and what the caller has put among `torch.serialization.safe_globals`.
     Raises `DragomanError` with the reason where there is anything else in it, or where it is damaged.
     """
     try:
         with torch.serialization.safe_globals([argparse.Namespace]), warnings.catch_warnings(action="ignore"):
             found = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError as error:
-        raise DragomanError(f"There is no {path}.") from error
+    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
+        raise DragomanError(f"{path} cannot be read: {error.strerror}.") from error
+    except MemoryError:
+        raise
     except Exception as error:  # junk makes torch raise nearly anything
         if other := re.search(r"nsupported (?:global: GLOBAL|class) ([\w.]+)", str(error)):
             reason = f"{path} holds {other[1]}, which is no tensor and no plain value; nothing of the file was run."

@@ -37,10 +37,9 @@ class Vocabulary:
         return cls([*names, *(theirs[number] for number in others)], [*first, *others])
 
     def with_unknowns(self, *paths: Path) -> "Vocabulary":
-        """With the unknown token's row for all that these SentencePiece models write and the vocabulary lacks.
+        """With the pieces that these SentencePiece models write and the vocabulary lacks, each with the unknown token's row.
 
-        So toolkits read it that look SentencePiece's tokens up by their letters; and without it the model would cut text otherwise.
-        Raises `DragomanError` where a file is no such model.
+        Without them the models would cut text in another way. Raises `DragomanError` where a file is no such model.
         """
         known = set(self.pieces)
         lacking = [piece for piece in dict.fromkeys(piece for path in paths for piece in pieces_of(path)) if piece not in known]
@@ -78,6 +77,8 @@ def spelt(piece: str) -> str:
 
 def ids_of(path: Path, found: Mapping[str, int]) -> list[str]:
     """Tokens in the order of their ids. Raises `DragomanError` where these are not the numbers from 0, each once."""
+    if wrong := [piece for piece, number in found.items() if type(number) is not int]:
+        raise DragomanError(f"{path} has {found[wrong[0]]!r} as the number of the token {wrong[0]!r}.")
     theirs = sorted(found, key=lambda piece: found[piece])
     if [found[piece] for piece in theirs] != list(range(len(theirs))):
         raise DragomanError(f"{path} does not number its {len(theirs)} tokens from 0 to {len(theirs) - 1}, each once.")
@@ -125,6 +126,8 @@ def parsed(path: Path) -> Any:
         raise DragomanError(f"{path} cannot be read: {error.strerror}.") from error
     except Exception as error:
         raise DragomanError(f"{path} is not a SentencePiece model ({error}).") from error
+    if not model.pieces or not model.HasField("normalizer_spec"):
+        raise DragomanError(f"{path} is not a whole SentencePiece model.")
     return model
 
 
@@ -164,7 +167,10 @@ def in_order(model: Any, pieces: Sequence[str], known: bool = False) -> Tokenize
     own = {piece.piece: piece for piece in model.pieces if piece.type not in (kind.CONTROL, kind.UNKNOWN)}
     least = min((piece.score for piece in own.values()), default=0.0) - 1
     new = []
-    for number, piece in enumerate(pieces):
+    names: dict[str, None] = {}
+    for number, piece in enumerate(pieces):  # an empty or repeated one gets a name that no text has
+        names[piece if piece and piece not in names else f"<dragoman:{number}>"] = None
+    for number, piece in enumerate(names):
         if number == UNKNOWN:
             new.append(kind(piece=piece, type=kind.UNKNOWN))
         elif number <= END:
@@ -179,7 +185,7 @@ def in_order(model: Any, pieces: Sequence[str], known: bool = False) -> Tokenize
     model.pieces.extend(new)
     spec = model.trainer_spec
     spec.pad_id, spec.unk_id, spec.bos_id, spec.eos_id = PAD, UNKNOWN, START, END
-    spec.pad_piece, spec.unk_piece, spec.bos_piece, spec.eos_piece = pieces[: END + 1]
+    spec.pad_piece, spec.unk_piece, spec.bos_piece, spec.eos_piece = list(names)[: END + 1]
     spec.vocab_size = len(new)
     if spec.unk_surface != f" {UNKNOWN_TEXT}":  # that of words
         spec.unk_surface = UNKNOWN_TEXT

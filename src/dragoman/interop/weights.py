@@ -23,8 +23,12 @@ class Tensors:
     """The tensors of a foreign file, in float32. What is taken is checked; what is left at the end is refused."""
 
     def __init__(self, tensors: Mapping[str, Tensor], origin: Path) -> None:
+        """Raises `DragomanError` for what is no tensor."""
         self.origin = origin
         self._left = dict(tensors)
+        for name, tensor in tensors.items():
+            if not isinstance(name, str) or not isinstance(tensor, Tensor):
+                raise DragomanError(f"{origin} has a {type(tensor).__name__} under the name {name!r}, where a tensor was expected.")
 
     def __contains__(self, name: str) -> bool:
         return name in self._left
@@ -34,6 +38,13 @@ class Tensors:
         if name not in self._left:
             raise DragomanError(f"{self.origin} lacks the tensor {name}.")
         return tuple(self._left[name].shape)
+
+    def rows(self, name: str) -> int:
+        """The length of a table. Raises `DragomanError` where there is no such tensor, or it is no table."""
+        shape = self.shape(name)
+        if len(shape) != 2:
+            raise DragomanError(f"{self.origin}: {name} has the shape {shape}, and a table was expected.")
+        return shape[0]
 
     def take(self, name: str, shape: Sequence[int]) -> Tensor:
         """The tensor. Raises `DragomanError` where it is not there or has another shape, with both shapes."""
@@ -66,7 +77,8 @@ def layers(ours: str, theirs: str, depth: int, parts: Names) -> dict[str, list[s
 def arrive(settings: ModelSettings, names: Names, tensors: Tensors) -> dict[str, Tensor]:
     """Our tensors of the layers in `names`, of the shapes that the settings give. Raises `DragomanError` as `Tensors.take`."""
     try:
-        own = weights(Transformer(replace(settings, tied="all"), START, START))
+        with torch.device("meta"):  # for the shapes alone
+            own = weights(Transformer(replace(settings, tied="all"), START, START))
     except DragomanError as error:
         raise DragomanError(f"{tensors.origin}: {error}") from error
     arrived = {}
@@ -126,16 +138,10 @@ def model_of(
 
 
 def refuse(origin: Path, found: Mapping[str, object], wanted: Mapping[str, object]) -> None:
-    """Raise `DragomanError` for the first setting of a foreign model that has another value than all that we can hold."""
+    """Raise `DragomanError` for the first setting of a foreign model that has a value that we cannot hold."""
     for name, value in wanted.items():
         if name in found and found[name] != value:
             raise DragomanError(f"{origin}: {name} is {found[name]!r}; Dragoman can hold models with {value!r} alone.")
-
-
-def one_vocabulary(tokenizers: Tokenizers) -> list[str] | None:
-    """The tokens of both sides where they are the same, else None."""
-    source, target = (list(side.pieces(range(len(side)))) for side in (tokenizers.source, tokenizers.target))
-    return source if source == target else None
 
 
 @dataclass(frozen=True)
