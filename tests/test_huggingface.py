@@ -222,10 +222,11 @@ def test_pieces_that_the_vocabulary_lacks_are_unknown(tmp_path):
     assert any(arrived.vocabularies[0].rows[token] == 1 for token in arrived.tokenizers.source.encode(["der Schnee"])[0])
 
 
-def test_weights_in_a_pickle_are_read_too(tmp_path):
-    folder = marian(tmp_path / "theirs")
+@pytest.mark.parametrize("kind", THEIRS)
+def test_weights_in_a_pickle_are_read_too_with_every_name_of_tied_ones(kind, tmp_path):
+    folder = marian(tmp_path / "theirs", **THEIRS[kind])
     one = huggingface.read(folder)
-    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    torch.save(MarianMTModel.from_pretrained(folder).state_dict(), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
     other = huggingface.read(folder)
     assert all(torch.equal(weight, weights(other.model)[name]) for name, weight in weights(one.model).items())

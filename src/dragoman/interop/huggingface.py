@@ -144,7 +144,9 @@ def embeddings(tensors: Tensors, config: Mapping[str, Any]) -> list[tuple[str, T
     sizes = [config["vocab_size"], *[config.get("decoder_vocab_size") or config["vocab_size"]] * 2]
     chosen = [next((name for name in place if name in tensors), place[0]) for place in places]
     tables = {name: tensors.take(name, (size, config["d_model"])) for name, size in dict(zip(chosen, sizes, strict=True)).items()}
-    tensors.leave([everywhere, *places[0], *places[1], "lm_head.weight"])
+    tensors.leave(
+        [everywhere, *(f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")), "lm_head.weight"]
+    )  # ties have all
     return [(name, tables[name]) for name in chosen]
 
 
