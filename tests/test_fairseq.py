@@ -231,44 +231,44 @@ def greedy_there(tensors, options, source, most):
     return written
 
 
-def agree(tensors, options, arrived, lines, there):
+def agree(tensors, options, imported, lines, there):
     """The same ids, the same logits and the same greedy translations, for sentences and for what lies beyond them."""
-    of_source, of_target = arrived.vocabularies
-    own = [number for number in range(len(of_target.rows)) if number not in of_target.silent]
+    of_source, of_target = imported.vocabularies
+    own = [number for number in range(len(of_target.rows)) if number not in of_target.never_written]
     for line in lines:
-        [ids] = arrived.tokenizers.source.encode([line])
+        [ids] = imported.tokenizers.source.encode([line])
         source = there(line)
         assert [of_source.rows[token] for token in [*ids, END]] == source
-        [[best]] = greedy_search(arrived.model, torch.tensor([[*ids, END]]), SearchSettings(beam_size=1, extra_length=12))
+        [[best]] = greedy_search(imported.model, torch.tensor([[*ids, END]]), SearchSettings(beam_size=1, extra_length=12))
         theirs = greedy_there(tensors, options, source, len(ids) + 12)
         assert [of_target.rows[token] for token in best.ids] == theirs
         prefix = torch.tensor([[START, *best.ids]])
         with torch.no_grad():
-            features, _ = arrived.model.decode(prefix, arrived.model.encode(torch.tensor([[*ids, END]])))
-            ours = arrived.model.logits(features[0])
+            features, _ = imported.model.decode(prefix, imported.model.encode(torch.tensor([[*ids, END]])))
+            ours = imported.model.logits(features[0])
         expected = forward(tensors, options, source, [2, *theirs])
         torch.testing.assert_close(ours[:, own], expected[:, [of_target.rows[token] for token in own]], rtol=0, atol=1e-5)
-        assert START in of_target.silent
-        assert (ours[:, of_target.silent] < NEVER / 2).all()
+        assert START in of_target.never_written
+        assert (ours[:, of_target.never_written] < NEVER / 2).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_model_arrives_with_the_same_logits_and_translations(kind, tmp_path):
     tensors, options = folder_of(tmp_path / "theirs", **KINDS[kind])
-    arrived = fairseq.read(tmp_path / "theirs")
+    imported = fairseq.read(tmp_path / "theirs")
     indices, _ = read_dictionary(tmp_path / "theirs" / "dict.de.txt")
-    agree(tensors, options, arrived, [*SOURCE, "zwei Katzen spielen", "<s> kalt"], lambda line: ids_there(line, indices))
-    assert arrived.model.settings.tied == ("all" if options["share_all_embeddings"] else "target" if "target" in kind else "none")
+    agree(tensors, options, imported, [*SOURCE, "zwei Katzen spielen", "<s> kalt"], lambda line: ids_there(line, indices))
+    assert imported.model.settings.tied == ("all" if options["share_all_embeddings"] else "target" if "target" in kind else "none")
 
 
 def test_a_model_is_the_same_in_its_folder(tmp_path):
     tensors, options = folder_of(tmp_path / "theirs", **PRE)
-    arrived = fairseq.read(tmp_path / "theirs" / "checkpoint_best.pt")
-    save_model(tmp_path / "ours", arrived.model, arrived.model.settings, arrived.tokenizers)
+    imported = fairseq.read(tmp_path / "theirs" / "checkpoint_best.pt")
+    save_model(tmp_path / "ours", imported.model, imported.model.settings, imported.tokenizers)
     model, tokenizers, _ = load_model(tmp_path / "ours")
-    assert tokenizers == arrived.tokenizers
+    assert tokenizers == imported.tokenizers
     indices, _ = read_dictionary(tmp_path / "theirs" / "dict.de.txt")
-    again = fairseq.Arrived(model.eval(), tokenizers, arrived.vocabularies)
+    again = fairseq.Imported(model.eval(), tokenizers, imported.vocabularies)
     agree(tensors, options, again, SOURCE, lambda line: ids_there(line, indices))
 
 
@@ -371,16 +371,16 @@ def test_codes_cut_words_as_subword_nmt_does(name, codes, tmp_path):
     tensors, options = folder_of(tmp_path, words=[cut, lists(False)[1]])
     (tmp_path / name).write_text(codes, "utf-8")
     indices, _ = read_dictionary(tmp_path / "dict.de.txt")
-    arrived = fairseq.read(tmp_path)
+    imported = fairseq.read(tmp_path)
     agree(
         tensors,
         options,
-        arrived,
+        imported,
         [*SOURCE, "Schneider", "ein X kalt", "  Schnee der  Mann "],
         lambda line: ids_there(line, indices, cutter.process_line),
     )
-    [ids] = arrived.tokenizers.source.encode([SOURCE[1]])
-    assert arrived.tokenizers.source.decode(ids) == SOURCE[1]
+    [ids] = imported.tokenizers.source.encode([SOURCE[1]])
+    assert imported.tokenizers.source.decode(ids) == SOURCE[1]
 
 
 def learnt(path, kind):
@@ -411,20 +411,20 @@ def test_sentencepiece_and_a_dictionary_that_lacks_pieces_give_the_same_ids(kind
         return ids_there(line, indices, lambda text: " ".join(side.encode(text, out_type=str)))
 
     assert any(3 in there(line) for line in SOURCE)
-    arrived = fairseq.read(tmp_path)
-    agree(tensors, options, arrived, [*SOURCE, "das ist 漢字 im Schnee", "madeupword0000  kalt"], there)
-    assert (arrived.model.settings.tied == "all") == shared
-    [ids] = arrived.tokenizers.source.encode([SOURCE[1]])
-    assert arrived.tokenizers.source.decode(ids) == SOURCE[1]
+    imported = fairseq.read(tmp_path)
+    agree(tensors, options, imported, [*SOURCE, "das ist 漢字 im Schnee", "madeupword0000  kalt"], there)
+    assert (imported.model.settings.tied == "all") == shared
+    [ids] = imported.tokenizers.source.encode([SOURCE[1]])
+    assert imported.tokenizers.source.decode(ids) == SOURCE[1]
 
 
 def test_a_whole_dictionary_shares_one_vocabulary_with_sentencepiece(tmp_path):
     side = learnt(tmp_path / "sentencepiece.bpe.model", "bpe")
     pieces = [side.id_to_piece(number) for number in range(3, side.get_piece_size())]
     folder_of(tmp_path, words=[pieces] * 2, share_all_embeddings=True)
-    arrived = fairseq.read(tmp_path)
-    assert arrived.model.settings.tied == "all"
-    assert arrived.tokenizers.source is arrived.tokenizers.target
+    imported = fairseq.read(tmp_path)
+    assert imported.model.settings.tied == "all"
+    assert imported.tokenizers.source is imported.tokenizers.target
 
 
 def test_a_token_that_overwrites_another_is_the_one_that_is_read(tmp_path):

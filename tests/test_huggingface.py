@@ -80,21 +80,21 @@ def marian(folder, **options):
     return folder
 
 
-def engine_of(folder, arrived):
-    return huggingface.engine(folder, *(vocabulary.rows for vocabulary in arrived.vocabularies))
+def engine_of(folder, imported):
+    return huggingface.engine(folder, *(vocabulary.rows for vocabulary in imported.vocabularies))
 
 
 @pytest.mark.parametrize("kind", THEIRS)
 def test_a_marian_model_arrives_with_the_same_logits_and_translations(kind, tmp_path):
     folder = marian(tmp_path / "theirs", **THEIRS[kind])
-    arrived = huggingface.read(folder)
-    assert verify(engine_of(folder, arrived), arrived.model, arrived.tokenizers, [*SOURCE, *samples(arrived.tokenizers)]) < 1e-5
+    imported = huggingface.read(folder)
+    assert verify(engine_of(folder, imported), imported.model, imported.tokenizers, [*SOURCE, *samples(imported.tokenizers)]) < 1e-5
 
 
 def test_the_name_of_a_language_is_read_as_a_token(tmp_path):
     folder = marian(tmp_path / "theirs")
-    arrived = huggingface.read(folder)
-    verify(engine_of(folder, arrived), arrived.model, arrived.tokenizers, [f">>eng<< {line}" for line in SOURCE])
+    imported = huggingface.read(folder)
+    verify(engine_of(folder, imported), imported.model, imported.tokenizers, [f">>eng<< {line}" for line in SOURCE])
 
 
 @pytest.mark.parametrize("kind", OURS)
@@ -202,11 +202,11 @@ def test_what_a_folder_says_of_its_precision_and_its_search_changes_nothing(tmp_
     search = {"no_repeat_ngram_size": 1, "min_length": 9, "repetition_penalty": 2.0}
     (folder / "generation_config.json").write_text(json.dumps(search))
     changed(folder, eos_token_id=[0])
-    arrived = huggingface.read(folder)
-    assert verify(engine_of(folder, arrived), arrived.model, arrived.tokenizers, SOURCE) < 1e-5
+    imported = huggingface.read(folder)
+    assert verify(engine_of(folder, imported), imported.model, imported.tokenizers, SOURCE) < 1e-5
     cut(folder, "tokenizer_config.json")
     with pytest.raises(DragomanError, match="transformers cannot load .*theirs: "):
-        engine_of(folder, arrived)
+        engine_of(folder, imported)
 
 
 def test_pieces_that_the_vocabulary_lacks_are_unknown(tmp_path):
@@ -217,9 +217,9 @@ def test_pieces_that_the_vocabulary_lacks_are_unknown(tmp_path):
     assert lost
     renamed = {f"lost {name}" if name in lost else name: number for number, name in enumerate(names)}
     (folder / "vocab.json").write_text(json.dumps(renamed))
-    arrived = huggingface.read(folder)
-    assert verify(engine_of(folder, arrived), arrived.model, arrived.tokenizers, SOURCE) < 1e-5
-    assert any(arrived.vocabularies[0].rows[token] == 1 for token in arrived.tokenizers.source.encode(["der Schnee"])[0])
+    imported = huggingface.read(folder)
+    assert verify(engine_of(folder, imported), imported.model, imported.tokenizers, SOURCE) < 1e-5
+    assert any(imported.vocabularies[0].rows[token] == 1 for token in imported.tokenizers.source.encode(["der Schnee"])[0])
 
 
 @pytest.mark.parametrize("kind", THEIRS)

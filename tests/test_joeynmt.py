@@ -235,10 +235,10 @@ def kind(request):
 
 def test_the_same_text_has_the_same_ids(kind, tmp_path):
     theirs = Folder(tmp_path / "model", **kind)
-    arrived = joeynmt.read(theirs.path)
+    imported = joeynmt.read(theirs.path)
     for number, (side, lines) in enumerate({"src": [*SOURCE, *NEW, "Hundo Q im Rad Q"], "trg": [*TARGET, "a Q dog"]}.items()):
-        tokenizer = (arrived.tokenizers.source, arrived.tokenizers.target)[number]
-        rows = arrived.vocabularies[number].rows
+        tokenizer = (imported.tokenizers.source, imported.tokenizers.target)[number]
+        rows = imported.vocabularies[number].rows
         known = len(theirs.vocabulary[side])
         for line, ids in zip(lines, tokenizer.encode(lines), strict=True):
             assert [rows[token] if rows[token] < known else UNK for token in ids] == theirs.ids(side, line)
@@ -253,28 +253,28 @@ def test_texts_come_back(kind, tmp_path):
 @torch.no_grad()
 def test_logits_and_greedy_translations_are_the_same(kind, tmp_path):
     theirs = Folder(tmp_path / "model", **kind)
-    arrived = joeynmt.read(theirs.path)
-    rows = arrived.vocabularies[1].rows
+    imported = joeynmt.read(theirs.path)
+    rows = imported.vocabularies[1].rows
     for line, translation in zip([*SOURCE, *NEW], [*TARGET, *TARGET, TARGET[0]], strict=True):
         source, target = theirs.ids("src", line), theirs.ids("trg", translation)
-        [of_source], [of_target] = arrived.tokenizers.source.encode([line]), arrived.tokenizers.target.encode([translation])
-        state = arrived.model.encode(torch.tensor([[*of_source, END]]))
-        features, _ = arrived.model.decode(torch.tensor([[START, *of_target]]), state)
-        ours = arrived.model.logits(features)[0]
+        [of_source], [of_target] = imported.tokenizers.source.encode([line]), imported.tokenizers.target.encode([translation])
+        state = imported.model.encode(torch.tensor([[*of_source, END]]))
+        features, _ = imported.model.decode(torch.tensor([[START, *of_target]]), state)
+        ours = imported.model.logits(features)[0]
         expected = theirs.logits([*source, EOS], [BOS, *target])
         written = [token for token, row in enumerate(rows) if row < expected.size(1) and not 4 <= row < len(theirs.special)]
         assert (ours[:, written] - expected[:, torch.tensor(rows)[written]]).abs().max() < 1e-5
         assert (ours[:, sorted({*range(len(rows))} - {*written})] < NEVER / 2).all()
-        [[best]] = greedy_search(arrived.model, torch.tensor([[*of_source, END]]), SearchSettings(beam_size=1, extra_length=EXTRA))
+        [[best]] = greedy_search(imported.model, torch.tensor([[*of_source, END]]), SearchSettings(beam_size=1, extra_length=EXTRA))
         assert [rows[token] for token in best.ids] == theirs.greedy([*source, EOS], len(source) + EXTRA)
 
 
 def test_what_tokenizers_write_and_the_vocabulary_lacks_is_read_as_unknown(tmp_path):
     theirs = Folder(tmp_path / "model", pieces="bpe")
-    arrived = joeynmt.read(theirs.path)
-    lacking = [token for token, row in enumerate(arrived.vocabularies[0].rows) if row >= len(theirs.vocabulary["src"])]
+    imported = joeynmt.read(theirs.path)
+    lacking = [token for token, row in enumerate(imported.vocabularies[0].rows) if row >= len(theirs.vocabulary["src"])]
     assert lacking
-    table = arrived.model.source_embedding.weight
+    table = imported.model.source_embedding.weight
     assert (table[lacking] == theirs.state["src_embed.lut.weight"][UNK]).all()
 
 

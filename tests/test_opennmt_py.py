@@ -263,18 +263,18 @@ class Theirs:
         return self.linear("generator", self.norm("decoder.layer_norm", x))
 
 
-def engine(found, arrived, kind="words", files=(None, None)):
+def engine(found, imported, kind="words", files=(None, None)):
     """OpenNMT-py, of which what Dragoman never writes is forbidden: padding, and what decoding starts with."""
     theirs = Theirs(found)
     vocab = found["vocab"]
-    of_source, of_target = (vocabulary.rows for vocabulary in arrived.vocabularies)
+    of_source, of_target = (vocabulary.rows for vocabulary in imported.vocabularies)
     start, end = vocab["tgt"].index(vocab["decoder_start_token"]), vocab["tgt"].index("</s>")
     never = {vocab["tgt"].index("<blank>"), start} - {end}
 
     def tokens(line):
         ids = [vocab["src"].index(token) if token in vocab["src"] else 0 for token in cut(kind, files[0], line)]
-        assert ids == [of_source[token] for token in arrived.tokenizers.source.encode([line])[0]]
-        return [*arrived.tokenizers.source.encode([line])[0], END]
+        assert ids == [of_source[token] for token in imported.tokenizers.source.encode([line])[0]]
+        return [*imported.tokenizers.source.encode([line])[0], END]
 
     def log_p(source, target):
         read = [start, *(of_target[token] for token in target[:-1])]
@@ -298,13 +298,13 @@ def engine(found, arrived, kind="words", files=(None, None)):
 
 def agree(path, found, kind="words", files=(None, None), more=()):
     """Both cut the same tokens, give them and any others the same log-probabilities, and write the same translations."""
-    arrived = opennmt_py.read(path)
-    theirs = engine(found, arrived, kind, files)
-    lines = [*SOURCE, *samples(arrived.tokenizers), *more]
-    assert verify(theirs, arrived.model, arrived.tokenizers, lines) < 1e-5
+    imported = opennmt_py.read(path)
+    theirs = engine(found, imported, kind, files)
+    lines = [*SOURCE, *samples(imported.tokenizers), *more]
+    assert verify(theirs, imported.model, imported.tokenizers, lines) < 1e-5
     source, target = theirs.tokens(SOURCE[0]), [*torch.randint(END + 1, len(found["vocab"]["tgt"]), (9,)).tolist(), END]
-    assert compare(theirs, arrived.model, SOURCE[0], source, target) < 1e-5
-    return arrived
+    assert compare(theirs, imported.model, SOURCE[0], source, target) < 1e-5
+    return imported
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -319,10 +319,10 @@ def test_a_model_arrives_with_the_same_log_probabilities_and_translations(kind, 
 @pytest.mark.parametrize("kind", ["sentencepiece", "bpe"])
 def test_its_subword_models_give_the_ids_that_it_gives(kind, shared, tmp_path):
     path, found, files = checkpoint(tmp_path, kind, share_vocab=shared, share_embeddings=shared)
-    arrived = agree(path, found, kind, files, more=["Schnee  und Hund", "(ein) Kind"] if kind == "sentencepiece" else ["Schnee  Hund"])
-    assert (arrived.tokenizers.source is arrived.tokenizers.target) == shared
-    assert arrived.model.settings.tied == ("all" if shared else "target")
-    assert agree(tmp_path, found, kind, files).tokenizers == arrived.tokenizers
+    imported = agree(path, found, kind, files, more=["Schnee  und Hund", "(ein) Kind"] if kind == "sentencepiece" else ["Schnee  Hund"])
+    assert (imported.tokenizers.source is imported.tokenizers.target) == shared
+    assert imported.model.settings.tied == ("all" if shared else "target")
+    assert agree(tmp_path, found, kind, files).tokenizers == imported.tokenizers
 
 
 @pytest.mark.parametrize("kind", ["bpe", "words"])
@@ -333,14 +333,14 @@ def test_unknown_tokens_in_a_row_are_as_many_as_they_are_there(kind, tmp_path):
 
 def test_pieces_that_its_vocabulary_lacks_are_unknown_and_never_written(tmp_path):
     path, found, _ = checkpoint(tmp_path, "sentencepiece")
-    arrived = opennmt_py.read(path)
+    imported = opennmt_py.read(path)
     own = len(found["vocab"]["tgt"])
     unknown = found["vocab"]["src"].index("<unk>")
-    assert arrived.vocabularies[0].rows[own:] == [unknown] * (len(arrived.tokenizers.source) - own)
-    assert len(arrived.tokenizers.source) > own
-    assert any(token >= own for line in SOURCE for token in arrived.tokenizers.source.encode([line])[0])
+    assert imported.vocabularies[0].rows[own:] == [unknown] * (len(imported.tokenizers.source) - own)
+    assert len(imported.tokenizers.source) > own
+    assert any(token >= own for line in SOURCE for token in imported.tokenizers.source.encode([line])[0])
     features = torch.randn(3, 16)
-    assert arrived.model.logits(features).softmax(-1)[:, own:].max() == 0
+    assert imported.model.logits(features).softmax(-1)[:, own:].max() == 0
 
 
 def test_subword_models_are_found_by_their_place_where_the_options_do_not_name_them(tmp_path):
@@ -371,9 +371,9 @@ def test_a_checkpoint_in_half_precision_arrives(tmp_path):
     for part in ("model", "generator"):
         found[part] = {name: tensor.half() for name, tensor in found[part].items()}
     path = save(tmp_path, found)
-    arrived = opennmt_py.read(path)
+    imported = opennmt_py.read(path)
     found["model"] |= {f"{side}.embeddings.make_embedding.pe.pe": positions("SinusoidalInterleaved") for side in ("encoder", "decoder")}
-    assert verify(engine(found, arrived), arrived.model, arrived.tokenizers, SOURCE) < 1e-5
+    assert verify(engine(found, imported), imported.model, imported.tokenizers, SOURCE) < 1e-5
 
 
 def refused(path):

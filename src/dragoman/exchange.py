@@ -14,7 +14,7 @@ from dragoman.errors import DragomanError
 if TYPE_CHECKING:
     from dragoman.decoding.folder import Tokenizers
     from dragoman.interop.verify import Engine
-    from dragoman.interop.weights import Arrived
+    from dragoman.interop.weights import Imported
     from dragoman.model.transformer import Transformer
 
 Leaving = Literal["huggingface", "ctranslate2", "onnx"]
@@ -121,13 +121,13 @@ def import_model(arguments: Sequence[str]) -> None:
     from dragoman.decoding.folder import save_model
     from dragoman.interop.verify import samples, verify
 
-    arrived = arrival(asked)
-    model, tokenizers = arrived.model, arrived.tokenizers
+    imported = read_model(asked)
+    model, tokenizers = imported.model, imported.tokenizers
     if asked.origin == "huggingface" and find_spec("transformers") is not None:
         from dragoman.interop.huggingface import engine
 
         sentences = lines_of(asked.samples) if asked.samples else samples(tokenizers, model.longest_source)
-        apart = verify(engine(asked.model, *(vocabulary.rows for vocabulary in arrived.vocabularies)), model, tokenizers, sentences)
+        apart = verify(engine(asked.model, *(vocabulary.rows for vocabulary in imported.vocabularies)), model, tokenizers, sentences)
         say(f"For {len(sentences)} sentences the log-probabilities there and here differ by {apart:.1g} nats at most.")
     elif asked.samples:
         raise DragomanError(f"--samples is for a comparison with the other engine, and {asked.origin} is not installed.")
@@ -138,7 +138,7 @@ def import_model(arguments: Sequence[str]) -> None:
     say(f"{asked.out} holds the model; translate with: dragoman translate {asked.out}")
 
 
-def arrival(asked: Import) -> "Arrived":
+def read_model(asked: Import) -> "Imported":
     """The foreign model. Raises `DragomanError` for what cannot be read, and where an extra is missing."""
     try:
         if asked.origin == "huggingface":

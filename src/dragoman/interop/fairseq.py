@@ -18,7 +18,7 @@ from dragoman.errors import DragomanError
 from dragoman.interop.huggingface import DECODER, ENCODER  # fairseq's names, which transformers has kept
 from dragoman.interop.pickles import load_pickle
 from dragoman.interop.vocabulary import SPACE, Vocabulary, codes_of, lines_of, refuse_other_size, sentencepiece_in_order, words_in_order
-from dragoman.interop.weights import Arrived, Tensors, arrive, layers, model_of, refuse
+from dragoman.interop.weights import Imported, Tensors, import_layers, layers, model_of, refuse
 from dragoman.model.positions import sinusoids
 from dragoman.model.settings import Activation, ModelSettings, PositionKind
 
@@ -96,7 +96,7 @@ class Forgotten:
         pass
 
 
-def read(path: Path) -> Arrived:
+def read(path: Path) -> Imported:
     """The model in a checkpoint, or in a folder with one.
 
     Raises `DragomanError`, naming the file, for what is damaged or of another kind.
@@ -116,11 +116,11 @@ def read(path: Path) -> Arrived:
     for side, file, pieces in zip(SIDES, files, both, strict=True):
         refuse_other_size(file, pieces, path, f"{side}.embed_tokens.weight", tensors.rows(f"{side}.embed_tokens.weight"))
     tables = embeddings(tensors, model, settings.d_model, [len(pieces) for pieces in both])
-    arrived = arrive(settings, names(settings), tensors)
+    imported = import_layers(settings, names(settings), tensors)
     tensors.leave([f"{side}.{useless}" for side in SIDES for useless in ("version", "embed_positions._float_tensor")])
     tensors.refuse_rest()
     vocabularies, tokenizers = texts(path.parent, files, both)
-    return Arrived(model_of(settings, {**arrived, **positions}, tables, None, vocabularies, path), tokenizers, vocabularies)
+    return Imported(model_of(settings, {**imported, **positions}, tables, None, vocabularies, path), tokenizers, vocabularies)
 
 
 def checkpoint_of(path: Path) -> Path:

@@ -17,8 +17,8 @@ from dragoman.decoding.folder import Tokenizers
 from dragoman.errors import DragomanError
 from dragoman.interop.pickles import load_pickle
 from dragoman.interop.verify import Engine
-from dragoman.interop.vocabulary import Vocabulary, ids_of, refuse_other_size, sentencepiece_in_order, spelt
-from dragoman.interop.weights import Arrived, Tensors, arrive, depart, layers, model_of, refuse_to_hold
+from dragoman.interop.vocabulary import Vocabulary, ids_of, marian_name, refuse_other_size, sentencepiece_in_order
+from dragoman.interop.weights import Imported, Tensors, export_layers, import_layers, layers, model_of, refuse_to_hold
 from dragoman.model.positions import sinusoids
 from dragoman.model.settings import Activation, ModelSettings, PositionKind
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
@@ -66,7 +66,7 @@ POSITIONS = 1024  # rows of Marian's table of sinusoids: the longest text there
 HALVES: PositionKind = "sinusoidal-halves"
 
 
-def read(folder: Path) -> Arrived:
+def read(folder: Path) -> Imported:
     """The model in a folder of `save_pretrained`. Raises `DragomanError`, naming the file, for what is damaged or of another kind."""
     config = configuration(folder / "config.json")
     settings = settings_of(config, folder / "config.json")
@@ -75,19 +75,19 @@ def read(folder: Path) -> Arrived:
         raise DragomanError(f"{folder} has no weights: neither {' nor '.join(WEIGHTS)} is there.")
     tensors = Tensors(load_tensors(path) if path.suffix == ".safetensors" else load_pickle(path), path)
     check_positions(tensors, settings.d_model)
-    arrived = arrive(settings, names(settings), tensors)
+    imported = import_layers(settings, names(settings), tensors)
     found, tables = vocabularies(folder, config), embeddings(tensors, config)
     for (file, pieces, _), (name, table) in zip(found, tables, strict=False):
         refuse_other_size(file, pieces, path, name, len(table))
     bias = tensors.take("final_logits_bias", (1, len(tables[2][1])))[0] if "final_logits_bias" in tensors else None
     tensors.refuse_rest()
     of_source, of_target = (vocabulary for _, _, vocabulary in found)
-    model = model_of(settings, arrived, (tables[0][1], tables[1][1], tables[2][1]), bias, (of_source, of_target), path)
+    model = model_of(settings, imported, (tables[0][1], tables[1][1], tables[2][1]), bias, (of_source, of_target), path)
     if config.get("dragoman_positions") != HALVES:
         model = with_features(model, torch.argsort(halves_order(settings.d_model)), "sinusoidal")
     source = sentencepiece_in_order(folder / "source.spm", of_source.pieces)
     tokenizers = Tokenizers.of(source, sentencepiece_in_order(folder / "target.spm", of_target.pieces))
-    return Arrived(model, tokenizers, (of_source, of_target))
+    return Imported(model, tokenizers, (of_source, of_target))
 
 
 def configuration(path: Path) -> dict[str, Any]:
@@ -236,12 +236,12 @@ def write(model: Transformer, tokenizers: Tokenizers, folder: Path) -> None:
     refuse_to_hold("Hugging Face's Marian", settings, tokenizers, wanted)
     if settings.positions == "sinusoidal":
         model = with_features(model, halves_order(settings.d_model), HALVES)
-    save_tensors(folder / "model.safetensors", depart(model, names(settings)) | tables(model))
+    save_tensors(folder / "model.safetensors", export_layers(model, names(settings)) | tables(model))
     shared = settings.tied == "all"
     for (side, name), tokenizer in zip(SIDES, (tokenizers.source, tokenizers.target), strict=True):
         (folder / f"{side}.spm").write_bytes(tokenizer.model)
         if side == "source" or not shared:
-            write_json(folder / name, {spelt(piece): number for number, piece in enumerate(tokenizer.pieces(range(len(tokenizer))))})
+            write_json(folder / name, {marian_name(piece): number for number, piece in enumerate(tokenizer.pieces(range(len(tokenizer))))})
     special = {"pad_token_id": PAD, "eos_token_id": END, "decoder_start_token_id": START}
     write_json(folder / "config.json", config_of(settings, tokenizers) | special)
     write_json(folder / "generation_config.json", special | GENERATION)

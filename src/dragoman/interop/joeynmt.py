@@ -26,7 +26,7 @@ from dragoman.interop.vocabulary import (
     sentencepiece_model,
     words_in_order,
 )
-from dragoman.interop.weights import Arrived, Tensors, arrive, layers, model_of, refuse
+from dragoman.interop.weights import Imported, Tensors, import_layers, layers, model_of, refuse
 from dragoman.model.positions import sinusoids
 from dragoman.model.settings import Activation, ModelSettings
 from dragoman.text.settings import TokenizerSettings
@@ -98,7 +98,7 @@ class Side:
         return bias if bias.any() else None
 
 
-def read(path: Path) -> Arrived:
+def read(path: Path) -> Imported:
     """The model in a folder of JoeyNMT's. Raises `DragomanError`, naming the file, for what is damaged or cannot be held."""
     origin = path / "config.yaml"
     config = read_yaml(origin)
@@ -106,15 +106,15 @@ def read(path: Path) -> Arrived:
     settings = settings_of(config, tensors, origin)
     special = special_tokens(config, origin)
     sides = {name: side_of(name, config, special, origin) for name in ("src", "trg")}
-    arrived = arrive(settings, names(settings), tensors)
+    imported = import_layers(settings, names(settings), tensors)
     source, target, output = (table_of(tensors, name, sides[side], settings.d_model) for name, side in TABLES)
     check_positions(tensors, settings.d_model)
     tensors.refuse_rest()
     vocabularies = (sides["src"].vocabulary, sides["trg"].vocabulary)
     silent = sides["trg"].silence(len(special))
-    model = model_of(settings, arrived, (source, target, output), silent, vocabularies, tensors.origin)
+    model = model_of(settings, imported, (source, target, output), silent, vocabularies, tensors.origin)
     cut = [side.cutter(vocabulary.pieces) for side, vocabulary in zip(sides.values(), vocabularies, strict=True)]
-    return Arrived(model, Tokenizers.of(*cut), vocabularies)
+    return Imported(model, Tokenizers.of(*cut), vocabularies)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

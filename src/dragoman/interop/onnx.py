@@ -36,7 +36,7 @@ from dragoman.text.tokenizer import Tokenizer
 POSITIONS = 1024  # rows of the table that is written, where positions are sinusoids: the longest text there
 
 
-def looked(module: MultiHeadAttention, query: Tensor, memory: KeysValues, mask: Tensor | None) -> Tensor:
+def attend(module: MultiHeadAttention, query: Tensor, memory: KeysValues, mask: Tensor | None) -> Tensor:
     """Equation 1 as written, then W^O."""
     heads, _ = attention(query, *memory, mask)
     return module.output(heads.transpose(1, 2).flatten(2))
@@ -71,7 +71,7 @@ class Encoder(Half):
             layer = cast(EncoderLayer, module)
             residual = layer.self_attention_residual
             query, here = layer.self_attention.project(residual.before(x))
-            x = residual.after(x, looked(layer.self_attention, query, here, mask))
+            x = residual.after(x, attend(layer.self_attention, query, here, mask))
             residual = layer.feed_forward_residual
             x = residual.after(x, layer.feed_forward(residual.before(x)))
         memory = self.model.encoder_norm(x)
@@ -93,10 +93,10 @@ class DecoderStep(Half):
             residual = layer.self_attention_residual
             query, here = layer.self_attention.project(residual.before(x))
             line = KeysValues(torch.cat([keys[number], here.keys], 2), torch.cat([values[number], here.values], 2))
-            x = residual.after(x, looked(layer.self_attention, query, line, None))
+            x = residual.after(x, attend(layer.self_attention, query, line, None))
             residual = layer.cross_attention_residual
             query = layer.cross_attention.queries(residual.before(x))
-            x = residual.after(x, looked(layer.cross_attention, query, KeysValues(memory_keys[number], memory_values[number]), mask))
+            x = residual.after(x, attend(layer.cross_attention, query, KeysValues(memory_keys[number], memory_values[number]), mask))
             residual = layer.feed_forward_residual
             x = residual.after(x, layer.feed_forward(residual.before(x)))
             all_keys.append(line.keys)

@@ -16,7 +16,7 @@ from dragoman.decoding.folder import Tokenizers
 from dragoman.errors import DragomanError
 from dragoman.interop.pickles import load_pickle
 from dragoman.interop.vocabulary import SPACE, Vocabulary, codes_of, refuse_other_size, sentencepiece_in_order, words_in_order
-from dragoman.interop.weights import Arrived, Tensors, arrive, layers, model_of, refuse
+from dragoman.interop.weights import Imported, Tensors, import_layers, layers, model_of, refuse
 from dragoman.model.positions import sinusoids
 from dragoman.model.settings import Activation, ModelSettings, PositionKind
 from dragoman.text.tokenizer import Tokenizer
@@ -95,7 +95,7 @@ OF_TRAINING = {"filtertoolong", "clean", "bart", "switchout", "tokendrop", "toke
 SIDES = {"src": ("src", "source"), "tgt": ("tgt", "target")}  # how the names of a side's files begin
 
 
-def read(path: Path) -> Arrived:
+def read(path: Path) -> Imported:
     """The model in a checkpoint, or in the only one in a folder, with the subword models in the same folder.
 
     Raises `DragomanError`, naming the file, for what is damaged or of another kind.
@@ -107,7 +107,7 @@ def read(path: Path) -> Arrived:
     source, target, start = token_lists(found, path)
     tensors = Tensors(tensors_of(found, options, path), path)
     check_positions(tensors, settings)
-    arrived = arrive(settings, names(settings), tensors)
+    imported = import_layers(settings, names(settings), tensors)
     embeddings = (
         table(tensors, EMBEDDINGS[0], source, settings),
         table(tensors, EMBEDDINGS[1], target, settings),
@@ -117,8 +117,8 @@ def read(path: Path) -> Arrived:
     tensors.refuse_rest()
     of_source, source_tokenizer = side("src", source, start, options, path)
     of_target, target_tokenizer = side("tgt", target, start, options, path)
-    model = model_of(settings, arrived, embeddings, bias, (of_source, of_target), path)
-    return Arrived(model, Tokenizers.of(source_tokenizer, target_tokenizer), (of_source, of_target))
+    model = model_of(settings, imported, embeddings, bias, (of_source, of_target), path)
+    return Imported(model, Tokenizers.of(source_tokenizer, target_tokenizer), (of_source, of_target))
 
 
 def checkpoint_of(path: Path) -> Path:

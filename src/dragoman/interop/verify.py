@@ -36,7 +36,7 @@ class Engine:
     """The greedy translation of a source, of at most so many tokens, without END."""
     text: Callable[[list[int]], str]
     """The text of a translation's ids."""
-    same: Sequence[int]
+    first_ids: Sequence[int]
     """For each of our source ids the first with the same row of the embedding, which `tokens` gives."""
     longest: int | None = None
     """Tokens of the longest text that it can read or write, where it has an end."""
@@ -78,7 +78,7 @@ def verify(engine: Engine, model: Model, tokenizers: Tokenizers, sentences: Sequ
                 f"The sample that begins with {sentence[:40]!r} has {len(source)} tokens, and {engine.name} with this model reads and "
                 f"writes {engine.longest}; give shorter ones."
             )
-        if (theirs := engine.tokens(sentence)) != [engine.same[token] for token in source]:
+        if (theirs := engine.tokens(sentence)) != [engine.first_ids[token] for token in source]:
             raise DragomanError(
                 f"{engine.name} cuts {sentence!r} into {spell(tokenizers, theirs)}, and Dragoman into {spell(tokenizers, source)}."
             )

@@ -46,7 +46,7 @@ class Vocabulary:
         return Vocabulary([*self.pieces, *lacking], [*self.rows, *[self.rows[UNKNOWN]] * len(lacking)])
 
     @property
-    def silent(self) -> list[int]:
+    def never_written(self) -> list[int]:
         """Tokens that have the row of another: START, where decoding starts with a token of another purpose, and other unknown ones.
 
         They must not be written, and have no logit.
@@ -61,7 +61,7 @@ class Vocabulary:
     def bias(self, theirs: Tensor) -> Tensor:
         """Biases of the logits in our order."""
         found = theirs[torch.tensor(self.rows)]
-        found[self.silent] = NEVER
+        found[self.never_written] = NEVER
         return found
 
 
@@ -70,7 +70,7 @@ def is_word(piece: str) -> bool:
     return not (piece.startswith(SPACE + LANGUAGE[0]) and piece.endswith(LANGUAGE[1]))
 
 
-def spelt(piece: str) -> str:
+def marian_name(piece: str) -> str:
     """A token as toolkits write it that know SentencePiece's tokens by their letters: no space before the name of a language."""
     return piece if is_word(piece) else piece.removeprefix(SPACE)
 

@@ -74,36 +74,36 @@ def layers(ours: str, theirs: str, depth: int, parts: Names) -> dict[str, list[s
     }
 
 
-def arrive(settings: ModelSettings, names: Names, tensors: Tensors) -> dict[str, Tensor]:
+def import_layers(settings: ModelSettings, names: Names, tensors: Tensors) -> dict[str, Tensor]:
     """Our tensors of the layers in `names`, of the shapes that the settings give. Raises `DragomanError` as `Tensors.take`."""
     try:
         with torch.device("meta"):  # for the shapes alone
             own = weights(Transformer(replace(settings, tied="all"), START, START))
     except DragomanError as error:
         raise DragomanError(f"{tensors.origin}: {error}") from error
-    arrived = {}
+    imported = {}
     for our, theirs in names.items():
         for kind in ("weight", "bias"):
             if (name := f"{our}.{kind}") in own:
                 rows, *columns = own[name].shape
-                arrived[name] = torch.cat([tensors.take(f"{their}.{kind}", (rows // len(theirs), *columns)) for their in theirs])
-    return arrived
+                imported[name] = torch.cat([tensors.take(f"{their}.{kind}", (rows // len(theirs), *columns)) for their in theirs])
+    return imported
 
 
-def depart(model: Transformer, names: Names) -> dict[str, Tensor]:
+def export_layers(model: Transformer, names: Names) -> dict[str, Tensor]:
     """The foreign tensors of the layers in `names`; zeros for biases that this model does not have."""
     own = weights(model)
-    gone: dict[str, Tensor] = {}
+    exported: dict[str, Tensor] = {}
     for our, theirs in names.items():
         weight = own[f"{our}.weight"]
         for kind, whole in {"weight": weight, "bias": own.get(f"{our}.bias", torch.zeros(len(weight)))}.items():
-            gone |= {f"{their}.{kind}": part.clone() for their, part in zip(theirs, whole.chunk(len(theirs)), strict=True)}
-    return gone
+            exported |= {f"{their}.{kind}": part.clone() for their, part in zip(theirs, whole.chunk(len(theirs)), strict=True)}
+    return exported
 
 
 def model_of(
     settings: ModelSettings,
-    arrived: Mapping[str, Tensor],
+    imported: Mapping[str, Tensor],
     embeddings: tuple[Tensor, Tensor, Tensor],
     bias: Tensor | None,
     vocabularies: tuple[Vocabulary, Vocabulary],
@@ -116,7 +116,7 @@ def model_of(
     of_source, of_target = vocabularies
     source, target, output = of_source.embedding(embeddings[0]), of_target.embedding(embeddings[1]), of_target.embedding(embeddings[2])
     shared = of_source.pieces == of_target.pieces and torch.equal(source, target)
-    tensors = {"target_embedding.weight": target, **arrived}
+    tensors = {"target_embedding.weight": target, **imported}
     if not torch.equal(output, target):
         settings = replace(settings, tied="none")
         tensors["output.weight"] = output
@@ -145,7 +145,7 @@ def refuse(origin: Path, found: Mapping[str, object], wanted: Mapping[str, objec
 
 
 @dataclass(frozen=True)
-class Arrived:
+class Imported:
     """A foreign model as ours: with its vocabularies, and the foreign rows of our ids, by which it can be compared."""
 
     model: Transformer
