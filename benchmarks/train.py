@@ -194,7 +194,7 @@ def floor(size: ModelSettings, vocabulary: int, precision: str) -> tuple[float, 
     kind = torch.bfloat16 if precision == "bfloat16" else torch.float32
     one, other = torch.randn(4096, 1024).to(kind), torch.randn(1024, 1024).to(kind)
     rates = []
-    for _ in range(20):
+    for _ in range(10):
         begun = time.monotonic()
         for _ in range(4):
             one @ other

@@ -160,19 +160,16 @@ def test_killed_at_any_moment_the_same_command_ends_with_the_same_model(tmp_path
         return [sys.executable, "-m", "dragoman", "train", *files, *flags.split(), "--threads", "1"]
 
     subprocess.run(command("straight"), check=True, capture_output=True, timeout=120)
-    for checkpoint_to_wait_for in (1, 3):
-        process = subprocess.Popen(command("killed"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 100
-        while len(list((tmp_path / "killed" / "checkpoints").glob("step-*"))) < checkpoint_to_wait_for and time.monotonic() < deadline:
-            time.sleep(0.01)
-        process.kill()
-        process.wait()
+    process = subprocess.Popen(command("killed"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 100
+    while len(list((tmp_path / "killed" / "checkpoints").glob("step-*"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
     ended = subprocess.run(command("killed"), check=True, capture_output=True, text=True, timeout=120)
     assert "Going on with" in ended.stderr
     one, other = (load_file(tmp_path / out / "model" / "model.safetensors") for out in ("straight", "killed"))
     assert all(torch.equal(one[name], other[name]) for name in one)
-    again = subprocess.run(command("killed"), check=True, capture_output=True, text=True, timeout=120)
-    assert "is finished; there is nothing left to train" in again.stderr
 
 
 @pytest.mark.parametrize("architecture", ["transformer", "gru"])
