@@ -125,7 +125,7 @@ class Tokenizer:
         """Ids of each line. Blank lines have none."""
         cut = [self._cut(line) for line in lines]
         if self.unknown_is_word:  # one at a time: of several unknown words in a row SentencePiece would make one
-            return [[token for word in self._processor.encode(line.split()) for token in word] for line in cut]
+            return [[token for word in self._processor.encode(line.split(" ")) for token in word] for line in cut]
         ids: list[list[int]] = self._processor.encode(cut)
         return ids
 
@@ -141,7 +141,7 @@ class Tokenizer:
     def spelt(self, line: str) -> list[str]:
         """The tokens of a line as they are written there, unknown ones too; several unknown characters in a row are one."""
         if self.unknown_is_word:
-            return [piece for word in self._processor.encode(self._cut(line).split(), out_type=str) for piece in word]
+            return [piece for word in self._processor.encode(self._cut(line).split(" "), out_type=str) for piece in word]
         pieces: list[str] = self._processor.encode(self._cut(line), out_type=str)
         return pieces
 
