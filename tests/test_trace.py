@@ -63,7 +63,7 @@ def test_what_is_streamed_is_the_translation(translator, sentence, beam_size):  
     assert "".join(translator.stream(sentence, asked)) == translator.translate([sentence], asked)[0]
 
 
-@pytest.mark.parametrize("prefix", ["", "a man", "zwei"])
+@pytest.mark.parametrize("prefix", ["", "a man"])
 def test_alternatives_are_all_that_may_follow(translator, prefix):  # noqa: F811
     asked = SearchSettings(prefix=prefix, extra_length=3, beam_size=2)
     found = translator.alternatives("two dogs play", len(translator.tokenizers.target), asked)
