@@ -6,7 +6,10 @@ import sys
 import pytest
 
 from dragoman import quickstart
+from dragoman.decoding.folder import load_model
 from dragoman.errors import DragomanError
+from dragoman.interop import ctranslate2, huggingface, onnx
+from dragoman.interop.verify import samples, verify
 from dragoman.quickstart import parse_dictionary, part_of, quickstart_recipe, read_dictionary, sample_table, write_data
 
 
@@ -49,6 +52,25 @@ def test_a_quickstart_of_a_few_updates_goes_the_whole_road(tmp_path, monkeypatch
     assert "33.89" in out
     assert "dragoman train --source train.en --target train.de --out runs/ende" in out
     assert "d_model 128" in "".join(told)
+    its_model_leaves(tmp_path)
+
+
+def its_model_leaves(folder):
+    """CTranslate2 and onnxruntime say what it says (tests/test_exchange.py has the verb)."""
+    model, tokenizers, _ = load_model(folder / "run")
+    ids = [range(len(side)) for side in (tokenizers.source, tokenizers.target)]
+    for name in ("huggingface", "ctranslate2", "onnx"):
+        (folder / name).mkdir()
+    huggingface.write(model, tokenizers, folder / "huggingface")
+    ctranslate2.write(model, tokenizers, folder / "ctranslate2")
+    onnx.write(model, tokenizers, folder / "onnx")
+    engines = [
+        huggingface.engine(folder / "huggingface", *ids),
+        ctranslate2.engine(folder / "ctranslate2", tokenizers, "float32"),
+        onnx.engine(folder / "onnx"),
+    ]
+    for engine in engines:
+        assert verify(engine, model.eval(), tokenizers, ["a m b e r", "q u i c k s t a r t", *samples(tokenizers)]) < 1e-4
 
 
 def test_ten_words_are_shown():
