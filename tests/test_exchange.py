@@ -1,18 +1,24 @@
 """Models leave and arrive by the command line; what differs in the other engine, or is damaged, leaves nothing behind."""
 
 import argparse
+import json
 import pickle
 import sys
 
 import pytest
+import sentencepiece
 import torch
 
 from dragoman import interop
 from dragoman.decoding.folder import save_model
 from dragoman.errors import DragomanError
+from dragoman.interop import huggingface
+from dragoman.interop.joeynmt import read_yaml
 from dragoman.interop.pickles import load_pickle
+from dragoman.interop.vocabulary import sentencepiece_model
 from dragoman.model.recurrent import Recurrent
 from dragoman.model.settings import ModelSettings
+from dragoman.text.tokenizer import cut_by
 from dragoman.training.checkpoint import check_folder
 from tests.test_cli import call
 from tests.test_huggingface import SIZES, SOURCE, marian, ours
@@ -172,3 +178,24 @@ def test_nothing_in_a_pickle_is_run(tmp_path, monkeypatch):
         with pytest.raises(DragomanError, match=message):
             load_pickle(tmp_path / name)
     assert not (tmp_path / "harm").exists()
+
+
+def test_what_reads_a_vocabulary_is_asked_for_where_it_is_missing(tmp_path, monkeypatch):
+    monkeypatch.delattr(sentencepiece, "sentencepiece_model_pb2", raising=False)
+    for package, read, message in (
+        ("sentencepiece.sentencepiece_model_pb2", sentencepiece_model, "protobuf is needed: pip install 'dragoman"),
+        ("subword_nmt.apply_bpe", lambda: cut_by("", []), "cut by subword-nmt, which is not installed: pip install subword-nmt"),
+        ("yaml", lambda: read_yaml(tmp_path / "config.yaml"), "config.yaml PyYAML is needed: pip install 'dragoman"),
+    ):
+        with monkeypatch.context() as without:
+            without.setitem(sys.modules, package, None)
+            with pytest.raises(DragomanError, match=message):
+                read()
+
+
+def test_a_source_vocabulary_without_padding_is_refused(tmp_path):
+    folder = marian(tmp_path / "theirs", share_encoder_decoder_embeddings=False)
+    pieces = json.loads((folder / "vocab.json").read_text())
+    (folder / "vocab.json").write_text(json.dumps({"padding" if piece == "<pad>" else piece: number for piece, number in pieces.items()}))
+    with pytest.raises(DragomanError, match="vocab.json lacks <pad>"):
+        huggingface.read(folder)
