@@ -80,7 +80,7 @@ def test_an_arrival_that_differs_is_not_written(tmp_path, monkeypatch, capsysbin
 
 def test_without_the_other_engine_an_arrival_says_that_it_was_not_compared(tmp_path, monkeypatch, capsysbinary):
     folder = marian(tmp_path / "theirs")
-    monkeypatch.setattr("dragoman.exchange.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "transformers", None)
     status, _, err = call(monkeypatch, capsysbinary, "import", folder, "--from", "huggingface", "--out", tmp_path / "run")
     assert status == 0
     assert "huggingface is not here to compare with (pip install 'dragoman[huggingface]'): the names and shapes of all tensors fit" in err
@@ -136,7 +136,7 @@ def test_settings_of_other_kinds_than_expected_get_a_sentence(tmp_path, monkeypa
     (tmp_path / "text").write_text("a\n")
     samples = ["--samples", tmp_path / "text"]
     folder = marian(tmp_path / "theirs")
-    monkeypatch.setattr("dragoman.exchange.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "transformers", None)
     status, _, err = call(monkeypatch, capsysbinary, "import", folder, "--from", "huggingface", "--out", tmp_path / "run", *samples)
     assert status == 2
     assert "--samples is for a comparison with the other engine, and huggingface is not installed" in err

@@ -2,8 +2,10 @@
 
 import numpy
 import onnxruntime
+import pytest
 import torch
 
+from dragoman.errors import DragomanError
 from dragoman.interop.onnx import engine, write
 from dragoman.interop.verify import samples, verify
 from dragoman.model.settings import ModelSettings
@@ -49,3 +51,10 @@ def assert_batches_are_the_same(model, tokenizers, folder):
     numpy.testing.assert_allclose(together, numpy.concatenate([logits([row]) for row in ids]), atol=1e-5)
     features, _ = model.decode(torch.full((len(ids), 1), START), model.encode(pad(ids)))
     numpy.testing.assert_allclose(together, model.logits(features[:, 0]).detach(), atol=1e-5)
+
+
+def test_a_sample_beyond_the_table_of_positions_gets_a_sentence(tmp_path):
+    model, tokenizers = ours(ModelSettings(**SIZES))
+    write(model, tokenizers, tmp_path)
+    with pytest.raises(DragomanError, match="and onnxruntime with this model reads and writes 1024; give shorter ones"):
+        verify(engine(tmp_path), model, tokenizers, ["Mann " * 1100])

@@ -129,9 +129,8 @@ def settings_of(config: Mapping[str, Any], origin: Path) -> ModelSettings:
 
 def names(settings: ModelSettings) -> dict[str, list[str]]:
     """Our layers and Marian's."""
-    return layers("encoder", "model.encoder.layers", settings.encoder_layers, ENCODER) | layers(
-        "decoder", "model.decoder.layers", settings.decoder_layers, DECODER
-    )
+    encoder = layers("encoder", "model.encoder.layers", settings.encoder_layers, ENCODER)
+    return encoder | layers("decoder", "model.decoder.layers", settings.decoder_layers, DECODER)
 
 
 def embeddings(tensors: Tensors, config: Mapping[str, Any]) -> list[tuple[str, Tensor]]:
@@ -144,9 +143,8 @@ def embeddings(tensors: Tensors, config: Mapping[str, Any]) -> list[tuple[str, T
     sizes = [config["vocab_size"], *[config.get("decoder_vocab_size") or config["vocab_size"]] * 2]
     chosen = [next((name for name in place if name in tensors), place[0]) for place in places]
     tables = {name: tensors.take(name, (size, config["d_model"])) for name, size in dict(zip(chosen, sizes, strict=True)).items()}
-    tensors.leave(
-        [everywhere, *(f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")), "lm_head.weight"]
-    )  # ties have all
+    other_names = [everywhere, *(f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")), "lm_head.weight"]
+    tensors.leave(other_names)  # pickles have tied weights under all of them
     return [(name, tables[name]) for name in chosen]
 
 

@@ -85,17 +85,7 @@ class Side:
 
     @property
     def vocabulary(self) -> Vocabulary:
-        return Vocabulary.in_our_order([*self.pieces, *self.others], unknown=0, pad=1, start=2, end=3)
-
-    def with_others(self, table: Tensor) -> Tensor:
-        """The table with rows for the others, which are those of the unknown token."""
-        return torch.cat([table, table[:1].expand(len(self.others), -1)])
-
-    def silence(self, special: int) -> Tensor | None:
-        """Biases that keep the others from being written, and of so many special tokens those after the first four; None for no such."""
-        bias = torch.zeros(len(self.pieces) + len(self.others))
-        bias[len(SPECIAL) : special] = bias[len(self.pieces) :] = NEVER
-        return bias if bias.any() else None
+        return Vocabulary.in_our_order(self.pieces, unknown=0, pad=1, start=2, end=3).with_others(self.others)
 
 
 def read(path: Path) -> Imported:
@@ -111,8 +101,9 @@ def read(path: Path) -> Imported:
     check_positions(tensors, settings.d_model)
     tensors.refuse_rest()
     vocabularies = (sides["src"].vocabulary, sides["trg"].vocabulary)
-    silent = sides["trg"].silence(len(special))
-    model = model_of(settings, imported, (source, target, output), silent, vocabularies, tensors.origin)
+    bias = torch.zeros(len(output))
+    bias[len(SPECIAL) : len(special)] = NEVER  # a separator is read, and not written
+    model = model_of(settings, imported, (source, target, output), bias, vocabularies, tensors.origin)
     cut = [side.cutter(vocabulary.pieces) for side, vocabulary in zip(sides.values(), vocabularies, strict=True)]
     return Imported(model, Tokenizers.of(*cut), vocabularies)
 
@@ -230,10 +221,10 @@ def names(settings: ModelSettings) -> dict[str, list[str]]:
 
 
 def table_of(tensors: Tensors, name: str, side: Side, d_model: int) -> Tensor:
-    """A table with rows for all that the side's tokenizer writes. Raises `DragomanError` where it does not fit the vocabulary."""
-    rows = (*tensors.shape(name), 0)[0]
+    """A table of embeddings. Raises `DragomanError` where it does not fit the vocabulary."""
+    rows = tensors.rows(name)
     refuse_other_size(side.file, side.pieces, tensors.origin, name, rows)
-    return side.with_others(tensors.take(name, (rows, d_model)))
+    return tensors.take(name, (rows, d_model))
 
 
 def check_positions(tensors: Tensors, d_model: int) -> None:

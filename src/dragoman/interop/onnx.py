@@ -1,15 +1,14 @@
 """To ONNX, as two graphs (extra: dragoman[onnx]): the encoder, and a step of the decoder with its cache.
 
     encoder.onnx   source [B S]                                                   → memory_keys, memory_values
-    decoder.onnx   token [B 1], source, memory_keys, memory_values, keys, values  → logits [B V], keys, values
+    decoder.onnx   token [B 1], source, memory_keys, memory_values, keys, values  → logits [B V], new_keys, new_values
 
 Memory: [layers B H S K]. Keys and values of the N tokens before: [layers B H N K], with N = 0 before the first, which is START; they
-come back one longer. `source` is padded with 0, and so are B, S and N free.
+come back one longer. `source` is padded with 0, and ends with END. B, S and N are free.
 """
 
 import json
 import logging
-import math
 import warnings
 from collections.abc import Generator
 from pathlib import Path
@@ -43,29 +42,24 @@ def attend(module: MultiHeadAttention, query: Tensor, memory: KeysValues, mask: 
 
 
 class Half(nn.Module):
-    """What both halves of a model need: embeddings with positions, and the mask of the source."""
+    """What both halves of a model need: embeddings with a table of positions."""
 
     def __init__(self, model: Transformer, embedding: nn.Embedding, positions: Positions) -> None:
         super().__init__()
         self.model, self.embedding = model, embedding
-        self.scale = math.sqrt(model.settings.d_model) if model.settings.scale_embeddings else 1.0
-        self.register_buffer("table", positions(0, len(positions.table) if positions.kind == "learned" else POSITIONS).detach().clone())
+        self.longest = len(positions.table) if positions.kind == "learned" else POSITIONS
+        self.register_buffer("table", positions(0, self.longest).detach().clone())
 
     def embed(self, ids: Tensor, places: Tensor) -> Tensor:
-        """Embeddings and positions of ids at these places."""
-        return self.embedding(ids) * self.scale + F.embedding(places, cast(Tensor, self.table))
-
-    def mask(self, source: Tensor) -> Tensor:
-        """Where the source may be looked at."""
-        mask = source != PAD
-        return (mask if self.model.settings.source_end else mask & (source != END))[:, None, None, :]
+        """Embeddings of ids, with the positions of these places, which are the same for all sentences."""
+        return self.model.embed(ids, self.embedding, F.embedding(places, cast(Tensor, self.table)))
 
 
 class Encoder(Half):
     """All of the encoder, and what the decoder's layers will look at."""
 
     def forward(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        mask = self.mask(source)
+        mask = self.model.source_mask(source)
         x = self.embed(source, torch.arange(source.size(1)))
         for module in self.model.encoder:
             layer = cast(EncoderLayer, module)
@@ -85,8 +79,8 @@ class DecoderStep(Half):
     def forward(
         self, token: Tensor, source: Tensor, memory_keys: Tensor, memory_values: Tensor, keys: Tensor, values: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        mask = self.mask(source)
-        x = self.embed(token, torch.full_like(token, keys.size(3)))
+        mask = self.model.source_mask(source)
+        x = self.embed(token, torch.full((1,), keys.size(3)))
         all_keys, all_values = [], []
         for number, module in enumerate(self.model.decoder):
             layer = cast(DecoderLayer, module)
@@ -106,27 +100,28 @@ class DecoderStep(Half):
 
 @torch.no_grad()
 def write(model: Transformer, tokenizers: Tokenizers, folder: Path) -> None:
-    """Fill a folder with both graphs, the vocabularies, and `dragoman.json`, which has the special ids and the sizes of a cache."""
+    """Fill a folder with both graphs, the vocabularies, and `dragoman.json`: special ids, the longest text, the sizes of a cache."""
     encoder = Encoder(model, model.source_embedding, model.source_positions)
     decoder = DecoderStep(model, model.target_embedding, model.target_positions)
     source = torch.full((2, 3), END)
     memory = encoder(source)
     past = [part[:, :, :, :2].contiguous() for part in memory]
     sentences = Dim("B")
-    whole = {0: sentences, 1: Dim("S", max=POSITIONS)}
-    side, cache = {1: sentences, 3: whole[1]}, {1: sentences, 3: Dim("N", max=POSITIONS - 1)}
+    whole = {0: sentences, 1: Dim("S", max=encoder.longest)}
+    side, cache = {1: sentences, 3: whole[1]}, {1: sentences, 3: Dim("N", max=decoder.longest - 1)}
     names = ["memory_keys", "memory_values"]
     export(encoder, (source,), ["source"], names, (whole,), folder / "encoder.onnx")
     inputs, outputs = ["token", "source", *names, "keys", "values"], ["logits", "new_keys", "new_values"]
     shapes = ({0: sentences}, whole, side, side, cache, cache)
     export(decoder, (source[:, :1], source, *memory, *past), inputs, outputs, shapes, folder / "decoder.onnx")
-    about = {"pad": PAD, "unknown": UNKNOWN, "start": START, "end": END, "never_written": [PAD, START], "cache": model_cache(model)}
+    special = {"pad": PAD, "unknown": UNKNOWN, "start": START, "end": END, "never_written": [PAD, START]}
+    about = special | {"longest": encoder.longest, "cache": cache_sizes(model)}
     (folder / "dragoman.json").write_text(json.dumps(about, indent=2) + "\n")
     tokenizers.source.save(folder / "source.model")
     tokenizers.target.save(folder / "target.model")
 
 
-def model_cache(model: Transformer) -> dict[str, int]:
+def cache_sizes(model: Transformer) -> dict[str, int]:
     """The sizes of keys and values."""
     settings = model.settings
     return {"layers": settings.decoder_layers, "heads": settings.heads, "d_k": settings.key_width, "d_v": settings.value_width}
@@ -153,7 +148,8 @@ def export(
 def engine(folder: Path) -> Engine:
     """Both graphs in onnxruntime, in the loop that any user of theirs has to write."""
     encoder, decoder = (onnxruntime.InferenceSession(str(folder / f"{half}.onnx")) for half in ("encoder", "decoder"))
-    sizes = json.loads((folder / "dragoman.json").read_text())["cache"]
+    about = json.loads((folder / "dragoman.json").read_text())
+    sizes = about["cache"]
 
     def steps(source: list[int]) -> Generator[Tensor, int, None]:
         """Gives the logits after START, then after each token that it is sent."""
@@ -182,6 +178,8 @@ def engine(folder: Path) -> Engine:
         return written
 
     loaded = Tokenizers.of(Tokenizer.load(folder / "source.model"), Tokenizer.load(folder / "target.model"))
-    return Engine(
-        "onnxruntime", lambda line: [*loaded.source.encode([line])[0], END], log_p, greedy, loaded.target.decode, range(len(loaded.source))
-    )
+
+    def tokens(line: str) -> list[int]:
+        return [*loaded.source.encode([line])[0], END]
+
+    return Engine("onnxruntime", tokens, log_p, greedy, loaded.target.decode, range(len(loaded.source)), about["longest"])

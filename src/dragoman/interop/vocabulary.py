@@ -1,6 +1,6 @@
 """Foreign vocabularies in our order of ids: padding, unknown, start, end, then the others in theirs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,8 +41,12 @@ class Vocabulary:
 
         Without them the models would cut text in another way. Raises `DragomanError` where a file is no such model.
         """
+        return self.with_others(piece for path in paths for piece in pieces_of(path))
+
+    def with_others(self, pieces: Iterable[str]) -> "Vocabulary":
+        """With those of the pieces that it lacks, each with the unknown token's row."""
         known = set(self.pieces)
-        lacking = [piece for piece in dict.fromkeys(piece for path in paths for piece in pieces_of(path)) if piece not in known]
+        lacking = [piece for piece in dict.fromkeys(pieces) if piece not in known]
         return Vocabulary([*self.pieces, *lacking], [*self.rows, *[self.rows[UNKNOWN]] * len(lacking)])
 
     @property

@@ -125,7 +125,7 @@ def model_of(
     if settings.tied != "all":
         tensors["source_embedding.weight"] = source
     logits = of_target.bias(torch.zeros(len(embeddings[2])) if bias is None else bias)
-    if settings.output_bias or logits.any():
+    if logits.any():
         settings = replace(settings, output_bias=True)
         tensors["output_bias"] = logits
     biases = {name for name in tensors if name.endswith(("attention.query_key_value.bias", "attention.output.bias"))}

@@ -233,7 +233,7 @@ class Transformer(Model):
         nn.init.normal_(embedding.weight, std=self.settings.d_model**-0.5)
         return embedding
 
-    def _embed(self, ids: Tensor, embedding: nn.Embedding, positions: Float[Tensor, "T D"]) -> Float[Tensor, "B T D"]:
+    def embed(self, ids: Tensor, embedding: nn.Embedding, positions: Float[Tensor, "T D"]) -> Float[Tensor, "B T D"]:
         """Embeddings times √d_model, plus positions (sections 3.4 and 3.5)."""
         scale = math.sqrt(self.settings.d_model) if self.settings.scale_embeddings else 1.0
         return self.dropout(embedding(ids) * scale + positions)
@@ -243,15 +243,18 @@ class Transformer(Model):
 
     def read(self, source: Int[Tensor, "B S"], mask: Bool[Tensor, "B 1 1 S"] | None = None) -> Float[Tensor, "B S D"]:
         """The encoder alone: one vector a source token."""
-        x = self._embed(source, self.source_embedding, self.source_positions(0, source.size(1)))
+        x = self.embed(source, self.source_embedding, self.source_positions(0, source.size(1)))
         for layer in self.encoder:
             x = layer(x, mask)
         return self.encoder_norm(x)
 
+    def source_mask(self, source: Int[Tensor, "B S"]) -> Bool[Tensor, "B 1 1 S"]:
+        """Where a source may be looked at: not at its padding, and with `source_end = false` not at its END."""
+        mask = source != PAD
+        return (mask if self.settings.source_end else mask & (source != END))[:, None, None, :]
+
     def encode(self, source: Int[Tensor, "B S"]) -> TransformerState:
-        mask = (source != PAD)[:, None, None, :]
-        if not self.settings.source_end:
-            mask = mask & (source != END)[:, None, None, :]
+        mask = self.source_mask(source)
         memory = self.read(source, mask)
         keys_values = [cast(DecoderLayer, layer).remember(memory) for layer in self.decoder]
         return TransformerState(keys_values, mask, past=[], line=mask.new_empty(len(source), 1, 0, 1))
@@ -259,7 +262,7 @@ class Transformer(Model):
     def decode(self, target: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T D"], TransformerState]:
         assert isinstance(state, TransformerState)
         tokens, beams = target.size(1), state.beams
-        x = self._embed(target, self.target_embedding, self.target_positions(state.length, tokens))
+        x = self.embed(target, self.target_embedding, self.target_positions(state.length, tokens))
         x = x.unflatten(0, (-1, beams)).transpose(1, 2).flatten(1, 2)  # the hypotheses' next tokens, then those after them
         after, mask = state.read(tokens)
         for number, layer in enumerate(self.decoder):
