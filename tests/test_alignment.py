@@ -27,7 +27,7 @@ def test_the_weights_are_those_of_equation_1_and_watching_changes_nothing(source
     assert torch.equal(before, after)
     assert all(layer.cross_attention.watch is None for layer in model.decoder)
     layer, memory = model.decoder[0], model.encode(sources).memory[0]
-    x = model._embed(target_in, model.target_embedding, model.target_positions(0, 6))
+    x = model.embed(target_in, model.target_embedding, model.target_positions(0, 6))
     residual = layer.self_attention_residual
     queries, here = layer.self_attention.project(residual.before(x))
     x = residual.after(x, layer.self_attention.look(queries, here, causal=True))

@@ -110,7 +110,7 @@ def test_embeddings_are_multiplied_by_the_root_of_d_model():
     model = Transformer(replace(SMALL, dropout=0.0), 11, 11)
     ids = torch.tensor([[5, 6]])
     zero = torch.zeros(2, 16)
-    torch.testing.assert_close(model._embed(ids, model.source_embedding, zero), 4 * model.source_embedding(ids))
+    torch.testing.assert_close(model.embed(ids, model.source_embedding, zero), 4 * model.source_embedding(ids))
 
 
 def test_the_encoder_can_be_used_alone():
