@@ -72,6 +72,15 @@ def test_workers_and_batches_change_no_translation(folder, precision):
     assert [[one.text for one in best] for best in alone] == [[one.text for one in best] for best in together]
 
 
+def test_what_can_be_searched_in_cpp_is_and_all_else_in_pytorch(folder):
+    native, plain = (Translator.load(folder, engine=EngineSettings(native=native)) for native in (True, False))
+    assert (native._native is None, plain._native is None) == (False, True)
+    asked = [SearchSettings(extra_length=4, beam_size=size, groups=groups) for size, groups in ((4, 1), (1, 1), (4, 2))]
+    for search in (*asked, *(replace(SEARCH, **rule) for rule in ({"min_length": 9}, {"coverage_penalty": 0.2}, {"temperature": 1.0}))):
+        one, other = (translator.n_best(LINES, search) for translator in (native, plain))
+        assert [[best.text for best in found] for found in one] == [[best.text for best in found] for found in other]
+
+
 def test_workers_leave_the_number_of_threads_as_it_was(folder):
     code = (
         "import torch, sys; from concurrent.futures import ThreadPoolExecutor; from dragoman import SearchSettings, Translator\n"

@@ -75,7 +75,8 @@ def translate(arguments: Sequence[str]) -> None:
     if asked.input is not None and asked.output is not None:
         search = {name: value for name, value in dataclasses.asdict(asked.search).items() if name != "batch_tokens"}
         written = {name: getattr(asked, name) for name in ("json", "trace", "alternatives", "mbr")}
-        about = {"models": list(map(identity, runs)), "search": search, "precision": asked.engine.precision, **written}
+        engine = {name: getattr(asked.engine, name) for name in ("precision", "native")}
+        about = {"models": list(map(identity, runs)), "search": search, **engine, **written}
         rank, ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
         translate_file(asked.input, asked.output, about, lambda block: translated(translator, asked, block), rank, ranks)
         return

@@ -15,6 +15,8 @@ class EngineSettings:
     """Of a transformer's matrix products. bfloat16 and, on a CPU, int8 are faster and nearly as good."""
     workers: int | None = None
     """Threads that each translate batches of their own; None is as many as PyTorch has. They change no more than batches do."""
+    native: bool = True
+    """Search in C++ on a CPU, where a compiler is found and no rules, groups or coverage are asked for; the first time compiles it."""
 
     def __post_init__(self) -> None:
         require(self, least={"workers": 1})

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TypeVar
@@ -17,6 +18,7 @@ from dragoman.decoding.ensemble import Ensemble
 from dragoman.decoding.folder import Tokenizers, load_model
 from dragoman.decoding.forced import forced_search
 from dragoman.decoding.long import parts, truncated
+from dragoman.decoding.native.engine import Native
 from dragoman.decoding.sampling import sample
 from dragoman.decoding.scoring import Likelihood, token_log_probabilities
 from dragoman.decoding.search import Hypothesis, Step, beam_search, beam_steps, greedy_search
@@ -26,6 +28,7 @@ from dragoman.decoding.trace import Node, certain, trace
 from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
 from dragoman.model.linear import can_pack
+from dragoman.model.settings import Precision
 from dragoman.model.symbols import END, UNKNOWN
 from dragoman.text.batches import pad
 from dragoman.text.tokenizer import UNKNOWN_TEXT, Tokenizer
@@ -57,8 +60,12 @@ class Alternative:
 class Translator:
     """A trained model with its tokenizers. Made by `Translator.load`."""
 
-    def __init__(self, model: Model, tokenizers: Tokenizers, longest_trained: int | None = None, workers: int = 1) -> None:
+    def __init__(
+        self, model: Model, tokenizers: Tokenizers, longest_trained: int | None = None, workers: int = 1, native: Precision | None = None
+    ) -> None:
+        """`native` is the precision of searches in C++, for a model whose weights no longer change; None has PyTorch search."""
         self.model = model.eval()
+        self._native_precision = native
         self.workers = workers
         """Threads that each translate batches of their own."""
         self.longest_trained = longest_trained
@@ -86,7 +93,12 @@ class Translator:
             raise DragomanError("This processor has no matrix products in bfloat16; choose int8 or float32.")
         model.to(place)
         threads = torch.get_num_threads() if place.type == "cpu" else 1
-        return cls(model, tokenizers, longest_trained, engine.workers or threads)
+        native = engine.precision if engine.native and place.type == "cpu" else None
+        return cls(model, tokenizers, longest_trained, engine.workers or threads, native)
+
+    @cached_property
+    def _native(self) -> Native | None:
+        return self._native_precision and Native.of(self.model, self._native_precision, self.workers)
 
     @classmethod
     def together(cls, translators: Sequence["Translator"]) -> "Translator":
@@ -150,6 +162,9 @@ class Translator:
         """The `n_best` best hypotheses of each source, whose ids end with END; none for END alone. Raises as `n_best`."""
         constraints = constraints_of(settings, self.tokenizers.target)
         search = search_for(settings, constraints)
+        plain = search in (greedy_search, beam_search) and settings.groups == 1 and not settings.coverage_penalty and not constraints.any
+        if plain and self._native:
+            return self._native.search(sources, settings)
         width = settings.n_best if settings.temperature else settings.beam_size
 
         def hypotheses(batch: list[int]) -> list[list[Hypothesis]]:

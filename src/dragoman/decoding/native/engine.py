@@ -1,0 +1,211 @@
+"""Hands a Transformer and sentences to search.cpp. Shapes: N sentences, D = d_model."""
+
+import ctypes
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from ctypes import POINTER, Structure, c_float, c_int32, c_void_p
+from itertools import accumulate
+from typing import cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from dragoman.decoding.native.build import library
+from dragoman.decoding.search import NO_NUMBERS, Hypothesis, normalizer
+from dragoman.decoding.settings import SearchSettings
+from dragoman.errors import DragomanError
+from dragoman.model.contract import Model
+from dragoman.model.settings import Precision
+from dragoman.model.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, Residual, Transformer
+
+PRECISIONS: list[Precision] = ["float32", "bfloat16", "int8"]  # by their numbers in product.h
+ROWS_AT_ONCE = 128  # hypotheses that a thread extends together: enough for the processor's full speed, few enough for its cache
+
+
+class Sizes(Structure):
+    """As in transformer.h."""
+
+    _fields_ = [
+        *((name, c_int32) for name in ("d_model", "d_ff", "heads", "d_k", "d_v", "encoder_layers", "decoder_layers")),
+        *((name, c_int32) for name in ("source_vocabulary", "target_vocabulary", "precision", "pre_norm", "activation", "source_end")),
+        *((name, c_float) for name in ("embedding_scale", "norm_epsilon")),
+    ]
+
+
+class Matrix(Structure):
+    """As in transformer.h."""
+
+    _fields_ = [("weight", c_void_p), ("bias", c_void_p), ("outputs", c_int32), ("inputs", c_int32)]
+
+
+class Job(Structure):
+    """As in search.cpp."""
+
+    _fields_ = [
+        *((name, c_int32) for name in ("sentences", "beam_size", "n_best", "rows_at_once")),
+        *((name, c_void_p) for name in ("ids", "begins", "longest", "source_positions", "target_positions", "normalizer", "places")),
+        *((name, c_void_p) for name in ("written", "lengths", "log_p", "scores")),
+        *((name, c_int32) for name in ("next", "stop")),
+    ]
+
+
+class Native:
+    """A Transformer laid out for one precision, with threads that search for translations."""
+
+    def __init__(self, lib: ctypes.CDLL, model: Transformer, precision: Precision, workers: int) -> None:
+        self.model = model
+        self._lib = lib
+        self._threads = ThreadPoolExecutor(workers)
+        self._workers = workers
+        self._kept: list[Tensor] = []  # what C++ reads where it is
+        settings = model.settings
+        sizes = Sizes(
+            settings.d_model,
+            settings.d_ff,
+            settings.heads,
+            settings.key_width,
+            settings.value_width,
+            settings.encoder_layers,
+            settings.decoder_layers,
+            len(model.source_embedding.weight),
+            len(model.target_embedding.weight),
+            PRECISIONS.index(precision),
+            settings.norm == "pre",
+            list(ACTIVATIONS).index(settings.activation),
+            settings.source_end,
+            settings.d_model**0.5 if settings.scale_embeddings else 1.0,
+            settings.norm_epsilon,
+        )
+        matrices = [self._matrix(*one) for one in linear_maps(model)]
+        norms = [self._matrix(norm.weight[None], norm.bias) for norm in norms_of(model)]
+        embeddings = (self._pointer(model.source_embedding.weight), self._pointer(model.target_embedding.weight))
+        lib.dragoman_load.restype = c_void_p
+        lib.dragoman_load.argtypes = [POINTER(Sizes), POINTER(Matrix), c_int32, POINTER(Matrix), c_int32, c_void_p, c_void_p]
+        lib.dragoman_free.argtypes = [c_void_p]
+        lib.dragoman_work.argtypes = [c_void_p, POINTER(Job)]
+        linear, normal = (Matrix * len(matrices))(*matrices), (Matrix * len(norms))(*norms)
+        self._own = lib.dragoman_load(sizes, linear, len(linear), normal, len(normal), *embeddings)
+        if not self._own:
+            raise DragomanError("The memory does not suffice to lay out this model for translation.")
+
+    @classmethod
+    def of(cls, model: Model, precision: Precision, workers: int) -> "Native | None":
+        """None where PyTorch has to translate: for other models, and where there is no C++ compiler."""
+        if not isinstance(model, Transformer):
+            return None
+        lib = library()
+        return None if lib is None else cls(lib, model, precision, workers)
+
+    def __del__(self) -> None:
+        if getattr(self, "_own", None):
+            self._lib.dragoman_free(self._own)
+
+    def _pointer(self, tensor: Tensor | None) -> int | None:
+        """Where the numbers of a tensor lie, in float32 and in order."""
+        if tensor is None:
+            return None
+        self._kept.append(tensor.detach().float().contiguous())
+        return self._kept[-1].data_ptr()
+
+    def _matrix(self, weight: Tensor, bias: Tensor | None) -> Matrix:
+        return Matrix(self._pointer(weight), self._pointer(bias), *weight.shape)
+
+    def search(self, sources: Sequence[list[int]], settings: SearchSettings) -> list[list[Hypothesis]]:
+        """As `beam_search` without constraints; none for a source that is END alone. No sentence depends on another, to the last bit.
+
+        Raises `DragomanError` where memory does not suffice, and for a model whose weights are no numbers; `IndexError` for an id that
+        the vocabulary lacks.
+        """
+        real = sorted((number for number, row in enumerate(sources) if len(row) > 1), key=lambda number: -len(sources[number]))
+        found: list[list[Hypothesis]] = [[] for _ in sources]
+        if not real:
+            return found
+        if (highest := max(map(max, sources))) >= len(self.model.source_embedding.weight):
+            raise IndexError(f"The source vocabulary has no id {highest}.")
+        for number, hypotheses in zip(real, self._search([sources[number] for number in real], settings), strict=True):
+            found[number] = hypotheses
+        return found
+
+    @torch.no_grad()
+    def _search(self, sources: list[list[int]], settings: SearchSettings) -> Iterable[list[Hypothesis]]:
+        n_best, limit = settings.n_best, self.model.longest_target
+        longest = [min(len(row) - 1 + settings.extra_length, (limit or 2**31) - 1) for row in sources]
+        room = [n_best * (most + 1) for most in longest]
+        tensors = {
+            "ids": integers(token for row in sources for token in row),
+            "begins": integers(accumulate(map(len, sources), initial=0)),
+            "longest": integers(longest),
+            "source_positions": self.model.source_positions(0, max(map(len, sources))).float().contiguous(),
+            "target_positions": self.model.target_positions(0, max(longest) + 1).float().contiguous(),
+            "normalizer": normalizer(torch.arange(max(longest) + 2), settings).float(),
+            "places": torch.tensor(list(accumulate(room, initial=0))[:-1]),
+            "written": torch.empty(sum(room), dtype=torch.int32),
+            "lengths": torch.empty(len(sources), n_best, dtype=torch.int32),
+            "log_p": torch.empty(len(sources), n_best),
+            "scores": torch.empty(len(sources), n_best),
+        }
+        width = settings.beam_size
+        share = -(-len(sources) // self._workers) * width
+        rows = max(width, min(ROWS_AT_ONCE, share, settings.batch_tokens // (max(longest) + 1)))
+        job = Job(len(sources), width, n_best, rows, **{name: tensor.data_ptr() for name, tensor in tensors.items()})
+        self._work(job)
+        written, lengths, log_p, scores = (tensors[name].tolist() for name in ("written", "lengths", "log_p", "scores"))
+        for sentence, place in enumerate(tensors["places"].tolist()):
+            if lengths[sentence][0] < 0:
+                raise DragomanError(NO_NUMBERS)
+            yield [
+                Hypothesis(written[first : first + length], *numbers)
+                for length, first, *numbers in zip(
+                    lengths[sentence],
+                    range(place, place + room[sentence], longest[sentence] + 1),
+                    log_p[sentence],
+                    scores[sentence],
+                    strict=True,
+                )
+                if length >= 0
+            ]
+
+    def _work(self, job: Job) -> None:
+        """Let all threads work. Whoever interrupts ends them after the token at hand."""
+        threads = [self._threads.submit(self._lib.dragoman_work, self._own, job) for _ in range(min(self._workers, job.sentences))]
+        try:
+            failed = [thread.result() for thread in threads]
+        finally:
+            job.stop = 1
+            for thread in threads:
+                thread.result()
+        if any(failed):
+            raise DragomanError("The memory does not suffice for so many sentences at once; give a lower --batch-tokens.")
+
+
+def integers(numbers: Iterable[int]) -> Tensor:
+    """Whole numbers of 32 bits."""
+    return torch.tensor(list(numbers), dtype=torch.int32)
+
+
+def linear_maps(model: Transformer) -> Iterable[tuple[Float[Tensor, "E D"], Float[Tensor, "E"] | None]]:
+    """All matrices with their biases in the order of transformer.h."""
+    for module in [*model.encoder, *model.decoder]:
+        layer = cast(EncoderLayer | DecoderLayer, module)
+        yield from (parts(layer.self_attention.query_key_value), parts(layer.self_attention.output))
+        if isinstance(layer, DecoderLayer):
+            weight, bias = parts(layer.cross_attention.query_key_value)
+            queries = layer.cross_attention.widths[0]
+            yield weight[:queries], None if bias is None else bias[:queries]
+            yield weight[queries:], None if bias is None else bias[queries:]
+            yield parts(layer.cross_attention.output)
+        yield from (parts(layer.feed_forward.inner), parts(layer.feed_forward.outer))
+    yield model.output.weight, model.output_bias
+
+
+def parts(linear: nn.Linear) -> tuple[Float[Tensor, "E D"], Float[Tensor, "E"] | None]:
+    """The matrix and the bias of a linear map."""
+    return linear.weight, cast(Tensor | None, linear.bias)
+
+
+def norms_of(model: Transformer) -> list[nn.LayerNorm]:
+    """All normalisations in the order of transformer.h."""
+    residuals = [module for layer in [*model.encoder, *model.decoder] for module in layer.children() if isinstance(module, Residual)]
+    last = [norm for norm in (model.encoder_norm, model.decoder_norm) if isinstance(norm, nn.LayerNorm)]
+    return [*(residual.norm for residual in residuals), *last]

@@ -1,0 +1,203 @@
+// Beam search (section 6.1) as in dragoman/decoding/search.py, for many sentences at once: where one is done, the next takes its place.
+#include <atomic>
+#include <exception>
+
+#include "transformer.h"
+
+using namespace dragoman;
+
+namespace {
+
+constexpr int PAD = 0, END = 3, START = 2;  // as dragoman/model/symbols.py; engine.py compares
+constexpr int BLOCK = 64;                   // tokens that are looked at as one, by their best
+
+// As engine.py's Job. Sentences are numbered; `next` is the first that no thread has taken.
+struct Job {
+    int32_t sentences, beam_size, n_best, rows_at_once;
+    const int32_t *ids, *begins;       // sentence s is ids[begins[s]] to ids[begins[s + 1]]
+    const int32_t* longest;            // tokens that its translation may have before END
+    const float *source_positions, *target_positions;
+    const float* normalizer;           // what a log-probability is divided by, for each length, END included
+    const int64_t* places;             // where its n_best hypotheses are written in `written`, each longest + 1 wide
+    int32_t *written, *lengths;        // lengths [sentences][n_best], END not counted; -1 for none
+    float *log_p, *scores;             // [sentences][n_best]
+    int32_t next, stop;                // both are written by several threads
+};
+
+struct Hypothesis {
+    float log_p, score;
+    std::vector<int32_t> ids, line;  // line: the places of its tokens' keys and values
+};
+
+struct Candidate {
+    float total;
+    int origin, token;
+};
+
+struct Sentence {
+    int number, step = 0;
+    Transformer::Source source;
+    std::vector<std::vector<float>> past;     // of each layer
+    std::vector<Hypothesis> live, finished;   // best first
+};
+
+// The best `most` extensions seen, best first; of equal ones the first.
+class Best {
+    size_t most;
+
+  public:
+    std::vector<Candidate> found;
+
+    explicit Best(size_t most) : most(most) { found.reserve(most + 1); }
+    float least() const { return found.size() < most ? -INFINITY : found.back().total; }
+    void offer(const Candidate& one) {
+        if (!(one.total > least())) return;
+        auto place = found.end();
+        while (place != found.begin() && one.total > (place - 1)->total) --place;
+        found.insert(place, one);
+        if (found.size() > most) found.pop_back();
+    }
+};
+
+// Offer all extensions of a hypothesis, whose log-probability is `before`; only END where it must end.
+void extend(float* logits, int vocabulary, int origin, float before, bool at_end, Best& best, Buffer<float>& room) {
+    const int blocks = (vocabulary + BLOCK - 1) / BLOCK;
+    float *highest = room.of(blocks), largest = -INFINITY, sum = 0;
+    logits[PAD] = logits[START] = -INFINITY;  // they are never written
+    for (int block = 0; block < blocks; block++) {
+        const int last = std::min(vocabulary, (block + 1) * BLOCK);
+        float of_block = -INFINITY;
+#pragma omp simd reduction(max : of_block)
+        for (int token = block * BLOCK; token < last; token++) of_block = std::max(of_block, logits[token]);
+        highest[block] = of_block;
+        largest = std::max(largest, of_block);
+    }
+#pragma omp simd reduction(+ : sum)
+    for (int token = 0; token < vocabulary; token++) sum += exponential(logits[token] - largest);
+    const float all = largest + std::log(sum);
+    if (at_end) return best.offer({logits[END] - all + before, origin, END});
+    for (int block = 0; block < blocks; block++)
+        if (highest[block] - all + before > best.least())
+            for (int token = block * BLOCK; token < std::min(vocabulary, (block + 1) * BLOCK); token++)
+                best.offer({logits[token] - all + before, origin, token});
+}
+
+// Let the hypotheses of a sentence become the best of their extensions. Whether the sentence is done.
+bool advance(Sentence& sentence, const std::vector<Candidate>& extensions, const Job& job) {
+    const size_t width = job.beam_size;
+    const int length = sentence.step + 1;  // of a hypothesis that ends now, END included
+    std::vector<Hypothesis> live;
+    for (size_t rank = 0; rank < extensions.size() && live.size() < width; rank++) {
+        const Candidate& one = extensions[rank];
+        Hypothesis next{one.total, one.total / job.normalizer[length], sentence.live[one.origin].ids, {}};
+        if (one.token != END) {
+            next.ids.push_back(one.token);
+            next.line = sentence.live[one.origin].line;
+            next.line.push_back(int32_t((sentence.step + 1) * width + live.size()));
+            live.push_back(std::move(next));
+        } else if (rank < width) {
+            auto place = sentence.finished.end();
+            while (place != sentence.finished.begin() && next.score > (place - 1)->score) --place;
+            sentence.finished.insert(place, std::move(next));
+            if (sentence.finished.size() > width) sentence.finished.pop_back();
+        }
+    }
+    sentence.live = std::move(live);
+    sentence.step++;
+    if (sentence.live.empty() || sentence.finished.size() == width) return true;
+    const float best = sentence.live[0].log_p / job.normalizer[job.longest[sentence.number] + 1];
+    const size_t n_best = job.n_best;
+    return sentence.finished.size() >= n_best && best <= sentence.finished[n_best - 1].score;
+}
+
+void write(const Sentence& sentence, const Job& job) {
+    for (int rank = 0; rank < job.n_best; rank++) {
+        const size_t at = size_t(sentence.number) * job.n_best + rank;
+        job.lengths[at] = -1;
+        if (rank >= int(sentence.finished.size())) continue;
+        const Hypothesis& one = sentence.finished[rank];
+        job.lengths[at] = int32_t(one.ids.size());
+        job.log_p[at] = one.log_p;
+        job.scores[at] = one.score;
+        std::copy(one.ids.begin(), one.ids.end(), job.written + job.places[sentence.number] + rank * (job.longest[sentence.number] + 1));
+    }
+}
+
+// Take the next sentences and read them.
+void admit(const Transformer& model, Job& job, std::vector<Sentence>& sentences, Room& room) {
+    const int wanted = std::max<int>(1, job.rows_at_once / job.beam_size - int(sentences.size()));
+    const int first = __atomic_fetch_add(&job.next, wanted, __ATOMIC_RELAXED), last = std::min(first + wanted, job.sentences);
+    if (first >= last) return;
+    const std::vector<int> begins(job.begins + first, job.begins + last + 1);
+    auto sources = model.encode(job.ids, begins, job.source_positions, room);
+    for (int number = first; number < last; number++) {
+        Sentence sentence;
+        sentence.number = number;
+        sentence.source = std::move(sources[number - first]);
+        sentence.past.resize(model.sizes.decoder_layers);
+        sentence.live.push_back({0, 0, {}, {0}});
+        sentences.push_back(std::move(sentence));
+    }
+}
+
+// One more token for all.
+void step(const Transformer& model, const Job& job, std::vector<Sentence>& sentences, Room& room) {
+    std::vector<Transformer::Row> rows;
+    for (Sentence& sentence : sentences) {
+        for (auto& past : sentence.past) past.resize(size_t(sentence.step + 1) * job.beam_size * model.row_width());
+        for (const Hypothesis& one : sentence.live)
+            rows.push_back({one.ids.empty() ? START : one.ids.back(), sentence.step, one.line.back(), &sentence.source, &sentence.past, &one.line});
+    }
+    float* logits = model.decode(rows, job.target_positions, room);
+    const int vocabulary = model.sizes.target_vocabulary;
+    std::vector<bool> done;
+    for (Sentence& sentence : sentences) {
+        Best best(2 * job.beam_size);
+        const bool at_end = sentence.step >= job.longest[sentence.number];
+        for (size_t origin = 0; origin < sentence.live.size(); origin++, logits += vocabulary)
+            extend(logits, vocabulary, int(origin), sentence.live[origin].log_p, at_end, best, room.scores);
+        done.push_back(advance(sentence, best.found, job));
+        if (done.back()) write(sentence, job);
+    }
+    size_t kept = 0;
+    for (size_t s = 0; s < sentences.size(); s++)
+        if (!done[s]) {
+            if (kept != s) sentences[kept] = std::move(sentences[s]);
+            kept++;
+        }
+    sentences.resize(kept);
+}
+
+}  // namespace
+
+// What engine.py calls. Nothing is thrown: null, or 1 where memory does not suffice.
+extern "C" {
+
+void* dragoman_load(const Sizes* sizes, const Matrix* matrices, int32_t matrix_count, const Matrix* norms, int32_t norm_count,
+                    const float* source_embedding, const float* target_embedding) {
+    try {
+        return new Transformer(*sizes, matrices, matrix_count, norms, norm_count, source_embedding, target_embedding);
+    } catch (const std::exception&) {
+        return nullptr;
+    }
+}
+
+void dragoman_free(void* model) { delete static_cast<Transformer*>(model); }
+
+// Work until no sentence is left, or `stop` is set. Any number of threads may work at one job.
+int32_t dragoman_work(const void* transformer, Job* job) {
+    const auto& model = *static_cast<const Transformer*>(transformer);
+    try {
+        thread_local Room room;
+        std::vector<Sentence> sentences;
+        while (!__atomic_load_n(&job->stop, __ATOMIC_RELAXED)) {
+            if (sentences.size() * job->beam_size * 4 <= size_t(job->rows_at_once) * 3) admit(model, *job, sentences, room);
+            if (sentences.empty()) return 0;
+            step(model, *job, sentences, room);
+        }
+        return 0;
+    } catch (const std::exception&) {
+        return 1;
+    }
+}
+}

@@ -1,0 +1,166 @@
+"""Search in C++ against search in PyTorch, whatever the model is made of."""
+
+import ctypes
+import os
+import random
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import chain
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.decoding.native import build
+from dragoman.decoding.native.engine import PRECISIONS, Native
+from dragoman.decoding.scoring import token_log_probabilities
+from dragoman.decoding.search import NO_NUMBERS, beam_search, greedy_search
+from dragoman.decoding.settings import SearchSettings
+from dragoman.errors import DragomanError
+from dragoman.model.build import build_model
+from dragoman.model.settings import ModelSettings
+from dragoman.model.symbols import END
+from dragoman.text.batches import pad
+
+SMALL = ModelSettings(d_model=24, d_ff=50, heads=3, encoder_layers=2, decoder_layers=3)
+KINDS = {
+    "as in the paper": SMALL,
+    "pre-norm, GELU, biases": replace(SMALL, norm="pre", activation="gelu", attention_bias=True, output_bias=True, norm_epsilon=1e-6),
+    "odd widths, swish": replace(SMALL, d_model=21, d_ff=33, heads=2, d_k=5, d_v=7, activation="swish", scale_embeddings=False),
+    "two vocabularies": replace(SMALL, tied="target", encoder_layers=1, positions="sinusoidal-halves", first_position=2, source_end=False),
+    "nothing tied, learnt positions": replace(SMALL, tied="none", positions="learned", max_positions=16),
+}
+ASKED = {
+    "beam 4": SearchSettings(extra_length=6),
+    "greedy": SearchSettings(beam_size=1, extra_length=6),
+    "n best of a power": SearchSettings(beam_size=5, n_best=3, length_penalty=0.6, length_power=1.3, extra_length=0),
+    "a wide beam, little memory": SearchSettings(beam_size=20, n_best=20, length_penalty=0.0, extra_length=2, batch_tokens=1),
+}
+
+
+def model_of(kind, seed=1, vocabulary=150):
+    torch.manual_seed(seed)
+    source = vocabulary if KINDS[kind].tied == "all" else vocabulary - 7
+    model = build_model(KINDS[kind], source, vocabulary).eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(0.3 * torch.randn_like(weight) * weight.std().nan_to_num(0.1)).mul_(1.2)
+    return model
+
+
+def texts(count, longest=9, seed=1):
+    draw = random.Random(seed)
+    return [[*(draw.randrange(4, 140) for _ in range(draw.randrange(longest))), END] for _ in range(count)]
+
+
+def python_search(model, sources, asked):
+    """What search.py finds, a sentence at a time."""
+    search = greedy_search if asked.beam_size == 1 else beam_search
+    return [search(model, torch.tensor([row]), asked)[0] if len(row) > 1 else [] for row in sources]
+
+
+@pytest.fixture(scope="module")
+def lib():
+    found = build.library()
+    assert found is not None, "these tests need a C++ compiler"
+    return found
+
+
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_finds_what_search_in_pytorch_finds(lib, kind, asked):
+    model, sources = model_of(kind), texts(30)
+    found = Native(lib, model, "float32", 2).search(sources, ASKED[asked])
+    expected = python_search(model, sources, ASKED[asked])
+    assert [[one.ids for one in best] for best in found] == [[one.ids for one in best] for best in expected]
+    for one, other in zip(chain(*found), chain(*expected), strict=True):
+        assert (one.log_probability, one.score) == pytest.approx((other.log_probability, other.score), abs=1e-4)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 1000), st.integers(1, 6), st.integers(1, 40))
+def test_neighbours_threads_and_batches_change_no_bit(precision, seed, beam_size, batch_tokens):
+    model, sources = model_of("as in the paper", seed=seed), texts(25, seed=seed)
+    asked = SearchSettings(beam_size=beam_size, extra_length=4)
+    lib = build.library()
+    together = Native(lib, model, precision, 3).search(sources, replace(asked, batch_tokens=10 * batch_tokens))
+    alone = Native(lib, model, precision, 1)
+    assert together == [alone.search([row], asked)[0] for row in sources]
+
+
+@pytest.mark.parametrize(("precision", "most"), [("float32", 1e-4), ("bfloat16", 0.3), ("int8", 0.1)])
+def test_forced_decoding_gives_the_log_probabilities_back(lib, precision, most):
+    """PyTorch also rounds what comes out of a product in bfloat16, which C++ does not."""
+    model, sources = model_of("as in the paper"), [row for row in texts(30) if len(row) > 1]
+    best = [found[0] for found in Native(lib, model, precision, 1).search(sources, ASKED["beam 4"])]
+    model.pack(precision)
+    log_p = token_log_probabilities(model, pad(sources), pad([[*one.ids, END] for one in best]))
+    rows = [row[: len(one.ids) + 1].sum().item() for row, one in zip(log_p, best, strict=True)]
+    assert [one.log_probability for one in best] == pytest.approx(rows, abs=most)
+
+
+def test_an_id_that_the_vocabulary_lacks_is_refused(lib):
+    with pytest.raises(IndexError, match="150"):
+        Native(lib, model_of("as in the paper"), "float32", 1).search([[5, 150, END]], SearchSettings())
+
+
+def test_weights_that_are_no_numbers_get_a_sentence(lib):
+    model = model_of("as in the paper")
+    with torch.no_grad():
+        model.decoder[1].feed_forward.inner.weight[3, 4] = float("nan")
+    with pytest.raises(DragomanError, match=NO_NUMBERS):
+        Native(lib, model, "float32", 1).search(texts(3, seed=2), SearchSettings())
+
+
+def test_a_lack_of_memory_gets_a_sentence(lib):
+    full = ctypes.CDLL(lib._name)
+    full.dragoman_work = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(lambda model, job: 1)
+    with pytest.raises(DragomanError, match="does not suffice for so many sentences at once; give a lower --batch-tokens"):
+        Native(full, model_of("as in the paper"), "float32", 1).search(texts(3, seed=2), SearchSettings())
+    full.dragoman_load = lambda *arguments: None
+    with pytest.raises(DragomanError, match="does not suffice to lay out this model"):
+        Native(full, model_of("as in the paper"), "float32", 1)
+
+
+COMPILED = (
+    "import sys, time, warnings; warnings.simplefilter('always'); from dragoman.decoding.native.build import library\n"
+    "print(library() is not None)"
+)
+
+
+def compiled(**environment):
+    """Whether a process of its own has a library, and what it said."""
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILED], env=os.environ | environment, capture_output=True, text=True, timeout=100, check=True
+    )
+    return done.stdout.strip() == "True", done.stderr
+
+
+def test_it_is_compiled_once_and_kept(tmp_path):
+    at_once = [
+        subprocess.Popen([sys.executable, "-c", COMPILED], env=os.environ | {"XDG_CACHE_HOME": str(tmp_path)}, stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    assert [process.communicate(timeout=100)[0].strip() for process in at_once] == [b"True", b"True"]
+    (made,) = (tmp_path / "dragoman").iterdir()
+    before = made.stat().st_mtime_ns
+    assert compiled(XDG_CACHE_HOME=str(tmp_path)) == (True, "")
+    assert made.stat().st_mtime_ns == before
+    assert made.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_without_a_compiler_pytorch_translates(tmp_path):
+    assert compiled(PATH=str(tmp_path), CXX="") == (False, "")
+
+
+def test_a_compiler_that_fails_is_told(tmp_path):
+    broken = tmp_path / "broken"
+    broken.write_text("#!/bin/sh\necho 'unknown option -march=native' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    found, said = compiled(CXX=str(broken), XDG_CACHE_HOME=str(tmp_path))
+    assert not found
+    assert f"The decoder in C++ could not be compiled with {broken}; PyTorch translates, slower. unknown option -march=native" in said
+    assert compiled(CXX=str(tmp_path / "none"))[0] is False
