@@ -1,26 +1,27 @@
 """Hands a Transformer and sentences to search.cpp. Shapes: N sentences, D = d_model."""
 
 import ctypes
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import POINTER, Structure, c_float, c_int32, c_void_p
 from itertools import accumulate
 from typing import cast
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.decoding.native.build import library
 from dragoman.decoding.search import NO_NUMBERS, Hypothesis, normalizer
 from dragoman.decoding.settings import SearchSettings
 from dragoman.errors import DragomanError
+from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.contract import Model
 from dragoman.model.settings import Precision
 from dragoman.model.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, Residual, Transformer
 
 PRECISIONS: list[Precision] = ["float32", "bfloat16", "int8"]  # by their numbers in product.h
-ROWS_AT_ONCE = 128  # hypotheses that a thread extends together: enough for the processor's full speed, few enough for its cache
+LANES = 16  # the most in product.h
+ROWS_AT_ONCE = 36  # hypotheses that a thread extends together: enough for full speed, few enough for the cache (three full tiles)
 
 
 class Sizes(Structure):
@@ -29,7 +30,7 @@ class Sizes(Structure):
     _fields_ = [
         *((name, c_int32) for name in ("d_model", "d_ff", "heads", "d_k", "d_v", "encoder_layers", "decoder_layers")),
         *((name, c_int32) for name in ("source_vocabulary", "target_vocabulary", "precision", "pre_norm", "activation", "source_end")),
-        *((name, c_float) for name in ("embedding_scale", "norm_epsilon")),
+        *((name, c_float) for name in ("embedding_scale", "score_scale", "norm_epsilon")),
     ]
 
 
@@ -64,8 +65,8 @@ class Native:
             settings.d_model,
             settings.d_ff,
             settings.heads,
-            settings.key_width,
-            settings.value_width,
+            settings.key_width + -settings.key_width % LANES,
+            settings.value_width + -settings.value_width % LANES,
             settings.encoder_layers,
             settings.decoder_layers,
             len(model.source_embedding.weight),
@@ -75,6 +76,7 @@ class Native:
             list(ACTIVATIONS).index(settings.activation),
             settings.source_end,
             settings.d_model**0.5 if settings.scale_embeddings else 1.0,
+            settings.key_width**-0.5,
             settings.norm_epsilon,
         )
         matrices = [self._matrix(*one) for one in linear_maps(model)]
@@ -128,7 +130,7 @@ class Native:
         return found
 
     @torch.no_grad()
-    def _search(self, sources: list[list[int]], settings: SearchSettings) -> Iterable[list[Hypothesis]]:
+    def _search(self, sources: list[list[int]], settings: SearchSettings) -> Iterator[list[Hypothesis]]:
         n_best, limit = settings.n_best, self.model.longest_target
         longest = [min(len(row) - 1 + settings.extra_length, (limit or 2**31) - 1) for row in sources]
         room = [n_best * (most + 1) for most in longest]
@@ -184,24 +186,46 @@ def integers(numbers: Iterable[int]) -> Tensor:
     return torch.tensor(list(numbers), dtype=torch.int32)
 
 
-def linear_maps(model: Transformer) -> Iterable[tuple[Float[Tensor, "E D"], Float[Tensor, "E"] | None]]:
+Map = tuple[Tensor, Tensor | None]  # a matrix, and its bias
+
+
+def linear_maps(model: Transformer) -> Iterator[Map]:
     """All matrices with their biases in the order of transformer.h."""
     for module in [*model.encoder, *model.decoder]:
         layer = cast(EncoderLayer | DecoderLayer, module)
-        yield from (parts(layer.self_attention.query_key_value), parts(layer.self_attention.output))
+        queries, keys, values = projections(layer.self_attention)
+        yield from (together(queries, keys, values), output(layer.self_attention))
         if isinstance(layer, DecoderLayer):
-            weight, bias = parts(layer.cross_attention.query_key_value)
-            queries = layer.cross_attention.widths[0]
-            yield weight[:queries], None if bias is None else bias[:queries]
-            yield weight[queries:], None if bias is None else bias[queries:]
-            yield parts(layer.cross_attention.output)
-        yield from (parts(layer.feed_forward.inner), parts(layer.feed_forward.outer))
+            queries, keys, values = projections(layer.cross_attention)
+            yield from (queries, together(keys, values), output(layer.cross_attention))
+        for linear in (layer.feed_forward.inner, layer.feed_forward.outer):
+            yield linear.weight, linear.bias
     yield model.output.weight, model.output_bias
 
 
-def parts(linear: nn.Linear) -> tuple[Float[Tensor, "E D"], Float[Tensor, "E"] | None]:
-    """The matrix and the bias of a linear map."""
-    return linear.weight, cast(Tensor | None, linear.bias)
+def projections(attention: MultiHeadAttention) -> list[Map]:
+    """W^Q, W^K and W^V."""
+    linear = attention.query_key_value
+    biases = [None] * 3 if linear.bias is None else [in_lanes(bias, attention.heads) for bias in linear.bias.split(attention.widths)]
+    return list(zip((in_lanes(weight, attention.heads) for weight in linear.weight.split(attention.widths)), biases, strict=True))
+
+
+def together(*maps: Map) -> Map:
+    """One map that gives the features of all."""
+    weights, biases = zip(*maps, strict=True)
+    return torch.cat(weights), None if biases[0] is None else torch.cat(biases)
+
+
+def output(attention: MultiHeadAttention) -> Map:
+    """W^O."""
+    return in_lanes(attention.output.weight.t(), attention.heads).t(), attention.output.bias
+
+
+def in_lanes(rows: Tensor, heads: int) -> Tensor:
+    """Rows of all heads, with zeros after those of each head: their number becomes a multiple of LANES."""
+    each = rows.unflatten(0, (heads, -1))
+    zeros = each.new_zeros(heads, -each.size(1) % LANES, *each.shape[2:])
+    return torch.cat([each, zeros], 1).flatten(0, 1)
 
 
 def norms_of(model: Transformer) -> list[nn.LayerNorm]:

@@ -1,6 +1,6 @@
 // Beam search (section 6.1) as in dragoman/decoding/search.py, for many sentences at once: where one is done, the next takes its place.
-#include <atomic>
 #include <exception>
+#include <memory>
 
 #include "transformer.h"
 
@@ -26,7 +26,8 @@ struct Job {
 
 struct Hypothesis {
     float log_p, score;
-    std::vector<int32_t> ids, line;  // line: the places of its tokens' keys and values
+    std::vector<int32_t> ids;
+    std::vector<float*> line;  // where the keys and values of START and of its tokens are, in the first layer
 };
 
 struct Candidate {
@@ -37,8 +38,8 @@ struct Candidate {
 struct Sentence {
     int number, step = 0;
     Transformer::Source source;
-    std::vector<std::vector<float>> past;     // of each layer
-    std::vector<Hypothesis> live, finished;   // best first
+    std::vector<std::unique_ptr<float[]>> past;  // of each step: keys and values of the beam, layer by layer
+    std::vector<Hypothesis> live, finished;      // best first
 };
 
 // The best `most` extensions seen, best first; of equal ones the first.
@@ -93,7 +94,6 @@ bool advance(Sentence& sentence, const std::vector<Candidate>& extensions, const
         if (one.token != END) {
             next.ids.push_back(one.token);
             next.line = sentence.live[one.origin].line;
-            next.line.push_back(int32_t((sentence.step + 1) * width + live.size()));
             live.push_back(std::move(next));
         } else if (rank < width) {
             auto place = sentence.finished.end();
@@ -134,8 +134,7 @@ void admit(const Transformer& model, Job& job, std::vector<Sentence>& sentences,
         Sentence sentence;
         sentence.number = number;
         sentence.source = std::move(sources[number - first]);
-        sentence.past.resize(model.sizes.decoder_layers);
-        sentence.live.push_back({0, 0, {}, {0}});
+        sentence.live.push_back({0, 0, {}, {}});
         sentences.push_back(std::move(sentence));
     }
 }
@@ -144,9 +143,14 @@ void admit(const Transformer& model, Job& job, std::vector<Sentence>& sentences,
 void step(const Transformer& model, const Job& job, std::vector<Sentence>& sentences, Room& room) {
     std::vector<Transformer::Row> rows;
     for (Sentence& sentence : sentences) {
-        for (auto& past : sentence.past) past.resize(size_t(sentence.step + 1) * job.beam_size * model.row_width());
-        for (const Hypothesis& one : sentence.live)
-            rows.push_back({one.ids.empty() ? START : one.ids.back(), sentence.step, one.line.back(), &sentence.source, &sentence.past, &one.line});
+        const size_t layer = size_t(job.beam_size) * model.row_width();
+        sentence.past.emplace_back(new float[model.sizes.decoder_layers * layer]);
+        float* own = sentence.past.back().get();
+        for (Hypothesis& one : sentence.live) {
+            one.line.push_back(own);
+            own += model.row_width();
+            rows.push_back({one.ids.empty() ? START : one.ids.back(), sentence.step, &sentence.source, &one.line, layer});
+        }
     }
     float* logits = model.decode(rows, job.target_positions, room);
     const int vocabulary = model.sizes.target_vocabulary;
@@ -155,7 +159,7 @@ void step(const Transformer& model, const Job& job, std::vector<Sentence>& sente
         Best best(2 * job.beam_size);
         const bool at_end = sentence.step >= job.longest[sentence.number];
         for (size_t origin = 0; origin < sentence.live.size(); origin++, logits += vocabulary)
-            extend(logits, vocabulary, int(origin), sentence.live[origin].log_p, at_end, best, room.scores);
+            extend(logits, vocabulary, int(origin), sentence.live[origin].log_p, at_end, best, room.weights);
         done.push_back(advance(sentence, best.found, job));
         if (done.back()) write(sentence, job);
     }

@@ -12,7 +12,7 @@ namespace dragoman {
 struct Sizes {
     int32_t d_model, d_ff, heads, d_k, d_v, encoder_layers, decoder_layers, source_vocabulary, target_vocabulary;
     int32_t precision, pre_norm, activation, source_end;
-    float embedding_scale, norm_epsilon;
+    float embedding_scale, score_scale, norm_epsilon;
 };
 
 // As engine.py's Matrix: a weight of [outputs][inputs], and a bias or null. A norm has a gain of [1][inputs].
@@ -30,11 +30,27 @@ inline float exponential(float x) {  // to 2e-7 of its value; loops over it beco
     return (p * r * r + r + 1) * bits<float>((int32_t(n) + 127) << 23);
 }
 
+inline Floats load(const float* from) {
+    Floats vector;
+    std::memcpy(&vector, from, sizeof vector);
+    return vector;
+}
+
+// The width of a head is a whole number of LANES: engine.py fills it up with zeros.
 inline float dot(const float* one, const float* other, int width) {
+    Floats products{};
     float sum = 0;
+    for (int i = 0; i < width; i += LANES) products += load(one + i) * load(other + i);
 #pragma omp simd reduction(+ : sum)
-    for (int i = 0; i < width; i++) sum += one[i] * other[i];
+    for (int lane = 0; lane < LANES; lane++) sum += products[lane];
     return sum;
+}
+
+inline void add_times(float* x, const float* y, float factor, int width) {
+    for (int i = 0; i < width; i += LANES) {
+        const Floats sum = load(x + i) + factor * load(y + i);
+        std::memcpy(x + i, &sum, sizeof sum);
+    }
 }
 
 inline void add(float* x, const float* y, size_t count) {
@@ -73,16 +89,17 @@ inline void activate(float* x, size_t count, int kind) {
         for (size_t i = 0; i < count; i++) x[i] /= 1 + exponential(-x[i]);
 }
 
-// What can be looked at: row n is `places[n]`, or n where there are none; a row has the keys of all heads, then the values.
+// What can be looked at: rows of the keys of all heads, then the values of all heads. `layer` is added to where each row begins.
 struct Memory {
-    const float* rows;
-    const int32_t* places;
+    const float* const* rows;
     int count;
+    size_t layer;
 };
 
 // A thread's room for numbers on their way.
 struct Room {
-    Buffer<float> x, normed, projected, heads, queries, out, inner, scores, logits;
+    Buffer<float> x, normed, projected, heads, queries, out, inner, weights, logits;
+    std::vector<const float*> rows;
 };
 
 class Transformer {
@@ -108,27 +125,33 @@ class Transformer {
         if (!sizes.pre_norm) norm(x, rows, x);
     }
 
-    // Equation 1 for one query of all heads.
+    // Equation 1 for one query of all heads, over rows in the order in which they lie in memory.
     void look(const float* query, const Memory& memory, float* out, Room& room) const {
-        const int keys = sizes.heads * sizes.d_k, row = keys + sizes.heads * sizes.d_v;
-        float* weights = room.scores.of(memory.count);
-        std::memset(out, 0, 4 * size_t(sizes.heads) * sizes.d_v);
-        for (int head = 0; head < sizes.heads && memory.count; head++, query += sizes.d_k, out += sizes.d_v) {
-            const auto place = [&](int n) { return memory.rows + size_t(memory.places ? memory.places[n] : n) * row; };
-            const float root = 1 / std::sqrt(float(sizes.d_k));
-            float largest = -INFINITY, sum = 0;
-            for (int n = 0; n < memory.count; n++) {
-                weights[n] = dot(query, place(n) + head * sizes.d_k, sizes.d_k) * root;
-                largest = std::max(largest, weights[n]);
+        const int heads = sizes.heads, count = memory.count, keys = heads * sizes.d_k;
+        float* weights = room.weights.of(size_t(count) * heads);
+        for (int n = 0; n < count; n++)
+            for (int head = 0; head < heads; head++) {
+                const float* key = memory.rows[n] + memory.layer + head * sizes.d_k;
+                weights[head * count + n] = dot(query + head * sizes.d_k, key, sizes.d_k) * sizes.score_scale;
             }
-#pragma omp simd reduction(+ : sum)
-            for (int n = 0; n < memory.count; n++) sum += weights[n] = exponential(weights[n] - largest);
-            for (int n = 0; n < memory.count; n++) {
-                const float *value = place(n) + keys + head * sizes.d_v, weight = weights[n] / sum;
-#pragma omp simd
-                for (int i = 0; i < sizes.d_v; i++) out[i] += weight * value[i];
-            }
+        for (int head = 0; head < heads; head++) {
+            float *own = weights + head * count, largest = -INFINITY;
+            for (int n = 0; n < count; n++) largest = std::max(largest, own[n]);
+            for (int n = 0; n < count; n++) own[n] -= largest;
         }
+#pragma omp simd
+        for (int n = 0; n < count * heads; n++) weights[n] = exponential(weights[n]);
+        for (int head = 0; head < heads; head++) {
+            float *own = weights + head * count, sum = 0;
+            for (int n = 0; n < count; n++) sum += own[n];
+            for (int n = 0; n < count; n++) own[n] /= sum;
+        }
+        std::memset(out, 0, 4 * size_t(heads) * sizes.d_v);
+        for (int n = 0; n < count; n++)
+            for (int head = 0; head < heads; head++) {
+                const float* value = memory.rows[n] + memory.layer + keys + head * sizes.d_v;
+                add_times(out + head * sizes.d_v, value, weights[head * count + n], sizes.d_v);
+            }
     }
 
     void feed_forward(const Linear* linear, const Norm& norm, float* x, int rows, Room& room) const {
@@ -163,38 +186,38 @@ class Transformer {
 
     int row_width() const { return sizes.heads * (sizes.d_k + sizes.d_v); }  // of keys and values
 
-    // The keys and values of a source that a decoder layer looks at, layer by layer.
+    // What the decoder looks at of a source: rows of keys and values, and how far apart those of two layers lie.
     struct Source {
-        int length;
-        std::vector<std::vector<float>> rows;
+        std::vector<float> numbers;
+        std::vector<const float*> rows;
+        size_t layer;
     };
 
     // Read several sources, given by where they begin in `ids`, the last one's end included.
     std::vector<Source> encode(const int32_t* ids, const std::vector<int>& begins, const float* positions, Room& room) const {
         const int rows = begins.back() - begins.front(), width = sizes.d_model, queries = sizes.heads * sizes.d_k;
-        const auto each_row = [&](auto&& what) {  // with its row's number, its sentence's first row, and its sentence's end
-            for (size_t s = 0; s + 1 < begins.size(); s++)
-                for (int at = begins[s]; at < begins[s + 1]; at++) what(at - begins[0], begins[s] - begins[0], begins[s + 1] - begins[0]);
-        };
+        const int projected_width = queries + row_width(), value_width = sizes.heads * sizes.d_v;
         float* x = room.x.of(size_t(rows) * width);
+        float* projected = room.projected.of(size_t(rows) * projected_width);
+        float* heads = room.heads.of(size_t(rows) * value_width);
+        float* out = room.out.of(size_t(rows) * width);
+        const auto each_row = [&](auto&& what) {  // with its number, its sentence's first row, and its sentence's tokens
+            for (size_t s = 0; s + 1 < begins.size(); s++)
+                for (int at = begins[s]; at < begins[s + 1]; at++) what(at - begins[0], begins[s] - begins[0], begins[s + 1] - begins[s]);
+        };
         each_row([&](int at, int first, int) {
             embed(source_embedding, ids[begins[0] + at], positions + size_t(at - first) * width, x + size_t(at) * width);
         });
-        const int projected_width = queries + row_width(), value_width = sizes.heads * sizes.d_v;
+        room.rows.resize(rows);
+        for (int at = 0; at < rows; at++) room.rows[at] = projected + size_t(at) * projected_width + queries;
         for (int layer = 0; layer < sizes.encoder_layers; layer++) {
             const Linear* linear = encoder_linears(layer);
             const Norm* norm = encoder_norms(layer);
-            float* projected = room.projected.of(size_t(rows) * projected_width);
-            float* memory = room.queries.of(size_t(rows) * row_width());
-            float* heads = room.heads.of(size_t(rows) * value_width);
             linear[0](before(norm[0], x, rows, room), rows, projected);
-            for (int at = 0; at < rows; at++)
-                std::memcpy(memory + size_t(at) * row_width(), projected + size_t(at) * projected_width + queries, 4 * row_width());
-            each_row([&](int at, int first, int end) {
-                const Memory seen{memory + size_t(first) * row_width(), nullptr, end - first - !sizes.source_end};
+            each_row([&](int at, int first, int tokens) {
+                const Memory seen{&room.rows[first], tokens - !sizes.source_end, 0};
                 look(projected + size_t(at) * projected_width, seen, heads + size_t(at) * value_width, room);
             });
-            float* out = room.out.of(size_t(rows) * width);
             linear[1](heads, rows, out);
             after(norm[0], x, out, rows);
             feed_forward(linear + 2, norm[1], x, rows, room);
@@ -202,24 +225,26 @@ class Transformer {
         if (sizes.pre_norm) last_norms()[0](x, rows, x);
         std::vector<Source> sources(begins.size() - 1);
         for (int layer = 0; layer < sizes.decoder_layers; layer++) {
-            float* memory = room.projected.of(size_t(rows) * row_width());
-            decoder_linears(layer)[3](x, rows, memory);
+            decoder_linears(layer)[3](x, rows, projected);
             for (size_t s = 0; s < sources.size(); s++) {
-                sources[s].length = begins[s + 1] - begins[s] - !sizes.source_end;
-                const float* first = memory + size_t(begins[s] - begins[0]) * row_width();
-                sources[s].rows.emplace_back(first, first + size_t(begins[s + 1] - begins[s]) * row_width());
+                const float* first = projected + size_t(begins[s] - begins[0]) * row_width();
+                sources[s].layer = size_t(begins[s + 1] - begins[s]) * row_width();
+                sources[s].numbers.insert(sources[s].numbers.end(), first, first + sources[s].layer);
             }
         }
+        for (size_t s = 0; s < sources.size(); s++)
+            for (int at = 0; at < begins[s + 1] - begins[s] - !sizes.source_end; at++)
+                sources[s].rows.push_back(sources[s].numbers.data() + size_t(at) * row_width());
         return sources;
     }
 
-    // A hypothesis that is to read one more token: its own keys and values are written at `place` of its sentence's `past` (one of each
-    // layer), and it looks at its `line` of places, its own the last.
+    // A hypothesis that is to read one more token. The last row of its `line` is where its own keys and values are written; those of
+    // its layers lie `past_layer` apart.
     struct Row {
-        int token, position, place;
+        int token, position;
         const Source* source;
-        std::vector<std::vector<float>>* past;
-        const std::vector<int32_t>* line;
+        const std::vector<float*>* line;
+        size_t past_layer;
     };
 
     // The logits of what follows each row, [rows][target_vocabulary]; they stay valid until `room` is used again.
@@ -227,30 +252,29 @@ class Transformer {
         const int count = int(rows.size()), width = sizes.d_model, queries = sizes.heads * sizes.d_k;
         const int projected_width = queries + row_width(), value_width = sizes.heads * sizes.d_v;
         float* x = room.x.of(size_t(count) * width);
+        float* projected = room.projected.of(size_t(count) * projected_width);
+        float* heads = room.heads.of(size_t(count) * value_width);
+        float* query = room.queries.of(size_t(count) * queries);
+        float* out = room.out.of(size_t(count) * width);
         for (int r = 0; r < count; r++)
             embed(target_embedding, rows[r].token, positions + size_t(rows[r].position) * width, x + size_t(r) * width);
         for (int layer = 0; layer < sizes.decoder_layers; layer++) {
             const Linear* linear = decoder_linears(layer);
             const Norm* norm = decoder_norms(layer);
-            float* projected = room.projected.of(size_t(count) * projected_width);
-            float* heads = room.heads.of(size_t(count) * value_width);
-            float* out = room.out.of(size_t(count) * width);
             linear[0](before(norm[0], x, count, room), count, projected);
             for (int r = 0; r < count; r++) {
-                float* own = (*rows[r].past)[layer].data() + size_t(rows[r].place) * row_width();
-                std::memcpy(own, projected + size_t(r) * projected_width + queries, 4 * row_width());
-            }
-            for (int r = 0; r < count; r++) {
-                const Memory line{(*rows[r].past)[layer].data(), rows[r].line->data(), int(rows[r].line->size())};
-                look(projected + size_t(r) * projected_width, line, heads + size_t(r) * value_width, room);
+                const Row& row = rows[r];
+                const float* own = projected + size_t(r) * projected_width;
+                std::memcpy(row.line->back() + layer * row.past_layer, own + queries, 4 * row_width());
+                look(own, {row.line->data(), int(row.line->size()), layer * row.past_layer}, heads + size_t(r) * value_width, room);
             }
             linear[1](heads, count, out);
             after(norm[0], x, out, count);
-            float* query = room.queries.of(size_t(count) * queries);
             linear[2](before(norm[1], x, count, room), count, query);
             for (int r = 0; r < count; r++) {
-                const Memory source{rows[r].source->rows[layer].data(), nullptr, rows[r].source->length};
-                look(query + size_t(r) * queries, source, heads + size_t(r) * value_width, room);
+                const Source& source = *rows[r].source;
+                const Memory seen{source.rows.data(), int(source.rows.size()), layer * source.layer};
+                look(query + size_t(r) * queries, seen, heads + size_t(r) * value_width, room);
             }
             linear[4](heads, count, out);
             after(norm[1], x, out, count);
