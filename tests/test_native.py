@@ -13,6 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.decoding.constraints import Constraints
 from dragoman.decoding.native import build
 from dragoman.decoding.native.engine import PRECISIONS, Native
 from dragoman.decoding.scoring import token_log_probabilities
@@ -36,6 +37,7 @@ ASKED = {
     "beam 4": SearchSettings(extra_length=6),
     "greedy": SearchSettings(beam_size=1, extra_length=6),
     "n best of a power": SearchSettings(beam_size=5, n_best=3, length_penalty=0.6, length_power=1.3, extra_length=0),
+    "no end before 8": SearchSettings(beam_size=3, min_length=8, extra_length=1),
     "a wide beam, little memory": SearchSettings(beam_size=20, n_best=20, length_penalty=0.0, extra_length=2, batch_tokens=1),
 }
 
@@ -57,8 +59,8 @@ def texts(count, longest=9, seed=1):
 
 def python_search(model, sources, asked):
     """What search.py finds, a sentence at a time."""
-    search = greedy_search if asked.beam_size == 1 else beam_search
-    return [search(model, torch.tensor([row]), asked)[0] if len(row) > 1 else [] for row in sources]
+    search, rules = greedy_search if asked.beam_size == 1 else beam_search, Constraints(asked.min_length)
+    return [search(model, torch.tensor([row]), asked, rules)[0] if len(row) > 1 else [] for row in sources]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ class EngineSettings:
     workers: int | None = None
     """Threads that each translate batches of their own; None is as many as PyTorch has. They change no more than batches do."""
     native: bool = True
-    """Search in C++ on a CPU, where a compiler is found and no rules, groups or coverage are asked for; the first time compiles it."""
+    """Greedy and beam search in C++ on a CPU with a compiler, where no rule but min_length is asked for; the first time compiles it."""
 
     def __post_init__(self) -> None:
         require(self, least={"workers": 1})

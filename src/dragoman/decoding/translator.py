@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -162,8 +162,8 @@ class Translator:
         """The `n_best` best hypotheses of each source, whose ids end with END; none for END alone. Raises as `n_best`."""
         constraints = constraints_of(settings, self.tokenizers.target)
         search = search_for(settings, constraints)
-        plain = search in (greedy_search, beam_search) and settings.groups == 1 and not settings.coverage_penalty and not constraints.any
-        if plain and self._native:
+        ruled = settings.groups > 1 or settings.coverage_penalty or replace(constraints, min_length=0).any
+        if search in (greedy_search, beam_search) and not ruled and self._native:
             return self._native.search(sources, settings)
         width = settings.n_best if settings.temperature else settings.beam_size
 

@@ -11,13 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.decoding.native.build import library
-from dragoman.decoding.search import NO_NUMBERS, Hypothesis, normalizer
+from dragoman.decoding.search import NO_NUMBERS, Hypothesis, longest_targets, normalizer
 from dragoman.decoding.settings import SearchSettings
 from dragoman.errors import DragomanError
 from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.contract import Model
 from dragoman.model.settings import Precision
 from dragoman.model.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, Residual, Transformer
+from dragoman.text.batches import pad
 
 PRECISIONS: list[Precision] = ["float32", "bfloat16", "int8"]  # by their numbers in product.h
 LANES = 16  # the most in product.h
@@ -44,7 +45,7 @@ class Job(Structure):
     """As in search.cpp."""
 
     _fields_ = [
-        *((name, c_int32) for name in ("sentences", "beam_size", "n_best", "rows_at_once")),
+        *((name, c_int32) for name in ("sentences", "beam_size", "n_best", "min_length", "rows_at_once")),
         *((name, c_void_p) for name in ("ids", "begins", "longest", "source_positions", "target_positions", "normalizer", "places")),
         *((name, c_void_p) for name in ("written", "lengths", "log_p", "scores")),
         *((name, c_int32) for name in ("next", "stop")),
@@ -114,10 +115,10 @@ class Native:
         return Matrix(self._pointer(weight), self._pointer(bias), *weight.shape)
 
     def search(self, sources: Sequence[list[int]], settings: SearchSettings) -> list[list[Hypothesis]]:
-        """As `beam_search` without constraints; none for a source that is END alone. No sentence depends on another, to the last bit.
+        """As `beam_search` with no rule but min_length; none for a source that is END alone.
 
-        Raises `DragomanError` where memory does not suffice, and for a model whose weights are no numbers; `IndexError` for an id that
-        the vocabulary lacks.
+        No sentence depends on another, to the last bit. Raises `DragomanError` where memory does not suffice, for a model whose weights
+        are no numbers, and where min_length is beyond its learnt positions; `IndexError` for an id that the vocabulary lacks.
         """
         real = sorted((number for number, row in enumerate(sources) if len(row) > 1), key=lambda number: -len(sources[number]))
         found: list[list[Hypothesis]] = [[] for _ in sources]
@@ -131,8 +132,8 @@ class Native:
 
     @torch.no_grad()
     def _search(self, sources: list[list[int]], settings: SearchSettings) -> Iterator[list[Hypothesis]]:
-        n_best, limit = settings.n_best, self.model.longest_target
-        longest = [min(len(row) - 1 + settings.extra_length, (limit or 2**31) - 1) for row in sources]
+        n_best = settings.n_best
+        longest = longest_targets(self.model, pad(sources), settings.extra_length, settings.min_length).tolist()
         room = [n_best * (most + 1) for most in longest]
         tensors = {
             "ids": integers(token for row in sources for token in row),
@@ -150,7 +151,7 @@ class Native:
         width = settings.beam_size
         share = -(-len(sources) // self._workers) * width
         rows = max(width, min(ROWS_AT_ONCE, share, settings.batch_tokens // (max(longest) + 1)))
-        job = Job(len(sources), width, n_best, rows, **{name: tensor.data_ptr() for name, tensor in tensors.items()})
+        job = Job(len(sources), width, n_best, settings.min_length, rows, **{name: tensor.data_ptr() for name, tensor in tensors.items()})
         self._work(job)
         written, lengths, log_p, scores = (tensors[name].tolist() for name in ("written", "lengths", "log_p", "scores"))
         for sentence, place in enumerate(tensors["places"].tolist()):

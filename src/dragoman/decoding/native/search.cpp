@@ -13,7 +13,7 @@ constexpr int BLOCK = 64;                   // tokens that are looked at as one,
 
 // As engine.py's Job. Sentences are numbered; `next` is the first that no thread has taken.
 struct Job {
-    int32_t sentences, beam_size, n_best, rows_at_once;
+    int32_t sentences, beam_size, n_best, min_length, rows_at_once;
     const int32_t *ids, *begins;       // sentence s is ids[begins[s]] to ids[begins[s + 1]]
     const int32_t* longest;            // tokens that its translation may have before END
     const float *source_positions, *target_positions;
@@ -60,8 +60,8 @@ class Best {
     }
 };
 
-// Offer all extensions of a hypothesis, whose log-probability is `before`; only END where it must end.
-void extend(float* logits, int vocabulary, int origin, float before, bool at_end, Best& best, Buffer<float>& room) {
+// Offer all extensions of a hypothesis, whose log-probability is `before`; no END where it may not end, and END alone where it must.
+void extend(float* logits, int vocabulary, int origin, float before, bool may_end, bool must_end, Best& best, Buffer<float>& room) {
     const int blocks = (vocabulary + BLOCK - 1) / BLOCK;
     float *highest = room.of(blocks), largest = -INFINITY, sum = 0;
     logits[PAD] = logits[START] = -INFINITY;  // they are never written
@@ -76,7 +76,8 @@ void extend(float* logits, int vocabulary, int origin, float before, bool at_end
 #pragma omp simd reduction(+ : sum)
     for (int token = 0; token < vocabulary; token++) sum += exponential(logits[token] - largest);
     const float all = largest + std::log(sum);
-    if (at_end) return best.offer({logits[END] - all + before, origin, END});
+    if (must_end) return best.offer({logits[END] - all + before, origin, END});
+    if (!may_end) logits[END] = -INFINITY;
     for (int block = 0; block < blocks; block++)
         if (highest[block] - all + before > best.least())
             for (int token = block * BLOCK; token < std::min(vocabulary, (block + 1) * BLOCK); token++)
@@ -157,9 +158,9 @@ void step(const Transformer& model, const Job& job, std::vector<Sentence>& sente
     std::vector<bool> done;
     for (Sentence& sentence : sentences) {
         Best best(2 * job.beam_size);
-        const bool at_end = sentence.step >= job.longest[sentence.number];
+        const bool may_end = sentence.step >= job.min_length, must_end = sentence.step >= job.longest[sentence.number];
         for (size_t origin = 0; origin < sentence.live.size(); origin++, logits += vocabulary)
-            extend(logits, vocabulary, int(origin), sentence.live[origin].log_p, at_end, best, room.weights);
+            extend(logits, vocabulary, int(origin), sentence.live[origin].log_p, may_end, must_end, best, room.weights);
         done.push_back(advance(sentence, best.found, job));
         if (done.back()) write(sentence, job);
     }
