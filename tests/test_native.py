@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import platform
 import random
 import subprocess
 import sys
@@ -102,6 +103,34 @@ def test_forced_decoding_gives_the_log_probabilities_back(lib, precision, most):
     log_p = token_log_probabilities(model, pad(sources), pad([[*one.ids, END] for one in best]))
     rows = [row[: len(one.ids) + 1].sum().item() for row, one in zip(log_p, best, strict=True)]
     assert [one.log_probability for one in best] == pytest.approx(rows, abs=most)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_equal_probabilities_fall_as_in_pytorch(lib, precision):
+    model, asked = model_of("nothing tied, learnt positions"), ASKED["a wide beam, little memory"]
+    with torch.no_grad():
+        model.output.weight.zero_()
+    found = Native(lib, model, precision, 2).search(texts(9), asked)
+    expected = python_search(model, texts(9), asked)
+    assert [[one.ids for one in best] for best in found] == [[one.ids for one in best] for best in expected]
+
+
+@pytest.mark.parametrize("processor", ["x86-64", "x86-64-v3"])
+def test_older_processors_have_the_same_results(lib, tmp_path, monkeypatch, processor):
+    """Without the instructions that multiply whole words, words are taken apart."""
+    if platform.machine() != "x86_64":
+        pytest.skip("other processors")
+    compiler = tmp_path / "c++"
+    compiler.write_text(f'#!/bin/sh\nexec g++ "$@" -march={processor}\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    older = ctypes.CDLL(str(build._compiled(str(compiler))))
+    model = model_of("odd widths, swish")
+    for precision in PRECISIONS:
+        found, again = (Native(each, model, precision, 2).search(texts(30), ASKED["greedy"]) for each in (lib, older))
+        for one, other in zip(chain(*found), chain(*again), strict=True):
+            assert one.ids == other.ids
+            assert one.score == pytest.approx(other.score, abs=1e-4 if precision == "float32" else 0.1)
 
 
 def test_an_id_that_the_vocabulary_lacks_is_refused(lib):
