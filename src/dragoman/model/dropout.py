@@ -25,4 +25,5 @@ class Dropout(nn.Module):
             return F.dropout(x, self.p)
         words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
         bits = words.view(torch.int16)[: x.numel()].view(x.shape)
-        return x * (bits >= self.drop - 2**15).to(x.dtype).mul_(2**16 / (2**16 - self.drop))
+        kept = torch.ge(bits, self.drop - 2**15, out=torch.empty_like(x, memory_format=torch.contiguous_format))  # no detour by booleans
+        return x * kept.mul_(2**16 / (2**16 - self.drop))
