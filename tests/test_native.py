@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 from itertools import chain
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -20,10 +21,11 @@ from dragoman.decoding.native.engine import PRECISIONS, Native
 from dragoman.decoding.scoring import token_log_probabilities
 from dragoman.decoding.search import NO_NUMBERS, beam_search, greedy_search
 from dragoman.decoding.settings import SearchSettings
+from dragoman.decoding.shortlist import Shortlist
 from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
-from dragoman.model.symbols import END
+from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.text.batches import pad
 
 SMALL = ModelSettings(d_model=24, d_ff=50, heads=3, encoder_layers=2, decoder_layers=3)
@@ -131,6 +133,32 @@ def test_older_processors_have_the_same_results(lib, tmp_path, monkeypatch, proc
         for one, other in zip(chain(*found), chain(*again), strict=True):
             assert one.ids == other.ids
             assert one.score == pytest.approx(other.score, abs=1e-4 if precision == "float32" else 0.1)
+
+
+def listing(tokens, vocabulary=150):
+    """The same list for every sentence."""
+    return Shortlist(np.full((vocabulary, 1), -1, np.int32), np.array(sorted({UNKNOWN, END, *tokens}), np.int32))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_list_of_all_tokens_changes_nothing(lib, precision):
+    model, sources = model_of("pre-norm, GELU, biases"), texts(20)
+    listed = Native(lib, model, precision, 2, listing(set(range(150)) - {PAD, START})).search(sources, ASKED["beam 4"])
+    for one, other in zip(chain(*listed), chain(*Native(lib, model, precision, 2).search(sources, ASKED["beam 4"])), strict=True):
+        assert (one.ids, one.score) == (other.ids, pytest.approx(other.score, abs=1e-5))
+
+
+def test_tokens_that_are_not_listed_are_as_if_they_were_not_there(lib):
+    model, sources, tokens = model_of("pre-norm, GELU, biases"), texts(20), {5, 8, *range(40, 110)}
+    for asked in ASKED.values():
+        found = Native(lib, model, "float32", 2, listing(tokens)).search(sources, asked)
+        other = model_of("pre-norm, GELU, biases")
+        with torch.no_grad():
+            other.output_bias[[token for token in range(150) if token not in {UNKNOWN, END, *tokens}]] = -1e9
+        expected = python_search(other, sources, asked)
+        assert [[one.ids for one in best] for best in found] == [[one.ids for one in best] for best in expected]
+        for one, same in zip(chain(*found), chain(*expected), strict=True):
+            assert one.score == pytest.approx(same.score, abs=1e-4)
 
 
 def test_an_id_that_the_vocabulary_lacks_is_refused(lib):

@@ -15,7 +15,7 @@ from dragoman.console import has_gpu, parse, say
 from dragoman.errors import DragomanError
 from dragoman.exchange import export_model, import_model
 from dragoman.recipe import Recipe, complete
-from dragoman.translating import align, evaluate, score, translate
+from dragoman.translating import align, evaluate, score, shortlist, translate
 
 
 def train(arguments: Sequence[str]) -> None:
@@ -169,6 +169,7 @@ VERBS: dict[str, Callable[[Sequence[str]], None]] = {
     "score": score,
     "align": align,
     "evaluate": evaluate,
+    "shortlist": shortlist,
     "export": export_model,
     "import": import_model,
     "doctor": doctor,

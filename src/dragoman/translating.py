@@ -16,7 +16,7 @@ import tyro
 
 from dragoman.console import own_gpu, parse, say, warn
 from dragoman.decoding.settings import EngineSettings, SearchSettings
-from dragoman.errors import DragomanError
+from dragoman.errors import DragomanError, require
 from dragoman.evaluation.metrics import Tokenization
 
 if TYPE_CHECKING:
@@ -211,6 +211,45 @@ def align(arguments: Sequence[str]) -> None:
     while block := list(islice(pairs, BLOCK)):
         for found in translator.align(block, asked.layer, asked.head):
             print(" ".join(f"{source}-{target}" for source, target in found))
+
+
+@dataclass(frozen=True)
+class MakeShortlist:
+    """From parallel text, as the model's training data, learn which tokens may translate which: `translate --shortlist FILE` is faster."""
+
+    run: tyro.conf.Positional[Path]
+    """The run's folder, or the folder `model` in it: the file is for its vocabularies."""
+    source: Path
+    """Sentences."""
+    target: Path
+    """Their translations, line n of one belonging to line n of the other."""
+    out: Path
+    """The file to make."""
+    most: int = 30
+    """Translations of a token, the likeliest ones."""
+    always: int = 200
+    """Frequent tokens that every sentence may have."""
+
+    def __post_init__(self) -> None:
+        require(self, least={"most": 1, "always": 0})
+
+
+def shortlist(arguments: Sequence[str]) -> None:
+    """Learn from parallel text which tokens may translate which, to translate faster."""
+    asked = parse(MakeShortlist, "shortlist", arguments)
+    from dragoman.decoding.folder import Tokenizers, model_folder
+    from dragoman.decoding.shortlist import Shortlist
+    from dragoman.text.lines import read_pairs
+
+    tokenizers = Tokenizers.load(model_folder(asked.run))
+    texts = list(zip(*read_pairs(asked.source, asked.target, strip_carriage_returns=True), strict=True)) or [(), ()]
+    ids = [side.encode(list(text)) for side, text in zip((tokenizers.source, tokenizers.target), texts, strict=True)]
+    sizes = len(tokenizers.source), len(tokenizers.target)
+    found = Shortlist.learn(list(zip(*ids, strict=True)), sizes, asked.most, asked.always)
+    new = asked.out.with_name(f"{asked.out.name}.partial")
+    found.save(new)
+    new.replace(asked.out)
+    say(f"{asked.out} has the translations of {len(ids[0]):,} pairs' tokens; use it with --shortlist {asked.out}.")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from dragoman.errors import DragomanError, require
 from dragoman.model.settings import Precision
@@ -18,8 +19,13 @@ class EngineSettings:
     native: bool = True
     """Greedy and beam search in C++ on a CPU with a compiler, where no rule but min_length is asked for; the first time compiles it."""
 
+    shortlist: Path | None = None
+    """A file that `dragoman shortlist` has made: search in C++ then looks at the tokens that it has for a sentence, and no others."""
+
     def __post_init__(self) -> None:
         require(self, least={"workers": 1})
+        if self.shortlist is not None and not self.native:
+            raise DragomanError("A shortlist is for search in C++, and native is off; give one of them.")
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from dragoman.decoding.sampling import sample
 from dragoman.decoding.scoring import Likelihood, token_log_probabilities
 from dragoman.decoding.search import Hypothesis, Step, beam_search, beam_steps, greedy_search
 from dragoman.decoding.settings import EngineSettings, SearchSettings
+from dragoman.decoding.shortlist import Shortlist
 from dragoman.decoding.tags import put_back, taken_out
 from dragoman.decoding.trace import Node, certain, trace
 from dragoman.errors import DragomanError
@@ -30,6 +31,7 @@ from dragoman.model.contract import Model
 from dragoman.model.linear import can_pack
 from dragoman.model.settings import Precision
 from dragoman.model.symbols import END, UNKNOWN
+from dragoman.model.transformer import Transformer
 from dragoman.text.batches import pad
 from dragoman.text.tokenizer import UNKNOWN_TEXT, Tokenizer
 from dragoman.training.memory import out_of_memory
@@ -61,11 +63,17 @@ class Translator:
     """A trained model with its tokenizers. Made by `Translator.load`."""
 
     def __init__(
-        self, model: Model, tokenizers: Tokenizers, longest_trained: int | None = None, workers: int = 1, native: Precision | None = None
+        self,
+        model: Model,
+        tokenizers: Tokenizers,
+        longest_trained: int | None = None,
+        workers: int = 1,
+        native: Precision | None = None,
+        shortlist: Shortlist | None = None,
     ) -> None:
         """`native` is the precision of searches in C++, for a model whose weights no longer change; None has PyTorch search."""
         self.model = model.eval()
-        self._native_precision = native
+        self._native_precision, self.shortlist = native, shortlist
         self.workers = workers
         """Threads that each translate batches of their own."""
         self.longest_trained = longest_trained
@@ -93,12 +101,20 @@ class Translator:
             raise DragomanError("This processor has no matrix products in bfloat16; choose int8 or float32.")
         model.to(place)
         threads = torch.get_num_threads() if place.type == "cpu" else 1
-        native = engine.precision if engine.native and place.type == "cpu" else None
-        return cls(model, tokenizers, longest_trained, engine.workers or threads, native)
+        workers = engine.workers or threads
+        native = engine.precision if place.type == "cpu" and engine.native else None
+        listed = None
+        if engine.shortlist is not None:
+            if native is None or not isinstance(model, Transformer):
+                raise DragomanError("A shortlist is for a Transformer on a CPU, which this is not; leave it out.")
+            listed = Shortlist.load(engine.shortlist, (len(tokenizers.source), len(tokenizers.target)))
+        return cls(model, tokenizers, longest_trained, workers, native, listed)
 
     @cached_property
     def _native(self) -> Native | None:
-        return self._native_precision and Native.of(self.model, self._native_precision, self.workers)
+        if self._native_precision is None or not isinstance(self.model, Transformer):
+            return None
+        return Native.of(self.model, self._native_precision, self.workers, self.shortlist)
 
     @classmethod
     def together(cls, translators: Sequence["Translator"]) -> "Translator":
@@ -108,6 +124,8 @@ class Translator:
             raise DragomanError("Models that write together need the same vocabularies, and these have different ones.")
         if not others:
             return first
+        if any(translator.shortlist for translator in translators):
+            raise DragomanError("A shortlist is for one model, and these are several; leave it out.")
         longest = min((each.longest_trained for each in translators if each.longest_trained is not None), default=None)
         return cls(Ensemble([translator.model for translator in translators]), first.tokenizers, longest, first.workers)
 
@@ -165,6 +183,8 @@ class Translator:
         ruled = settings.groups > 1 or settings.coverage_penalty or replace(constraints, min_length=0).any
         if search in (greedy_search, beam_search) and not ruled and self._native:
             return self._native.search(sources, settings)
+        if self.shortlist is not None:
+            raise DragomanError("A shortlist goes with greedy and beam search in C++ and no rule but min_length; leave one of them out.")
         width = settings.n_best if settings.temperature else settings.beam_size
 
         def hypotheses(batch: list[int]) -> list[list[Hypothesis]]:

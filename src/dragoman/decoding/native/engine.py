@@ -7,15 +7,16 @@ from ctypes import POINTER, Structure, c_float, c_int32, c_void_p
 from itertools import accumulate
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from dragoman.decoding.native.build import library
 from dragoman.decoding.search import NO_NUMBERS, Hypothesis, longest_targets, normalizer
 from dragoman.decoding.settings import SearchSettings
+from dragoman.decoding.shortlist import Shortlist
 from dragoman.errors import DragomanError
 from dragoman.model.attention import MultiHeadAttention
-from dragoman.model.contract import Model
 from dragoman.model.settings import Precision
 from dragoman.model.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, Residual, Transformer
 from dragoman.text.batches import pad
@@ -46,7 +47,10 @@ class Job(Structure):
 
     _fields_ = [
         *((name, c_int32) for name in ("sentences", "beam_size", "n_best", "min_length", "rows_at_once")),
-        *((name, c_void_p) for name in ("ids", "begins", "longest", "source_positions", "target_positions", "normalizer", "places")),
+        *(
+            (name, c_void_p)
+            for name in ("ids", "begins", "longest", "listed", "lists", "source_positions", "target_positions", "normalizer", "places")
+        ),
         *((name, c_void_p) for name in ("written", "lengths", "log_p", "scores")),
         *((name, c_int32) for name in ("next", "stop")),
     ]
@@ -55,8 +59,11 @@ class Job(Structure):
 class Native:
     """A Transformer laid out for one precision, with threads that search for translations."""
 
-    def __init__(self, lib: ctypes.CDLL, model: Transformer, precision: Precision, workers: int) -> None:
+    def __init__(
+        self, lib: ctypes.CDLL, model: Transformer, precision: Precision, workers: int, shortlist: Shortlist | None = None
+    ) -> None:
         self.model = model
+        self.shortlist = shortlist
         self._lib = lib
         self._threads = ThreadPoolExecutor(workers)
         self._workers = workers
@@ -93,12 +100,10 @@ class Native:
             raise DragomanError("The memory does not suffice to lay out this model for translation.")
 
     @classmethod
-    def of(cls, model: Model, precision: Precision, workers: int) -> "Native | None":
-        """None where PyTorch has to translate: for other models, and where there is no C++ compiler."""
-        if not isinstance(model, Transformer):
-            return None
+    def of(cls, model: Transformer, precision: Precision, workers: int, shortlist: Shortlist | None = None) -> "Native | None":
+        """None where there is no C++ compiler."""
         lib = library()
-        return None if lib is None else cls(lib, model, precision, workers)
+        return None if lib is None else cls(lib, model, precision, workers, shortlist)
 
     def __del__(self) -> None:
         if getattr(self, "_own", None):
@@ -135,7 +140,10 @@ class Native:
         n_best = settings.n_best
         longest = longest_targets(self.model, pad(sources), settings.extra_length, settings.min_length).tolist()
         room = [n_best * (most + 1) for most in longest]
+        lists = [np.empty(0, np.int32)] if self.shortlist is None else [self.shortlist.of(row) for row in sources]
         tensors = {
+            "listed": torch.from_numpy(np.concatenate(lists)),  # an empty tensor's address is null
+            "lists": integers(accumulate(map(len, lists), initial=0)),
             "ids": integers(token for row in sources for token in row),
             "begins": integers(accumulate(map(len, sources), initial=0)),
             "longest": integers(longest),

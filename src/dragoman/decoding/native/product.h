@@ -38,6 +38,11 @@ class Buffer {
 
   public:
     Buffer() = default;
+    Buffer& operator=(Buffer&& other) noexcept {
+        std::swap(data, other.data);
+        std::swap(room, other.room);
+        return *this;
+    }
     Buffer(Buffer&& other) noexcept : data(std::exchange(other.data, nullptr)), room(std::exchange(other.room, 0)) {}
     ~Buffer() { std::free(data); }
 
@@ -206,7 +211,9 @@ class Linear {
     }
 
   public:
-    int inputs, outputs;
+    int inputs = 0, outputs = 0;
+
+    Linear() = default;
 
     // Lays out a matrix of [outputs][inputs] and, if there is one, a bias. Precisions: 0 float32, 1 bfloat16, 2 int8.
     Linear(const float* weight, const float* its_bias, int outputs, int inputs, int precision)
@@ -214,6 +221,26 @@ class Linear {
         if (precision == 0) lay_out<Float32>(weight, its_bias);
         if (precision == 1) lay_out<BFloat16>(weight, its_bias);
         if (precision == 2) lay_out<Int8>(weight, its_bias);
+    }
+
+    // The same map to some of its outputs alone.
+    Linear only(const int32_t* which, int count) const {
+        Linear some;
+        some.precision = precision, some.words = words, some.inputs = inputs, some.outputs = count;
+        const size_t columns = size_t(some.panel_count()) * COLUMNS;
+        const auto copied = [&](const auto& from, auto& to) {
+            auto* data = to.of(columns);
+            for (size_t i = 0; i < columns; i++) data[i] = from.get()[which[std::min<size_t>(i, count - 1)]];
+        };
+        copied(scales, some.scales), copied(bias, some.bias), copied(shift, some.shift);
+        int32_t* to = some.panels.of(columns * words);
+        for (size_t i = 0; i < columns; i++) {
+            const int output = which[std::min<size_t>(i, count - 1)];
+            const int32_t* from = panels.get() + size_t(output / COLUMNS) * words * COLUMNS + output % COLUMNS;
+            int32_t* own = to + i / COLUMNS * words * COLUMNS + i % COLUMNS;
+            for (int k = 0; k < words; k++) own[k * COLUMNS] = from[k * COLUMNS];
+        }
+        return some;
     }
 
     // y [rows][outputs] of x [rows][inputs].

@@ -16,6 +16,7 @@ struct Job {
     int32_t sentences, beam_size, n_best, min_length, rows_at_once;
     const int32_t *ids, *begins;       // sentence s is ids[begins[s]] to ids[begins[s + 1]]
     const int32_t* longest;            // tokens that its translation may have before END
+    const int32_t *listed, *lists;     // the tokens that sentence s may have are listed[lists[s]] to listed[lists[s + 1]]; null for all
     const float *source_positions, *target_positions;
     const float* normalizer;           // what a log-probability is divided by, for each length, END included
     const int64_t* places;             // where its n_best hypotheses are written in `written`, each longest + 1 wide
@@ -38,6 +39,7 @@ struct Candidate {
 struct Sentence {
     int number, step = 0;
     Transformer::Source source;
+    Linear logits;  // to the tokens that are listed, if there is a list
     std::vector<std::unique_ptr<float[]>> past;  // of each step: keys and values of the beam, layer by layer
     std::vector<Hypothesis> live, finished;      // best first
 };
@@ -61,27 +63,29 @@ class Best {
 };
 
 // Offer all extensions of a hypothesis, whose log-probability is `before`; no END where it may not end, and END alone where it must.
-void extend(float* logits, int vocabulary, int origin, float before, bool may_end, bool must_end, Best& best, Buffer<float>& room) {
-    const int blocks = (vocabulary + BLOCK - 1) / BLOCK;
+// Logits are those of `listed` tokens, of which END is the first but UNKNOWN, or of all.
+void extend(float* logits, int count, const int32_t* listed, int origin, float before, bool may_end, bool must_end, Best& best,
+            Buffer<float>& room) {
+    const int blocks = (count + BLOCK - 1) / BLOCK, end = listed ? int(std::find(listed, listed + count, END) - listed) : END;
     float *highest = room.of(blocks), largest = -INFINITY, sum = 0;
-    logits[PAD] = logits[START] = -INFINITY;  // they are never written
+    if (!listed) logits[PAD] = logits[START] = -INFINITY;  // they are never written
     for (int block = 0; block < blocks; block++) {
-        const int last = std::min(vocabulary, (block + 1) * BLOCK);
+        const int last = std::min(count, (block + 1) * BLOCK);
         float of_block = -INFINITY;
 #pragma omp simd reduction(max : of_block)
-        for (int token = block * BLOCK; token < last; token++) of_block = std::max(of_block, logits[token]);
+        for (int at = block * BLOCK; at < last; at++) of_block = std::max(of_block, logits[at]);
         highest[block] = of_block;
         largest = std::max(largest, of_block);
     }
 #pragma omp simd reduction(+ : sum)
-    for (int token = 0; token < vocabulary; token++) sum += exponential(logits[token] - largest);
+    for (int at = 0; at < count; at++) sum += exponential(logits[at] - largest);
     const float all = largest + std::log(sum);
-    if (must_end) return best.offer({logits[END] - all + before, origin, END});
-    if (!may_end) logits[END] = -INFINITY;
+    if (must_end) return best.offer({logits[end] - all + before, origin, END});
+    if (!may_end) logits[end] = -INFINITY;
     for (int block = 0; block < blocks; block++)
         if (highest[block] - all + before > best.least())
-            for (int token = block * BLOCK; token < std::min(vocabulary, (block + 1) * BLOCK); token++)
-                best.offer({logits[token] - all + before, origin, token});
+            for (int at = block * BLOCK; at < std::min(count, (block + 1) * BLOCK); at++)
+                best.offer({logits[at] - all + before, origin, listed ? listed[at] : at});
 }
 
 // Let the hypotheses of a sentence become the best of their extensions. Whether the sentence is done.
@@ -135,6 +139,7 @@ void admit(const Transformer& model, Job& job, std::vector<Sentence>& sentences,
         Sentence sentence;
         sentence.number = number;
         sentence.source = std::move(sources[number - first]);
+        if (job.listed) sentence.logits = model.logits().only(job.listed + job.lists[number], job.lists[number + 1] - job.lists[number]);
         sentence.live.push_back({0, 0, {}, {}});
         sentences.push_back(std::move(sentence));
     }
@@ -153,14 +158,19 @@ void step(const Transformer& model, const Job& job, std::vector<Sentence>& sente
             rows.push_back({one.ids.empty() ? START : one.ids.back(), sentence.step, &sentence.source, &one.line, layer});
         }
     }
-    float* logits = model.decode(rows, job.target_positions, room);
-    const int vocabulary = model.sizes.target_vocabulary;
+    const float* features = model.decode(rows, job.target_positions, room);
+    float* logits = room.logits.of(rows.size() * model.logits().outputs);
+    if (!job.listed) model.logits()(features, int(rows.size()), logits);
     std::vector<bool> done;
     for (Sentence& sentence : sentences) {
+        const Linear& map = job.listed ? sentence.logits : model.logits();
+        const int32_t* listed = job.listed ? job.listed + job.lists[sentence.number] : nullptr;
+        if (listed) map(features, int(sentence.live.size()), logits);
+        features += sentence.live.size() * map.inputs;
         Best best(2 * job.beam_size);
         const bool may_end = sentence.step >= job.min_length, must_end = sentence.step >= job.longest[sentence.number];
-        for (size_t origin = 0; origin < sentence.live.size(); origin++, logits += vocabulary)
-            extend(logits, vocabulary, int(origin), sentence.live[origin].log_p, may_end, must_end, best, room.weights);
+        for (size_t origin = 0; origin < sentence.live.size(); origin++, logits += map.outputs)
+            extend(logits, map.outputs, listed, int(origin), sentence.live[origin].log_p, may_end, must_end, best, room.weights);
         done.push_back(advance(sentence, best.found, job));
         if (done.back()) write(sentence, job);
     }

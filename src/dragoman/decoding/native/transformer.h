@@ -247,8 +247,11 @@ class Transformer {
         size_t past_layer;
     };
 
-    // The logits of what follows each row, [rows][target_vocabulary]; they stay valid until `room` is used again.
-    float* decode(const std::vector<Row>& rows, const float* positions, Room& room) const {
+    // Features to logits.
+    const Linear& logits() const { return linears.back(); }
+
+    // The features that predict what follows each row, [rows][d_model]; they stay valid until `room` is used again.
+    const float* decode(const std::vector<Row>& rows, const float* positions, Room& room) const {
         const int count = int(rows.size()), width = sizes.d_model, queries = sizes.heads * sizes.d_k;
         const int projected_width = queries + row_width(), value_width = sizes.heads * sizes.d_v;
         float* x = room.x.of(size_t(count) * width);
@@ -281,9 +284,7 @@ class Transformer {
             feed_forward(linear + 5, norm[2], x, count, room);
         }
         if (sizes.pre_norm) last_norms()[1](x, count, x);
-        float* logits = room.logits.of(size_t(count) * sizes.target_vocabulary);
-        linears.back()(x, count, logits);
-        return logits;
+        return x;
     }
 };
 

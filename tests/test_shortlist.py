@@ -1,0 +1,84 @@
+"""Which target tokens may translate a sentence."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from dragoman.decoding.ensemble import Ensemble
+from dragoman.decoding.settings import EngineSettings, SearchSettings
+from dragoman.decoding.shortlist import Shortlist, best_translations
+from dragoman.decoding.translator import Translator, encoded
+from dragoman.errors import DragomanError
+from dragoman.model.symbols import END, UNKNOWN
+from dragoman.training.checkpoint import save_tensors
+from tests.test_cli import call
+from tests.test_translator import LINES, folder  # noqa: F401  a fixture
+
+SIZES = (60, 70)
+
+
+def pairs_of_a_dictionary(count, seed=1):
+    """Sentences whose token n is translated by token n + 10, in another order, and by a second token half as often."""
+    draw = random.Random(seed)
+    found = []
+    for _ in range(count):
+        source = [draw.randrange(4, 50) for _ in range(draw.randrange(1, 9))]
+        target = [token + 10 if draw.random() < 0.67 else token + 11 for token in source]
+        draw.shuffle(target)
+        found.append((source, target))
+    return found
+
+
+def test_translations_are_found_in_parallel_text():
+    found = best_translations(pairs_of_a_dictionary(3000), SIZES[1], 2)
+    for token in range(4, 50):
+        assert [target for (source, target), _ in sorted(found, key=lambda one: one[1]) if source == token] == [token + 10, token + 11]
+
+
+def test_a_sentence_has_the_translations_of_its_tokens_and_the_frequent_ones():
+    pairs = [*pairs_of_a_dictionary(2000), *[([4], [69])] * 1000]
+    learnt = Shortlist.learn(pairs, SIZES, most=1, always=1)
+    assert learnt.always.tolist() == [UNKNOWN, END, 69]
+    assert learnt.of([20, 31, 20, END]).tolist() == [UNKNOWN, END, 30, 41, 69]
+    assert learnt.of([59]).tolist() == [UNKNOWN, END, 69]
+    assert Shortlist.learn([], SIZES, 3, 5).of([20, END]).tolist() == [UNKNOWN, END]
+
+
+def test_what_is_saved_is_loaded(tmp_path):
+    learnt = Shortlist.learn(pairs_of_a_dictionary(50), SIZES, most=3, always=4)
+    learnt.save(tmp_path / "list")
+    loaded = Shortlist.load(tmp_path / "list", SIZES)
+    assert all(np.array_equal(one, other) for one, other in zip(vars(learnt).values(), vars(loaded).values(), strict=True))
+    for sizes in ((59, 70), (60, learnt.highest)):
+        with pytest.raises(DragomanError, match="was made for 60 source tokens and at least .* make one with this model's vocabularies"):
+            Shortlist.load(tmp_path / "list", sizes)
+    (tmp_path / "list").write_bytes(b"no safetensors")
+    with pytest.raises(DragomanError, match="list cannot be read"):
+        Shortlist.load(tmp_path / "list", SIZES)
+    save_tensors(tmp_path / "other", {"weight": torch.zeros(2)})
+    with pytest.raises(DragomanError, match="is no shortlist; make one with: dragoman shortlist RUN"):
+        Shortlist.load(tmp_path / "other", SIZES)
+
+
+def test_from_the_command_line(folder, tmp_path, monkeypatch, capsysbinary):  # noqa: F811
+    files = [tmp_path / name for name in ("source", "target", "list")]
+    for path in files[:2]:
+        path.write_text("\n".join(LINES * 5) + "\n", "utf-8")
+    asked = ["shortlist", folder, "--source", files[0], "--target", files[1], "--out", files[2]]
+    status, _, said = call(monkeypatch, capsysbinary, *asked)
+    assert (status, "has the translations of 20 pairs' tokens" in said) == (0, True)
+    assert call(monkeypatch, capsysbinary, *asked, "--most", 0)[0] == 2
+    plain, listed = (Translator.load(folder, engine=EngineSettings(shortlist=path)) for path in (None, files[2]))
+    asked = SearchSettings(extra_length=4)
+    sources = encoded(plain.tokenizers.source, LINES)
+    for source, (best,) in zip(sources, listed.search(sources, asked), strict=True):
+        assert set(best.ids) <= set(listed.shortlist.of(source).tolist())
+    with pytest.raises(DragomanError, match="A shortlist goes with greedy and beam search in C.. and no rule but min_length"):
+        listed.translate(LINES, SearchSettings(no_repeat_ngram=2))
+    with pytest.raises(DragomanError, match="A shortlist is for one model, and these are several"):
+        Translator.together([plain, listed])
+    assert isinstance(Translator.together([plain, plain]).model, Ensemble)
+    with pytest.raises(DragomanError, match="A shortlist is for search in C.., and native is off"):
+        EngineSettings(shortlist=files[2], native=False)
