@@ -215,8 +215,8 @@ REFUSED = [
     (["trian"], "There is no verb 'trian'. Did you mean 'train'?"),
     (
         ["qqq"],
-        "There is no verb 'qqq'. There are: quickstart, train, resume, translate, score, align, evaluate, shortlist, export, import, doctor, runs, "
-        "plot.",
+        "There is no verb 'qqq'. There are: quickstart, train, resume, translate, score, align, evaluate, shortlist, export, import, "
+        "doctor, runs, plot.",
     ),
     (["train", "--source", "{0}/train.source"], "A run needs a folder: --out runs/NAME"),
     (["train", "--out", "{0}/x"], "Training needs two text files: --source FILE --target FILE"),
