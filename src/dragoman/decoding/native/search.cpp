@@ -8,7 +8,7 @@ using namespace dragoman;
 
 namespace {
 
-constexpr int PAD = 0, END = 3, START = 2;  // as dragoman/model/symbols.py; engine.py compares
+constexpr int PAD = 0, END = 3, START = 2;  // as dragoman/model/symbols.py
 constexpr int BLOCK = 64;                   // tokens that are looked at as one, by their best
 
 // As engine.py's Job. Sentences are numbered; `next` is the first that no thread has taken.

@@ -22,7 +22,7 @@ struct Matrix {
 };
 
 inline float exponential(float x) {  // to 2e-7 of its value; loops over it become vector instructions
-    x = std::max(x, -87.0f);
+    x = std::min(std::max(x, -87.0f), 88.0f);
     const float n = (x * 1.44269504f + 12582912.0f) - 12582912.0f;
     const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
     float p = 1.9875691500e-4f;
