@@ -130,7 +130,7 @@ def test_a_run_goes_on_with_another_number_of_processes(request, text, first, se
     assert_near(whole, out)
 
 
-LONGER = ("--updates", "300", "--validate-every", "150", "--checkpoint-every", "10")
+LONGER = ("--updates", "120", "--validate-every", "60", "--checkpoint-every", "10")
 
 
 @pytest.fixture(scope="module")

@@ -155,7 +155,7 @@ def test_killed_at_any_moment_the_same_command_ends_with_the_same_model(tmp_path
     write_copies(tmp_path, "train", 200)
 
     def command(out: str) -> list[str]:
-        flags = "--updates 60 --validate-every 10 --checkpoint-every 5 --log-every 5 --warmup-steps 20 --preset tiny --d-model 32 --d-ff 32"
+        flags = "--updates 40 --validate-every 10 --checkpoint-every 5 --log-every 5 --warmup-steps 20 --preset tiny --d-model 32 --d-ff 32"
         files = ["--source", str(tmp_path / "train.source"), "--target", str(tmp_path / "train.target"), "--out", str(tmp_path / out)]
         return [sys.executable, "-m", "dragoman", "train", *files, *flags.split(), "--threads", "1"]
 
@@ -184,7 +184,7 @@ def test_copying_is_learnt_in_seconds_and_translated(tmp_path, architecture):
         tokenizer=TokenizerSettings(source_tokens="word", vocabulary=50),
         model=ModelSettings(architecture=architecture, d_model=64, d_ff=128, heads=4, encoder_layers=2, decoder_layers=2, dropout=0.0),
         batches=BatchSettings(source_tokens_per_batch=600, target_tokens_per_batch=600),
-        training=TrainingSettings(updates=240, warmup_steps=60, rate_scale=0.3, validate_every=80),
+        training=TrainingSettings(updates=320, warmup_steps=60, rate_scale=0.3, validate_every=80),
     )
     told = []
     run(recipe, told.append)
