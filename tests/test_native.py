@@ -22,6 +22,7 @@ from dragoman.decoding.scoring import token_log_probabilities
 from dragoman.decoding.search import NO_NUMBERS, beam_search, greedy_search
 from dragoman.decoding.settings import SearchSettings
 from dragoman.decoding.shortlist import Shortlist
+from dragoman.decoding.translator import lack_of_memory_told
 from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
@@ -174,7 +175,7 @@ def test_weights_that_are_no_numbers_get_a_sentence(lib):
 def test_a_lack_of_memory_gets_a_sentence(lib):
     full = ctypes.CDLL(lib._name)
     full.dragoman_work = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(lambda model, job: 1)
-    with pytest.raises(DragomanError, match="does not suffice for so many sentences at once; give a lower --batch-tokens"):
+    with pytest.raises(DragomanError, match="does not suffice for 3 sentences at once; give a lower"), lack_of_memory_told(3):
         Native(full, model_of("as in the paper"), "float32", 1).search(texts(3, seed=2), SearchSettings())
     full.dragoman_load = lambda *arguments: None
     with pytest.raises(DragomanError, match="does not suffice to lay out this model"):

@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from dragoman.decoding.settings import SearchSettings
+from dragoman.decoding.settings import EngineSettings, SearchSettings
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DragomanError
 from dragoman.prepare import Prepared, prepare
@@ -208,7 +208,7 @@ def test_where_memory_does_not_suffice_batches_are_cut_and_the_gradient_is_the_s
 
 def translate_where_memory_is_short(folder):
     text = " ".join(["amber"] * 300)
-    translator = Translator.load(folder / "run")
+    translator = Translator.load(folder / "run", engine=EngineSettings(native=False))
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + 40 * 2**20, resource.getrlimit(resource.RLIMIT_AS)[1]))
     with pytest.raises(DragomanError, match="does not suffice for 4000 sentences at once; give a lower --batch-tokens"):

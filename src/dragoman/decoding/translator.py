@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, zip_longest
@@ -182,21 +183,15 @@ class Translator:
         search = search_for(settings, constraints)
         ruled = settings.groups > 1 or settings.coverage_penalty or replace(constraints, min_length=0).any
         if search in (greedy_search, beam_search) and not ruled and self._native:
-            return self._native.search(sources, settings)
+            with lack_of_memory_told(len(sources)):
+                return self._native.search(sources, settings)
         if self.shortlist is not None:
             raise DragomanError("A shortlist goes with greedy and beam search in C++ and no rule but min_length; leave one of them out.")
         width = settings.n_best if settings.temperature else settings.beam_size
 
         def hypotheses(batch: list[int]) -> list[list[Hypothesis]]:
-            rows = pad([sources[number] for number in batch]).to(self.device)
-            try:
-                return search(self.model, rows, settings, constraints)
-            except RuntimeError as error:
-                if not out_of_memory(error):
-                    raise
-                raise DragomanError(
-                    f"The memory does not suffice for {len(batch)} sentences at once; give a lower --batch-tokens."
-                ) from error
+            with lack_of_memory_told(len(batch)):
+                return search(self.model, pad([sources[number] for number in batch]).to(self.device), settings, constraints)
 
         found: list[list[Hypothesis]] = [[] for _ in sources]
         workers = 1 if settings.coverage_penalty else self.workers  # who watches attention must be alone
@@ -320,6 +315,17 @@ class Translator:
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:
         return Translation(self._text(hypothesis.ids), hypothesis.log_probability, hypothesis.score)
+
+
+@contextmanager
+def lack_of_memory_told(sentences: int) -> Iterator[None]:
+    """Raise `DragomanError` where memory does not suffice for so many sentences."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not isinstance(error, MemoryError) and not out_of_memory(error):
+            raise
+        raise DragomanError(f"The memory does not suffice for {sentences} sentences at once; give a lower --batch-tokens.") from error
 
 
 def search_for(settings: SearchSettings, constraints: Constraints) -> Search:

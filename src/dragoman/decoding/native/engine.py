@@ -122,8 +122,8 @@ class Native:
     def search(self, sources: Sequence[list[int]], settings: SearchSettings) -> list[list[Hypothesis]]:
         """As `beam_search` with no rule but min_length; none for a source that is END alone.
 
-        No sentence depends on another, to the last bit. Raises `DragomanError` where memory does not suffice, for a model whose weights
-        are no numbers, and where min_length is beyond its learnt positions; `IndexError` for an id that the vocabulary lacks.
+        No sentence depends on another, to the last bit. Raises `MemoryError` where memory does not suffice, `DragomanError` for a
+        model whose weights are no numbers, and where min_length is beyond its learnt positions, `IndexError` for an id that it lacks.
         """
         real = sorted((number for number, row in enumerate(sources) if len(row) > 1), key=lambda number: -len(sources[number]))
         found: list[list[Hypothesis]] = [[] for _ in sources]
@@ -187,7 +187,7 @@ class Native:
             for thread in threads:
                 thread.result()
         if any(failed):
-            raise DragomanError("The memory does not suffice for so many sentences at once; give a lower --batch-tokens.")
+            raise MemoryError
 
 
 def integers(numbers: Iterable[int]) -> Tensor:
