@@ -18,7 +18,6 @@ from dragoman.training.distributed import World
 from dragoman.training.resume import checkpoints
 from tests.conftest import write_copies
 
-pytestmark = pytest.mark.xdist_group("distributed")  # they share runs
 FLAGS = (
     "--updates 24 --validate-every 8 --checkpoint-every 4 --log-every 2 --warmup-steps 10 --preset tiny --d-model 16 --d-ff 32 --heads 2 "
     "--encoder-layers 1 --decoder-layers 1 --dropout 0 --precision float32 --source-tokens-per-batch 400 --target-tokens-per-batch 400 "

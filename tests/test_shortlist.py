@@ -1,5 +1,6 @@
 """Which target tokens may translate a sentence."""
 
+import json
 import random
 
 import numpy as np
@@ -12,7 +13,7 @@ from dragoman.decoding.shortlist import Shortlist, best_translations
 from dragoman.decoding.translator import Translator, encoded
 from dragoman.errors import DragomanError
 from dragoman.model.symbols import END, UNKNOWN
-from dragoman.training.checkpoint import save_tensors
+from dragoman.training.checkpoint import file_hash, save_tensors
 from tests.test_cli import call
 from tests.test_translator import LINES, folder  # noqa: F401  a fixture
 
@@ -57,13 +58,20 @@ def test_what_is_saved_is_loaded(tmp_path):
     (tmp_path / "list").write_bytes(b"no safetensors")
     with pytest.raises(DragomanError, match="list cannot be read"):
         Shortlist.load(tmp_path / "list", SIZES)
-    save_tensors(tmp_path / "other", {"weight": torch.zeros(2)})
-    with pytest.raises(DragomanError, match="is no shortlist; make one with: dragoman shortlist RUN"):
-        Shortlist.load(tmp_path / "other", SIZES)
+    right = {name: torch.from_numpy(value) for name, value in vars(learnt).items()}
+    wrong = (
+        {"always": right["always"][right["always"] != END]},
+        {"always": right["always"] - 9},
+        {"translations": right["always"].clone()},
+    )
+    for tensors in ({"weight": torch.zeros(2)}, *(right | part for part in (*wrong, {"always": right["always"].float()}))):
+        save_tensors(tmp_path / "other", tensors)
+        with pytest.raises(DragomanError, match="is no shortlist; make one with: dragoman shortlist RUN"):
+            Shortlist.load(tmp_path / "other", SIZES)
 
 
 def test_from_the_command_line(folder, tmp_path, monkeypatch, capsysbinary):  # noqa: F811
-    files = [tmp_path / name for name in ("source", "target", "list")]
+    files = [tmp_path / name for name in ("source", "target", "new/list")]
     for path in files[:2]:
         path.write_text("\n".join(LINES * 5) + "\n", "utf-8")
     asked = ["shortlist", folder, "--source", files[0], "--target", files[1], "--out", files[2]]
@@ -75,8 +83,12 @@ def test_from_the_command_line(folder, tmp_path, monkeypatch, capsysbinary):  # 
     sources = encoded(plain.tokenizers.source, LINES)
     for source, (best,) in zip(sources, listed.search(sources, asked), strict=True):
         assert set(best.ids) <= set(listed.shortlist.of(source).tolist())
-    with pytest.raises(DragomanError, match="A shortlist goes with greedy and beam search in C.. and no rule but min_length"):
+    with pytest.raises(DragomanError, match="A shortlist is for greedy and beam search in C.., which needs a compiler and takes no rule"):
         listed.translate(LINES, SearchSettings(no_repeat_ngram=2))
+    asked = ["translate", folder, "--input", files[0], "--output", tmp_path / "out", "--extra-length", 4]
+    assert call(monkeypatch, capsysbinary, *asked, "--shortlist", files[2])[0] == 0
+    assert json.loads((tmp_path / "out.json").read_text())["shortlist"] == file_hash(files[2])
+    assert call(monkeypatch, capsysbinary, *asked)[0] == 2  # what was written with a list is not taken for what is written without
     with pytest.raises(DragomanError, match="A shortlist is for one model, and these are several"):
         Translator.together([plain, listed])
     assert isinstance(Translator.together([plain, plain]).model, Ensemble)

@@ -66,6 +66,7 @@ def translate(arguments: Sequence[str]) -> None:
     from dragoman.decoding.files import BLOCK, translate_file
     from dragoman.decoding.folder import identity
     from dragoman.decoding.translator import Translator
+    from dragoman.training.checkpoint import file_hash
     from dragoman.training.memory import keep_freed_memory
 
     refuse_contradictions(asked)
@@ -75,7 +76,8 @@ def translate(arguments: Sequence[str]) -> None:
     if asked.input is not None and asked.output is not None:
         search = {name: value for name, value in dataclasses.asdict(asked.search).items() if name != "batch_tokens"}
         written = {name: getattr(asked, name) for name in ("json", "trace", "alternatives", "mbr")}
-        engine = {name: getattr(asked.engine, name) for name in ("precision", "native")}
+        listed = None if asked.engine.shortlist is None else file_hash(asked.engine.shortlist)
+        engine = {"precision": asked.engine.precision, "native": asked.engine.native, "shortlist": listed}
         about = {"models": list(map(identity, runs)), "search": search, **engine, **written}
         rank, ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
         translate_file(asked.input, asked.output, about, lambda block: translated(translator, asked, block), rank, ranks)
@@ -246,6 +248,7 @@ def shortlist(arguments: Sequence[str]) -> None:
     ids = [side.encode(list(text)) for side, text in zip((tokenizers.source, tokenizers.target), texts, strict=True)]
     sizes = len(tokenizers.source), len(tokenizers.target)
     found = Shortlist.learn(list(zip(*ids, strict=True)), sizes, asked.most, asked.always)
+    asked.out.parent.mkdir(parents=True, exist_ok=True)
     new = asked.out.with_name(f"{asked.out.name}.partial")
     found.save(new)
     new.replace(asked.out)

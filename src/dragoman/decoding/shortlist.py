@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from dragoman.errors import DragomanError
-from dragoman.model.symbols import END, UNKNOWN
+from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.training.checkpoint import load_tensors, save_tensors
 
 Ids = npt.NDArray[np.int32]
@@ -48,9 +48,11 @@ class Shortlist:
     def load(cls, path: Path, sizes: tuple[int, int]) -> "Shortlist":
         """Read it for vocabularies of these sizes. Raises `DragomanError` where it is damaged, or was made for others."""
         tensors = load_tensors(path)
-        if tensors.keys() != {"translations", "always"}:
+        ids = [tensors[name].numpy() for name in ("translations", "always") if name in tensors]
+        whole = [value.ndim for value in ids] == [2, 1] and all(value.dtype == np.int32 and value.min(initial=0) >= -1 for value in ids)
+        if not whole or not {UNKNOWN, END} <= set(ids[1].tolist()) or any(np.isin([PAD, START], value).any() for value in ids):
             raise DragomanError(f"{path} is no shortlist; make one with: dragoman shortlist RUN --source … --target … --out {path}")
-        found = cls(*(tensors[name].numpy().astype(np.int32) for name in ("translations", "always")))
+        found = cls(*ids)
         if len(found.translations) != sizes[0] or found.highest >= sizes[1]:
             raise DragomanError(
                 f"{path} was made for {len(found.translations)} source tokens and at least {found.highest + 1} target tokens, and this "

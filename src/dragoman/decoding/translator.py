@@ -72,7 +72,10 @@ class Translator:
         native: Precision | None = None,
         shortlist: Shortlist | None = None,
     ) -> None:
-        """`native` is the precision of searches in C++, for a model whose weights no longer change; None has PyTorch search."""
+        """`native` is the precision of searches in C++, for a model whose weights no longer change; None has PyTorch search.
+
+        `shortlist`, which only they take, has the target tokens that they look at.
+        """
         self.model = model.eval()
         self._native_precision, self.shortlist = native, shortlist
         self.workers = workers
@@ -186,7 +189,9 @@ class Translator:
             with lack_of_memory_told(len(sources)):
                 return self._native.search(sources, settings)
         if self.shortlist is not None:
-            raise DragomanError("A shortlist goes with greedy and beam search in C++ and no rule but min_length; leave one of them out.")
+            raise DragomanError(
+                "A shortlist is for greedy and beam search in C++, which needs a compiler and takes no rule but min_length; leave it out."
+            )
         width = settings.n_best if settings.temperature else settings.beam_size
 
         def hypotheses(batch: list[int]) -> list[list[Hypothesis]]:

@@ -31,7 +31,7 @@ class Sizes(Structure):
 
     _fields_ = [
         *((name, c_int32) for name in ("d_model", "d_ff", "heads", "d_k", "d_v", "encoder_layers", "decoder_layers")),
-        *((name, c_int32) for name in ("source_vocabulary", "target_vocabulary", "precision", "pre_norm", "activation", "source_end")),
+        *((name, c_int32) for name in ("precision", "pre_norm", "activation", "source_end")),
         *((name, c_float) for name in ("embedding_scale", "score_scale", "norm_epsilon")),
     ]
 
@@ -77,8 +77,6 @@ class Native:
             settings.value_width + -settings.value_width % LANES,
             settings.encoder_layers,
             settings.decoder_layers,
-            len(model.source_embedding.weight),
-            len(model.target_embedding.weight),
             PRECISIONS.index(precision),
             settings.norm == "pre",
             list(ACTIVATIONS).index(settings.activation),

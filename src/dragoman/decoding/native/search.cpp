@@ -130,7 +130,8 @@ void write(const Sentence& sentence, const Job& job) {
 
 // Take the next sentences and read them.
 void admit(const Transformer& model, Job& job, std::vector<Sentence>& sentences, Room& room) {
-    const int wanted = std::max<int>(1, job.rows_at_once / job.beam_size - int(sentences.size()));
+    const int wanted = job.rows_at_once / job.beam_size - int(sentences.size());
+    if (wanted <= 0) return;
     const int first = __atomic_fetch_add(&job.next, wanted, __ATOMIC_RELAXED), last = std::min(first + wanted, job.sentences);
     if (first >= last) return;
     const std::vector<int> begins(job.begins + first, job.begins + last + 1);

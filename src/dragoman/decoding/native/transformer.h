@@ -10,7 +10,7 @@ namespace dragoman {
 
 // As engine.py's Sizes.
 struct Sizes {
-    int32_t d_model, d_ff, heads, d_k, d_v, encoder_layers, decoder_layers, source_vocabulary, target_vocabulary;
+    int32_t d_model, d_ff, heads, d_k, d_v, encoder_layers, decoder_layers;
     int32_t precision, pre_norm, activation, source_end;
     float embedding_scale, score_scale, norm_epsilon;
 };
