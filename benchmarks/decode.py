@@ -36,7 +36,7 @@ from dragoman.model.symbols import END, PAD
 from dragoman.model.transformer import Transformer
 from dragoman.text.batches import pad
 from dragoman.text.lines import read_lines
-from dragoman.training.memory import keep_freed_memory
+from dragoman.training.memory import keep_memory_and_kernels
 
 SYSTEMS = {"dragoman": ("float32", "bfloat16", "int8"), "ctranslate2": ("float32", "int8"), "transformers": ("float32",)}
 LENGTH = 16  # tokens of a sentence and its translation, where weights are random
@@ -46,7 +46,7 @@ Engine = Callable[[Ids], Ids]
 
 def dragoman_engine(run: Path, precision: str, beam: int, length: int | None, threads: int) -> Engine:
     """Ours: token ids to token ids, by the program's own search and batches."""
-    keep_freed_memory()
+    keep_memory_and_kernels()
     translator = Translator.load(run, "cpu", EngineSettings(precision, threads))
     search = SearchSettings(beam_size=beam, length_power=1.0)
     if length is not None:

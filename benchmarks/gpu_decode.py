@@ -2,8 +2,8 @@
 
     python benchmarks/gpu_decode.py RUN --source test.en [--preset base] [--profile]
 
-Sentences and tokens a second in batches of several sizes, greedy and with a beam of 4, in bfloat16 and float32, and milliseconds a
-sentence one by one. With --preset the weights are random, and 16 tokens are written for 16 read. Runs on a CPU too, slowly.
+Sentences and tokens a second in batches of several sizes and one by one (1), greedy and with a beam of 4, in bfloat16 and float32, with and
+without CUDA graphs. With --preset the weights are random, and 16 tokens are written for 16 read. Runs on a CPU too, slowly.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import json
 import tempfile
 import time
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -50,16 +51,15 @@ def main() -> None:
             random_run(arguments.preset, arguments.run, Path(folder))
             arguments.run = Path(folder)
         sources, rows = sentences(arguments), []
-        for precision in ("bfloat16", "float32"):
-            translator = Translator.load(arguments.run, device, EngineSettings(precision))
+        for precision, graphs in product(("bfloat16", "float32"), (False, True) if device == "cuda" else (False,)):
+            translator = Translator.load(arguments.run, device, EngineSettings(precision, graphs=graphs))
             for beam in (1, 4):
-                search = replace(SearchSettings(beam_size=beam), **exact)
-                for tokens in arguments.batch_tokens:
-                    found = timed(translator, sources, replace(search, batch_tokens=tokens))
-                    rows.append({"precision": precision, "beam": beam, "batch_tokens": tokens, **found})
-                few = sources[: max(1, len(sources) // 20)]
-                found = timed(translator, few, replace(search, batch_tokens=1))
-                rows.append({"precision": precision, "beam": beam, "one_by_one": True, **found})
+                search, row = replace(SearchSettings(beam_size=beam), **exact), {"precision": precision, "graphs": graphs, "beam": beam}
+                work = [*((tokens, sources) for tokens in arguments.batch_tokens), (1, sources[: max(1, len(sources) // 20)])]
+                rows += [
+                    {**row, "batch_tokens": tokens, **timed(translator, some, replace(search, batch_tokens=tokens))}
+                    for tokens, some in work
+                ]
         if arguments.profile:
             with torch.profiler.profile() as profile:
                 translator.search(sources, search)

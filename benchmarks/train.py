@@ -4,8 +4,10 @@
     python benchmarks/train.py --source train.en --target train.de [--preset base] [--rounds 3]
 
 Each measurement is a process of its own. It trains on the same padded batches (8,000 joint tokens, 4,096 a batch) with the same sizes,
-dropout, label smoothing and Adam; the whole loop is inside the time. Peers run as people run them, and once more with the allocator
-settings that ours makes for itself. Prints medians and writes benchmarks/results/train-PRESET-DATE.json.
+dropout, label smoothing and Adam; the whole loop is inside the time. Peers run as people run them, and once more with the settings of
+the allocator and of oneDNN that ours makes for itself. In a first epoch most batches have shapes that were not met before, later ones
+have the same again: --warm-up with as many updates as an epoch has measures what lasts. Prints medians and writes
+benchmarks/results/train-PRESET-DATE.json.
 """
 
 import argparse
@@ -38,7 +40,7 @@ from dragoman.run import make_batches, make_model, make_objective, silent
 from dragoman.text.batches import Batch, Update
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.distributed import World
-from dragoman.training.memory import keep_freed_memory
+from dragoman.training.memory import KERNELS, keep_memory_and_kernels
 from dragoman.training.objective import accumulate, seed_update
 from dragoman.training.settings import TrainingSettings
 from dragoman.training.train import ahead, make_optimizer, step_optimizer
@@ -48,6 +50,7 @@ ALLOCATOR = {
     "MALLOC_TRIM_THRESHOLD_": str(2**64 - 1),
     "MALLOC_TOP_PAD_": str(64 * 2**20),
     "THP_MEM_ALLOC_ENABLE": "1",
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": str(KERNELS),
 }
 PRECISIONS = ("bfloat16", "float32")
 SYSTEMS = ("dragoman", "transformers", "torch.nn.Transformer")
@@ -73,7 +76,7 @@ def recipe_for(source: Path, target: Path, preset: str, precision: str, out: Pat
 
 def dragoman_step(recipe: Recipe, data: Prepared) -> Step:
     """Ours, as `dragoman train` runs it."""
-    keep_freed_memory()
+    keep_memory_and_kernels()
     world = World(device=torch.device("cpu"))
     model = make_model(recipe, data, world.device)
     objective, optimizer = make_objective(recipe, model).train(), make_optimizer(model)

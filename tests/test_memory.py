@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from dragoman.training.memory import keep_freed_memory
+from dragoman.training.memory import keep_memory_and_kernels
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc is Linux's")
 def test_glibc_takes_the_settings():
-    assert keep_freed_memory()
+    assert keep_memory_and_kernels()
 
 
 @pytest.mark.parametrize("given", [None, "0"])
@@ -19,7 +19,7 @@ def test_huge_pages_are_asked_for_unless_the_user_says_otherwise(monkeypatch, gi
     monkeypatch.setenv("THP_MEM_ALLOC_ENABLE", given or "")
     if given is None:
         monkeypatch.delenv("THP_MEM_ALLOC_ENABLE")
-    keep_freed_memory()
+    keep_memory_and_kernels()
     assert os.environ["THP_MEM_ALLOC_ENABLE"] == (given or "1")
 
 
@@ -28,4 +28,4 @@ def test_elsewhere_nothing_happens(monkeypatch):
         raise OSError
 
     monkeypatch.setattr(ctypes, "CDLL", no_library)
-    assert not keep_freed_memory()
+    assert not keep_memory_and_kernels()

@@ -30,7 +30,7 @@ from dragoman.text.lines import read_lines
 from dragoman.training import checkpoint
 from dragoman.training.distributed import World, world
 from dragoman.training.job import Job, Samples, Say, Schedule, Validate
-from dragoman.training.memory import fitting_tokens, keep_freed_memory
+from dragoman.training.memory import fitting_tokens, keep_memory_and_kernels
 from dragoman.training.objective import Objective, accumulate, corpus_loss
 from dragoman.training.resume import Place, averaged
 from dragoman.training.schedule import learning_rate
@@ -57,7 +57,7 @@ def silent(_: str) -> None:
 
 def locked_run(out: Path, recipe: Recipe, say: Say, here: World) -> None:
     """`run`, where no other process works on the folder."""
-    keep_freed_memory()
+    keep_memory_and_kernels()
     set_threads(recipe)
     here.first(lambda: begin(out, recipe, say, here))
     if (out / "result.json").exists():

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import tyro
 
 from dragoman.console import own_gpu, parse, say, warn
+from dragoman.decoding.native.build import begin
 from dragoman.decoding.settings import EngineSettings, SearchSettings
 from dragoman.errors import DragomanError, require
 from dragoman.evaluation.metrics import Tokenization
@@ -63,15 +64,17 @@ def input_line(raw: bytes, number: int) -> str:
 def translate(arguments: Sequence[str]) -> None:
     """Translate standard input to standard output, or a file to a file."""
     asked = parse(Translate, "translate", arguments)
+    if asked.engine.native:
+        begin()  # torch is imported meanwhile
     from dragoman.decoding.files import BLOCK, translate_file
     from dragoman.decoding.folder import identity
     from dragoman.decoding.translator import Translator
     from dragoman.training.checkpoint import file_hash
-    from dragoman.training.memory import keep_freed_memory
+    from dragoman.training.memory import keep_memory_and_kernels
 
     refuse_contradictions(asked)
     runs = (asked.run, *asked.ensemble)
-    keep_freed_memory()
+    keep_memory_and_kernels()
     translator = Translator.together([Translator.load(run, own_gpu(), asked.engine) for run in runs])
     if asked.input is not None and asked.output is not None:
         search = {name: value for name, value in dataclasses.asdict(asked.search).items() if name != "batch_tokens"}
@@ -289,14 +292,14 @@ def evaluate(arguments: Sequence[str]) -> None:
     from dragoman.evaluation.metrics import bleu, check_lines, chrf
     from dragoman.evaluation.paper import tokenised_bleu
     from dragoman.text.lines import read_lines, read_pairs
-    from dragoman.training.memory import keep_freed_memory
+    from dragoman.training.memory import keep_memory_and_kernels
 
     pairs = list(read_pairs(asked.source, asked.target, strip_carriage_returns=True))
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
     theirs = list(read_lines(asked.baseline, strip_carriage_returns=True)) if asked.baseline and not asked.baseline.is_dir() else []
     if theirs:
         check_lines(theirs, references)  # before any work
-    keep_freed_memory()
+    keep_memory_and_kernels()
     translator = Translator.together([Translator.load(run, None, asked.engine) for run in (asked.run, *asked.ensemble)])
     translations = translator.translate(sources, asked.search)
     if asked.hypotheses is not None:

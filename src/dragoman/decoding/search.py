@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn import functional as F
 
 from dragoman.decoding.alignment import watched
 from dragoman.decoding.constraints import Constraints
@@ -235,7 +236,10 @@ def extend(beam: Beam, log_p: Float[Tensor, "B W V"], settings: SearchSettings) 
     if ends.any():
         ending = total.masked_fill(~ends, -torch.inf)[:, first]
         penalty = settings.coverage_penalty * coverage[:, first].clamp(1e-9, 1).log().sum(-1)
-        add_finished(beam, prefixes[:, first, 1:], ending, ending / normalizer(length, settings) + penalty)
+        ids = F.pad(prefixes[:, first, 1:], (0, 1), value=END)
+        add_finished(
+            beam, F.pad(ids, (0, beam.finished.size(2) - length), value=PAD), ending, ending / normalizer(length, settings) + penalty
+        )
 
     in_groups = is_end.to(torch.uint8).unflatten(1, (groups, -1)).argsort(dim=2, stable=True)[:, :, :width]
     starts = torch.arange(groups, device=log_p.device)[:, None] * 2 * width
@@ -271,16 +275,13 @@ def likeliest_of_groups(
 
 
 def add_finished(beam: Beam, ids: Int[Tensor, "B W L"], log_p: Float[Tensor, "B W"], score: Float[Tensor, "B W"]) -> None:
-    """Let these hypotheses (without START and END) compete for the finished places; a score of -inf is none."""
-    width, length = score.size(1), ids.size(2)
+    """Let these hypotheses (without START, padded after END) compete for the finished places; a score of -inf is none."""
+    width = score.size(1)
     scores = torch.cat([beam.finished_score, score], 1)
     place = order(scores, torch.arange(scores.size(1), device=scores.device)).topk(width).indices
     beam.finished_score = scores.gather(1, place)
     beam.finished_log_p = torch.cat([beam.finished_log_p, log_p], 1).gather(1, place)
-    ended = torch.full_like(beam.finished, PAD)
-    ended[:, :, :length] = ids
-    ended[:, :, length] = END
-    both = torch.cat([beam.finished, ended], 1)
+    both = torch.cat([beam.finished, ids], 1)
     beam.finished = both.gather(1, place[:, :, None].expand(-1, -1, both.size(2)))
 
 

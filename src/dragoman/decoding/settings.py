@@ -20,6 +20,8 @@ class EngineSettings:
     """Greedy and beam search in C++ on a CPU with a compiler, where no rule but min_length is asked for; the first time compiles it."""
     shortlist: Path | None = None
     """A file that `dragoman shortlist` has made: search in C++ then looks at the tokens that it has for a sentence, and no others."""
+    graphs: bool = False
+    """On a GPU: greedy and beam search as CUDA graphs, where no rule but min_length is asked for; off until it was measured."""
 
     def __post_init__(self) -> None:
         require(self, least={"workers": 1})

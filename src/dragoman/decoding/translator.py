@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import TypeVar
@@ -18,6 +18,7 @@ from dragoman.decoding.constraints import Constraints
 from dragoman.decoding.ensemble import Ensemble
 from dragoman.decoding.folder import Tokenizers, load_model
 from dragoman.decoding.forced import forced_search
+from dragoman.decoding.graphs import GraphSearch
 from dragoman.decoding.long import parts, truncated
 from dragoman.decoding.native.engine import Native
 from dragoman.decoding.sampling import sample
@@ -71,13 +72,14 @@ class Translator:
         workers: int = 1,
         native: Precision | None = None,
         shortlist: Shortlist | None = None,
+        graphs: GraphSearch | None = None,
     ) -> None:
         """`native` is the precision of searches in C++, for a model whose weights no longer change; None has PyTorch search.
 
-        `shortlist`, which only they take, has the target tokens that they look at.
+        `shortlist`, which only they take, has the target tokens that they look at. `graphs` searches on a GPU, in the same cases.
         """
         self.model = model.eval()
-        self._native_precision, self.shortlist = native, shortlist
+        self._native_precision, self.shortlist, self._graphs = native, shortlist, graphs
         self.workers = workers
         """Threads that each translate batches of their own."""
         self.longest_trained = longest_trained
@@ -112,7 +114,10 @@ class Translator:
             if native is None or not isinstance(model, Transformer):
                 raise DragomanError("A shortlist is for a Transformer on a CPU, which this is not; leave it out.")
             listed = Shortlist.load(engine.shortlist, (len(tokenizers.source), len(tokenizers.target)))
-        return cls(model, tokenizers, longest_trained, workers, native, listed)
+        if engine.graphs and (place.type == "cpu" or not isinstance(model, Transformer)):
+            raise DragomanError("CUDA graphs are for a Transformer on a GPU, which this is not; leave graphs out.")
+        graphs = GraphSearch(model) if engine.graphs and isinstance(model, Transformer) else None
+        return cls(model, tokenizers, longest_trained, workers, native, listed, graphs)
 
     @cached_property
     def _native(self) -> Native | None:
@@ -185,7 +190,8 @@ class Translator:
         constraints = constraints_of(settings, self.tokenizers.target)
         search = search_for(settings, constraints)
         ruled = settings.groups > 1 or settings.coverage_penalty or replace(constraints, min_length=0).any
-        if search in (greedy_search, beam_search) and not ruled and self._native:
+        plain = search in (greedy_search, beam_search) and not ruled
+        if plain and self._native:
             with lack_of_memory_told(len(sources)):
                 return self._native.search(sources, settings)
         if self.shortlist is not None:
@@ -193,10 +199,11 @@ class Translator:
                 "A shortlist is for greedy and beam search in C++, which needs a compiler and takes no rule but min_length; leave it out."
             )
         width = settings.n_best if settings.temperature else settings.beam_size
+        searched = self._graphs.search if plain and self._graphs else partial(search, self.model)
 
         def hypotheses(batch: list[int]) -> list[list[Hypothesis]]:
             with lack_of_memory_told(len(batch)):
-                return search(self.model, pad([sources[number] for number in batch]).to(self.device), settings, constraints)
+                return searched(pad([sources[number] for number in batch]).to(self.device), settings, constraints)
 
         found: list[list[Hypothesis]] = [[] for _ in sources]
         workers = 1 if settings.coverage_penalty else self.workers  # who watches attention must be alone

@@ -119,6 +119,10 @@ class TransformerState(State):
         mask = None if self.mask is None or self.mask.all() else self.mask
         return replace(self, memory=memory, mask=mask, past=past, line=self.line.new_empty(len(self.line), beams, 0, beams), length=0)
 
+    def positions(self, table: Positions, tokens: int) -> Float[Tensor, "T D"]:
+        """The positions of the next tokens."""
+        return table(self.length, tokens)
+
     def remember(self, layer: int, here: KeysValues) -> KeysValues:
         """All that a layer's self-attention may look at: what is here, after what was written before, if there is room for both."""
         if not self.past:
@@ -262,7 +266,7 @@ class Transformer(Model):
     def decode(self, target: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T D"], TransformerState]:
         assert isinstance(state, TransformerState)
         tokens, beams = target.size(1), state.beams
-        x = self.embed(target, self.target_embedding, self.target_positions(state.length, tokens))
+        x = self.embed(target, self.target_embedding, state.positions(self.target_positions, tokens))
         x = x.unflatten(0, (-1, beams)).transpose(1, 2).flatten(1, 2)  # the hypotheses' next tokens, then those after them
         after, mask = state.read(tokens)
         for number, layer in enumerate(self.decoder):

@@ -3,10 +3,12 @@
 import ctypes
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
 import warnings
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -15,29 +17,43 @@ FLAGS = ["-O3", "-march=native", "-std=c++17", "-fopenmp-simd", "-ffp-contract=f
 
 
 @cache
+def begin() -> Future[Path] | None:
+    """Start to compile in a thread, so that other work can go on; None where there is no C++ compiler."""
+    compiler = shlex.split(os.environ.get("CXX", "")) or [found for name in ("g++", "clang++") if (found := shutil.which(name))][:1]
+    if not compiler:
+        return None
+    thread = ThreadPoolExecutor(1)
+    future = thread.submit(compiled, compiler)
+    thread.shutdown(wait=False)
+    return future
+
+
+@cache
 def library() -> ctypes.CDLL | None:
     """The compiled library; None where there is no C++ compiler, or (with a warning that says why) where it fails."""
-    compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
-    if compiler is None:
+    path = begin()
+    if path is None:
         return None
     try:
-        return ctypes.CDLL(str(_compiled(compiler)))
+        return ctypes.CDLL(str(path.result()))
     except (OSError, subprocess.CalledProcessError) as error:
-        why = error.stderr.decode(errors="replace").strip() if isinstance(error, subprocess.CalledProcessError) else error
-        warnings.warn(f"The decoder in C++ could not be compiled with {compiler}; PyTorch translates, slower. {why}", stacklevel=2)
+        failed = isinstance(error, subprocess.CalledProcessError)
+        why = f"{error.cmd[0]} says: {error.stderr.decode(errors='replace').strip()}" if failed else error
+        warnings.warn(f"The decoder in C++ could not be compiled; PyTorch translates, slower. {why}", stacklevel=2)
         return None
 
 
-def _compiled(compiler: str) -> Path:
+def compiled(compiler: list[str]) -> Path:
     """The library for these sources, this compiler and this processor, made if it is not there."""
-    told = subprocess.run([compiler, *FLAGS, "-dM", "-E", "-x", "c++", os.devnull], check=True, capture_output=True).stdout  # noqa: S603
+    command = [*compiler, *FLAGS]
+    told = subprocess.run([*command, "-dM", "-E", "-x", "c++", os.devnull], check=True, capture_output=True).stdout  # noqa: S603
     key = hashlib.sha256(b"".join([told, *map(str.encode, FLAGS), *map(Path.read_bytes, SOURCES)])).hexdigest()[:24]
     made = cache_folder() / f"{key}.so"
     if not made.exists():
         made.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.TemporaryDirectory(dir=made.parent) as folder:
             new = Path(folder) / made.name
-            subprocess.run([compiler, *FLAGS, str(SOURCES[0]), "-o", str(new)], check=True, capture_output=True)  # noqa: S603
+            subprocess.run([*command, str(SOURCES[0]), "-o", str(new)], check=True, capture_output=True)  # noqa: S603
             new.replace(made)
     return made
 

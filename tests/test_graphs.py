@@ -1,0 +1,108 @@
+"""Search in fixed shapes against the search whose shapes grow; as a CUDA graph where there is a GPU."""
+
+from dataclasses import replace
+from itertools import chain
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from dragoman.decoding import graphs
+from dragoman.decoding.constraints import Constraints
+from dragoman.decoding.graphs import FixedSearch, GraphSearch
+from dragoman.decoding.search import NO_NUMBERS, longest_targets
+from dragoman.decoding.settings import EngineSettings, SearchSettings
+from dragoman.decoding.translator import Translator
+from dragoman.errors import DragomanError
+from dragoman.model import attention
+from dragoman.text.batches import pad
+from tests.test_native import ASKED, KINDS, model_of, python_search, texts
+from tests.test_translator import LINES, folder, translator  # noqa: F401
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU"))]
+ASKS_THE_HOST = ("_local_scalar_dense", "nonzero", "equal", "is_nonzero", "masked_select", "unique")
+
+
+class NoAnswers(TorchDispatchMode):
+    """Refuses what would make the host wait for the device."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        assert not func.__name__.startswith(ASKS_THE_HOST), func
+        return func(*args, **(kwargs or {}))
+
+
+def in_batches(search, sources, asked, size, device="cpu"):
+    """What it finds for the sources, some at a time."""
+    rules, found = Constraints(asked.min_length), []
+    for first in range(0, len(sources), size):
+        found += search.search(pad(sources[first : first + size]).to(device), asked, rules)
+    return found
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_finds_what_the_growing_search_finds(kind, asked, device):
+    model, sources = model_of(kind), [row for row in texts(24) if len(row) > 1]
+    expected = python_search(model, sources, ASKED[asked])
+    search = GraphSearch(model.to(device))
+    for size in (1, len(sources)):  # the first one by one through a few graphs, whose buffers are used again
+        found = in_batches(search, sources, ASKED[asked], size, device)
+        assert [[one.ids for one in best] for best in found] == [[one.ids for one in best] for best in expected]
+        for one, other in zip(chain(*found), chain(*expected), strict=True):
+            assert (one.log_probability, one.score) == pytest.approx((other.log_probability, other.score), abs=1e-4)
+
+
+def test_a_step_asks_the_device_nothing_and_moves_no_buffer(monkeypatch):
+    monkeypatch.setattr(attention, "_equation_is_faster", lambda *_: False)  # as on a GPU
+    model, source, asked = model_of("as in the paper"), pad(texts(5)[1:]), SearchSettings(beam_size=3, min_length=2)
+    longest = longest_targets(model, source, 5)
+    with torch.no_grad():
+        most = int(longest.max())
+        search = FixedSearch(model, source, asked, 2, most)
+        search.begin(source, longest)
+        buffers = [search.beam.live, search.beam.finished, search.going, search.state.line, search.state.step, *chain(*search.state.past)]
+        places = [buffer.data_ptr() for buffer in buffers]
+        with NoAnswers():
+            for _ in range(most + 1):
+                search.step()
+        with pytest.raises(AssertionError, match="_local_scalar_dense"), NoAnswers():
+            search.going.any().item()
+    now = [search.beam.live, search.beam.finished, search.going, search.state.line, search.state.step, *chain(*search.state.past)]
+    assert [buffer.data_ptr() for buffer in now] == places
+    assert not search.going.any()
+
+
+def test_only_graphs_of_few_sentences_are_kept_and_not_too_many(monkeypatch):
+    monkeypatch.setattr(graphs, "KEPT", 3)
+    search, sources = GraphSearch(model_of("as in the paper")), texts(9, longest=80)[1:]
+    asked = SearchSettings(beam_size=2, extra_length=1)
+    in_batches(search, sources, asked, 1)
+    assert 0 < len(search._made) <= 3
+    kept = dict(search._made)
+    in_batches(search, sources * 5, asked, 40)
+    assert search._made == kept
+
+
+def test_probabilities_that_are_no_numbers_get_their_sentence():
+    model = model_of("as in the paper")
+    with torch.no_grad():
+        model.target_embedding.weight[7] = torch.nan
+    with pytest.raises(DragomanError, match=NO_NUMBERS[:40]):
+        GraphSearch(model).search(pad([[7, 8, 2]]), replace(ASKED["beam 4"], n_best=2), Constraints())
+
+
+def test_a_translator_searches_in_fixed_shapes_where_it_is_told_to(translator):  # noqa: F811
+    graphs = GraphSearch(translator.model)
+    fixed = Translator(translator.model, translator.tokenizers, graphs=graphs)
+    for asked in (SearchSettings(extra_length=3), SearchSettings(beam_size=1, extra_length=3, min_length=4)):
+        assert fixed.translate(LINES, asked) == translator.translate(LINES, asked)
+    made = len(graphs._made)
+    ruled = SearchSettings(extra_length=3, prefix="two")
+    assert fixed.translate(LINES, ruled) == translator.translate(LINES, ruled)
+    assert 0 < made == len(graphs._made)
+
+
+def test_graphs_are_refused_on_a_cpu(folder):  # noqa: F811
+    with pytest.raises(DragomanError, match="CUDA graphs are for a Transformer on a GPU, which this is not; leave graphs out."):
+        Translator.load(folder, "cpu", EngineSettings(graphs=True))
