@@ -36,11 +36,12 @@ def library() -> ctypes.CDLL | None:
         return None
     try:
         return ctypes.CDLL(str(path.result()))
-    except (OSError, subprocess.CalledProcessError) as error:
-        failed = isinstance(error, subprocess.CalledProcessError)
-        why = f"{error.cmd[0]} says: {error.stderr.decode(errors='replace').strip()}" if failed else error
-        warnings.warn(f"The decoder in C++ could not be compiled; PyTorch translates, slower. {why}", stacklevel=2)
-        return None
+    except subprocess.CalledProcessError as error:
+        why = f"{error.cmd[0]} says: {error.stderr.decode(errors='replace').strip()}"
+    except OSError as error:
+        why = str(error)
+    warnings.warn(f"The decoder in C++ could not be compiled; PyTorch translates, slower. {why}", stacklevel=2)
+    return None
 
 
 def compiled(compiler: list[str]) -> Path:
