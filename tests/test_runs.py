@@ -56,7 +56,7 @@ def test_curves_are_drawn(folder, suffix):
         assert "learning rate" in "".join(ElementTree.parse(out).getroot().itertext())
     if suffix == "html":
         assert "learning rate" in out.read_text()
-    assert not list(folder.glob(".new-*"))
+    assert not list(folder.glob(".*"))
 
 
 def test_what_cannot_be_drawn_is_said(folder, monkeypatch):

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import tomli_w
 
+from dragoman.disk import whole
 from dragoman.errors import DragomanError
 
 T = TypeVar("T")
@@ -105,7 +106,6 @@ def to_table(settings: Any) -> dict[str, Any]:
 
 
 def write_toml(settings: Any, path: Path) -> None:
-    """Write the settings, all of them, by way of a temporary file."""
-    new = path.with_name(path.name + ".new")
-    new.write_text(tomli_w.dumps(to_table(settings)), "utf-8")
-    new.replace(path)
+    """Write the settings, all of them."""
+    with whole(path) as new:
+        new.write_text(tomli_w.dumps(to_table(settings)), "utf-8")

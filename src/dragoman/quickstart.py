@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.table import Table
 
 from dragoman.config import overlay, read_toml
+from dragoman.disk import whole
 from dragoman.errors import DragomanError
 from dragoman.model.settings import PRESETS
 from dragoman.recipe import Recipe
@@ -64,9 +65,8 @@ def write_data(folder: Path, dictionary: Pronunciations) -> None:
         (folder / f"{part}.spelling").write_text("".join(f"{spell(word)}\n" for word, _ in pairs), "utf-8")
         (folder / f"{part}.phonemes").write_text("".join(f"{sound}\n" for _, sound in pairs), "utf-8")
     test = {word: sounds for word, sounds in dictionary.items() if part_of(word) == "test"}
-    new = folder / "test.json.new"
-    new.write_text(json.dumps(test, indent=0) + "\n", "utf-8")
-    new.rename(folder / "test.json")  # the last of the files: where it is, all are
+    with whole(folder / "test.json") as new:  # the last of the files: where it is, all are
+        new.write_text(json.dumps(test, indent=0) + "\n", "utf-8")
 
 
 def quickstart_recipe(out: Path, minutes: float) -> Recipe:

@@ -18,6 +18,7 @@ from dragoman.decoding.alignment import refuse_without_heads
 from dragoman.decoding.folder import save_model
 from dragoman.decoding.settings import SearchSettings
 from dragoman.decoding.translator import Translator, constraints_of
+from dragoman.disk import whole
 from dragoman.errors import DragomanError
 from dragoman.evaluation.metrics import Score, bleu, chrf, suitable_tokenization
 from dragoman.model.build import build_model
@@ -379,8 +380,7 @@ def finish(recipe: Recipe, schedule: Schedule, data: Prepared, place: Place, say
         if world.leads:
             (out / "test.hypotheses.txt").write_text("".join(f"{line}\n" for line in translations), "utf-8", newline="\n")
     if world.leads:
-        new = out / "result.json.new"
-        new.write_text(json.dumps(result, indent=2) + "\n")
-        new.replace(out / "result.json")
+        with whole(out / "result.json") as new:
+            new.write_text(json.dumps(result, indent=2) + "\n")
     world.wait()
     say(f"Translate with: dragoman translate {out} < FILE")

@@ -10,6 +10,7 @@ from filelock import FileLock, Timeout
 from rich.table import Column, Table
 
 from dragoman.config import read_toml
+from dragoman.disk import whole
 from dragoman.errors import DragomanError
 
 CURVES = {
@@ -141,6 +142,5 @@ def plot(folder: Path, out: Path) -> None:
         if any(row["picture"] == picture for row in rows)
     ]
     chart = altair.concat(*pictures, columns=2, title=str(folder)).resolve_scale(y="independent")
-    new = out.with_name(f".new-{out.name}")
-    chart.save(str(new), scale_factor=2.0)
-    new.replace(out)
+    with whole(out) as new:
+        chart.save(str(new), scale_factor=2.0)

@@ -17,6 +17,7 @@ import tyro
 from dragoman.console import own_gpu, parse, say, warn
 from dragoman.decoding.native.build import begin
 from dragoman.decoding.settings import EngineSettings, SearchSettings
+from dragoman.disk import whole
 from dragoman.errors import DragomanError, require
 from dragoman.evaluation.metrics import Tokenization
 
@@ -252,9 +253,8 @@ def shortlist(arguments: Sequence[str]) -> None:
     sizes = len(tokenizers.source), len(tokenizers.target)
     found = Shortlist.learn(list(zip(*ids, strict=True)), sizes, asked.most, asked.always)
     asked.out.parent.mkdir(parents=True, exist_ok=True)
-    new = asked.out.with_name(f"{asked.out.name}.partial")
-    found.save(new)
-    new.replace(asked.out)
+    with whole(asked.out) as new:
+        found.save(new)
     say(f"{asked.out} has the translations of {len(ids[0]):,} pairs' tokens; use it with --shortlist {asked.out}.")
 
 

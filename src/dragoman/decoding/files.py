@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -11,6 +10,7 @@ from typing import TypeVar
 
 from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
+from dragoman.disk import whole
 from dragoman.errors import DragomanError
 from dragoman.text.lines import raw_lines
 
@@ -110,13 +110,9 @@ def with_progress(items: Iterator[T], count: int, visible: bool) -> Iterator[T]:
 
 
 def write(path: Path, content: bytes) -> None:
-    """A file that appears as a whole, and is on the disk when it does."""
-    new = path.with_name(f"{path.name}.{os.getpid()}.new")
-    with new.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
+    """A file of these bytes."""
+    with whole(path) as new:
+        new.write_bytes(content)
 
 
 def join(parts: Path, out: Path, count: int) -> bool:
@@ -124,14 +120,11 @@ def join(parts: Path, out: Path, count: int) -> bool:
     paths = [parts / f"{number:09}" for number in range(count)]
     if not all(path.exists() for path in paths):
         return False
-    new = parts / f"joined.{os.getpid()}.new"
-    with new.open("wb") as file:
-        for path in paths:
-            with path.open("rb") as part:
-                shutil.copyfileobj(part, file)
-        file.flush()
-        os.fsync(file.fileno())
-    write(out.with_name(out.name + ".json"), (parts / "about.json").read_bytes())
-    new.replace(out)
+    with whole(out) as new:
+        with new.open("wb") as file:
+            for path in paths:
+                with path.open("rb") as part:
+                    shutil.copyfileobj(part, file)
+        write(out.with_name(out.name + ".json"), (parts / "about.json").read_bytes())
     shutil.rmtree(parts, ignore_errors=True)
     return True

@@ -9,6 +9,7 @@ import urllib.request
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dragoman.disk import whole
 from dragoman.errors import DragomanError
 from dragoman.text.lines import PACKING_ERRORS, open_bytes
 from dragoman.text.settings import DataSettings
@@ -105,15 +106,17 @@ def _local(file: DatasetFile, folder: Path) -> Path:
                 raise DragomanError(f"{path} is not the dataset's {file.name}: the SHA-256 of its text is {found}. Delete it to fetch it.")
             return path
     folder.mkdir(parents=True, exist_ok=True)
-    partial = folder / f"{file.name}.partial"
     try:
-        with urllib.request.urlopen(file.address, timeout=60) as answer, gzip.open(answer) as text, partial.open("wb") as copy:  # noqa: S310
+        with (
+            whole(folder / file.name) as new,
+            urllib.request.urlopen(file.address, timeout=60) as answer,  # noqa: S310
+            gzip.open(answer) as text,
+            new.open("wb") as copy,
+        ):
             shutil.copyfileobj(text, copy)
     except (urllib.error.URLError, http.client.HTTPException, OSError, *PACKING_ERRORS) as error:
-        partial.unlink(missing_ok=True)
         raise DragomanError(
             f"{file.name} is not in {folder}, and {file.address} cannot be fetched ({error}). If this machine is offline, put the "
             "file there by hand, and name the folder with --folder."
         ) from error
-    partial.rename(folder / file.name)
     return _local(file, folder)

@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from dragoman.disk import whole
 from dragoman.errors import DragomanError
 
 
@@ -22,9 +23,8 @@ class Log:
         self.path = folder / "log.jsonl"
         lines = self.path.read_text().splitlines(keepends=True) if self.path.exists() else []
         kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= step]
-        trimmed = self.path.with_suffix(".new")
-        trimmed.write_text("".join(kept))
-        trimmed.replace(self.path)
+        with whole(self.path) as new:
+            new.write_text("".join(kept))
         self.board = None
         if tensorboard:
             try:

@@ -1,0 +1,48 @@
+"""A file is there as a whole or not at all."""
+
+import os
+import signal
+
+import pytest
+
+from dragoman.disk import whole
+
+
+def test_a_file_appears_when_it_is_whole(tmp_path):
+    path = tmp_path / "result.json"
+    with whole(path) as new:
+        new.write_text("first")
+        assert not path.exists()
+        assert new.suffix == path.suffix  # some libraries go by it
+    assert path.read_text() == "first"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_error_leaves_what_was_there(tmp_path):
+    path = tmp_path / "result.json"
+    path.write_text("before")
+
+    def fail():
+        with whole(path) as new:
+            new.write_text("half")
+            raise OSError("no space left")
+
+    with pytest.raises(OSError, match="no space left"):
+        fail()
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_kill_leaves_what_was_there(tmp_path):
+    path = tmp_path / "result.json"
+    path.write_text("before")
+    if (process := os.fork()) == 0:
+        with whole(path) as new:
+            new.write_text("half")
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(process, 0)
+    assert path.read_text() == "before"
+    with whole(path) as new:
+        new.write_text("after")
+    assert path.read_text() == "after"
