@@ -59,8 +59,8 @@ def test_a_step_asks_the_device_nothing_and_moves_no_buffer(monkeypatch):
     longest = longest_targets(model, source, 5)
     with torch.no_grad():
         most = int(longest.max())
-        search = FixedSearch(model, source, asked, 2, most)
-        search.begin(source, longest)
+        search = FixedSearch(model, model.encode(source), asked, 2, most)
+        search.begin(model.encode(source), longest)
         buffers = [search.beam.live, search.beam.finished, search.going, search.state.line, search.state.step, *chain(*search.state.past)]
         places = [buffer.data_ptr() for buffer in buffers]
         with NoAnswers():

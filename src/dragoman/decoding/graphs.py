@@ -33,9 +33,11 @@ class FixedState(TransformerState):
     """Keys and values with room for all tokens from the start; how many there are is a number on the device."""
 
     step: Int[Tensor, ""]
+    rows: Float[Tensor, "N D"]
+    """All positions: what a graph reads must not move when the table grows."""
 
     def positions(self, table: Positions, tokens: int) -> Float[Tensor, "1 D"]:  # noqa: ARG002  a step reads one
-        return table(0, self.line.size(2)).index_select(0, self.step[None])
+        return self.rows.index_select(0, self.step[None])
 
     def remember(self, layer: int, here: KeysValues) -> KeysValues:
         places = self.step * self.beams + torch.arange(self.beams, device=self.step.device)
@@ -56,10 +58,11 @@ class FixedState(TransformerState):
 class FixedSearch:
     """A beam search over any B sentences of S tokens, in buffers of its own: `step` changes them alike each time."""
 
-    def __init__(self, model: Transformer, source: Int[Tensor, "B S"], settings: SearchSettings, least: int, longest: int) -> None:
-        self.model, self.settings, self.least, self.last = model, settings, least, longest
-        state, width, device = model.encode(source), settings.beam_size, source.device
+    def __init__(self, model: Transformer, state: TransformerState, settings: SearchSettings, least: int, longest: int) -> None:
+        """For sentences that were read like these; none has more tokens than `longest`, without END."""
         assert state.mask is not None
+        self.model, self.settings, self.least, self.last = model, settings, least, longest
+        width, device, sentences = settings.beam_size, state.mask.device, len(state.mask)
 
         def room(memory: Tensor) -> Tensor:
             sentences, heads, _, size = memory.shape
@@ -69,15 +72,16 @@ class FixedSearch:
             memory=[KeysValues(keys.contiguous(), values.contiguous()) for keys, values in state.memory],
             mask=state.mask,
             past=[KeysValues(room(keys), room(values)) for keys, values in state.memory],
-            line=state.mask.new_zeros(len(source), width, longest + 1, width),
+            line=state.mask.new_zeros(sentences, width, longest + 1, width),
             step=torch.zeros((), dtype=torch.int64, device=device),
+            rows=model.target_positions(0, longest + 1),
         )
         self.beam = self._empty(device)
-        self.longest = torch.zeros(len(source), dtype=torch.int64, device=device)
-        self.going = torch.ones(len(source), dtype=torch.bool, device=device)
+        self.longest = torch.zeros(sentences, dtype=torch.int64, device=device)
+        self.going = torch.ones(sentences, dtype=torch.bool, device=device)
         self.not_end = torch.arange(len(model.output.weight), device=device) != END
         self.places = torch.arange(longest + 1, device=device)
-        self.first_rows = torch.arange(len(source), device=device)[:, None] * width
+        self.first_rows = torch.arange(sentences, device=device)[:, None] * width
 
     def _empty(self, device: torch.device) -> Beam:
         """A beam before its first token, with room for all."""
@@ -85,18 +89,17 @@ class FixedSearch:
         beam = Beam.start(len(seen), self.settings.beam_size, 1, self.last, seen)
         return replace(beam, live=F.pad(beam.live, (0, self.last + 1), value=PAD))
 
-    def begin(self, source: Int[Tensor, "B S"], longest: Int[Tensor, "B"]) -> None:
+    def begin(self, state: TransformerState, longest: Int[Tensor, "B"]) -> None:
         """Put other sentences in the place of what was there."""
-        state = self.model.encode(source)
         assert state.mask is not None
+        assert self.state.mask is not None
         for own, other in zip(self.state.memory, state.memory, strict=True):
             own.keys.copy_(other.keys)
             own.values.copy_(other.values)
-        assert self.state.mask is not None
         self.state.mask.copy_(state.mask)
         self.state.line.zero_()
         self.state.step.zero_()
-        self._keep(self._empty(source.device))
+        self._keep(self._empty(state.mask.device))
         self.longest.copy_(longest)
         self.going.fill_(True)
 
@@ -147,9 +150,10 @@ class GraphSearch:
         most = int(longest.max())
         room = rounded(most, self.model.longest_target and self.model.longest_target - 1)
         source = F.pad(source, (0, rounded(source.size(1), self.model.longest_source) - source.size(1)), value=PAD)
+        state = self.model.encode(source)
         with self._lock:
-            fixed, step = self._for(source, settings, constraints.least, room)
-            fixed.begin(source, longest)
+            fixed, step = self._for(state, settings, constraints.least, room)
+            fixed.begin(state, longest)
             for number in range(most + 1):
                 step()
                 if number % ASK_EVERY == ASK_EVERY - 1 and not fixed.going.any():
@@ -158,17 +162,18 @@ class GraphSearch:
                 raise DragomanError(NO_NUMBERS)
             return hypotheses(fixed.beam, settings.n_best)
 
-    def _for(self, source: Tensor, settings: SearchSettings, least: int, longest: int) -> tuple[FixedSearch, Callable[[], None]]:
+    def _for(self, state: TransformerState, settings: SearchSettings, least: int, longest: int) -> tuple[FixedSearch, Callable[[], None]]:
         """A search of these shapes, and what makes a step of it."""
-        key = source.shape, settings, least, longest
-        if key in self._made:
-            return self._made[key]
-        fixed = FixedSearch(self.model, source, settings, least, longest)
-        made = fixed, captured(fixed.step) if source.device.type == "cuda" else fixed.step
-        if len(source) * settings.beam_size <= FEW:
+        keys = state.memory[0].keys
+        asked = keys.shape, settings, least, longest
+        if asked in self._made:
+            return self._made[asked]
+        fixed = FixedSearch(self.model, state, settings, least, longest)
+        made = fixed, captured(fixed.step) if keys.device.type == "cuda" else fixed.step
+        if len(keys) * settings.beam_size <= FEW:
             if len(self._made) == KEPT:
                 self._made.clear()
-            self._made[key] = made
+            self._made[asked] = made
         return made
 
 
@@ -186,6 +191,6 @@ def captured(step: Callable[[], None]) -> Callable[[], None]:
         step()  # libraries make what they need, which they must not while a graph is captured
     torch.cuda.current_stream().wait_stream(beside)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # other threads may go on with what they do
         step()
     return graph.replay
