@@ -3,14 +3,20 @@
 import itertools
 
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dragoman import SearchSettings
+from dragoman.decoding.alternatives import alternatives
 from dragoman.decoding.constraints import Constraints
+from dragoman.decoding.scoring import token_log_probabilities
 from dragoman.decoding.search import beam_search, beam_steps
 from dragoman.decoding.trace import certain, trace
+from dragoman.decoding.translator import encoded
 from dragoman.errors import DragomanError
+from dragoman.model.symbols import END, PAD, START
+from tests.conftest import VOCABULARY
 from tests.test_translator import LINES, TEXT, folder, translator  # noqa: F401
 
 
@@ -63,19 +69,31 @@ def test_what_is_streamed_is_the_translation(translator, sentence, beam_size):  
     assert "".join(translator.stream(sentence, asked)) == translator.translate([sentence], asked)[0]
 
 
-@pytest.mark.parametrize("prefix", ["", "a man"])
-def test_alternatives_are_all_that_may_follow(translator, prefix):  # noqa: F811
-    asked = SearchSettings(prefix=prefix, extra_length=0, beam_size=2)
-    found = translator.alternatives("two dogs", len(translator.tokenizers.target), asked)
-    assert sum(one.probability for one in found) == pytest.approx(1, abs=1e-4)
-    assert [one.probability for one in found] == sorted((one.probability for one in found), reverse=True)
-    few = translator.alternatives("two dogs", 3, asked)
-    assert [one.token for one in few] == [one.token for one in found[:3]]
-    (ended,) = [one for one in found if one.token == "</s>"]
-    assert ended.translation.text == prefix
-    assert ended.translation.log_probability == pytest.approx(translator.score([("two dogs", prefix)])[0].log_probability, abs=1e-4)
-    best = max(found, key=lambda one: one.translation.score)
-    assert best.translation.score >= translator.n_best(["two dogs"], asked)[0][0].score - 1e-5
+@pytest.mark.parametrize("prefix", [[], [5, 7]])
+def test_alternatives_are_all_that_may_follow(model, sources, prefix):
+    source, rules = sources[:1], Constraints(prefix=prefix)
+    asked = SearchSettings(extra_length=3, beam_size=2)
+    found = alternatives(model, source, rules, 99, asked)
+    assert {token for token, _, _ in found} == set(range(VOCABULARY)) - {PAD, START}
+    assert sum(p for _, p, _ in found) == pytest.approx(1, abs=1e-5)
+    assert [p for _, p, _ in found] == sorted((p for _, p, _ in found), reverse=True)
+    assert alternatives(model, source, rules, 3, asked) == found[:3]
+    for token, _, best in found:
+        assert best.ids == prefix if token == END else best.ids[: len(prefix) + 1] == [*prefix, token]
+    (ended,) = [best for token, _, best in found if token == END]
+    log_p = token_log_probabilities(model, source, torch.tensor([[*prefix, END]])).sum().item()
+    assert ended.log_probability == pytest.approx(log_p, abs=1e-6)
+    assert max(best.score for _, _, best in found) >= beam_search(model, source, asked, rules)[0][0].score - 1e-6
+
+
+def test_alternatives_of_a_text_are_named_by_their_pieces(translator):  # noqa: F811
+    asked = SearchSettings(prefix="a man", extra_length=3, beam_size=2)
+    found = translator.alternatives("two dogs", 4, asked)
+    target = translator.tokenizers.target
+    source, rules = torch.tensor(encoded(translator.tokenizers.source, ["two dogs"])), Constraints(prefix=target.encode(["a man"])[0])
+    own = alternatives(translator.model, source, rules, 4, asked)
+    assert [(one.token, one.probability) for one in found] == [(target.pieces([token])[0], p) for token, p, _ in own]
+    assert all(one.translation.text.startswith("a man") for one in found)
 
 
 def test_draws_have_neither_trace_nor_stream_nor_alternatives(translator):  # noqa: F811
