@@ -125,7 +125,8 @@ struct Int8 {
     }
     static Sum multiply_add(Sum sum, Words x, Words w) {
 #if defined(__AVX512VNNI__)
-        return (Words)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)x, (__m512i)w);
+        asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(x), "v"(w));  // as with bfloat16: twice as fast as the intrinsic
+        return sum;
 #elif defined(__AVXVNNI__) && !defined(__AVX512F__)
         return (Words)_mm256_dpbusd_avx_epi32((__m256i)sum, (__m256i)x, (__m256i)w);
 #else
