@@ -3,7 +3,6 @@
 import ctypes
 import hashlib
 import os
-import shlex
 import shutil
 import subprocess
 import tempfile
@@ -19,7 +18,7 @@ FLAGS = ["-O3", "-march=native", "-std=c++17", "-fopenmp-simd", "-ffp-contract=f
 @cache
 def begin() -> Future[Path] | None:
     """Start to compile in a thread, so that other work can go on; None where there is no C++ compiler."""
-    compiler = shlex.split(os.environ.get("CXX", "")) or [found for name in ("g++", "clang++") if (found := shutil.which(name))][:1]
+    compiler = os.environ.get("CXX", "").split() or [found for name in ("g++", "clang++") if (found := shutil.which(name))][:1]
     if not compiler:
         return None
     thread = ThreadPoolExecutor(1)
