@@ -1,11 +1,8 @@
 """Search in C++ against search in PyTorch, whatever the model is made of."""
 
 import ctypes
-import os
 import platform
 import random
-import subprocess
-import sys
 from dataclasses import replace
 from itertools import chain
 
@@ -16,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.decoding.constraints import Constraints
-from dragoman.decoding.native import build
+from dragoman.decoding.native import SEARCH
 from dragoman.decoding.native.engine import PRECISIONS, Native
 from dragoman.decoding.scoring import token_log_probabilities
 from dragoman.decoding.search import NO_NUMBERS, beam_search, greedy_search
@@ -27,6 +24,7 @@ from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
+from dragoman.native.build import library
 from dragoman.text.batches import pad
 
 SMALL = ModelSettings(d_model=24, d_ff=50, heads=3, encoder_layers=2, decoder_layers=3)
@@ -69,7 +67,7 @@ def python_search(model, sources, asked):
 
 @pytest.fixture(scope="module")
 def lib():
-    found = build.library()
+    found = library(SEARCH)
     assert found is not None, "these tests need a C++ compiler"
     return found
 
@@ -91,7 +89,7 @@ def test_it_finds_what_search_in_pytorch_finds(lib, kind, asked):
 def test_neighbours_threads_and_batches_change_no_bit(precision, seed, beam_size, batch_tokens):
     model, sources = model_of("as in the paper", seed=seed), texts(25, seed=seed)
     asked = SearchSettings(beam_size=beam_size, extra_length=4)
-    lib = build.library()
+    lib = library(SEARCH)
     together = Native(lib, model, precision, 3).search(sources, replace(asked, batch_tokens=10 * batch_tokens))
     alone = Native(lib, model, precision, 1)
     assert together == [alone.search([row], asked)[0] for row in sources]
@@ -180,50 +178,3 @@ def test_a_lack_of_memory_gets_a_sentence(lib):
     full.dragoman_load = lambda *arguments: None
     with pytest.raises(DragomanError, match="does not suffice to lay out this model"):
         Native(full, model_of("as in the paper"), "float32", 1)
-
-
-COMPILED = (
-    "import sys, time, warnings; warnings.simplefilter('always'); from dragoman.decoding.native.build import library\n"
-    "print(library() is not None)"
-)
-
-
-def compiler(folder, flags):
-    """g++ with other flags."""
-    path = folder / "c++"
-    path.write_text(f'#!/bin/sh\nexec g++ "$@" {flags}\n')
-    path.chmod(0o755)
-    return str(path)
-
-
-def compiled(**environment):
-    """Whether a process of its own has a library, and what it said."""
-    done = subprocess.run(
-        [sys.executable, "-c", COMPILED], env=os.environ | environment, capture_output=True, text=True, timeout=100, check=True
-    )
-    return done.stdout.strip() == "True", done.stderr
-
-
-def test_it_is_compiled_once_and_kept(tmp_path):
-    own = {"XDG_CACHE_HOME": str(tmp_path), "CXX": f"env {compiler(tmp_path, '-O0')}"}  # as `ccache g++`
-    at_once = [subprocess.Popen([sys.executable, "-c", COMPILED], env=os.environ | own, stdout=subprocess.PIPE) for _ in range(2)]
-    assert [process.communicate(timeout=100)[0].strip() for process in at_once] == [b"True", b"True"]
-    (made,) = (tmp_path / "dragoman").iterdir()
-    before = made.stat().st_mtime_ns
-    assert compiled(**own) == (True, "")
-    assert made.stat().st_mtime_ns == before
-    assert made.parent.stat().st_mode & 0o777 == 0o700
-
-
-def test_without_a_compiler_pytorch_translates(tmp_path):
-    assert compiled(PATH=str(tmp_path), CXX="") == (False, "")
-
-
-def test_a_compiler_that_fails_is_told(tmp_path):
-    broken = tmp_path / "broken"
-    broken.write_text("#!/bin/sh\necho 'unknown option -march=native' >&2\nexit 1\n")
-    broken.chmod(0o755)
-    found, said = compiled(CXX=str(broken), XDG_CACHE_HOME=str(tmp_path))
-    assert not found
-    assert f"The decoder in C++ could not be compiled; PyTorch translates, slower. {broken} says: unknown option -march=native" in said
-    assert compiled(CXX=str(tmp_path / "none"))[0] is False

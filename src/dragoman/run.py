@@ -23,6 +23,7 @@ from dragoman.errors import DragomanError
 from dragoman.evaluation.metrics import Score, bleu, chrf, suitable_tokenization
 from dragoman.model.build import build_model
 from dragoman.model.contract import Model
+from dragoman.model.kernels import compile_kernels
 from dragoman.prepare import Prepared, prepare
 from dragoman.recipe import Recipe, changed, changes, choose_batch_tokens, choose_pace, choose_updates, differences, paths, told_apart
 from dragoman.text.batches import Batches, Update
@@ -102,6 +103,8 @@ def begin(out: Path, recipe: Recipe, say: Say, world: World) -> None:
     if recipe.data.dataset in DATASETS:
         dataset = DATASETS[recipe.data.dataset]
         say(f"{recipe.data.dataset}: {dataset.about}. Its licence: {dataset.licence}.")
+    if recipe.training.fuses and world.device.type == "cpu" and not compile_kernels():  # while the text is prepared
+        say("PyTorch alone trains, slower: the kernels need Linux and a C++ compiler (g++ or clang++).")
     prepare(out, replace(recipe, data=paths(with_dataset(recipe.data))), say)
     write_toml(settle(recipe, Prepared.load(out / "data"), say, world), out / "recipe.toml")
 
@@ -218,7 +221,8 @@ def make_model(recipe: Recipe, data: Prepared, device: torch.device) -> Model:
 
 def make_objective(recipe: Recipe, model: Model) -> Objective:
     """The model with its loss."""
-    return Objective(model, recipe.training.label_smoothing, recipe.training.precision == "bfloat16")
+    settings = recipe.training
+    return Objective(model, settings.label_smoothing, settings.precision == "bfloat16", settings.fuses)
 
 
 def make_batches(recipe: Recipe, data: Prepared, world: World) -> Batches:

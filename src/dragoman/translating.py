@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 import tyro
 
 from dragoman.console import own_gpu, parse, say, warn
-from dragoman.decoding.native.build import begin
+from dragoman.decoding.native import SEARCH
 from dragoman.decoding.settings import EngineSettings, SearchSettings
 from dragoman.disk import whole
 from dragoman.errors import DragomanError, require
 from dragoman.evaluation.metrics import Tokenization
+from dragoman.native.build import begin
 
 if TYPE_CHECKING:
     from dragoman.decoding.translator import Alternative, Translation, Translator
@@ -66,7 +67,7 @@ def translate(arguments: Sequence[str]) -> None:
     """Translate standard input to standard output, or a file to a file."""
     asked = parse(Translate, "translate", arguments)
     if asked.engine.native:
-        begin()  # torch is imported meanwhile
+        begin(SEARCH)  # torch is imported meanwhile
     from dragoman.decoding.files import BLOCK, translate_file
     from dragoman.decoding.folder import identity
     from dragoman.decoding.translator import Translator

@@ -9,6 +9,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from dragoman.model import kernels
+from dragoman.model.kernels import Fusible
 from dragoman.model.linear import Linear
 
 
@@ -68,7 +70,7 @@ class KeysValues(NamedTuple):
     values: Float[Tensor, "B H N Kv"]
 
 
-class MultiHeadAttention(nn.Module):
+class MultiHeadAttention(Fusible):
     """Concat(head_1 … head_h) W^O with head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V) (section 3.2.2).
 
     Two calls make every use of it: one gives the keys and values of a memory (`remember`, or `project` for self-attention,
@@ -122,6 +124,8 @@ class MultiHeadAttention(nn.Module):
         if self.watch is not None:
             self.watch(attention(query, *memory, causal_mask(queries, keys, query.device) if causal else mask)[1])
         written_out = _equation_is_faster(query, memory.keys)
+        if self.fused and self.training and written_out and not dropout and query.dtype in kernels.PRECISIONS:
+            return self.output(kernels.attention(query, *memory, mask, causal))
         if causal and queries > 1 and (written_out or queries != keys):
             mask = causal_mask(queries, keys, query.device)
         if written_out:

@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.model import kernels
+
 CPU_ROWS = 128  # a chunk of logits in float32 then stays within the processor's cache
 GPU_ROWS = 4096  # few launches, and some hundred megabytes
 
@@ -40,11 +42,13 @@ class _CrossEntropy(torch.autograd.Function):
 
 
 def cross_entropy(
-    logits: Float[Tensor, "N V"], gold: Int[Tensor, "N"], smoothing: float = 0.0
+    logits: Float[Tensor, "N V"], gold: Int[Tensor, "N"], smoothing: float = 0.0, fused: bool = False
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """The smoothed loss and the plain negative log-likelihood, in nats, each summed over N tokens that are not padding.
 
     The target distribution gives 1 − ε to the gold token and spreads ε evenly over all V (Szegedy et al. 2015). The logits are
-    used up: they hold their own gradient afterwards. Differentiable once, through the first value.
+    used up: they hold their own gradient in the end. Differentiable once, through the first value. `fused` has the kernels compute it.
     """
+    if fused and logits.dtype in kernels.PRECISIONS:
+        return kernels.cross_entropy(logits, gold, smoothing)
     return _CrossEntropy.apply(logits, gold, smoothing)

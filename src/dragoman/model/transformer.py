@@ -11,9 +11,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dragoman.errors import DragomanError
+from dragoman.model import kernels
 from dragoman.model.attention import KeysValues, MultiHeadAttention, causal_mask
 from dragoman.model.contract import Model, State
 from dragoman.model.dropout import Dropout
+from dragoman.model.kernels import Fusible
 from dragoman.model.linear import KINDS
 from dragoman.model.positions import Positions
 from dragoman.model.settings import Activation, ModelSettings, Precision, two_vocabularies
@@ -38,7 +40,7 @@ class FeedForward(nn.Module):
         return self.outer(self.activation(self.inner(x)))
 
 
-class Residual(nn.Module):
+class Residual(Fusible):
     """LayerNorm(x + Dropout(Sublayer(x))), around every sub-layer (sections 3.1 and 5.4).
 
     With `norm = "pre"` it is x + Dropout(Sublayer(LayerNorm(x))).
@@ -56,6 +58,8 @@ class Residual(nn.Module):
 
     def after(self, x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         """The sum of x and the sub-layer's output y."""
+        if self.fused and self.training and x.dtype == torch.float32 and y.dtype in kernels.PRECISIONS:
+            return kernels.residual(x, y, self.dropout.draw(), None if self.pre else self.norm)
         total = x + self.dropout(y)
         return total if self.pre else self.norm(total)
 

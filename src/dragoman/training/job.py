@@ -52,4 +52,4 @@ class Job:
 
     def objective(self, model: Model) -> Objective:
         """What is minimised, of this model or a copy of it."""
-        return Objective(model, self.settings.label_smoothing, self.schedule.bfloat16)
+        return Objective(model, self.settings.label_smoothing, self.schedule.bfloat16, self.settings.fuses)

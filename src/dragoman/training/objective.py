@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
+from dragoman.model.kernels import fuse
 from dragoman.model.loss import cross_entropy
 from dragoman.text.batches import Batch, Update
 from dragoman.training.distributed import World
@@ -22,15 +23,17 @@ class Objective(nn.Module):
     Both in nats, summed over the batch's target tokens without padding.
     """
 
-    def __init__(self, model: Model, smoothing: float, bfloat16: bool) -> None:
+    def __init__(self, model: Model, smoothing: float, bfloat16: bool, native: bool = False) -> None:
+        """`native` has C++ do what stands between matrix products, on a CPU with a compiler."""
         super().__init__()
         self.model, self.smoothing, self.in_bfloat16 = model, smoothing, bfloat16
+        self.fused = native and fuse(model)
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         with torch.autocast(batch.source.device.type, torch.bfloat16, enabled=self.in_bfloat16):
             features, _ = self.model.decode(batch.target_in, self.model.encode(batch.source))
             real = features.flatten(0, 1).index_select(0, batch.places)
-            return cross_entropy(self.model.logits(real), batch.gold, self.smoothing)
+            return cross_entropy(self.model.logits(real), batch.gold, self.smoothing, self.fused)
 
 
 @torch.no_grad()

@@ -44,6 +44,8 @@ class TrainingSettings:
     """Write the log for TensorBoard too (extra: dragoman[tensorboard])."""
     shard: bool = False
     """With several processes, each keeps a part of every weight, gradient and moment (FSDP2): for models that do not fit into one."""
+    native: bool = True
+    """On a CPU, let C++ do what stands between matrix products, where there is a compiler for it; without, PyTorch does it, slower."""
     compile: bool = False
     """Let torch.compile fuse what is inside each layer: for a GPU. On a CPU it made `small` slower."""
     threads: int | None = None
@@ -53,3 +55,8 @@ class TrainingSettings:
         counts = ("updates", "warmup_steps", "validate_every", "checkpoint_every", "average", "log_every", "threads")
         shares = ("minutes", "rate_scale", "label_smoothing", "clip_norm", "seed", "patience")
         require(self, least=dict.fromkeys(counts, 1) | dict.fromkeys(shares, 0), below={"label_smoothing": 1})
+
+    @property
+    def fuses(self) -> bool:
+        """Whether C++ is to do what stands between matrix products: torch.compile would, with --compile."""
+        return self.native and not self.compile

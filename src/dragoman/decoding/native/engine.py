@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dragoman.decoding.native.build import library
+from dragoman.decoding.native import SEARCH
 from dragoman.decoding.search import NO_NUMBERS, Hypothesis, longest_targets, normalizer
 from dragoman.decoding.settings import SearchSettings
 from dragoman.decoding.shortlist import Shortlist
@@ -19,6 +19,7 @@ from dragoman.errors import DragomanError
 from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.settings import Precision
 from dragoman.model.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, Residual, Transformer
+from dragoman.native.build import library
 from dragoman.text.batches import pad
 
 PRECISIONS: list[Precision] = ["float32", "bfloat16", "int8"]  # by their numbers in product.h
@@ -100,7 +101,7 @@ class Native:
     @classmethod
     def of(cls, model: Transformer, precision: Precision, workers: int, shortlist: Shortlist | None = None) -> "Native | None":
         """None where there is no C++ compiler."""
-        lib = library()
+        lib = library(SEARCH)
         return None if lib is None else cls(lib, model, precision, workers, shortlist)
 
     def __del__(self) -> None:

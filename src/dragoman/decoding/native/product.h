@@ -4,68 +4,17 @@
 // COLUMNS rows, word by word. A tile of ROWS x COLUMNS sums stays in registers while its words are multiplied in their order, so that
 // a row of y depends on its row of x alone, to the last bit, whatever else is in the batch.
 #pragma once
-#include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <cstdlib>
-#include <cstring>
-#include <new>
 #include <type_traits>
-#include <utility>
 #if defined(__AVX512F__) || defined(__AVXVNNI__)
 #include <immintrin.h>
 #endif
 
+#include "vectors.h"
+
 namespace dragoman {
 
-#if defined(__AVX512F__)
-constexpr int LANES = 16, ROWS = 12;
-#elif defined(__AVX__)
-constexpr int LANES = 8, ROWS = 4;
-#else
-constexpr int LANES = 4, ROWS = 4;
-#endif
-constexpr int COLUMNS = 2 * LANES;
-
-typedef int32_t Words __attribute__((vector_size(4 * LANES), may_alias));
-typedef float Floats __attribute__((vector_size(4 * LANES), may_alias));
-
-// Memory that begins on a cache line and is not cleared; what was in it is lost when it grows.
-template <class T>
-class Buffer {
-    T* data = nullptr;
-    size_t room = 0;
-
-  public:
-    Buffer() = default;
-    Buffer& operator=(Buffer&& other) noexcept {
-        std::swap(data, other.data);
-        std::swap(room, other.room);
-        return *this;
-    }
-    Buffer(Buffer&& other) noexcept : data(std::exchange(other.data, nullptr)), room(std::exchange(other.room, 0)) {}
-    ~Buffer() { std::free(data); }
-
-    T* of(size_t count) {
-        if (count > room) {
-            std::free(data);
-            room = 0;
-            data = static_cast<T*>(std::aligned_alloc(64, (count * sizeof(T) + 63) / 64 * 64));
-            if (!data) throw std::bad_alloc();
-            room = count;
-        }
-        return data;
-    }
-    const T* get() const { return data; }
-};
-
-template <class To, class From>
-To bits(From value) {
-    static_assert(sizeof(To) == sizeof(From));
-    To same;
-    std::memcpy(&same, &value, sizeof same);
-    return same;
-}
+constexpr int ROWS = LANES == 16 ? 12 : 4, COLUMNS = 2 * LANES;
 
 // How numbers lie in words, and how words are multiplied. `words` writes a row and gives the scale that its sums need.
 
@@ -84,13 +33,9 @@ struct BFloat16 {
     using Sum = Floats;
     static constexpr int NUMBERS = 2;
 
-    static uint32_t rounded(float value) {  // to even, as hardware does; what is no number stays none
-        uint32_t whole = bits<uint32_t>(value);
-        return value == value ? (whole + 0x7fff + (whole >> 16 & 1)) >> 16 : 0x7fc0;
-    }
     static float words(const float* row, int inputs, int32_t* out, bool) {
-        for (int i = 0; i + 1 < inputs; i += 2) out[i / 2] = rounded(row[i]) | rounded(row[i + 1]) << 16;
-        if (inputs % 2) out[inputs / 2] = rounded(row[inputs - 1]);
+        for (int i = 0; i + 1 < inputs; i += 2) out[i / 2] = bfloat16_bits(row[i]) | bfloat16_bits(row[i + 1]) << 16;
+        if (inputs % 2) out[inputs / 2] = bfloat16_bits(row[inputs - 1]);
         return 1;
     }
     static Sum multiply_add(Sum sum, Words x, Words w) {

@@ -21,21 +21,6 @@ struct Matrix {
     int32_t outputs, inputs;
 };
 
-inline float exponential(float x) {  // to 2e-7 of its value; loops over it become vector instructions
-    x = std::min(std::max(x, -87.0f), 88.0f);
-    const float n = (x * 1.44269504f + 12582912.0f) - 12582912.0f;
-    const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-    float p = 1.9875691500e-4f;
-    for (float c : {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f}) p = p * r + c;
-    return (p * r * r + r + 1) * bits<float>((int32_t(n) + 127) << 23);
-}
-
-inline Floats load(const float* from) {
-    Floats vector;
-    std::memcpy(&vector, from, sizeof vector);
-    return vector;
-}
-
 // The width of a head is a whole number of LANES: engine.py fills it up with zeros.
 inline float dot(const float* one, const float* other, int width) {
     Floats products{};

@@ -1,0 +1,344 @@
+// What stands between the matrix products of a training step, each in one pass over its numbers, and its backward.
+//
+// Shapes: N rows of D = d_model, V vocabulary; B sentences, H heads, T queries, M keys, K = d_k or d_v. Sums are in float32.
+#include "vectors.h"
+
+#include <cmath>
+#include <omp.h>
+
+using namespace dragoman;
+
+namespace {
+
+struct BFloat16 {
+    uint16_t high;
+    operator float() const { return bits<float>(uint32_t(high) << 16); }
+};
+
+inline void put(float& to, float value) { to = value; }
+inline void put(BFloat16& to, float value) { to.high = uint16_t(bfloat16_bits(value)); }
+
+int whole_vectors(int64_t count) { return int(count + LANES - 1) / LANES * LANES; }
+
+// 16 random bits for each of `count` numbers from number `first` on, as dropout.py's.
+typedef int16_t Bits __attribute__((may_alias));
+const Bits* random_bits(uint64_t key, int64_t first, int count, Buffer<uint64_t>& room) {
+    const int64_t begin = first / 4, words = (first + count + 3) / 4 - begin;
+    uint64_t* word = room.of(words);
+#pragma omp simd
+    for (int64_t i = 0; i < words; i++) {
+        uint64_t z = key + uint64_t(begin + i) * 0x9e3779b97f4a7c15;
+        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
+        z = (z ^ z >> 27) * 0x94d049bb133111eb;
+        word[i] = z ^ z >> 31;
+    }
+    return reinterpret_cast<const Bits*>(word) + first % 4;
+}
+
+// As kernels.py's. `gain` is null where there is no norm.
+struct Residual {
+    int64_t threads, rows, width;
+    float* x;             // [N][D]; in the backward pass its gradient, and `out` the gradient that came; both are one without a norm
+    void* y;              // [N][D]; in the backward pass its gradient
+    float *total, *out;   // [N][D]
+    float* scales;        // [N]: what the norm multiplied each row by, its gain apart
+    const float *gain, *bias;
+    float *gain_gradient, *bias_gradient;  // [threads][D]
+    uint64_t key;         // of random bits: numbers whose bits are below `least` are dropped, the others multiplied
+    int32_t drops, least;
+    float survivors, epsilon;
+};
+
+template <class T>
+void residual(const Residual& job) {
+    const int width = int(job.width), least = job.least;
+    const float survivors = job.survivors, *gain = job.gain;
+#pragma omp parallel for num_threads(job.threads)
+    for (int64_t row = 0; row < job.rows; row++) {
+        thread_local Buffer<uint64_t> room;
+        const float* x = job.x + row * width;
+        const T* y = static_cast<const T*>(job.y) + row * width;
+        float *total = job.total + row * width, *out = job.out + row * width;
+        float sum = 0, squares = 0;
+        if (job.drops) {
+            const Bits* bits = random_bits(job.key, row * width, width, room);
+#pragma omp simd reduction(+ : sum)
+            for (int i = 0; i < width; i++) sum += total[i] = x[i] + y[i] * (bits[i] >= least ? survivors : 0.0f);
+        } else
+#pragma omp simd reduction(+ : sum)
+            for (int i = 0; i < width; i++) sum += total[i] = x[i] + float(y[i]);
+        if (!gain) continue;
+        const float mean = sum / width;
+#pragma omp simd reduction(+ : squares)
+        for (int i = 0; i < width; i++) squares += (total[i] - mean) * (total[i] - mean);
+        const float scale = job.scales[row] = 1 / std::sqrt(squares / width + job.epsilon);
+#pragma omp simd
+        for (int i = 0; i < width; i++) {
+            total[i] = (total[i] - mean) * scale;  // the backward pass wants it so
+            out[i] = total[i] * gain[i] + job.bias[i];
+        }
+    }
+}
+
+template <class T>
+void residual_backward(const Residual& job) {
+    const int width = int(job.width), least = job.least;
+    const float survivors = job.survivors, *gain = job.gain;
+#pragma omp parallel num_threads(job.threads)
+    {
+        float* gain_gradient = job.gain_gradient + omp_get_thread_num() * job.width;
+        float* bias_gradient = job.bias_gradient + omp_get_thread_num() * job.width;
+#pragma omp for
+        for (int64_t row = 0; row < job.rows; row++) {
+            thread_local Buffer<uint64_t> room;
+            const float* out = job.out + row * width;
+            float* x = job.x + row * width;
+            T* y = static_cast<T*>(job.y) + row * width;
+            if (gain) {
+                const float* normal = job.total + row * width;
+                float sum = 0, along = 0;
+#pragma omp simd reduction(+ : sum, along)
+                for (int i = 0; i < width; i++) {
+                    gain_gradient[i] += out[i] * normal[i];
+                    bias_gradient[i] += out[i];
+                    sum += out[i] * gain[i];
+                    along += out[i] * gain[i] * normal[i];
+                }
+                const float mean = sum / width, slope = along / width, scale = job.scales[row];
+#pragma omp simd
+                for (int i = 0; i < width; i++) x[i] = scale * (out[i] * gain[i] - mean - normal[i] * slope);
+            }
+            if (job.drops) {
+                const Bits* bits = random_bits(job.key, row * width, width, room);
+#pragma omp simd
+                for (int i = 0; i < width; i++) put(y[i], x[i] * (bits[i] >= least ? survivors : 0.0f));
+            } else
+#pragma omp simd
+                for (int i = 0; i < width; i++) put(y[i], x[i]);
+        }
+    }
+}
+
+// Where a number of each head, sentence and position begins; the numbers of a head lie side by side.
+struct Strides {
+    int64_t sentence, head, position;
+};
+
+// As kernels.py's.
+struct Attention {
+    int64_t threads, sentences, heads, queries, keys, key_width, value_width;
+    const void *query, *key, *value;
+    Strides of_query, of_key, of_value;
+    const uint8_t* mask;  // of [B][T or 1][M], True where looking is allowed; null for everywhere
+    int64_t mask_of_sentence, mask_of_query;
+    float* weights;       // [B][H][T][M up to whole vectors]
+    void* out;            // [B][T][H][d_v]; in the backward pass, its gradient
+    void *query_gradient, *key_gradient, *value_gradient;  // [B][T or M][H][K]
+    float scale;
+    int32_t causal;
+};
+
+// c [rows][columns] of a b, where b is [inner][columns] and a number of a lies at row * of_row + k * of_k. Columns are whole vectors.
+template <int ROWS>
+void tile(const float* a, int of_row, int of_k, const float* b, float* c, int inner, int columns) {
+    Floats sums[ROWS] = {};
+    for (int k = 0; k < inner; k++) {
+        const Floats own = load(b + k * columns);
+        for (int row = 0; row < ROWS; row++) sums[row] += a[row * of_row + k * of_k] * own;
+    }
+    for (int row = 0; row < ROWS; row++) std::memcpy(c + row * columns, &sums[row], sizeof(Floats));
+}
+
+template <int ROWS = 8>
+void tile_of(int rows, const float* a, int of_row, int of_k, const float* b, float* c, int inner, int columns) {
+    if constexpr (ROWS > 1)
+        if (rows < ROWS) return tile_of<ROWS - 1>(rows, a, of_row, of_k, b, c, inner, columns);
+    tile<ROWS>(a, of_row, of_k, b, c, inner, columns);
+}
+
+void product(const float* a, int of_row, int of_k, const float* b, float* c, int rows, int inner, int columns) {
+    for (int row = 0; row < rows; row += 8)
+        for (int column = 0; column < columns; column += LANES)
+            tile_of(std::min(8, rows - row), a + row * of_row, of_row, of_k, b + column, c + row * columns + column, inner, columns);
+}
+
+// Rows of a head as float32, times a factor, each filled up with zeros.
+template <class T>
+float* rows_of(const void* from, int64_t begin, int64_t stride, int rows, int width, float factor, Buffer<float>& room) {
+    const int filled = whole_vectors(width);
+    float* to = room.of(size_t(rows) * filled);
+    for (int row = 0; row < rows; row++) {
+        const T* own = static_cast<const T*>(from) + begin + row * stride;
+        for (int i = width; i < 2 * width; i += 64 / sizeof(T)) __builtin_prefetch(own + i);  // of the next head
+#pragma omp simd
+        for (int i = 0; i < width; i++) to[row * filled + i] = float(own[i]) * factor;
+        for (int i = width; i < filled; i++) to[row * filled + i] = 0;
+    }
+    return to;
+}
+
+// [columns][rows] of [rows][columns], with rows filled up to whole vectors.
+float* transposed(const float* from, int rows, int columns, Buffer<float>& room) {
+    const int filled = whole_vectors(rows), stride = whole_vectors(columns);
+    float* to = room.of(size_t(columns) * filled);
+    for (int column = 0; column < columns; column++) {
+        for (int row = 0; row < rows; row++) to[column * filled + row] = from[row * stride + column];
+        for (int row = rows; row < filled; row++) to[column * filled + row] = 0;
+    }
+    return to;
+}
+
+template <class T>
+void put_rows(const float* from, void* to, int64_t begin, int64_t stride, int rows, int width) {
+    const int filled = whole_vectors(width);
+    for (int row = 0; row < rows; row++) {
+        T* own = static_cast<T*>(to) + begin + row * stride;
+#pragma omp simd
+        for (int i = 0; i < width; i++) put(own[i], from[row * filled + i]);
+    }
+}
+
+// The softmax of the scores of one query, in place; zeros where it may look nowhere. What is no number stays none.
+void softmax(float* scores, int columns, int visible, const uint8_t* mask) {
+    constexpr float HIDDEN = -1e30f;
+    float largest = -INFINITY, sum = 0;
+    if (mask)
+#pragma omp simd
+        for (int key = 0; key < visible; key++) scores[key] = mask[key] ? scores[key] : HIDDEN;
+    std::fill(scores + visible, scores + columns, HIDDEN);
+#pragma omp simd reduction(max : largest)
+    for (int key = 0; key < columns; key++) largest = std::max(largest, scores[key]);
+#pragma omp simd reduction(+ : sum)
+    for (int key = 0; key < columns; key++) {
+        const float power = exponential(scores[key] - largest);
+        sum += scores[key] = scores[key] == HIDDEN ? 0 : power;
+    }
+    const float share = largest == HIDDEN ? 0 : 1 / sum;
+#pragma omp simd
+    for (int key = 0; key < columns; key++) scores[key] *= share;
+}
+
+struct Room {
+    Buffer<float> query, key, value, turned, out, scores, gradient;
+};
+
+template <class T>
+void attention(const Attention& job) {
+    const int queries = int(job.queries), keys = int(job.keys), d_k = int(job.key_width), d_v = int(job.value_width);
+    const int columns = whole_vectors(keys), widest = whole_vectors(d_v);
+#pragma omp parallel for num_threads(job.threads)
+    for (int64_t place = 0; place < job.sentences * job.heads; place++) {
+        thread_local Room room;
+        const int64_t sentence = place / job.heads, head = place % job.heads;
+        const auto begin = [&](const Strides& of) { return sentence * of.sentence + head * of.head; };
+        const float* query = rows_of<T>(job.query, begin(job.of_query), job.of_query.position, queries, d_k, job.scale, room.query);
+        const float* key = rows_of<T>(job.key, begin(job.of_key), job.of_key.position, keys, d_k, 1, room.key);
+        const float* value = rows_of<T>(job.value, begin(job.of_value), job.of_value.position, keys, d_v, 1, room.value);
+        float *weights = job.weights + place * queries * columns, *out = room.out.of(size_t(queries) * widest);
+        product(query, whole_vectors(d_k), 1, transposed(key, keys, d_k, room.turned), weights, queries, d_k, columns);
+        const uint8_t* mask = job.mask ? job.mask + sentence * job.mask_of_sentence : nullptr;
+        for (int row = 0; row < queries; row++)
+            softmax(weights + row * columns, columns, job.causal ? std::max(0, row + 1 + keys - queries) : keys,
+                    mask ? mask + row * job.mask_of_query : nullptr);
+        product(weights, columns, 1, value, out, queries, keys, widest);
+        put_rows<T>(out, job.out, (sentence * queries * job.heads + head) * d_v, job.heads * d_v, queries, d_v);
+    }
+}
+
+template <class T>
+void attention_backward(const Attention& job) {
+    const int queries = int(job.queries), keys = int(job.keys), d_k = int(job.key_width), d_v = int(job.value_width);
+    const int columns = whole_vectors(keys), key_room = whole_vectors(d_k), value_room = whole_vectors(d_v);
+#pragma omp parallel for num_threads(job.threads)
+    for (int64_t place = 0; place < job.sentences * job.heads; place++) {
+        thread_local Room room;
+        const int64_t sentence = place / job.heads, head = place % job.heads;
+        const auto begin = [&](const Strides& of) { return sentence * of.sentence + head * of.head; };
+        const auto put = [&](const float* from, void* to, int rows, int width) {
+            put_rows<T>(from, to, (sentence * rows * job.heads + head) * width, job.heads * width, rows, width);
+        };
+        const float* query = rows_of<T>(job.query, begin(job.of_query), job.of_query.position, queries, d_k, job.scale, room.query);
+        const float* key = rows_of<T>(job.key, begin(job.of_key), job.of_key.position, keys, d_k, job.scale, room.key);
+        const float* value = rows_of<T>(job.value, begin(job.of_value), job.of_value.position, keys, d_v, 1, room.value);
+        const float* weights = job.weights + place * queries * columns;
+        const float* out = rows_of<T>(job.out, (sentence * queries * job.heads + head) * d_v, job.heads * d_v, queries, d_v, 1, room.out);
+        float* scores = room.scores.of(size_t(queries) * columns);
+        float* gradient = room.gradient.of(size_t(std::max(queries, keys)) * std::max(key_room, value_room));
+
+        product(weights, 1, columns, out, gradient, keys, queries, value_room);
+        put(gradient, job.value_gradient, keys, d_v);
+        product(out, value_room, 1, transposed(value, keys, d_v, room.turned), scores, queries, d_v, columns);
+        for (int row = 0; row < queries; row++) {
+            float *own = scores + row * columns, along = 0;
+            const float* weight = weights + row * columns;
+#pragma omp simd reduction(+ : along)
+            for (int i = 0; i < columns; i++) along += own[i] * weight[i];
+#pragma omp simd
+            for (int i = 0; i < columns; i++) own[i] = weight[i] * (own[i] - along);
+        }
+        product(scores, columns, 1, key, gradient, queries, keys, key_room);
+        put(gradient, job.query_gradient, queries, d_k);
+        product(scores, 1, columns, query, gradient, keys, queries, key_room);
+        put(gradient, job.key_gradient, keys, d_k);
+    }
+}
+
+// As kernels.py's.
+struct CrossEntropy {
+    int64_t threads, rows, vocabulary;
+    void* logits;        // [N][V]; in the backward pass they become their own gradient
+    const int64_t* gold; // [N]
+    float* log_sums;     // [N]: the logarithm of the sum of each row's exponentials
+    double *loss, *nll;  // [N]
+    float smoothing, factor;
+};
+
+template <class T>
+void cross_entropy(const CrossEntropy& job) {
+    const int vocabulary = int(job.vocabulary);
+#pragma omp parallel for num_threads(job.threads)
+    for (int64_t row = 0; row < job.rows; row++) {
+        const T* logits = static_cast<const T*>(job.logits) + row * vocabulary;
+        float largest = -INFINITY, powers = 0, sum = 0;
+#pragma omp simd reduction(max : largest)
+        for (int i = 0; i < vocabulary; i++) largest = std::max(largest, float(logits[i]));
+#pragma omp simd reduction(+ : powers, sum)
+        for (int i = 0; i < vocabulary; i++) {
+            powers += exponential(logits[i] - largest);
+            sum += logits[i];
+        }
+        const float log_sum = job.log_sums[row] = largest + std::log(powers);
+        const double nll = job.nll[row] = log_sum - float(logits[job.gold[row]]);
+        job.loss[row] = (1 - job.smoothing) * nll + job.smoothing * (log_sum - sum / double(vocabulary));
+    }
+}
+
+template <class T>
+void cross_entropy_backward(const CrossEntropy& job) {
+    const int vocabulary = int(job.vocabulary);
+    const float factor = job.factor, spread = job.smoothing / vocabulary * factor;
+#pragma omp parallel for num_threads(job.threads)
+    for (int64_t row = 0; row < job.rows; row++) {
+        T* logits = static_cast<T*>(job.logits) + row * vocabulary;
+        const float log_sum = job.log_sums[row];
+        const int64_t gold = job.gold[row];
+        const float of_gold = factor * (exponential(logits[gold] - log_sum) - (1 - job.smoothing)) - spread;
+#pragma omp simd
+        for (int i = 0; i < vocabulary; i++) put(logits[i], exponential(logits[i] - log_sum) * factor - spread);
+        put(logits[gold], of_gold);
+    }
+}
+
+}  // namespace
+
+#define FOR_BOTH(name, Job)                                                                      \
+    extern "C" void dragoman_##name(const Job* job, int32_t bfloat16) noexcept {                  \
+        bfloat16 ? name<BFloat16>(*job) : name<float>(*job);                                      \
+    }
+
+FOR_BOTH(residual, Residual)
+FOR_BOTH(residual_backward, Residual)
+FOR_BOTH(attention, Attention)
+FOR_BOTH(attention_backward, Attention)
+FOR_BOTH(cross_entropy, CrossEntropy)
+FOR_BOTH(cross_entropy_backward, CrossEntropy)

@@ -1,0 +1,1 @@
+"""C++ that is compiled where it runs: what all of it shares, and how it is made."""

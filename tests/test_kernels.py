@@ -1,0 +1,195 @@
+"""The kernels for training against the equations that they stand for."""
+
+from copy import deepcopy
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from dragoman.model import attention as plain
+from dragoman.model import kernels
+from dragoman.model.attention import MultiHeadAttention, causal_mask
+from dragoman.model.build import build_model
+from dragoman.model.dropout import random_bits
+from dragoman.model.kernels import fuse
+from dragoman.model.loss import cross_entropy
+from dragoman.model.settings import ModelSettings
+from dragoman.model.symbols import END
+from dragoman.model.transformer import Residual
+from dragoman.text.batches import Batch, pad
+from dragoman.training.objective import Objective
+
+SMALL = ModelSettings(d_model=24, d_ff=50, heads=3, encoder_layers=2, decoder_layers=2, dropout=0.2)
+MODELS = {
+    "as in the paper": SMALL,
+    "pre-norm, biases": replace(SMALL, norm="pre", attention_bias=True, output_bias=True),
+    "odd widths": replace(SMALL, d_model=21, heads=2, d_k=5, d_v=17, source_end=False),
+    "nothing dropped": replace(SMALL, dropout=0.0),
+    "attention drops too": replace(SMALL, attention_dropout=0.3),
+    "recurrent": replace(SMALL, architecture="gru"),
+}
+PRECISIONS = {torch.float32: 1e-5, torch.bfloat16: 3e-2}  # and how far two ways may differ, as a part of the largest number
+
+
+@pytest.fixture(autouse=True)
+def _compiled():
+    assert fuse(nn.Linear(1, 1)), "these tests need a C++ compiler"
+    torch.manual_seed(1)
+
+
+def close(one, other, precision):
+    torch.testing.assert_close(one.double(), other.double(), rtol=0, atol=PRECISIONS[precision] * other.abs().max().item())
+
+
+def gradients(value, *leaves):
+    """Of some sum of the value, which depends on all its numbers."""
+    weights = torch.linspace(-1, 2, value.numel()).view(value.shape)
+    return torch.autograd.grad((value.double() * weights).sum(), leaves)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+@pytest.mark.parametrize("dropout", [0.0, 0.3, 0.999999])
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("width", [16, 21])
+def test_a_residual_equals_its_equation(norm, dropout, precision, width):
+    settings = replace(SMALL, d_model=width, dropout=dropout, norm=norm)
+    written, fused = Residual(settings), Residual(settings)
+    for part in (written, fused):
+        nn.init.normal_(part.norm.weight, generator=torch.Generator().manual_seed(3))
+    fuse(fused)
+    x, y = torch.randn(3, 7, width, requires_grad=True), torch.randn(3, 7, width, dtype=precision, requires_grad=True)
+    found = []
+    for part in (written, fused):
+        torch.manual_seed(2)
+        out = part.after(x, y)
+        leaves = [x, y] if norm == "pre" else [x, y, part.norm.weight, part.norm.bias]
+        found.append([out, *gradients(out, *leaves)])
+    for one, other in zip(*found, strict=True):
+        assert one.dtype == other.dtype
+        close(other, one, precision)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("shape", [(1, 1, 8, 8), (5, 5, 16, 16), (15, 31, 64, 64), (7, 40, 5, 21), (33, 17, 20, 3)])
+@pytest.mark.parametrize("kind", ["everywhere", "padding", "any", "causal"])
+def test_attention_equals_its_equation(precision, shape, kind):
+    queries, keys, d_k, d_v = shape
+    shapes = [(2, queries, 3 * d_k), (2, keys, 3 * d_k), (2, keys, 3 * d_v)]
+    leaves = [torch.randn(shape, dtype=precision, requires_grad=True) for shape in shapes]
+    heads = [leaf.unflatten(2, (3, -1)).transpose(1, 2) for leaf in leaves]
+    masks = {"padding": torch.rand(2, 1, 1, keys) > 0.4, "any": torch.rand(2, 1, queries, keys) > 0.5}
+    mask, causal = masks.get(kind), kind == "causal"
+    out = kernels.attention(*heads, mask, causal)
+    exact = [head.double() for head in heads]
+    expected = plain.attention(*exact, causal_mask(queries, keys, out.device) if causal else mask)[0].transpose(1, 2).flatten(2)
+    for one, other in zip((out, *gradients(out, *leaves)), (expected, *gradients(expected, *leaves)), strict=True):
+        close(one, other, precision)
+    assert out.dtype == precision
+
+
+def test_a_query_that_may_look_nowhere_gets_zeros():
+    layer = MultiHeadAttention(8, 2, 4, 4)
+    fuse(layer)
+    mask = torch.ones(1, 1, 3, 3, dtype=torch.bool)
+    mask[:, :, 1] = False
+    queries, here = layer.project(torch.randn(1, 3, 8))
+    seen = layer.look(queries, here, mask)
+    assert seen[0, 1].eq(0).all()
+    assert seen[0, [0, 2]].ne(0).all()
+    seen.sum().backward()
+    assert layer.query_key_value.weight.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("vocabulary", [9, 500])
+def test_the_loss_equals_pytorchs(precision, smoothing, vocabulary):
+    logits, gold = 5 * torch.randn(70, vocabulary), torch.randint(0, vocabulary, (70,))
+    ours, theirs = (logits.to(precision).requires_grad_() for _ in range(2))
+    loss, nll = cross_entropy(ours * 1, gold, smoothing, fused=True)
+    exact = theirs.double()
+    expected = F.cross_entropy(exact, gold, label_smoothing=smoothing, reduction="sum")
+    torch.testing.assert_close(loss, expected, rtol=1e-6, atol=0)
+    torch.testing.assert_close(nll, F.cross_entropy(exact, gold, reduction="sum").detach(), rtol=1e-6, atol=0)
+    (loss / 7).backward()
+    (expected / 7).backward()
+    close(ours.grad, theirs.grad, precision)
+
+
+@pytest.mark.parametrize("shape", [(3, 8), (5, 7), (1, 1), (2, 3, 21)])
+def test_kernels_draw_the_bits_that_python_draws(shape):
+    for key in (0, 2**63 - 1):
+        kept = kernels.dropout(torch.ones(shape), kernels.Drops(key, 1000, 2.0))
+        assert torch.equal(kept, random_bits(key, torch.Size(shape)).ge(1000) * 2.0)
+
+
+def test_random_bits_are_even_and_independent():
+    bits = random_bits(5, torch.Size([4, 2**16])).double()
+    assert bits.mean(1).abs().max() < 4 * 2**16 / 12**0.5 / 2**8
+    rows = torch.cat([bits, random_bits(6, torch.Size([1, 2**16])).double(), bits[:1].roll(1, 1), bits[:1].roll(4, 1)])
+    assert (rows.corrcoef() - torch.eye(7)).abs().max() < 5 / 2**8
+
+
+def some_batch():
+    draw = torch.Generator().manual_seed(5)
+    sides = [[torch.randint(4, 40, (n,), generator=draw).tolist() for n in lengths] for lengths in ((3, 11, 1, 7), (9, 2, 1, 5))]
+    return Batch.of(pad(sides[0], END), pad(sides[1], END), [0, 1, 2, 3])
+
+
+def gradient_of(model, bfloat16, native):
+    """The loss of a batch, and the gradient of all weights as one vector."""
+    torch.manual_seed(4)
+    objective = Objective(deepcopy(model), 0.1, bfloat16, native).train()
+    loss, _ = objective(some_batch())
+    loss.backward()
+    return loss.item(), torch.cat([weight.grad.flatten() for weight in objective.parameters()])
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_model_trains_alike(kind):
+    model = build_model(MODELS[kind], 40, 40)
+    (loss, exact), (fused_loss, fused) = (gradient_of(model, False, native) for native in (False, True))
+    assert fused_loss == pytest.approx(loss, rel=1e-6)
+    assert (fused - exact).norm() < 1e-5 * exact.norm()
+    away, fused_away = ((gradient_of(model, True, native)[1] - exact).norm() for native in (False, True))
+    assert fused_away < 1.2 * away < 0.1 * exact.norm(), "rounded, the kernels are no farther from the gradient than PyTorch"
+
+
+def test_what_is_no_number_stays_none():
+    model = build_model(SMALL, 40, 40)
+    with torch.no_grad():
+        model.encoder[0].self_attention.query_key_value.weight[0, 0] = torch.nan
+    loss, nll = Objective(model, 0.1, bfloat16=True, native=True).train()(some_batch())
+    loss.backward()
+    assert loss.isnan()
+    assert nll.isnan()
+    assert all(weight.grad.isnan().any() for weight in model.parameters())
+
+
+def test_the_same_again_to_the_last_bit():
+    model = build_model(SMALL, 40, 40)
+    objective, found = Objective(model, 0.1, bfloat16=True, native=True).train(), []
+    for _ in range(2):
+        torch.manual_seed(4)
+        objective.zero_grad()
+        objective(some_batch())[0].backward()
+        found.append([weight.grad.clone() for weight in model.parameters()])
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
+def test_float64_and_translating_go_by_the_equations():
+    model = build_model(replace(SMALL, dropout=0.0), 40, 40).double()
+    fuse(model)
+    torch.autograd.gradcheck(lambda x: model.encoder[0](x, None), torch.randn(1, 3, 24, dtype=torch.float64, requires_grad=True))
+    model.float().eval()
+    memory = model.encode(some_batch().source)
+    assert torch.equal(memory.memory[0].keys, deepcopy(model).encode(some_batch().source).memory[0].keys)
+
+
+def test_without_a_compiler_pytorch_trains(monkeypatch):
+    monkeypatch.setattr(kernels, "library", lambda _: None)
+    objective = Objective(build_model(SMALL, 40, 40), 0.1, bfloat16=False, native=True).train()
+    assert not objective.fused
+    assert objective(some_batch())[0].isfinite()
