@@ -211,6 +211,20 @@ def test_what_a_recipe_leaves_open_is_chosen_and_said(tmp_path):
     assert recorded.batches.source_tokens_per_batch == 1024
 
 
+def test_training_without_kernels_is_told_and_learns_alike(tmp_path, monkeypatch):
+    weights, said = [], []
+    for name, compiles in (("with", lambda: True), ("without", lambda: False)):
+        monkeypatch.setattr("dragoman.run.compile_kernels", compiles)
+        monkeypatch.setattr("dragoman.model.kernels.compile_kernels", compiles)
+        recipe, told = small_recipe(tmp_path, tmp_path / name, updates=8), []
+        run(recipe, told.append)
+        said.append("PyTorch alone trains, slower: the kernels need Linux and a C++ compiler (g++ or clang++)." in told)
+        weights.append(final_weights(recipe))
+    assert said == [False, True]
+    for name, weight in weights[0].items():
+        torch.testing.assert_close(weights[1][name], weight, rtol=0, atol=1e-5)
+
+
 def test_ctrl_c_ends_with_a_checkpoint_and_says_how_to_go_on(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run")
     told = []

@@ -226,7 +226,7 @@ template <class T>
 void attention(const Attention& job) {
     const int queries = int(job.queries), keys = int(job.keys), d_k = int(job.key_width), d_v = int(job.value_width);
     const int columns = whole_vectors(keys), widest = whole_vectors(d_v);
-#pragma omp parallel for num_threads(job.threads)
+#pragma omp parallel for num_threads(job.threads) schedule(dynamic, 32)
     for (int64_t place = 0; place < job.sentences * job.heads; place++) {
         thread_local Room room;
         const int64_t sentence = place / job.heads, head = place % job.heads;
@@ -249,7 +249,7 @@ template <class T>
 void attention_backward(const Attention& job) {
     const int queries = int(job.queries), keys = int(job.keys), d_k = int(job.key_width), d_v = int(job.value_width);
     const int columns = whole_vectors(keys), key_room = whole_vectors(d_k), value_room = whole_vectors(d_v);
-#pragma omp parallel for num_threads(job.threads)
+#pragma omp parallel for num_threads(job.threads) schedule(dynamic, 32)
     for (int64_t place = 0; place < job.sentences * job.heads; place++) {
         thread_local Room room;
         const int64_t sentence = place / job.heads, head = place % job.heads;
@@ -296,7 +296,7 @@ struct CrossEntropy {
 template <class T>
 void cross_entropy(const CrossEntropy& job) {
     const int vocabulary = int(job.vocabulary);
-#pragma omp parallel for num_threads(job.threads)
+#pragma omp parallel for num_threads(job.threads) schedule(dynamic, 32)
     for (int64_t row = 0; row < job.rows; row++) {
         const T* logits = static_cast<const T*>(job.logits) + row * vocabulary;
         float largest = -INFINITY, powers = 0, sum = 0;
@@ -317,7 +317,7 @@ template <class T>
 void cross_entropy_backward(const CrossEntropy& job) {
     const int vocabulary = int(job.vocabulary);
     const float factor = job.factor, spread = job.smoothing / vocabulary * factor;
-#pragma omp parallel for num_threads(job.threads)
+#pragma omp parallel for num_threads(job.threads) schedule(dynamic, 32)
     for (int64_t row = 0; row < job.rows; row++) {
         T* logits = static_cast<T*>(job.logits) + row * vocabulary;
         const float log_sum = job.log_sums[row];
