@@ -122,7 +122,7 @@ def test_older_processors_have_the_same_results(lib, tmp_path, monkeypatch, proc
     if platform.machine() != "x86_64":
         pytest.skip("other processors")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    older = ctypes.CDLL(str(build.compiled([compiler(tmp_path, f"-march={processor} -O1")])))
+    older = library(replace(SEARCH, flags=(*SEARCH.flags, f"-march={processor}", "-O1")))
     model = model_of("odd widths, swish")
     for precision in PRECISIONS:
         found, again = (Native(each, model, precision, 2).search(texts(30), ASKED["greedy"]) for each in (lib, older))

@@ -65,7 +65,7 @@ inline Floats load(const float* from) {
 
 inline uint32_t bfloat16_bits(float value) {  // rounded to even, as hardware does; what is no number stays none
     const uint32_t whole = bits<uint32_t>(value), none = (whole & 0x7fffffff) > 0x7f800000 ? 0x400000 : 0;
-    return (whole + (none ? 0 : 0x7fff + (whole >> 16 & 1)) | none) >> 16;
+    return ((whole + (none ? 0 : 0x7fff + (whole >> 16 & 1))) | none) >> 16;
 }
 
 inline float exponential(float x) {  // to 2e-7 of its value; loops over it become vector instructions

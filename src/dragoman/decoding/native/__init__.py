@@ -7,6 +7,6 @@ from dragoman.native.build import Program
 SEARCH = Program(
     "The decoder",
     "PyTorch translates, slower.",
-    tuple(Path(__file__).parent / name for name in ("search.cpp", "transformer.h", "product.h")),
+    tuple(Path(__file__).parent / name for name in ("search.cpp", "transformer.h", "product.h", "tiles.h")),
     ("-fopenmp-simd",),
 )

@@ -2,7 +2,8 @@
 //
 // All three are one loop. A word of 32 bits holds one number, two or four; a row of x is a row of words, and W is cut into panels of
 // COLUMNS rows, word by word. A tile of ROWS x COLUMNS sums stays in registers while its words are multiplied in their order, so that
-// a row of y depends on its row of x alone, to the last bit, whatever else is in the batch.
+// a row of y depends on its row of x alone, to the last bit, whatever else is in the batch. Where the processor has registers for whole
+// tiles, these take the place of vectors for bfloat16 and int8.
 #pragma once
 #include <cmath>
 #include <type_traits>
@@ -10,6 +11,7 @@
 #include <immintrin.h>
 #endif
 
+#include "tiles.h"
 #include "vectors.h"
 
 namespace dragoman {
@@ -93,6 +95,7 @@ class Linear {
     template <class Kind>
     void lay_out(const float* weight, const float* its_bias) {
         words = (inputs + Kind::NUMBERS - 1) / Kind::NUMBERS;
+        if (in_tiles<Kind>()) words = (words + TILE - 1) / TILE * TILE;
         const size_t columns = size_t(panel_count()) * COLUMNS;
         int32_t* to = panels.of(columns * words);
         std::memset(to, 0, 4 * columns * words);
@@ -101,6 +104,7 @@ class Linear {
         Buffer<int32_t> row;
         for (int output = 0; output < outputs; output++) {
             int32_t* own = row.of(words);
+            std::fill_n(own, words, 0);
             scales.of(columns)[output] = Kind::words(weight + size_t(output) * inputs, inputs, own, true);
             if (its_bias) bias.of(columns)[output] = its_bias[output];
             for (int k = 0; k < words; k++) to[(size_t(output / COLUMNS) * words + k) * COLUMNS + output % COLUMNS] = own[k];
@@ -122,8 +126,15 @@ class Linear {
                 sums[m][1] = Kind::multiply_add(sums[m][1], word, w[2 * k + 1]);
             }
         }
+        finish<Kind>(sums, M, x_scales, panel, y);
+    }
+
+    // From sums to y.
+    template <class Kind>
+    __attribute__((always_inline)) void finish(const typename Kind::Sum (*sums)[2], int rows, const float* x_scales, int panel,
+                                               float* y) const {
         const int first = panel * COLUMNS, columns = std::min(COLUMNS, outputs - first);
-        for (int m = 0; m < M; m++) {
+        for (int m = 0; m < rows; m++) {
             Floats done[2];
             for (int half = 0; half < 2; half++) {
                 const int at = first + half * LANES;
@@ -135,7 +146,8 @@ class Linear {
                 } else
                     done[half] = sums[m][half] + b;
             }
-            std::memcpy(y + size_t(m) * outputs + first, done, 4 * columns);
+            float* own = y + size_t(m) * outputs + first;
+            columns == COLUMNS ? std::memcpy(own, done, sizeof done) : std::memcpy(own, done, 4 * columns);  // the former is no call
         }
     }
 
@@ -148,12 +160,34 @@ class Linear {
     }
 
     template <class Kind>
+    static bool in_tiles() {
+        return Kind::NUMBERS > 1 && tiles_allowed();
+    }
+
+    template <class Kind>
     void multiply(const float* x, int rows, float* y) const {
         thread_local Buffer<int32_t> row_words;
         thread_local Buffer<float> row_scales;
-        int32_t* xs = row_words.of(size_t(rows) * words);
+        int32_t* xs = row_words.of(size_t(rows + 2 * TILE) * words);  // what tiles read beyond the last row is not used
         float* scale = row_scales.of(rows);
-        for (int m = 0; m < rows; m++) scale[m] = Kind::words(x + size_t(m) * inputs, inputs, xs + size_t(m) * words, false);
+        for (int m = 0; m < rows; m++) {
+            int32_t* own = xs + size_t(m) * words;
+            if (inputs % (TILE * Kind::NUMBERS)) std::fill_n(own, words, 0);
+            scale[m] = Kind::words(x + size_t(m) * inputs, inputs, own, false);
+        }
+        if constexpr (Kind::NUMBERS > 1)
+            if (in_tiles<Kind>()) {
+                const Tiles tiles;
+                alignas(64) int32_t sums[2 * TILE][COLUMNS];
+                for (int panel = 0; panel < panel_count(); panel++)
+                    for (int m = 0; m < rows; m += 2 * TILE) {
+                        const int32_t* w = panels.get() + size_t(panel) * words * COLUMNS;
+                        tiles.multiply<Kind::NUMBERS == 4>(xs + size_t(m) * words, w, words, rows - m > TILE, sums[0]);
+                        finish<Kind>(reinterpret_cast<const typename Kind::Sum(*)[2]>(sums), std::min(2 * TILE, rows - m), scale + m, panel,
+                                     y + size_t(m) * outputs);
+                    }
+                return;
+            }
         for (int panel = 0; panel < panel_count(); panel++)
             for (int m = 0; m < rows; m += ROWS)
                 tile_of<Kind>(std::min(ROWS, rows - m), xs + size_t(m) * words, scale + m, panel, y + size_t(m) * outputs);
@@ -194,9 +228,13 @@ class Linear {
 
     // y [rows][outputs] of x [rows][inputs].
     void operator()(const float* x, int rows, float* y) const {
-        if (precision == 0) multiply<Float32>(x, rows, y);
-        if (precision == 1) multiply<BFloat16>(x, rows, y);
-        if (precision == 2) multiply<Int8>(x, rows, y);
+        constexpr int CHUNK = 96;  // rows of y that stay in the second cache while all panels pass
+        for (; rows > 0; rows -= CHUNK, x += size_t(CHUNK) * inputs, y += size_t(CHUNK) * outputs) {
+            const int some = std::min(CHUNK, rows);
+            if (precision == 0) multiply<Float32>(x, some, y);
+            if (precision == 1) multiply<BFloat16>(x, some, y);
+            if (precision == 2) multiply<Int8>(x, some, y);
+        }
     }
 };
 
