@@ -16,6 +16,7 @@ from filelock import FileLock, Timeout
 from dragoman.config import overlay, read_toml, write_toml
 from dragoman.decoding.alignment import refuse_without_heads
 from dragoman.decoding.folder import save_model
+from dragoman.decoding.native import SEARCH
 from dragoman.decoding.settings import SearchSettings
 from dragoman.decoding.translator import Translator, constraints_of
 from dragoman.disk import whole
@@ -24,6 +25,7 @@ from dragoman.evaluation.metrics import Score, bleu, chrf, suitable_tokenization
 from dragoman.model.build import build_model
 from dragoman.model.contract import Model
 from dragoman.model.kernels import compile_kernels
+from dragoman.native import build
 from dragoman.prepare import Prepared, prepare
 from dragoman.recipe import Recipe, changed, changes, choose_batch_tokens, choose_pace, choose_updates, differences, paths, told_apart
 from dragoman.text.batches import Batches, Update
@@ -103,8 +105,10 @@ def begin(out: Path, recipe: Recipe, say: Say, world: World) -> None:
     if recipe.data.dataset in DATASETS:
         dataset = DATASETS[recipe.data.dataset]
         say(f"{recipe.data.dataset}: {dataset.about}. Its licence: {dataset.licence}.")
-    if recipe.training.fuses and world.device.type == "cpu" and not compile_kernels():  # while the text is prepared
-        say("PyTorch alone trains, slower: the kernels need Linux and a C++ compiler (g++ or clang++).")
+    if world.device.type == "cpu":  # what will be needed is compiled while the text is prepared
+        if recipe.training.fuses and not compile_kernels():
+            say("PyTorch alone trains, slower: the kernels need Linux and a C++ compiler (g++ or clang++).")
+        build.begin(SEARCH)
     prepare(out, replace(recipe, data=paths(with_dataset(recipe.data))), say)
     write_toml(settle(recipe, Prepared.load(out / "data"), say, world), out / "recipe.toml")
 
