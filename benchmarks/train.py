@@ -1,13 +1,13 @@
-"""Training speed on a CPU: ours beside the peers', in turn, in one run, on the same batches of the same text.
+"""Training speed on a CPU: ours beside each peer's, an update of each in turn, on the same batches of the same text.
 
     pip install transformers
-    python benchmarks/train.py --source train.en --target train.de [--preset base] [--rounds 3]
+    python benchmarks/train.py --source train.en --target train.de [--preset base] [--updates 40]
 
-Each measurement is a process of its own. It trains on the same padded batches (8,000 joint tokens, 4,096 a batch) with the same sizes,
+Each system is a process of its own. It trains on the same padded batches (8,000 joint tokens, 4,096 a batch) with the same sizes,
 dropout, label smoothing and Adam; the whole loop is inside the time. Peers run as people run them, and once more with the settings of
 the allocator and of oneDNN that ours makes for itself. In a first epoch most batches have shapes that were not met before, later ones
-have the same again: --warm-up with as many updates as an epoch has measures what lasts. Prints medians and writes
-benchmarks/results/train-PRESET-DATE.json.
+have the same again: --warm-up with as many updates as an epoch has measures what lasts. The floor, what matrix products alone would
+allow, is measured in between. Writes benchmarks/results/train-PRESET-DATE.json.
 """
 
 import argparse
@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import torch
@@ -53,10 +54,12 @@ ALLOCATOR = {
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": str(KERNELS),
 }
 PRECISIONS = ("bfloat16", "float32")
-SYSTEMS = ("dragoman", "transformers", "torch.nn.Transformer")
+PEERS = ("transformers", "torch.nn.Transformer")
 SMOOTHING, DROPOUT, RATE = 0.1, 0.1, 1e-4
 
 Step = Callable[[Update], None]
+Kind = tuple[str, str, bool]
+"""A system, its precision, and whether it gets our settings of the allocator and of oneDNN."""
 
 
 def recipe_for(source: Path, target: Path, preset: str, precision: str, out: Path) -> Recipe:
@@ -162,8 +165,8 @@ def torch_step(recipe: Recipe, vocabulary: int) -> Step:
 # ---- measuring
 
 
-def measure(system: str, recipe: Recipe, updates: int, warm_up: int) -> dict[str, float]:
-    """Train `updates` times after some that do not count; what it took."""
+def measure(system: str, recipe: Recipe, updates: int) -> None:
+    """Make an update for each line that is read, and write what it took; first of all, how long the program took to begin."""
     started = time.monotonic()
     torch.manual_seed(1)
     assert recipe.out is not None
@@ -177,19 +180,13 @@ def measure(system: str, recipe: Recipe, updates: int, warm_up: int) -> dict[str
     step = steps[system]()
     world = World(device=torch.device("cpu"))
     stream = ahead(make_batches(recipe, data, world).after(0, 0), world.device)
-    for _ in range(warm_up):
-        step(next(stream))
-    tokens, begun = 0, time.monotonic()
+    print(time.monotonic() - started, flush=True)
     for _ in range(updates):
+        sys.stdin.readline()
+        begun = time.monotonic()
         update = next(stream)
         step(update)
-        tokens += update.tokens
-    ended = time.monotonic()
-    return {
-        "tokens_per_second": tokens / (ended - begun),
-        "seconds_to_100_updates": begun - started + (ended - begun) / updates * (100 - warm_up),
-        "peak_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
-    }
+        print(update.tokens, time.monotonic() - begun, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, flush=True)
 
 
 def floor(size: ModelSettings, vocabulary: int, precision: str) -> tuple[float, float]:
@@ -197,7 +194,7 @@ def floor(size: ModelSettings, vocabulary: int, precision: str) -> tuple[float, 
     kind = torch.bfloat16 if precision == "bfloat16" else torch.float32
     one, other = torch.randn(4096, 1024).to(kind), torch.randn(1024, 1024).to(kind)
     rates = []
-    for _ in range(10):
+    for _ in range(3):
         begun = time.monotonic()
         for _ in range(4):
             one @ other
@@ -207,79 +204,105 @@ def floor(size: ModelSettings, vocabulary: int, precision: str) -> tuple[float, 
     return max(rates) / 1e9, max(rates) / (6 * weights)
 
 
-def measured_apart(system: str, precision: str, allocator: bool, arguments: argparse.Namespace, out: Path) -> dict[str, float]:
-    """`measure` in a process of its own."""
-    command = [sys.executable, __file__, "--measure", system, "--precision", precision, "--out", str(out), "--preset", arguments.preset]
-    files = [
-        "--source",
-        str(arguments.source),
-        "--target",
-        str(arguments.target),
-        "--updates",
-        str(arguments.updates),
-        "--warm-up",
-        str(arguments.warm_up),
-    ]
-    environment = os.environ | (ALLOCATOR if allocator else {})
-    done = subprocess.run([*command, *files], env=environment, capture_output=True, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
+class Measured:
+    """A system in a process of its own, and what its updates took."""
+
+    def __init__(self, kind: Kind, arguments: argparse.Namespace, out: Path) -> None:
+        system, precision, allocator = kind
+        flags = {
+            "--measure": system,
+            "--precision": precision,
+            "--out": out,
+            "--preset": arguments.preset,
+            "--source": arguments.source,
+            "--target": arguments.target,
+            "--updates": arguments.warm_up + arguments.updates,
+        }
+        command = [sys.executable, __file__, *(str(part) for flag in flags.items() for part in flag)]
+        environment = os.environ | (ALLOCATOR if allocator else {})
+        self.process = subprocess.Popen(command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.warm_up = arguments.warm_up
+        (self.start,) = self.read()
+        self.updates: list[list[float]] = []
+
+    def read(self) -> list[float]:
+        """The next line of the process."""
+        assert self.process.stdout is not None
+        return [float(word) for word in self.process.stdout.readline().split()]
+
+    def update(self) -> None:
+        """Make one."""
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        self.updates.append(self.read())
+
+    def found(self) -> dict[str, float]:
+        """What all updates took, those of the warm-up left out."""
+        self.process.communicate()
+        tokens, seconds, memory = zip(*self.updates[self.warm_up :], strict=True)
+        hundred = [update[1] for update in self.updates[:100]]
+        return {
+            "tokens_per_second": sum(tokens) / sum(seconds),
+            "seconds_to_100_updates": self.start + statistics.mean(hundred) * 100,
+            "peak_gib": max(memory),
+        }
 
 
 def compare(arguments: argparse.Namespace) -> None:
-    """All systems in turn, `rounds` times; a table and a file."""
-    kinds = [
-        (system, precision, allocator)
-        for precision in arguments.precisions
-        for system in arguments.systems
-        for allocator in ((False,) if system == "dragoman" else (False, True))
-    ]
-    found: dict[tuple[str, str, bool], list[dict[str, float]]] = {kind: [] for kind in kinds}
+    """Ours beside each peer, an update of each in turn, so that a machine that others slow down does so to both; a table and a file."""
+    rows, floors = [], []
     with tempfile.TemporaryDirectory() as folder:
         recipe = recipe_for(arguments.source, arguments.target, arguments.preset, "bfloat16", Path(folder))
         prepare(Path(folder), recipe, silent)
         vocabulary = len(Prepared.load(Path(folder) / "data").tokenizers.target)
-        for _ in range(arguments.rounds):
-            for kind in kinds:
-                found[kind].append(measured_apart(*kind, arguments, Path(folder)))
-                print(*kind, found[kind][-1], file=sys.stderr, flush=True)
-    floors = {precision: floor(recipe.model, vocabulary, precision) for precision in arguments.precisions}
-    report(arguments, found, floors)
+        for precision, peer, allocator in product(arguments.precisions, arguments.peers, (False, True)):
+            pair = [Measured(kind, arguments, Path(folder)) for kind in (("dragoman", precision, False), (peer, precision, allocator))]
+            for number in range(arguments.warm_up + arguments.updates):
+                for system in pair:
+                    system.update()
+                if number >= arguments.warm_up and number % 5 == 0:
+                    floors.append((precision, *floor(recipe.model, vocabulary, precision)))
+            ours, theirs = (system.found() for system in pair)
+            ratio = ours["tokens_per_second"] / theirs["tokens_per_second"]
+            rows.append(
+                {"peer": peer, "precision": precision, "allocator_settings": allocator, "ratio": ratio, "ours": ours, "theirs": theirs}
+            )
+            print(rows[-1], file=sys.stderr, flush=True)
+    report(arguments, rows, floors)
 
 
-def report(
-    arguments: argparse.Namespace,
-    found: dict[tuple[str, str, bool], list[dict[str, float]]],
-    floors: dict[str, tuple[float, float]],
-) -> None:
-    """Print medians, ratios to ours and shares of the floor; write all of it with its passport."""
-    columns = ("system", "precision", "allocator", "target tokens/s", "ours is × as fast", "share of the floor", "s to 100 updates", "GiB")
-    table = Table(*columns, title=f"Training, {arguments.preset}, medians of {arguments.rounds}")
-    rows = []
-    ours = max(statistics.median(row["tokens_per_second"] for row in found["dragoman", precision, False]) for precision in floors)
-    for (system, precision, allocator), measured in found.items():
-        median = {name: statistics.median(row[name] for row in measured) for name in measured[0]}
-        share = median["tokens_per_second"] / floors[precision][1]
-        rows.append({"system": system, "precision": precision, "allocator_settings": allocator, **median, "all": measured})
+def report(arguments: argparse.Namespace, rows: list[dict], floors: list[tuple[str, float, float]]) -> None:
+    """Print ratios, and shares of the floor; write all of it with its passport."""
+    columns = ("beside", "precision", "its allocator", "ours, target tokens/s", "theirs", "ours is × as fast", "s to 100 updates", "GiB")
+    table = Table(*columns, title=f"Training, {arguments.preset}")
+    for row in rows:
+        both = (row["ours"], row["theirs"])
         table.add_row(
-            system,
-            precision,
-            "as ours" if allocator or system == "dragoman" else "as it comes",
-            f"{median['tokens_per_second']:,.0f}",
-            f"{ours / median['tokens_per_second']:.2f}",
-            f"{share:.0%}",
-            f"{median['seconds_to_100_updates']:.0f}",
-            f"{median['peak_gib']:.1f}",
+            row["peer"],
+            row["precision"],
+            "as ours" if row["allocator_settings"] else "as it comes",
+            *(f"{found['tokens_per_second']:,.0f}" for found in both),
+            f"{row['ratio']:.2f}",
+            ", ".join(f"{found['seconds_to_100_updates']:.0f}" for found in both),
+            ", ".join(f"{found['peak_gib']:.1f}" for found in both),
         )
-    Console(width=140).print(table)
-    counts = f"--preset {arguments.preset} --rounds {arguments.rounds} --updates {arguments.updates} --warm-up {arguments.warm_up}"
-    where = passport(f"python benchmarks/train.py {counts} --precisions {' '.join(arguments.precisions)}") | {
-        "gflops": {precision: rate for precision, (rate, _) in floors.items()},
-        "floor_tokens_per_second": {precision: tokens for precision, (_, tokens) in floors.items()},
-    }
+    Console(width=150).print(table)
+    counts = f"--preset {arguments.preset} --updates {arguments.updates} --warm-up {arguments.warm_up}"
+    where = passport(f"python benchmarks/train.py {counts} --precisions {' '.join(arguments.precisions)}") | {"floors": {}}
+    for precision in arguments.precisions:
+        rates, tokens = ([row[place] for row in floors if row[0] == precision] for place in (1, 2))
+        speed = statistics.median(row["ours"]["tokens_per_second"] for row in rows if row["precision"] == precision)
+        share = speed / statistics.median(tokens)
+        where["floors"][precision] = {"gflops": rates, "tokens_per_second": statistics.median(tokens), "share": share}
+        print(
+            f"{precision}: {share:.0%} of what matrix products alone would allow at {statistics.median(rates):,.0f} GFLOP/s "
+            f"(the median; {min(rates):,.0f} to {max(rates):,.0f})."
+        )
     out = arguments.results / f"train-{arguments.preset}-{where['date']}.json"
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(where | {"rows": rows}, indent=1) + "\n")
-    print(f"{out} has every measurement. Floors: {where['floor_tokens_per_second']} of {where['gflops']} GFLOP/s.")
+    print(f"{out} has every measurement.")
 
 
 def main() -> None:
@@ -288,13 +311,12 @@ def main() -> None:
     parser.add_argument("--source", type=Path, required=True)
     parser.add_argument("--target", type=Path, required=True)
     parser.add_argument("--preset", choices=list(PRESETS), default="small")
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--updates", type=int, default=40)
     parser.add_argument("--warm-up", type=int, default=10)
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS)
-    parser.add_argument("--systems", nargs="+", choices=SYSTEMS, default=SYSTEMS)
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=PEERS)
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
-    parser.add_argument("--measure", choices=SYSTEMS, help=argparse.SUPPRESS)
+    parser.add_argument("--measure", choices=("dragoman", *PEERS), help=argparse.SUPPRESS)
     parser.add_argument("--precision", choices=PRECISIONS, default="bfloat16", help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -302,7 +324,7 @@ def main() -> None:
         compare(arguments)
         return
     recipe = recipe_for(arguments.source, arguments.target, arguments.preset, arguments.precision, arguments.out)
-    print(json.dumps(measure(arguments.measure, recipe, arguments.updates, arguments.warm_up)))
+    measure(arguments.measure, recipe, arguments.updates)
 
 
 if __name__ == "__main__":

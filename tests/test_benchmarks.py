@@ -30,29 +30,16 @@ def test_the_benchmark_for_a_gpu_runs_anywhere(tmp_path):
 def test_the_benchmark_for_a_cpu_measures_and_writes_its_passport(tmp_path):
     source, target = write_copies(tmp_path, "train", 500)
     command = [sys.executable, str(BENCHMARKS / "train.py"), "--source", str(source), "--target", str(target), "--preset", "tiny"]
-    more = [
-        "--rounds",
-        "1",
-        "--updates",
-        "1",
-        "--warm-up",
-        "1",
-        "--precisions",
-        "float32",
-        "--systems",
-        "dragoman",
-        "torch.nn.Transformer",
-        "--results",
-        str(tmp_path),
-    ]
+    peers = ["--precisions", "float32", "--peers", "torch.nn.Transformer"]
+    more = ["--updates", "1", "--warm-up", "1", *peers, "--results", str(tmp_path)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     done = subprocess.run([*command, *more], env=environment, capture_output=True, text=True, timeout=200, check=True)
     assert "ours is" in done.stdout
     (path,) = tmp_path.glob("train-tiny-*.json")
     found = json.loads(path.read_text())
-    assert {row["system"] for row in found["rows"]} == {"dragoman", "torch.nn.Transformer"}
-    assert all(row["tokens_per_second"] > 0 for row in found["rows"])
-    assert found["floor_tokens_per_second"]["float32"] > 0
+    assert [row["peer"] for row in found["rows"]] == ["torch.nn.Transformer"] * 2
+    assert all(row[side]["tokens_per_second"] > 0 for row in found["rows"] for side in ("ours", "theirs"))
+    assert found["floors"]["float32"]["tokens_per_second"] > 0
 
 
 def test_the_benchmark_of_preparation_measures_every_size(tmp_path):

@@ -75,7 +75,7 @@ def lib():
 @pytest.mark.parametrize("asked", ASKED)
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_finds_what_search_in_pytorch_finds(lib, kind, asked):
-    model, sources = model_of(kind), texts(30)
+    model, sources = model_of(kind), texts(12)
     found = Native(lib, model, "float32", 2).search(sources, ASKED[asked])
     expected = python_search(model, sources, ASKED[asked])
     assert [[one.ids for one in best] for best in found] == [[one.ids for one in best] for best in expected]
@@ -87,7 +87,7 @@ def test_it_finds_what_search_in_pytorch_finds(lib, kind, asked):
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 1000), st.integers(1, 6), st.integers(1, 40))
 def test_neighbours_threads_and_batches_change_no_bit(precision, seed, beam_size, batch_tokens):
-    model, sources = model_of("as in the paper", seed=seed), texts(25, seed=seed)
+    model, sources = model_of("as in the paper", seed=seed), texts(10, seed=seed)
     asked = SearchSettings(beam_size=beam_size, extra_length=4)
     lib = library(SEARCH)
     together = Native(lib, model, precision, 3).search(sources, replace(asked, batch_tokens=10 * batch_tokens))
@@ -145,7 +145,7 @@ def test_a_list_of_all_tokens_changes_nothing(lib, precision):
 
 
 def test_tokens_that_are_not_listed_are_as_if_they_were_not_there(lib):
-    model, sources, tokens = model_of("pre-norm, GELU, biases"), texts(20), {5, 8, *range(40, 110)}
+    model, sources, tokens = model_of("pre-norm, GELU, biases"), texts(8), {5, 8, *range(40, 110)}
     for asked in ASKED.values():
         found = Native(lib, model, "float32", 2, listing(tokens)).search(sources, asked)
         other = model_of("pre-norm, GELU, biases")
