@@ -13,6 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from dragoman.config import write_toml
 from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
@@ -149,6 +150,25 @@ def test_a_run_that_was_stopped_ends_with_the_weights_of_one_that_was_not(tmp_pa
     for one, other in zip(*ends, strict=True):
         assert one.keys() == other.keys()
         assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("begun_for", [12, 48])
+def test_a_run_with_another_end_is_one_that_was_begun_with_it(tmp_path, begun_for):
+    straight = small_recipe(tmp_path, tmp_path / "straight")
+    run(straight, silent)
+    recipe = small_recipe(tmp_path, tmp_path / "changed", updates=begun_for)
+    prepare(recipe.out, recipe, silent)
+    data = Prepared.load(recipe.out / "data")
+    write_toml(settle(recipe, data, silent, HERE), recipe.out / "recipe.toml")
+    stop_at(8, recorded_recipe(recipe.out), data)
+    told = []
+    run(replace(recipe, training=replace(recipe.training, updates=24)), told.append)
+    assert f"Changed: training.updates is 24 and was {begun_for}." in told
+    weights = [final_weights(each) for each in (straight, recipe)]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    assert json.loads((recipe.out / "result.json").read_text())["updates"] == 24
+    with pytest.raises(DragomanError, match=r"changed is finished, after 24 updates at most; choose another --out for another end\."):
+        run(recipe, silent)
 
 
 def test_killed_at_any_moment_the_same_command_ends_with_the_same_model(tmp_path):

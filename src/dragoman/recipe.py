@@ -14,6 +14,7 @@ from dragoman.training.settings import TrainingSettings
 
 CHANGEABLE = (
     "batches.max_tokens",
+    "training.updates",
     "training.rate_scale",
     "training.clip_norm",
     "training.on_divergence",
@@ -21,10 +22,11 @@ CHANGEABLE = (
     "training.log_every",
     "training.tensorboard",
     "training.shard",
+    "training.native",
     "training.compile",
     "training.threads",
 )
-"""What a run may go on with otherwise than it was begun: what helps where it diverged or does not fit, and what is only shown."""
+"""What a run may go on with otherwise than it was begun: its end, what helps where it diverged or does not fit, and what is only shown."""
 Preset = Literal["auto", "tiny", "small", "base", "big"]
 
 

@@ -94,11 +94,16 @@ def begin(out: Path, recipe: Recipe, say: Say, world: World) -> None:
                 f"{out} holds a run with other settings: {'; '.join(other)}. Choose another --out, or go on as it was begun with: "
                 f"dragoman resume {out}"
             )
+        new = changes(recipe, recorded)
         if not (out / "result.json").exists():
             say(f"Going on with {out}.")
-            if new := changes(recipe, recorded):
+            if new:
                 say(f"Changed: {'; '.join(told_apart(new, recorded))}.")
                 write_toml(changed(recorded, new), out / "recipe.toml")
+        elif "training.updates" in new:
+            raise DragomanError(
+                f"{out} is finished, after {recorded.training.updates:,} updates at most; choose another --out for another end."
+            )
         return
     if recipe.training.shard and world.size > 1 and recipe.training.updates is None:
         raise DragomanError("With --shard no process could measure the speed by itself, so that the run needs a number of --updates.")
