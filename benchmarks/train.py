@@ -261,7 +261,7 @@ def compare(arguments: argparse.Namespace) -> None:
             for number in range(arguments.warm_up + arguments.updates):
                 for system in pair:
                     system.update()
-                if number >= arguments.warm_up and number % 5 == 0:
+                if number >= arguments.warm_up and (number - arguments.warm_up) % 5 == 0:
                     floors.append((precision, *floor(recipe.model, vocabulary, precision)))
             ours, theirs = (system.found() for system in pair)
             ratio = ours["tokens_per_second"] / theirs["tokens_per_second"]
