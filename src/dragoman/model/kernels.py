@@ -32,7 +32,10 @@ class Fusible(nn.Module):
 
 
 def compile_kernels() -> bool:
-    """Begin to, in a thread; False where it cannot be: only Linux has compilers with the very OpenMP that PyTorch computes with."""
+    """Begin to compile them, in a thread; False where that cannot be.
+
+    Only Linux has compilers with the very OpenMP that PyTorch computes with.
+    """
     return sys.platform == "linux" and begin(KERNELS) is not None
 
 
@@ -117,13 +120,13 @@ class _Residual(torch.autograd.Function):
 def residual(
     x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"], drops: Drops | None, norm: nn.LayerNorm | None
 ) -> Float[Tensor, "B T D"]:
-    """norm(x + dropout(y)), or without a norm the sum alone."""
+    """norm(x + dropout(y)) (sections 3.1 and 5.4), or without a norm the sum alone; y in float32 or bfloat16."""
     gain, bias, epsilon = (None, None, 0.0) if norm is None else (norm.weight, norm.bias, norm.eps)
     return _Residual.apply(x.contiguous(), y.contiguous(), gain, bias, epsilon, drops)
 
 
 class _Dropout(torch.autograd.Function):
-    """As the gradient of y, without a norm, is that of the sum."""
+    """What the backward pass of a residual without a norm does to the gradient of y; it is its own backward."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, drops: Drops) -> Tensor:
@@ -139,7 +142,7 @@ class _Dropout(torch.autograd.Function):
 
 
 def dropout(x: Float[Tensor, "*N D"], drops: Drops) -> Float[Tensor, "*N D"]:
-    """The numbers that survive, multiplied, and zeros."""
+    """The numbers that survive, multiplied, and zeros (section 5.4)."""
     return _Dropout.apply(x.contiguous(), drops)
 
 
@@ -198,7 +201,10 @@ def attention(
     mask: Bool[Tensor, "#B 1 #T N"] | None,
     causal: bool,
 ) -> Float[Tensor, "B T HKv"]:
-    """Equation 1, of each head, and the heads side by side. `causal` lets each of the last T positions look at itself and before it."""
+    """Equation 1 (section 3.2) of each head, the heads side by side.
+
+    `causal` lets each of the last T positions look at itself and before it.
+    """
     rows = [one if one.stride(-1) == 1 else one.contiguous() for one in (query, key, value)]
     return _Attention.apply(*rows, mask if mask is None or mask.stride(-1) == 1 else mask.contiguous(), causal)
 
@@ -245,5 +251,8 @@ class _CrossEntropy(torch.autograd.Function):
 
 
 def cross_entropy(logits: Float[Tensor, "N V"], gold: Int[Tensor, "N"], smoothing: float) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """Smoothed loss and negative log-likelihood, summed; the backward pass puts the gradient in the place of the logits."""
+    """Smoothed loss and negative log-likelihood (section 5.4), in nats, summed.
+
+    The backward pass puts the gradient in the place of the logits.
+    """
     return _CrossEntropy.apply(logits.contiguous(), gold.contiguous(), smoothing)
