@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import jaxtyping
 import pytest
 import torch
 
@@ -63,6 +64,14 @@ def targets() -> torch.Tensor:
     """Target ids for the sources."""
     torch.manual_seed(4)
     return torch.randint(4, VOCABULARY, (3, 6))
+
+
+@pytest.fixture(scope="module")
+def unchecked_shapes():
+    """For whole programs, which take twice as long where the shapes of every call are checked; other tests do that."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def write_copies(folder: Path, name: str, lines: int, seed: int = 0) -> tuple[Path, Path]:

@@ -15,6 +15,8 @@ from dragoman.run import run
 from tests.conftest import write_copies
 from tests.test_train import silent, small_recipe
 
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:

@@ -17,6 +17,9 @@ from safetensors.torch import load_file
 from dragoman.training.distributed import World
 from dragoman.training.resume import checkpoints
 from tests.conftest import write_copies
+from tests.processes import dragoman
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
 FLAGS = (
     "--updates 24 --validate-every 8 --checkpoint-every 4 --log-every 2 --warmup-steps 10 --preset tiny --d-model 16 --d-ff 32 --heads 2 "
@@ -25,21 +28,34 @@ FLAGS = (
 )
 
 
-def command(folder: Path, out: Path, ranks: int, *more: str) -> list[str]:
-    """What a user types, on one process or through torchrun."""
-    launcher = [sys.executable, "-m"]
-    if ranks > 1:
-        restarts = ["--max-restarts", "1"] if "--restart" in more else []
-        launcher += ["torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), *restarts, "-m"]
+def arguments(folder: Path, out: Path, *more: str) -> list[str]:
+    """What a user types after `dragoman`."""
     files = ["--source", str(folder / "train.source"), "--target", str(folder / "train.target"), "--out", str(out)]
-    return [*launcher, "dragoman", "train", *files, *FLAGS.split(), *[flag for flag in more if flag != "--restart"]]
+    return ["train", *files, *FLAGS.split(), *more]
+
+
+def torchrun(folder: Path, out: Path, *more: str, restarts: int = 0) -> list[str]:
+    """Two processes, as a user starts them."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", str(restarts)]
+    return [*launcher, "-m", "dragoman", *arguments(folder, out, *more)]
+
+
+def in_a_process(arguments: list[str]) -> list[str]:
+    """One, as a user starts it: a forked one would compile the tests' checks of shapes too."""
+    return [sys.executable, "-m", "dragoman", *arguments]
+
+
+def attempt(folder: Path, out: Path, ranks: int, *more: str) -> tuple[int, str]:
+    """Train; the exit status and what was said."""
+    told = out.with_name(f"{out.name}.told")
+    return dragoman(ranks, arguments(folder, out, *more), told), told.read_text()
 
 
 def train(folder: Path, out: Path, ranks: int, *more: str) -> str:
     """Train to the end; what was said."""
-    done = subprocess.run(command(folder, out, ranks, *more), capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stderr
+    status, told = attempt(folder, out, ranks, *more)
+    assert status == 0, told
+    return told
 
 
 def weights(out: Path) -> dict[str, torch.Tensor]:
@@ -110,11 +126,11 @@ def test_spread_weights_add_up_the_gradients_of_small_batches(text):
 
 
 def test_spread_weights_that_diverge_are_named(text):
-    asked = command(text, text / "diverged", 2, "--shard", "--rate-scale", "1e30", "--on-divergence", "skip", "--validate-every", "24")
-    done = subprocess.run(asked, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode != 0
-    assert "The update is left out." in done.stderr
-    assert "First to be no number is" in done.stderr
+    more = ("--shard", "--rate-scale", "1e30", "--on-divergence", "skip", "--validate-every", "24")
+    status, told = attempt(text, text / "diverged", 2, *more)
+    assert status != 0
+    assert "The update is left out." in told
+    assert "First to be no number is" in told
 
 
 @pytest.mark.parametrize(("first", "second", "flags"), [("two", 1, []), ("one", 2, []), ("one", 2, ["--shard"]), ("sharded", 1, [])])
@@ -153,8 +169,8 @@ def kill_the_second(launcher: int) -> None:
 @pytest.mark.parametrize("restart", [True, False])
 def test_a_killed_process_ends_the_run_and_torchrun_restarts_it(text, longer, restart):
     out = text / f"killed-{restart}"
-    more = (*LONGER, "--restart") if restart else LONGER
-    with subprocess.Popen(command(text, out, 2, *more), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+    asked = torchrun(text, out, *LONGER, restarts=int(restart))
+    with subprocess.Popen(asked, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 60
         while not checkpoints(out) and time.monotonic() < deadline:
             time.sleep(0.002)
@@ -188,12 +204,13 @@ def test_the_test_data_is_translated_by_all_and_scored_once(text):
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
 def test_compiled_layers_train_as_plain_ones_do(text, one):
-    train(text, text / "compiled", 1, "--compile")
+    asked = in_a_process(arguments(text, text / "compiled", "--compile"))
+    subprocess.run(asked, check=True, capture_output=True, timeout=120)
     assert_near(one, text / "compiled")
 
 
 def test_without_a_compiler_compiling_is_refused_with_a_sentence(text):
-    asked = command(text, text / "refused", 1, "--compile")
+    asked = in_a_process(arguments(text, text / "refused", "--compile"))
     done = subprocess.run(asked, env=os.environ | {"CXX": "/no/compiler"}, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 2
     assert "torch.compile failed (" in done.stderr

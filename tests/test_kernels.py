@@ -49,12 +49,11 @@ def gradients(value, *leaves):
     return torch.autograd.grad((value.double() * weights).sum(), leaves)
 
 
-@pytest.mark.parametrize("norm", ["post", "pre"])
 @pytest.mark.parametrize("dropout", [0.0, 0.3, 0.999999])
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("width", [16, 21])
-def test_a_residual_equals_its_equation(norm, dropout, precision, width):
-    settings = replace(SMALL, d_model=width, dropout=dropout, norm=norm)
+def test_a_residual_equals_its_equation(dropout, precision, width):
+    settings = replace(SMALL, d_model=width, dropout=dropout)
     written, fused = Residual(settings), Residual(settings)
     for part in (written, fused):
         nn.init.normal_(part.norm.weight, generator=torch.Generator().manual_seed(3))
@@ -64,10 +63,9 @@ def test_a_residual_equals_its_equation(norm, dropout, precision, width):
     for part in (written, fused):
         torch.manual_seed(2)
         out = part.after(x, y)
-        leaves = [x, y] if norm == "pre" else [x, y, part.norm.weight, part.norm.bias]
-        found.append([out, *gradients(out, *leaves)])
+        found.append([out, *gradients(out, x, y, part.norm.weight, part.norm.bias)])
+    assert found[1][0].dtype == precision
     for one, other in zip(*found, strict=True):
-        assert one.dtype == other.dtype
         close(other, one, precision)
 
 
@@ -119,10 +117,13 @@ def test_the_loss_equals_pytorchs(precision, smoothing, vocabulary):
 
 
 @pytest.mark.parametrize("shape", [(3, 8), (5, 7), (1, 1), (2, 3, 21)])
-def test_kernels_draw_the_bits_that_python_draws(shape):
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_kernels_draw_the_bits_that_python_draws(shape, precision):
     for key in (0, 2**63 - 1):
-        kept = kernels.dropout(torch.ones(shape), kernels.Drops(key, 1000, 2.0))
-        assert torch.equal(kept, random_bits(key, torch.Size(shape)).ge(1000) * 2.0)
+        ones = torch.ones(shape, dtype=precision, requires_grad=True)
+        kept = kernels.dropout(ones, kernels.Drops(key, 1000, 2.0))
+        assert torch.equal(kept, (random_bits(key, torch.Size(shape)).ge(1000) * 2.0).to(precision))
+        assert torch.equal(*torch.autograd.grad(kept.sum(), ones), kept)
 
 
 def test_random_bits_are_even_and_independent():
@@ -154,7 +155,7 @@ def test_a_model_trains_alike(kind):
     assert fused_loss == pytest.approx(loss, rel=1e-6)
     assert (fused - exact).norm() < 1e-5 * exact.norm()
     away, fused_away = ((gradient_of(model, True, native)[1] - exact).norm() for native in (False, True))
-    assert fused_away < 1.2 * away < 0.1 * exact.norm(), "rounded, the kernels are no farther from the gradient than PyTorch"
+    assert fused_away < 1.5 * away < 0.1 * exact.norm(), "what each sub-layer adds to is rounded too, and little farther from the gradient"
 
 
 def test_what_is_no_number_stays_none():

@@ -27,6 +27,8 @@ from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.native.build import library
 from dragoman.text.batches import pad
 
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
 SMALL = ModelSettings(d_model=24, d_ff=50, heads=3, encoder_layers=2, decoder_layers=3)
 KINDS = {
     "as in the paper": SMALL,

@@ -13,6 +13,8 @@ from dragoman.model.symbols import END, PAD, START
 from dragoman.text.batches import pad
 from tests.test_huggingface import SIZES, SOURCE, ours
 
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
 SETTINGS = ModelSettings(
     **SIZES,
     d_k=5,

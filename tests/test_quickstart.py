@@ -12,6 +12,8 @@ from dragoman.interop import ctranslate2, huggingface, onnx
 from dragoman.interop.verify import samples, verify
 from dragoman.quickstart import parse_dictionary, part_of, quickstart_recipe, read_dictionary, sample_table, write_data
 
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
 
 def test_alternatives_go_to_one_word_without_stress_comments_or_repetitions():
     text = "read R EH1 D # past\nread(2) R IY1 D\nbusses B AH1 S IH0 Z\nbusses(2) B AH0 S IH2 Z\n"

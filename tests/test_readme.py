@@ -13,6 +13,8 @@ import pytest
 from dragoman import cli
 from tests.conftest import write_copies
 
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
 ROOT = Path(__file__).parents[1]
 BLOCKS = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 SHORT = "--updates 3 --d-model 16 --d-ff 16 --heads 2 --encoder-layers 1 --decoder-layers 1"

@@ -12,6 +12,8 @@ from dragoman.run import lock, run, silent
 from dragoman.runs import as_json, plot, points, runs_table, runs_under, state_of
 from tests.test_train import small_recipe
 
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

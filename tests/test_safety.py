@@ -27,9 +27,11 @@ from dragoman.training.memory import fitting_tokens, kept_for_backward
 from dragoman.training.objective import accumulate
 from dragoman.training.resume import averaged, checkpoints, resume
 from dragoman.training.train import make_optimizer, step_optimizer, train
+from tests.processes import fork
 from tests.test_train import small_recipe, update_of
 
 HERE = World(device=torch.device("cpu"))
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 
 def begun(folder: Path, name: str, **training):
@@ -42,21 +44,7 @@ def begun(folder: Path, name: str, **training):
 
 def go_on(recipe):
     """Train in this process, from wherever the run is."""
-    torch.set_num_threads(1)
     fit(recipe, schedule_of(recipe), Prepared.load(recipe.out / "data"), silent, HERE)
-
-
-def fork(work, argument) -> int:
-    """Do the work in a process of its own, which need not import anything; give its number. Its exit status is 1 where it fails."""
-    process = os.fork()
-    if process == 0:
-        status = 1
-        try:
-            work(argument)
-            status = 0
-        finally:
-            os._exit(status)
-    return process
 
 
 def final_weights(recipe):
@@ -82,7 +70,7 @@ def test_killed_at_fifty_random_moments_a_run_ends_with_the_weights_of_one_that_
     half_written = 0
     for number in range(50):
         before = checkpoints(killed.out)
-        process = fork(go_on, killed)
+        process = fork(lambda: go_on(killed))
         deadline = time.monotonic() + 30
         while number % 2 and checkpoints(killed.out) == before:  # every other time the start itself is interrupted
             assert time.monotonic() < deadline
@@ -221,7 +209,7 @@ def translate_where_memory_is_short(folder):
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_where_memory_does_not_suffice_to_translate_a_sentence_says_what_to_do(tmp_path):
     run(small_recipe(tmp_path, tmp_path / "run", updates=4), silent)
-    assert os.waitpid(fork(translate_where_memory_is_short, tmp_path), 0)[1] == 0
+    assert os.waitpid(fork(lambda: translate_where_memory_is_short(tmp_path)), 0)[1] == 0
 
 
 class Keep(torch.autograd.Function):

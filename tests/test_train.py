@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -30,8 +28,10 @@ from dragoman.training.resume import Place, averaged, checkpoints
 from dragoman.training.settings import TrainingSettings
 from dragoman.training.train import better, stopped_early
 from tests.conftest import write_copies
+from tests.processes import dragoman, fork, run_command
 
 HERE = World(device=torch.device("cpu"))
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 
 def small_recipe(folder: Path, out: Path, **training) -> Recipe:
@@ -171,23 +171,25 @@ def test_a_run_with_another_end_is_one_that_was_begun_with_it(tmp_path, begun_fo
         run(recipe, silent)
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_killed_at_any_moment_the_same_command_ends_with_the_same_model(tmp_path):
     write_copies(tmp_path, "train", 200)
+    told = tmp_path / "told"
 
     def command(out: str) -> list[str]:
         flags = "--updates 40 --validate-every 10 --checkpoint-every 5 --log-every 5 --warmup-steps 20 --preset tiny --d-model 32 --d-ff 32"
         files = ["--source", str(tmp_path / "train.source"), "--target", str(tmp_path / "train.target"), "--out", str(tmp_path / out)]
-        return [sys.executable, "-m", "dragoman", "train", *files, *flags.split(), "--threads", "1"]
+        return ["train", *files, *flags.split(), "--threads", "1"]
 
-    subprocess.run(command("straight"), check=True, capture_output=True, timeout=120)
-    process = subprocess.Popen(command("killed"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    assert dragoman(1, command("straight"), told) == 0
+    process = fork(lambda: run_command(command("killed"), told))
     deadline = time.monotonic() + 100
     while len(list((tmp_path / "killed" / "checkpoints").glob("step-*"))) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
-    process.kill()
-    process.wait()
-    ended = subprocess.run(command("killed"), check=True, capture_output=True, text=True, timeout=120)
-    assert "Going on with" in ended.stderr
+    os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    assert dragoman(1, command("killed"), told) == 0
+    assert "Going on with" in told.read_text()
     one, other = (load_file(tmp_path / out / "model" / "model.safetensors") for out in ("straight", "killed"))
     assert all(torch.equal(one[name], other[name]) for name in one)
 

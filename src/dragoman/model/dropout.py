@@ -35,7 +35,7 @@ class Dropout(Fusible):
         drops = self.draw()
         if drops is None:
             return x
-        if self.fused and x.dtype == torch.float32:
+        if self.fused and x.dtype in kernels.PRECISIONS:
             return kernels.dropout(x, drops)
         kept = torch.empty_like(x, memory_format=torch.contiguous_format)
         torch.ge(random_bits(drops.key, x.shape), drops.least, out=kept)  # no detour by booleans

@@ -35,86 +35,115 @@ const Bits* random_bits(uint64_t key, int64_t first, int count, Buffer<uint64_t>
     return reinterpret_cast<const Bits*>(word) + first % 4;
 }
 
-// As kernels.py's. `gain` is null where there is no norm.
+// As kernels.py's Drops: numbers whose random bits are below `least` are dropped, the others multiplied.
+struct Drops {
+    uint64_t key;
+    int32_t least;
+    float survivors;
+};
+
+// As kernels.py's.
+struct Dropout {
+    int64_t threads, rows, width;
+    const void* x;
+    void* out;
+    Drops drops;
+};
+
+template <class T>
+void dropout(const Dropout& job) {
+    const int width = int(job.width), least = job.drops.least;
+    const float survivors = job.drops.survivors;
+#pragma omp parallel for num_threads(job.threads)
+    for (int64_t row = 0; row < job.rows; row++) {
+        thread_local Buffer<uint64_t> room;
+        const T* x = static_cast<const T*>(job.x) + row * width;
+        T* out = static_cast<T*>(job.out) + row * width;
+        const Bits* bits = random_bits(job.drops.key, row * width, width, room);
+#pragma omp simd
+        for (int i = 0; i < width; i++) put(out[i], x[i] * (bits[i] >= least ? survivors : 0.0f));
+    }
+}
+
+// As kernels.py's. Numbers of [N][D] are of one precision.
 struct Residual {
     int64_t threads, rows, width;
-    float* x;             // [N][D]; in the backward pass its gradient, and `out` the gradient that came; both are one without a norm
-    void* y;              // [N][D]; in the backward pass its gradient
-    float *total, *out;   // [N][D]
-    float* scales;        // [N]: what the norm multiplied each row by, its gain apart
+    void *x, *y, *out;  // in the backward pass their gradients
+    void* normal;       // out before the gain and the bias
+    float* scales;      // [N]: what the norm multiplied each row by, its gain apart
     const float *gain, *bias;
     float *gain_gradient, *bias_gradient;  // [threads][D]
-    uint64_t key;         // of random bits: numbers whose bits are below `least` are dropped, the others multiplied
-    int32_t drops, least;
-    float survivors, epsilon;
+    float epsilon;
+    int32_t drops_any;
+    Drops drops;
+};
+
+struct ResidualRoom {
+    Buffer<uint64_t> bits;
+    Buffer<float> row;
 };
 
 template <class T>
 void residual(const Residual& job) {
-    const int width = int(job.width), least = job.least;
-    const float survivors = job.survivors, *gain = job.gain;
+    const int width = int(job.width), least = job.drops.least;
+    const float survivors = job.drops.survivors;
 #pragma omp parallel for num_threads(job.threads)
     for (int64_t row = 0; row < job.rows; row++) {
-        thread_local Buffer<uint64_t> room;
-        const float* x = job.x + row * width;
-        const T* y = static_cast<const T*>(job.y) + row * width;
-        float *total = job.total + row * width, *out = job.out + row * width;
-        float sum = 0, squares = 0;
-        if (job.drops) {
-            const Bits* bits = random_bits(job.key, row * width, width, room);
+        thread_local ResidualRoom room;
+        const T *x = static_cast<const T*>(job.x) + row * width, *y = static_cast<const T*>(job.y) + row * width;
+        T *normal = static_cast<T*>(job.normal) + row * width, *out = static_cast<T*>(job.out) + row * width;
+        float *total = room.row.of(width), sum = 0, squares = 0;
+        if (job.drops_any) {
+            const Bits* bits = random_bits(job.drops.key, row * width, width, room.bits);
 #pragma omp simd reduction(+ : sum)
             for (int i = 0; i < width; i++) sum += total[i] = x[i] + y[i] * (bits[i] >= least ? survivors : 0.0f);
         } else
 #pragma omp simd reduction(+ : sum)
-            for (int i = 0; i < width; i++) sum += total[i] = x[i] + float(y[i]);
-        if (!gain) continue;
+            for (int i = 0; i < width; i++) sum += total[i] = float(x[i]) + float(y[i]);
         const float mean = sum / width;
 #pragma omp simd reduction(+ : squares)
         for (int i = 0; i < width; i++) squares += (total[i] - mean) * (total[i] - mean);
         const float scale = job.scales[row] = 1 / std::sqrt(squares / width + job.epsilon);
 #pragma omp simd
         for (int i = 0; i < width; i++) {
-            total[i] = (total[i] - mean) * scale;  // the backward pass wants it so
-            out[i] = total[i] * gain[i] + job.bias[i];
+            const float own = (total[i] - mean) * scale;
+            put(normal[i], own);
+            put(out[i], own * job.gain[i] + job.bias[i]);
         }
     }
 }
 
 template <class T>
 void residual_backward(const Residual& job) {
-    const int width = int(job.width), least = job.least;
-    const float survivors = job.survivors, *gain = job.gain;
+    const int width = int(job.width), least = job.drops.least;
+    const float survivors = job.drops.survivors;
 #pragma omp parallel num_threads(job.threads)
     {
         float* gain_gradient = job.gain_gradient + omp_get_thread_num() * job.width;
         float* bias_gradient = job.bias_gradient + omp_get_thread_num() * job.width;
 #pragma omp for
         for (int64_t row = 0; row < job.rows; row++) {
-            thread_local Buffer<uint64_t> room;
-            const float* out = job.out + row * width;
-            float* x = job.x + row * width;
-            T* y = static_cast<T*>(job.y) + row * width;
-            if (gain) {
-                const float* normal = job.total + row * width;
-                float sum = 0, along = 0;
+            thread_local ResidualRoom room;
+            const T *out = static_cast<const T*>(job.out) + row * width, *normal = static_cast<const T*>(job.normal) + row * width;
+            T *x = static_cast<T*>(job.x) + row * width, *y = static_cast<T*>(job.y) + row * width;
+            float *own = room.row.of(width), sum = 0, along = 0;
 #pragma omp simd reduction(+ : sum, along)
-                for (int i = 0; i < width; i++) {
-                    gain_gradient[i] += out[i] * normal[i];
-                    bias_gradient[i] += out[i];
-                    sum += out[i] * gain[i];
-                    along += out[i] * gain[i] * normal[i];
-                }
-                const float mean = sum / width, slope = along / width, scale = job.scales[row];
-#pragma omp simd
-                for (int i = 0; i < width; i++) x[i] = scale * (out[i] * gain[i] - mean - normal[i] * slope);
+            for (int i = 0; i < width; i++) {
+                const float of_gain = out[i] * normal[i];
+                gain_gradient[i] += of_gain;
+                bias_gradient[i] += out[i];
+                sum += own[i] = out[i] * job.gain[i];
+                along += of_gain * job.gain[i];
             }
-            if (job.drops) {
-                const Bits* bits = random_bits(job.key, row * width, width, room);
+            const float mean = sum / width, slope = along / width, scale = job.scales[row];
 #pragma omp simd
-                for (int i = 0; i < width; i++) put(y[i], x[i] * (bits[i] >= least ? survivors : 0.0f));
+            for (int i = 0; i < width; i++) put(x[i], own[i] = scale * (own[i] - mean - normal[i] * slope));
+            if (job.drops_any) {
+                const Bits* bits = random_bits(job.drops.key, row * width, width, room.bits);
+#pragma omp simd
+                for (int i = 0; i < width; i++) put(y[i], own[i] * (bits[i] >= least ? survivors : 0.0f));
             } else
-#pragma omp simd
-                for (int i = 0; i < width; i++) put(y[i], x[i]);
+                std::copy_n(x, width, y);
         }
     }
 }
@@ -336,6 +365,7 @@ void cross_entropy_backward(const CrossEntropy& job) {
         bfloat16 ? name<BFloat16>(*job) : name<float>(*job);                                      \
     }
 
+FOR_BOTH(dropout, Dropout)
 FOR_BOTH(residual, Residual)
 FOR_BOTH(residual_backward, Residual)
 FOR_BOTH(attention, Attention)

@@ -67,7 +67,7 @@ def _of(kind: type, names: str) -> list[tuple[str, type]]:
     return [(name, kind) for name in names.split()]
 
 
-# ---- LayerNorm(x + Dropout(y)), without the norm, and dropout alone
+# ---- dropout, and LayerNorm(x + Dropout(y))
 
 
 class Drops(NamedTuple):
@@ -78,61 +78,20 @@ class Drops(NamedTuple):
     survivors: float
 
 
-class _ResidualJob(_Job):
-    _fields_ = (
-        _of(c_int64, "threads rows width")
-        + _of(c_void_p, "x y total out scales gain bias gain_gradient bias_gradient")
-        + _of(c_uint64, "key")
-        + _of(c_int32, "drops least")
-        + _of(c_float, "survivors epsilon")
-    )
+class _Drops(Structure):
+    _fields_ = _of(c_uint64, "key") + _of(c_int32, "least") + _of(c_float, "survivors")
 
 
-def _residual_job(x: Tensor, y: Tensor, drops: Drops | None, **others: Any) -> _ResidualJob:
-    how = {} if drops is None else {"drops": True, **drops._asdict()}
-    return _ResidualJob(rows=x.numel() // x.size(-1), width=x.size(-1), x=x, y=y, **how, **others)
-
-
-class _Residual(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor, gain: Tensor | None, bias: Tensor | None, epsilon: float, drops: Drops | None) -> Tensor:
-        total, scales = torch.empty_like(x), x.new_empty(x.shape[:-1])
-        out = total if gain is None else torch.empty_like(x)
-        job = _residual_job(x, y, drops, total=total, out=out, scales=scales, gain=gain, bias=bias, epsilon=epsilon)
-        job.run("residual", y.dtype)
-        ctx.save_for_backward(None if gain is None else total, scales, gain)
-        ctx.precision, ctx.drops = y.dtype, drops
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        total, scales, gain = ctx.saved_tensors
-        gradient = gradient.contiguous()
-        x = gradient if gain is None else torch.empty_like(gradient)
-        y = torch.empty_like(gradient, dtype=ctx.precision)
-        sums = gradient.new_zeros(2, torch.get_num_threads(), gradient.size(-1))
-        others = {"out": gradient, "total": total, "scales": scales, "gain": gain, "gain_gradient": sums[0], "bias_gradient": sums[1]}
-        _residual_job(x, y, ctx.drops, **others).run("residual_backward", ctx.precision)
-        return x, y, *((None, None) if gain is None else sums.sum(1)), None, None
-
-
-def residual(
-    x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"], drops: Drops | None, norm: nn.LayerNorm | None
-) -> Float[Tensor, "B T D"]:
-    """norm(x + dropout(y)) (sections 3.1 and 5.4), or without a norm the sum alone; y in float32 or bfloat16."""
-    gain, bias, epsilon = (None, None, 0.0) if norm is None else (norm.weight, norm.bias, norm.eps)
-    return _Residual.apply(x.contiguous(), y.contiguous(), gain, bias, epsilon, drops)
+class _DropoutJob(_Job):
+    _fields_ = _of(c_int64, "threads rows width") + _of(c_void_p, "x out") + _of(_Drops, "drops")
 
 
 class _Dropout(torch.autograd.Function):
-    """What the backward pass of a residual without a norm does to the gradient of y; it is its own backward."""
-
     @staticmethod
     def forward(ctx: Any, x: Tensor, drops: Drops) -> Tensor:
         ctx.drops = drops
-        out = torch.empty_like(x)
-        _residual_job(x, out, drops).run("residual_backward", x.dtype)
+        out, width = torch.empty_like(x), x.size(-1)
+        _DropoutJob(rows=x.numel() // width, width=width, x=x, out=out, drops=_Drops(*drops)).run("dropout", x.dtype)
         return out
 
     @staticmethod
@@ -142,8 +101,49 @@ class _Dropout(torch.autograd.Function):
 
 
 def dropout(x: Float[Tensor, "*N D"], drops: Drops) -> Float[Tensor, "*N D"]:
-    """The numbers that survive, multiplied, and zeros (section 5.4)."""
+    """The numbers that survive, multiplied, and zeros (section 5.4); in float32 or bfloat16."""
     return _Dropout.apply(x.contiguous(), drops)
+
+
+class _ResidualJob(_Job):
+    _fields_ = (
+        _of(c_int64, "threads rows width")
+        + _of(c_void_p, "x y out normal scales gain bias gain_gradient bias_gradient")
+        + _of(c_float, "epsilon")
+        + _of(c_int32, "drops_any")
+        + _of(_Drops, "drops")
+    )
+
+
+def _residual_job(x: Tensor, drops: Drops | None, **others: Any) -> _ResidualJob:
+    width, how = x.size(-1), {} if drops is None else {"drops_any": True, "drops": _Drops(*drops)}
+    return _ResidualJob(rows=x.numel() // width, width=width, x=x, **how, **others)
+
+
+class _Residual(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor, gain: Tensor, bias: Tensor, epsilon: float, drops: Drops | None) -> Tensor:
+        out, normal, scales = torch.empty_like(x), torch.empty_like(x), x.new_empty(x.shape[:-1], dtype=torch.float32)
+        _residual_job(x, drops, y=y, out=out, normal=normal, scales=scales, gain=gain, bias=bias, epsilon=epsilon).run("residual", x.dtype)
+        ctx.save_for_backward(normal, scales, gain)
+        ctx.drops = drops
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        normal, scales, gain = ctx.saved_tensors
+        gradient = gradient.contiguous()
+        x, y = torch.empty_like(gradient), torch.empty_like(gradient)
+        sums = scales.new_zeros(2, torch.get_num_threads(), gradient.size(-1))
+        others = {"normal": normal, "scales": scales, "gain": gain, "gain_gradient": sums[0], "bias_gradient": sums[1]}
+        _residual_job(x, ctx.drops, y=y, out=gradient, **others).run("residual_backward", gradient.dtype)
+        return x, y, *sums.sum(1), None, None
+
+
+def residual(x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"], drops: Drops | None, norm: nn.LayerNorm) -> Float[Tensor, "B T D"]:
+    """norm(x + dropout(y)) (sections 3.1 and 5.4), in the precision of y, float32 or bfloat16."""
+    return _Residual.apply(x.to(y.dtype).contiguous(), y.contiguous(), norm.weight, norm.bias, norm.eps, drops)
 
 
 # ---- softmax(Q Kᵀ / √d_k) V

@@ -58,8 +58,8 @@ class Residual(Fusible):
 
     def after(self, x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         """The sum of x and the sub-layer's output y."""
-        if self.fused and self.training and x.dtype == torch.float32 and y.dtype in kernels.PRECISIONS:
-            return kernels.residual(x, y, self.dropout.draw(), None if self.pre else self.norm)
+        if self.fused and self.training and not self.pre and y.dtype in kernels.PRECISIONS:
+            return kernels.residual(x, y, self.dropout.draw(), self.norm)
         total = x + self.dropout(y)
         return total if self.pre else self.norm(total)
 

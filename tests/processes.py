@@ -1,0 +1,63 @@
+"""Processes of the tests, forked from this one: they need not import PyTorch again."""
+
+import os
+import signal
+import socket
+import sys
+import traceback
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import jaxtyping
+import torch
+import torch._dynamo  # noqa: F401  PyTorch's optimizers want it: a second or two in every process that has not got it
+
+from dragoman import cli
+
+MOST_SECONDS = 120  # then a process that waits for one that has ended is ended too
+
+
+def fork(work: Callable[[], object]) -> int:
+    """Do the work in a process of its own; give its number. Its exit status is 1, or that of SystemExit, where it fails."""
+    process = os.fork()
+    if process:
+        return process
+    status = 1
+    try:
+        warnings.simplefilter("default")
+        jaxtyping.config.update("jaxtyping_disable", True)
+        torch.set_num_threads(1)
+        work()
+        status = 0
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def run_command(arguments: list[str], told: Path) -> None:
+    """What the command line does. What it says is added to a file."""
+    signal.alarm(MOST_SECONDS)
+    sys.argv = ["dragoman", *arguments]
+    sys.stderr = told.open("a", buffering=1)
+    os.dup2(sys.stderr.fileno(), 2)
+    cli.main()
+
+
+def dragoman(ranks: int, arguments: list[str], told: Path) -> int:
+    """A command in as many processes as torchrun would start; the worst exit status. What they say is written to a file."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+
+    def run(rank: int) -> None:
+        if ranks > 1:
+            os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+        run_command(arguments, told)
+
+    told.unlink(missing_ok=True)
+    processes = [fork(lambda rank=rank: run(rank)) for rank in range(ranks)]
+    return max(abs(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])) for process in processes)
