@@ -34,6 +34,52 @@ def test_it_is_compiled_once_and_kept(tmp_path):
     assert made.parent.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_library_that_cannot_be_loaded_is_made_anew_the_next_time(tmp_path):
+    assert told(begun(tmp_path))[0] == "5"
+    (made,) = (tmp_path / "cache" / "dragoman").iterdir()
+    made.write_bytes(b"")
+    found, said = told(begun(tmp_path))
+    assert found == "None"
+    assert "The sum in C++ could not be compiled or loaded. Fingers add. " in said
+    assert told(begun(tmp_path)) == ("5", "")
+
+
+def test_a_folder_that_others_may_write_to_is_not_trusted(tmp_path):
+    folder = tmp_path / "cache" / "dragoman"
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)
+    found, said = told(begun(tmp_path))
+    assert found == "None"
+    assert f"Others may write to {folder}, where libraries are kept; let it be yours alone (chmod 700)." in said
+
+
+def test_without_a_home_nothing_is_kept(tmp_path):
+    """A process of a user that the system does not know."""
+    gone = "import pwd; pwd.getpwuid = lambda number: {}[number]\n"
+    own = {name: value for name, value in os.environ.items() if name not in {"HOME", "XDG_CACHE_HOME"}}
+    (tmp_path / "sum.cpp").write_text("")
+    done = subprocess.run(
+        [sys.executable, "-c", gone + TRY], cwd=tmp_path, env=own, capture_output=True, text=True, timeout=100, check=True
+    )
+    assert done.stdout.strip() == "None"
+    assert "Fingers add. Could not determine home directory." in done.stderr
+
+
+def test_a_forked_process_does_not_wait_for_its_parents_thread(tmp_path):
+    (tmp_path / "sum.cpp").write_text('#include "vectors.h"\nextern "C" int sum(int a, int b) { return a + b; }\n')
+    fork = (
+        "import os; from pathlib import Path; from dragoman.native.build import Program, begin, library\n"
+        "sums = Program('The sum', 'Fingers add.', (Path('sum.cpp'),), ())\n"
+        "begin(sums)\n"
+        "child = os.fork()\n"
+        "assert library(sums).sum(2, 3) == 5\n"
+        "child and print(os.waitpid(child, 0)[1])"
+    )
+    own = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    done = subprocess.run([sys.executable, "-c", fork], cwd=tmp_path, env=own, capture_output=True, text=True, timeout=100, check=True)
+    assert done.stdout == "0\n"
+
+
 def test_without_a_compiler_there_is_nothing_to_say(tmp_path):
     assert told(begun(tmp_path, PATH=str(tmp_path), CXX="")) == ("None", "")
 
@@ -44,5 +90,5 @@ def test_a_compiler_that_fails_is_told(tmp_path):
     broken.chmod(0o755)
     found, said = told(begun(tmp_path, CXX=str(broken)))
     assert found == "None"
-    assert f"The sum in C++ could not be compiled. Fingers add. {broken} says: unknown option -march=native" in said
+    assert f"The sum in C++ could not be compiled or loaded. Fingers add. {broken} says: unknown option -march=native" in said
     assert told(begun(tmp_path, CXX=str(tmp_path / "none")))[0] == "None"

@@ -1,7 +1,10 @@
 """The kernels for training against the equations that they stand for."""
 
+import os
+import resource
 from copy import deepcopy
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -19,7 +22,9 @@ from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END
 from dragoman.model.transformer import Residual
 from dragoman.text.batches import Batch, pad
+from dragoman.training.memory import out_of_memory
 from dragoman.training.objective import Objective
+from tests.processes import fork
 
 SMALL = ModelSettings(d_model=24, d_ff=50, heads=3, encoder_layers=2, decoder_layers=2, dropout=0.2)
 MODELS = {
@@ -85,6 +90,43 @@ def test_attention_equals_its_equation(precision, shape, kind):
     for one, other in zip((out, *gradients(out, *leaves)), (expected, *gradients(expected, *leaves)), strict=True):
         close(one, other, precision)
     assert out.dtype == precision
+
+
+def test_a_gradient_that_is_one_number_for_all_is_read_as_such():
+    heads = [torch.randn(2, 3, 5, 16, requires_grad=True) for _ in range(3)]
+    found = torch.autograd.grad(kernels.attention(*heads, None, causal=False).sum(), heads)
+    expected = torch.autograd.grad(plain.attention(*heads)[0].sum(), heads)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-5)
+
+
+def test_a_norm_in_bfloat16_is_read_as_such():
+    written, fused = Residual(SMALL).bfloat16(), Residual(SMALL).bfloat16()
+    fuse(fused)
+    x, y = (torch.randn(2, 3, 24, dtype=torch.bfloat16) for _ in range(2))
+    found = []
+    for part in (written, fused):
+        torch.manual_seed(2)
+        out = part.after(x, y)
+        found.append([out, *gradients(out, part.norm.weight, part.norm.bias)])
+    for one, other in zip(*found, strict=True):
+        assert one.dtype == other.dtype == torch.bfloat16
+        close(other, one, torch.bfloat16)
+
+
+def drop_where_memory_is_short():
+    x = torch.ones(1, 10**8, dtype=torch.bfloat16)
+    job = kernels._DropoutJob(rows=1, width=x.size(1), x=x, out=torch.empty_like(x), drops=kernels._Drops(1, 0, 2.0))
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + 40 * 2**20, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    with pytest.raises(RuntimeError, match="can't allocate memory") as error:
+        job.run("dropout", x.dtype)
+    assert out_of_memory(error.value)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_lack_of_memory_is_told_as_pytorch_tells_it():
+    assert os.waitpid(fork(drop_where_memory_is_short), 0)[1] == 0
 
 
 def test_a_query_that_may_look_nowhere_gets_zeros():

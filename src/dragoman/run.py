@@ -112,7 +112,7 @@ def begin(out: Path, recipe: Recipe, say: Say, world: World) -> None:
         say(f"{recipe.data.dataset}: {dataset.about}. Its licence: {dataset.licence}.")
     if world.device.type == "cpu":  # what will be needed is compiled while the text is prepared
         if recipe.training.fuses and not compile_kernels():
-            say("PyTorch alone trains, slower: the kernels need Linux and a C++ compiler (g++ or clang++).")
+            say("PyTorch alone trains, slower: the kernels need Linux and g++.")
         build.begin(SEARCH)
     prepare(out, replace(recipe, data=paths(with_dataset(recipe.data))), say)
     write_toml(settle(recipe, Prepared.load(out / "data"), say, world), out / "recipe.toml")

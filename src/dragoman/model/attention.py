@@ -124,7 +124,7 @@ class MultiHeadAttention(Fusible):
         if self.watch is not None:
             self.watch(attention(query, *memory, causal_mask(queries, keys, query.device) if causal else mask)[1])
         written_out = _equation_is_faster(query, memory.keys)
-        if self.fused and self.training and written_out and not dropout and query.dtype in kernels.PRECISIONS:
+        if self.fused and self.training and written_out and not dropout and kernels.takes(query):
             return self.output(kernels.attention(query, *memory, mask, causal))
         if causal and queries > 1 and (written_out or queries != keys):
             mask = causal_mask(queries, keys, query.device)

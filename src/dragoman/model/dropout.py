@@ -35,11 +35,11 @@ class Dropout(Fusible):
         drops = self.draw()
         if drops is None:
             return x
-        if self.fused and x.dtype in kernels.PRECISIONS:
+        if self.fused and kernels.takes(x):
             return kernels.dropout(x, drops)
         kept = torch.empty_like(x, memory_format=torch.contiguous_format)
         torch.ge(random_bits(drops.key, x.shape), drops.least, out=kept)  # no detour by booleans
-        return x * kept.mul_(drops.survivors)
+        return (x * kept).mul_(drops.survivors)
 
 
 def random_bits(key: int, shape: torch.Size) -> Int16[Tensor, "*N"]:

@@ -5,6 +5,9 @@
 
 #include <cmath>
 #include <omp.h>
+#ifdef __clang__
+#error "clang brings an OpenMP of its own: its threads and PyTorch's would wait for each other's processors"
+#endif
 
 using namespace dragoman;
 
@@ -19,6 +22,20 @@ inline void put(float& to, float value) { to = value; }
 inline void put(BFloat16& to, float value) { to.high = uint16_t(bfloat16_bits(value)); }
 
 int whole_vectors(int64_t count) { return int(count + LANES - 1) / LANES * LANES; }
+
+// Let threads do the work for each number below `count`, some at a time. Whether memory sufficed: no exception may leave a thread.
+template <class Job>
+bool for_each(void (*work)(const Job&, int64_t), const Job& job, int64_t count, int64_t some) {
+    bool failed = false;
+#pragma omp parallel for num_threads(job.threads) schedule(dynamic, some)
+    for (int64_t number = 0; number < count; number++) try {
+            work(job, number);
+        } catch (const std::bad_alloc&) {
+#pragma omp atomic write
+            failed = true;
+        }
+    return !failed;
+}
 
 // 16 random bits for each of `count` numbers from number `first` on, as dropout.py's.
 typedef int16_t Bits __attribute__((may_alias));
@@ -51,18 +68,15 @@ struct Dropout {
 };
 
 template <class T>
-void dropout(const Dropout& job) {
-    const int width = int(job.width), least = job.drops.least;
-    const float survivors = job.drops.survivors;
-#pragma omp parallel for num_threads(job.threads)
-    for (int64_t row = 0; row < job.rows; row++) {
-        thread_local Buffer<uint64_t> room;
-        const T* x = static_cast<const T*>(job.x) + row * width;
-        T* out = static_cast<T*>(job.out) + row * width;
-        const Bits* bits = random_bits(job.drops.key, row * width, width, room);
+void dropout(const Dropout& job, int64_t row) {
+    const int width = int(job.width);
+    thread_local Buffer<uint64_t> room;
+    const Drops drops = job.drops;
+    const T* x = static_cast<const T*>(job.x) + row * width;
+    T* out = static_cast<T*>(job.out) + row * width;
+    const Bits* bits = random_bits(drops.key, row * width, width, room);
 #pragma omp simd
-        for (int i = 0; i < width; i++) put(out[i], x[i] * (bits[i] >= least ? survivors : 0.0f));
-    }
+    for (int i = 0; i < width; i++) put(out[i], x[i] * (bits[i] >= drops.least ? drops.survivors : 0.0f));
 }
 
 // As kernels.py's. Numbers of [N][D] are of one precision.
@@ -72,7 +86,7 @@ struct Residual {
     void* normal;       // out before the gain and the bias
     float* scales;      // [N]: what the norm multiplied each row by, its gain apart
     const float *gain, *bias;
-    float *gain_gradient, *bias_gradient;  // [threads][D]
+    float *gain_gradient, *bias_gradient;  // [threads][D], each thread's share of the sums
     float epsilon;
     int32_t drops_any;
     Drops drops;
@@ -84,67 +98,62 @@ struct ResidualRoom {
 };
 
 template <class T>
-void residual(const Residual& job) {
-    const int width = int(job.width), least = job.drops.least;
-    const float survivors = job.drops.survivors;
-#pragma omp parallel for num_threads(job.threads)
-    for (int64_t row = 0; row < job.rows; row++) {
-        thread_local ResidualRoom room;
-        const T *x = static_cast<const T*>(job.x) + row * width, *y = static_cast<const T*>(job.y) + row * width;
-        T *normal = static_cast<T*>(job.normal) + row * width, *out = static_cast<T*>(job.out) + row * width;
-        float *total = room.row.of(width), sum = 0, squares = 0;
-        if (job.drops_any) {
-            const Bits* bits = random_bits(job.drops.key, row * width, width, room.bits);
+void residual(const Residual& job, int64_t row) {
+    const int width = int(job.width);
+    thread_local ResidualRoom room;
+    const Drops drops = job.drops;
+    const T *x = static_cast<const T*>(job.x) + row * width, *y = static_cast<const T*>(job.y) + row * width;
+    T *normal = static_cast<T*>(job.normal) + row * width, *out = static_cast<T*>(job.out) + row * width;
+    const float *gain = job.gain, *bias = job.bias;
+    float *total = room.row.of(width), sum = 0, squares = 0;
+    if (job.drops_any) {
+        const Bits* bits = random_bits(drops.key, row * width, width, room.bits);
 #pragma omp simd reduction(+ : sum)
-            for (int i = 0; i < width; i++) sum += total[i] = x[i] + y[i] * (bits[i] >= least ? survivors : 0.0f);
-        } else
+        for (int i = 0; i < width; i++) sum += total[i] = x[i] + y[i] * (bits[i] >= drops.least ? drops.survivors : 0.0f);
+    } else
 #pragma omp simd reduction(+ : sum)
-            for (int i = 0; i < width; i++) sum += total[i] = float(x[i]) + float(y[i]);
-        const float mean = sum / width;
+        for (int i = 0; i < width; i++) sum += total[i] = float(x[i]) + float(y[i]);
+    const float mean = sum / width;
 #pragma omp simd reduction(+ : squares)
-        for (int i = 0; i < width; i++) squares += (total[i] - mean) * (total[i] - mean);
-        const float scale = job.scales[row] = 1 / std::sqrt(squares / width + job.epsilon);
+    for (int i = 0; i < width; i++) squares += (total[i] - mean) * (total[i] - mean);
+    const float scale = job.scales[row] = 1 / std::sqrt(squares / width + job.epsilon);
 #pragma omp simd
-        for (int i = 0; i < width; i++) {
-            const float own = (total[i] - mean) * scale;
-            put(normal[i], own);
-            put(out[i], own * job.gain[i] + job.bias[i]);
-        }
+    for (int i = 0; i < width; i++) {
+        const float own = (total[i] - mean) * scale;
+        put(normal[i], own);
+        put(out[i], own * gain[i] + bias[i]);
     }
 }
 
 template <class T>
-void residual_backward(const Residual& job) {
-    const int width = int(job.width), least = job.drops.least;
-    const float survivors = job.drops.survivors;
-#pragma omp parallel num_threads(job.threads)
-    {
-        float* gain_gradient = job.gain_gradient + omp_get_thread_num() * job.width;
-        float* bias_gradient = job.bias_gradient + omp_get_thread_num() * job.width;
-#pragma omp for
-        for (int64_t row = 0; row < job.rows; row++) {
-            thread_local ResidualRoom room;
-            const T *out = static_cast<const T*>(job.out) + row * width, *normal = static_cast<const T*>(job.normal) + row * width;
-            T *x = static_cast<T*>(job.x) + row * width, *y = static_cast<T*>(job.y) + row * width;
-            float *own = room.row.of(width), sum = 0, along = 0;
+void residual_backward(const Residual& job, int64_t part) {
+    const int width = int(job.width);
+    const int64_t share = (job.rows + job.threads - 1) / job.threads;  // the same rows for each thread's sums, to the last bit, every time
+    thread_local ResidualRoom room;
+    const Drops drops = job.drops;
+    const float* gain = job.gain;
+    float *gain_gradient = job.gain_gradient + part * width, *bias_gradient = job.bias_gradient + part * width;
+    for (int64_t row = part * share; row < std::min(job.rows, (part + 1) * share); row++) {
+        const T *out = static_cast<const T*>(job.out) + row * width, *normal = static_cast<const T*>(job.normal) + row * width;
+        T *x = static_cast<T*>(job.x) + row * width, *y = static_cast<T*>(job.y) + row * width;
+        float *own = room.row.of(width), sum = 0, along = 0;
 #pragma omp simd reduction(+ : sum, along)
-            for (int i = 0; i < width; i++) {
-                const float of_gain = out[i] * normal[i];
-                gain_gradient[i] += of_gain;
-                bias_gradient[i] += out[i];
-                sum += own[i] = out[i] * job.gain[i];
-                along += of_gain * job.gain[i];
-            }
-            const float mean = sum / width, slope = along / width, scale = job.scales[row];
-#pragma omp simd
-            for (int i = 0; i < width; i++) put(x[i], own[i] = scale * (own[i] - mean - normal[i] * slope));
-            if (job.drops_any) {
-                const Bits* bits = random_bits(job.drops.key, row * width, width, room.bits);
-#pragma omp simd
-                for (int i = 0; i < width; i++) put(y[i], own[i] * (bits[i] >= least ? survivors : 0.0f));
-            } else
-                std::copy_n(x, width, y);
+        for (int i = 0; i < width; i++) {
+            const float of_gain = out[i] * normal[i];
+            gain_gradient[i] += of_gain;
+            bias_gradient[i] += out[i];
+            sum += own[i] = out[i] * gain[i];
+            along += of_gain * gain[i];
         }
+        const float mean = sum / width, slope = along / width, scale = job.scales[row];
+#pragma omp simd
+        for (int i = 0; i < width; i++) put(x[i], own[i] = scale * (own[i] - mean - normal[i] * slope));
+        if (job.drops_any) {
+            const Bits* bits = random_bits(drops.key, row * width, width, room.bits);
+#pragma omp simd
+            for (int i = 0; i < width; i++) put(y[i], own[i] * (bits[i] >= drops.least ? drops.survivors : 0.0f));
+        } else
+            std::copy_n(x, width, y);
     }
 }
 
@@ -252,64 +261,58 @@ struct Room {
 };
 
 template <class T>
-void attention(const Attention& job) {
+void attention(const Attention& job, int64_t place) {
     const int queries = int(job.queries), keys = int(job.keys), d_k = int(job.key_width), d_v = int(job.value_width);
     const int columns = whole_vectors(keys), widest = whole_vectors(d_v);
-#pragma omp parallel for num_threads(job.threads) schedule(dynamic, 32)
-    for (int64_t place = 0; place < job.sentences * job.heads; place++) {
-        thread_local Room room;
-        const int64_t sentence = place / job.heads, head = place % job.heads;
-        const auto begin = [&](const Strides& of) { return sentence * of.sentence + head * of.head; };
-        const float* query = rows_of<T>(job.query, begin(job.of_query), job.of_query.position, queries, d_k, job.scale, room.query);
-        const float* key = rows_of<T>(job.key, begin(job.of_key), job.of_key.position, keys, d_k, 1, room.key);
-        const float* value = rows_of<T>(job.value, begin(job.of_value), job.of_value.position, keys, d_v, 1, room.value);
-        float *weights = job.weights + place * queries * columns, *out = room.out.of(size_t(queries) * widest);
-        product(query, whole_vectors(d_k), 1, transposed(key, keys, d_k, room.turned), weights, queries, d_k, columns);
-        const uint8_t* mask = job.mask ? job.mask + sentence * job.mask_of_sentence : nullptr;
-        for (int row = 0; row < queries; row++)
-            softmax(weights + row * columns, columns, job.causal ? std::max(0, row + 1 + keys - queries) : keys,
-                    mask ? mask + row * job.mask_of_query : nullptr);
-        product(weights, columns, 1, value, out, queries, keys, widest);
-        put_rows<T>(out, job.out, (sentence * queries * job.heads + head) * d_v, job.heads * d_v, queries, d_v);
-    }
+    thread_local Room room;
+    const int64_t sentence = place / job.heads, head = place % job.heads;
+    const auto begin = [&](const Strides& of) { return sentence * of.sentence + head * of.head; };
+    const float* query = rows_of<T>(job.query, begin(job.of_query), job.of_query.position, queries, d_k, job.scale, room.query);
+    const float* key = rows_of<T>(job.key, begin(job.of_key), job.of_key.position, keys, d_k, 1, room.key);
+    const float* value = rows_of<T>(job.value, begin(job.of_value), job.of_value.position, keys, d_v, 1, room.value);
+    float *weights = job.weights + place * queries * columns, *out = room.out.of(size_t(queries) * widest);
+    product(query, whole_vectors(d_k), 1, transposed(key, keys, d_k, room.turned), weights, queries, d_k, columns);
+    const uint8_t* mask = job.mask ? job.mask + sentence * job.mask_of_sentence : nullptr;
+    for (int row = 0; row < queries; row++)
+        softmax(weights + row * columns, columns, job.causal ? std::max(0, row + 1 + keys - queries) : keys,
+                mask ? mask + row * job.mask_of_query : nullptr);
+    product(weights, columns, 1, value, out, queries, keys, widest);
+    put_rows<T>(out, job.out, (sentence * queries * job.heads + head) * d_v, job.heads * d_v, queries, d_v);
 }
 
 template <class T>
-void attention_backward(const Attention& job) {
+void attention_backward(const Attention& job, int64_t place) {
     const int queries = int(job.queries), keys = int(job.keys), d_k = int(job.key_width), d_v = int(job.value_width);
     const int columns = whole_vectors(keys), key_room = whole_vectors(d_k), value_room = whole_vectors(d_v);
-#pragma omp parallel for num_threads(job.threads) schedule(dynamic, 32)
-    for (int64_t place = 0; place < job.sentences * job.heads; place++) {
-        thread_local Room room;
-        const int64_t sentence = place / job.heads, head = place % job.heads;
-        const auto begin = [&](const Strides& of) { return sentence * of.sentence + head * of.head; };
-        const auto put = [&](const float* from, void* to, int rows, int width) {
-            put_rows<T>(from, to, (sentence * rows * job.heads + head) * width, job.heads * width, rows, width);
-        };
-        const float* query = rows_of<T>(job.query, begin(job.of_query), job.of_query.position, queries, d_k, job.scale, room.query);
-        const float* key = rows_of<T>(job.key, begin(job.of_key), job.of_key.position, keys, d_k, job.scale, room.key);
-        const float* value = rows_of<T>(job.value, begin(job.of_value), job.of_value.position, keys, d_v, 1, room.value);
-        const float* weights = job.weights + place * queries * columns;
-        const float* out = rows_of<T>(job.out, (sentence * queries * job.heads + head) * d_v, job.heads * d_v, queries, d_v, 1, room.out);
-        float* scores = room.scores.of(size_t(queries) * columns);
-        float* gradient = room.gradient.of(size_t(std::max(queries, keys)) * std::max(key_room, value_room));
+    thread_local Room room;
+    const int64_t sentence = place / job.heads, head = place % job.heads;
+    const auto begin = [&](const Strides& of) { return sentence * of.sentence + head * of.head; };
+    const auto put = [&](const float* from, void* to, int rows, int width) {
+        put_rows<T>(from, to, (sentence * rows * job.heads + head) * width, job.heads * width, rows, width);
+    };
+    const float* query = rows_of<T>(job.query, begin(job.of_query), job.of_query.position, queries, d_k, job.scale, room.query);
+    const float* key = rows_of<T>(job.key, begin(job.of_key), job.of_key.position, keys, d_k, job.scale, room.key);
+    const float* value = rows_of<T>(job.value, begin(job.of_value), job.of_value.position, keys, d_v, 1, room.value);
+    const float* weights = job.weights + place * queries * columns;
+    const float* out = rows_of<T>(job.out, (sentence * queries * job.heads + head) * d_v, job.heads * d_v, queries, d_v, 1, room.out);
+    float* scores = room.scores.of(size_t(queries) * columns);
+    float* gradient = room.gradient.of(size_t(std::max(queries, keys)) * std::max(key_room, value_room));
 
-        product(weights, 1, columns, out, gradient, keys, queries, value_room);
-        put(gradient, job.value_gradient, keys, d_v);
-        product(out, value_room, 1, transposed(value, keys, d_v, room.turned), scores, queries, d_v, columns);
-        for (int row = 0; row < queries; row++) {
-            float *own = scores + row * columns, along = 0;
-            const float* weight = weights + row * columns;
+    product(weights, 1, columns, out, gradient, keys, queries, value_room);
+    put(gradient, job.value_gradient, keys, d_v);
+    product(out, value_room, 1, transposed(value, keys, d_v, room.turned), scores, queries, d_v, columns);
+    for (int row = 0; row < queries; row++) {
+        float *own = scores + row * columns, along = 0;
+        const float* weight = weights + row * columns;
 #pragma omp simd reduction(+ : along)
-            for (int i = 0; i < columns; i++) along += own[i] * weight[i];
+        for (int i = 0; i < columns; i++) along += own[i] * weight[i];
 #pragma omp simd
-            for (int i = 0; i < columns; i++) own[i] = weight[i] * (own[i] - along);
-        }
-        product(scores, columns, 1, key, gradient, queries, keys, key_room);
-        put(gradient, job.query_gradient, queries, d_k);
-        product(scores, 1, columns, query, gradient, keys, queries, key_room);
-        put(gradient, job.key_gradient, keys, d_k);
+        for (int i = 0; i < columns; i++) own[i] = weight[i] * (own[i] - along);
     }
+    product(scores, columns, 1, key, gradient, queries, keys, key_room);
+    put(gradient, job.query_gradient, queries, d_k);
+    product(scores, 1, columns, query, gradient, keys, queries, key_room);
+    put(gradient, job.key_gradient, keys, d_k);
 }
 
 // As kernels.py's.
@@ -323,52 +326,47 @@ struct CrossEntropy {
 };
 
 template <class T>
-void cross_entropy(const CrossEntropy& job) {
+void cross_entropy(const CrossEntropy& job, int64_t row) {
     const int vocabulary = int(job.vocabulary);
-#pragma omp parallel for num_threads(job.threads) schedule(dynamic, 32)
-    for (int64_t row = 0; row < job.rows; row++) {
-        const T* logits = static_cast<const T*>(job.logits) + row * vocabulary;
-        float largest = -INFINITY, powers = 0, sum = 0;
+    const T* logits = static_cast<const T*>(job.logits) + row * vocabulary;
+    float largest = -INFINITY, powers = 0, sum = 0;
 #pragma omp simd reduction(max : largest)
-        for (int i = 0; i < vocabulary; i++) largest = std::max(largest, float(logits[i]));
+    for (int i = 0; i < vocabulary; i++) largest = std::max(largest, float(logits[i]));
 #pragma omp simd reduction(+ : powers, sum)
-        for (int i = 0; i < vocabulary; i++) {
-            powers += exponential(logits[i] - largest);
-            sum += logits[i];
-        }
-        const float log_sum = job.log_sums[row] = largest + std::log(powers);
-        const double nll = job.nll[row] = log_sum - float(logits[job.gold[row]]);
-        job.loss[row] = (1 - job.smoothing) * nll + job.smoothing * (log_sum - sum / double(vocabulary));
+    for (int i = 0; i < vocabulary; i++) {
+        powers += exponential(logits[i] - largest);
+        sum += logits[i];
     }
+    const float log_sum = job.log_sums[row] = largest + std::log(powers);
+    const double nll = job.nll[row] = log_sum - float(logits[job.gold[row]]);
+    job.loss[row] = (1 - job.smoothing) * nll + job.smoothing * (log_sum - sum / double(vocabulary));
 }
 
 template <class T>
-void cross_entropy_backward(const CrossEntropy& job) {
+void cross_entropy_backward(const CrossEntropy& job, int64_t row) {
     const int vocabulary = int(job.vocabulary);
     const float factor = job.factor, spread = job.smoothing / vocabulary * factor;
-#pragma omp parallel for num_threads(job.threads) schedule(dynamic, 32)
-    for (int64_t row = 0; row < job.rows; row++) {
-        T* logits = static_cast<T*>(job.logits) + row * vocabulary;
-        const float log_sum = job.log_sums[row];
-        const int64_t gold = job.gold[row];
-        const float of_gold = factor * (exponential(logits[gold] - log_sum) - (1 - job.smoothing)) - spread;
+    T* logits = static_cast<T*>(job.logits) + row * vocabulary;
+    const float log_sum = job.log_sums[row];
+    const int64_t gold = job.gold[row];
+    const float of_gold = factor * (exponential(logits[gold] - log_sum) - (1 - job.smoothing)) - spread;
 #pragma omp simd
-        for (int i = 0; i < vocabulary; i++) put(logits[i], exponential(logits[i] - log_sum) * factor - spread);
-        put(logits[gold], of_gold);
-    }
+    for (int i = 0; i < vocabulary; i++) put(logits[i], exponential(logits[i] - log_sum) * factor - spread);
+    put(logits[gold], of_gold);
 }
 
 }  // namespace
 
-#define FOR_BOTH(name, Job)                                                                      \
-    extern "C" void dragoman_##name(const Job* job, int32_t bfloat16) noexcept {                  \
-        bfloat16 ? name<BFloat16>(*job) : name<float>(*job);                                      \
+// Each gives false where memory does not suffice. A thread takes some of the rows, or of the heads, at a time.
+#define FOR_BOTH(name, Job, count, some)                                                     \
+    extern "C" bool dragoman_##name(const Job* job, int32_t bfloat16) noexcept {              \
+        return for_each(bfloat16 ? name<BFloat16> : name<float>, *job, count, some);         \
     }
 
-FOR_BOTH(dropout, Dropout)
-FOR_BOTH(residual, Residual)
-FOR_BOTH(residual_backward, Residual)
-FOR_BOTH(attention, Attention)
-FOR_BOTH(attention_backward, Attention)
-FOR_BOTH(cross_entropy, CrossEntropy)
-FOR_BOTH(cross_entropy_backward, CrossEntropy)
+FOR_BOTH(dropout, Dropout, job->rows, 128)
+FOR_BOTH(residual, Residual, job->rows, 128)
+FOR_BOTH(residual_backward, Residual, job->threads, 1)
+FOR_BOTH(attention, Attention, job->sentences * job->heads, job->heads)
+FOR_BOTH(attention_backward, Attention, job->sentences * job->heads, job->heads)
+FOR_BOTH(cross_entropy, CrossEntropy, job->rows, 32)
+FOR_BOTH(cross_entropy_backward, CrossEntropy, job->rows, 32)

@@ -5,7 +5,7 @@ Each function here has its equation, in PyTorch, where it is called. Shapes as i
 
 import platform
 import sys
-from ctypes import Structure, byref, c_float, c_int32, c_int64, c_uint64, c_void_p
+from ctypes import Structure, byref, c_bool, c_float, c_int32, c_int64, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +25,11 @@ KERNELS = Program(
 PRECISIONS = (torch.float32, torch.bfloat16)
 
 
+def takes(numbers: Tensor) -> bool:
+    """Whether kernels are for such numbers."""
+    return numbers.device.type == "cpu" and numbers.dtype in PRECISIONS
+
+
 class Fusible(nn.Module):
     """A part of a model that has kernels for its training."""
 
@@ -34,7 +39,7 @@ class Fusible(nn.Module):
 def compile_kernels() -> bool:
     """Begin to compile them, in a thread; False where that cannot be.
 
-    Only Linux has compilers with the very OpenMP that PyTorch computes with.
+    Only g++ on Linux has the very OpenMP that PyTorch computes with.
     """
     return sys.platform == "linux" and begin(KERNELS) is not None
 
@@ -50,17 +55,21 @@ def fuse(model: nn.Module) -> bool:
 
 
 class _Job(Structure):
-    """A struct of kernels.cpp: numbers, and where tensors lie, which have to live until it is done."""
+    """A struct of kernels.cpp: numbers, and where tensors lie, which live as long as it."""
 
     def __init__(self, **fields: Any) -> None:
         given = {name: value.data_ptr() if isinstance(value, Tensor) else value for name, value in fields.items()}
-        super().__init__(torch.get_num_threads(), **given)
+        super().__init__(**{"threads": torch.get_num_threads()} | given)
+        self.kept = fields
 
     def run(self, kernel: str, precision: torch.dtype) -> None:
-        """Call the kernel for numbers of this precision."""
+        """Call the kernel for numbers of this precision. Raises `RuntimeError` where memory does not suffice, as PyTorch does."""
         lib = library(KERNELS)
         assert lib is not None
-        lib[f"dragoman_{kernel}"](byref(self), precision == torch.bfloat16)
+        work = lib[f"dragoman_{kernel}"]
+        work.restype = c_bool
+        if not work(byref(self), precision == torch.bfloat16):
+            raise RuntimeError(f"{kernel} can't allocate memory")
 
 
 def _of(kind: type, names: str) -> list[tuple[str, type]]:
@@ -137,13 +146,13 @@ class _Residual(torch.autograd.Function):
         x, y = torch.empty_like(gradient), torch.empty_like(gradient)
         sums = scales.new_zeros(2, torch.get_num_threads(), gradient.size(-1))
         others = {"normal": normal, "scales": scales, "gain": gain, "gain_gradient": sums[0], "bias_gradient": sums[1]}
-        _residual_job(x, ctx.drops, y=y, out=gradient, **others).run("residual_backward", gradient.dtype)
+        _residual_job(x, ctx.drops, y=y, out=gradient, threads=sums.size(1), **others).run("residual_backward", gradient.dtype)
         return x, y, *sums.sum(1), None, None
 
 
 def residual(x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"], drops: Drops | None, norm: nn.LayerNorm) -> Float[Tensor, "B T D"]:
     """norm(x + dropout(y)) (sections 3.1 and 5.4), in the precision of y, float32 or bfloat16."""
-    return _Residual.apply(x.to(y.dtype).contiguous(), y.contiguous(), norm.weight, norm.bias, norm.eps, drops)
+    return _Residual.apply(x.to(y.dtype).contiguous(), y.contiguous(), norm.weight.float(), norm.bias.float(), norm.eps, drops)
 
 
 # ---- softmax(Q Kᵀ / √d_k) V

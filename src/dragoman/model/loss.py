@@ -49,6 +49,6 @@ def cross_entropy(
     The target distribution gives 1 − ε to the gold token and spreads ε evenly over all V (Szegedy et al. 2015). The logits are
     used up: they hold their own gradient in the end. Differentiable once, through the first value. `fused` has the kernels compute it.
     """
-    if fused and logits.dtype in kernels.PRECISIONS:
+    if fused and kernels.takes(logits):
         return kernels.cross_entropy(logits, gold, smoothing)
     return _CrossEntropy.apply(logits, gold, smoothing)

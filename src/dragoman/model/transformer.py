@@ -57,8 +57,8 @@ class Residual(Fusible):
         return self.norm(x) if self.pre else x
 
     def after(self, x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """The sum of x and the sub-layer's output y."""
-        if self.fused and self.training and not self.pre and y.dtype in kernels.PRECISIONS:
+        """What the next sub-layer gets, of x and the sub-layer's output y."""
+        if self.fused and self.training and not self.pre and kernels.takes(y):
             return kernels.residual(x, y, self.dropout.draw(), self.norm)
         total = x + self.dropout(y)
         return total if self.pre else self.norm(total)

@@ -5,6 +5,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -45,20 +46,39 @@ def begin(program: Program) -> Future[Path] | None:
     return future
 
 
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=begin.cache_clear)  # a thread that compiles is not there
+
+
 @cache
 def library(program: Program) -> ctypes.CDLL | None:
     """The compiled library; None where there is no C++ compiler, or (with a warning that says why) where it fails."""
-    path = begin(program)
-    if path is None:
+    compiling = begin(program)
+    if compiling is None:
         return None
     try:
-        return ctypes.CDLL(str(path.result()))
+        return loaded(compiling.result())
     except subprocess.CalledProcessError as error:
         why = f"{error.cmd[0]} says: {error.stderr.decode(errors='replace').strip()}"
-    except OSError as error:
+    except (OSError, RuntimeError) as error:
         why = str(error)
-    warnings.warn(f"{program.name} in C++ could not be compiled. {program.without} {why}", stacklevel=2)
+    warnings.warn(f"{program.name} in C++ could not be compiled or loaded. {program.without} {why}", stacklevel=2)
     return None
+
+
+def loaded(path: Path) -> ctypes.CDLL:
+    """A library of a folder that is this user's alone; one that cannot be loaded is removed, so that the next time makes it anew.
+
+    Raises `OSError`.
+    """
+    folder = path.parent.stat()
+    if sys.platform != "win32" and (folder.st_uid != os.getuid() or folder.st_mode & 0o022):
+        raise PermissionError(f"Others may write to {path.parent}, where libraries are kept; let it be yours alone (chmod 700).")
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def compiled(program: Program, compiler: list[str]) -> Path:
