@@ -164,12 +164,13 @@ def test_an_id_that_the_vocabulary_lacks_is_refused(lib):
         Native(lib, model_of("as in the paper"), "float32", 1).search([[5, 150, END]], SearchSettings())
 
 
-def test_weights_that_are_no_numbers_get_a_sentence(lib):
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_weights_that_are_no_numbers_get_a_sentence(lib, precision):
     model = model_of("as in the paper")
     with torch.no_grad():
         model.decoder[1].feed_forward.inner.weight[3, 4] = float("nan")
     with pytest.raises(DragomanError, match=NO_NUMBERS):
-        Native(lib, model, "float32", 1).search(texts(3, seed=2), SearchSettings())
+        Native(lib, model, precision, 1).search(texts(3, seed=2), SearchSettings())
 
 
 def test_a_lack_of_memory_gets_a_sentence(lib):

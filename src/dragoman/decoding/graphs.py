@@ -169,7 +169,7 @@ class GraphSearch:
         if asked in self._made:
             return self._made[asked]
         fixed = FixedSearch(self.model, state, settings, least, longest)
-        made = fixed, captured(fixed.step) if keys.device.type == "cuda" else fixed.step
+        made = fixed, captured(fixed.step, keys.device) if keys.device.type == "cuda" else fixed.step
         if len(keys) * settings.beam_size <= FEW:
             if len(self._made) == KEPT:
                 self._made.clear()
@@ -183,14 +183,15 @@ def rounded(length: int, limit: int | None) -> int:
     return up if limit is None else min(up, limit)
 
 
-def captured(step: Callable[[], None]) -> Callable[[], None]:
-    """The step as a CUDA graph. It is made twice here, once of them to no effect."""
-    beside = torch.cuda.Stream()
-    beside.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(beside):
-        step()  # libraries make what they need, which they must not while a graph is captured
-    torch.cuda.current_stream().wait_stream(beside)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # other threads may go on with what they do
-        step()
+def captured(step: Callable[[], None], device: torch.device) -> Callable[[], None]:
+    """The step as a CUDA graph of a device. It is made twice here, once of them to no effect."""
+    with torch.cuda.device(device):
+        beside = torch.cuda.Stream()
+        beside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(beside):
+            step()  # libraries make what they need, which they must not while a graph is captured
+        torch.cuda.current_stream().wait_stream(beside)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=beside, capture_error_mode="thread_local"):  # other threads may go on with what they do
+            step()
     return graph.replay

@@ -2,7 +2,7 @@
 
 import ctypes
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from ctypes import POINTER, Structure, c_float, c_int32, c_void_p
 from itertools import accumulate
 from typing import cast
@@ -86,9 +86,10 @@ class Native:
             settings.key_width**-0.5,
             settings.norm_epsilon,
         )
-        matrices = [self._matrix(*one) for one in linear_maps(model)]
-        norms = [self._matrix(norm.weight[None], norm.bias) for norm in norms_of(model)]
-        embeddings = (self._pointer(model.source_embedding.weight), self._pointer(model.target_embedding.weight))
+        copied: list[Tensor] = []
+        matrices = [matrix_of(*one, copied) for one in linear_maps(model)]
+        norms = [matrix_of(norm.weight[None], norm.bias, self._kept) for norm in norms_of(model)]
+        embeddings = [pointer_to(embedding.weight, self._kept) for embedding in (model.source_embedding, model.target_embedding)]
         lib.dragoman_load.restype = c_void_p
         lib.dragoman_load.argtypes = [POINTER(Sizes), POINTER(Matrix), c_int32, POINTER(Matrix), c_int32, c_void_p, c_void_p]
         lib.dragoman_free.argtypes = [c_void_p]
@@ -107,16 +108,6 @@ class Native:
     def __del__(self) -> None:
         if getattr(self, "_own", None):
             self._lib.dragoman_free(self._own)
-
-    def _pointer(self, tensor: Tensor | None) -> int | None:
-        """Where the numbers of a tensor lie, in float32 and in order."""
-        if tensor is None:
-            return None
-        self._kept.append(tensor.detach().float().contiguous())
-        return self._kept[-1].data_ptr()
-
-    def _matrix(self, weight: Tensor, bias: Tensor | None) -> Matrix:
-        return Matrix(self._pointer(weight), self._pointer(bias), *weight.shape)
 
     def search(self, sources: Sequence[list[int]], settings: SearchSettings) -> list[list[Hypothesis]]:
         """As `beam_search` with no rule but min_length; none for a source that is END alone.
@@ -159,13 +150,14 @@ class Native:
         share = -(-len(sources) // self._workers) * width
         rows = max(width, min(ROWS_AT_ONCE, share, settings.batch_tokens // (max(longest) + 1)))
         job = Job(len(sources), width, n_best, settings.min_length, rows, **{name: tensor.data_ptr() for name, tensor in tensors.items()})
+        job.kept = self, tensors  # as long as a thread has the job, however this one ends
         self._work(job)
-        written, lengths, log_p, scores = (tensors[name].tolist() for name in ("written", "lengths", "log_p", "scores"))
+        lengths, log_p, scores = (tensors[name].tolist() for name in ("lengths", "log_p", "scores"))
         for sentence, place in enumerate(tensors["places"].tolist()):
             if lengths[sentence][0] < 0:
                 raise DragomanError(NO_NUMBERS)
             yield [
-                Hypothesis(written[first : first + length], *numbers)
+                Hypothesis(tensors["written"][first : first + length].tolist(), *numbers)
                 for length, first, *numbers in zip(
                     lengths[sentence],
                     range(place, place + room[sentence], longest[sentence] + 1),
@@ -178,8 +170,10 @@ class Native:
 
     def _work(self, job: Job) -> None:
         """Let all threads work. Whoever interrupts ends them after the token at hand."""
-        threads = [self._threads.submit(self._lib.dragoman_work, self._own, job) for _ in range(min(self._workers, job.sentences))]
+        threads: list[Future[int]] = []
         try:
+            count = min(self._workers, job.sentences)
+            threads.extend(self._threads.submit(self._lib.dragoman_work, self._own, job) for _ in range(count))
             failed = [thread.result() for thread in threads]
         finally:
             job.stop = 1
@@ -187,6 +181,19 @@ class Native:
                 thread.result()
         if any(failed):
             raise MemoryError
+
+
+def pointer_to(tensor: Tensor | None, kept: list[Tensor]) -> int | None:
+    """Where the numbers of a tensor lie, in float32 and in order, as long as they are kept."""
+    if tensor is None:
+        return None
+    kept.append(tensor.detach().float().contiguous())
+    return kept[-1].data_ptr()
+
+
+def matrix_of(weight: Tensor, bias: Tensor | None, kept: list[Tensor]) -> Matrix:
+    """A weight and its bias."""
+    return Matrix(pointer_to(weight, kept), pointer_to(bias, kept), *weight.shape)
 
 
 def integers(numbers: Iterable[int]) -> Tensor:

@@ -59,16 +59,19 @@ struct Int8 {
     static constexpr int NUMBERS = 4;
 
     static float words(const float* row, int inputs, int32_t* out, bool is_weight) {
-        float largest = 1e-30f * 127;
-#pragma omp simd reduction(max : largest)
-        for (int i = 0; i < inputs; i++) largest = std::max(largest, std::fabs(row[i]));
+        float largest = 1e-30f * 127, nothing = 0;  // or no number, where one of the row is none
+#pragma omp simd reduction(max : largest) reduction(+ : nothing)
+        for (int i = 0; i < inputs; i++) {
+            largest = std::max(largest, std::fabs(row[i]));
+            nothing += row[i] * 0;
+        }
         const float scale = largest / 127;
         auto* bytes = reinterpret_cast<uint8_t*>(out);
         const int offset = is_weight ? 0 : 128;
 #pragma omp simd
         for (int i = 0; i < inputs; i++) bytes[i] = uint8_t(int(std::nearbyint(row[i] / scale)) + offset);
         for (int i = inputs; i % 4; i++) bytes[i] = 0;
-        return scale;
+        return scale + nothing;
     }
     static Sum multiply_add(Sum sum, Words x, Words w) {
 #if defined(__AVX512VNNI__)

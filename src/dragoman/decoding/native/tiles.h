@@ -1,7 +1,7 @@
 // Registers for whole tiles of 16 rows of 16 words, of which one instruction multiplies two (Intel's AMX): eight times what vectors do.
 #pragma once
 #include <cstdint>
-#if defined(__linux__) && defined(__AMX_TILE__) && defined(__AMX_INT8__) && defined(__AMX_BF16__)
+#if defined(__linux__) && defined(__AVX512F__) && defined(__AMX_TILE__) && defined(__AMX_INT8__) && defined(__AMX_BF16__)
 #define DRAGOMAN_TILES
 #include <immintrin.h>
 #include <sys/syscall.h>
