@@ -152,12 +152,13 @@ class Native:
         job = Job(len(sources), width, n_best, settings.min_length, rows, **{name: tensor.data_ptr() for name, tensor in tensors.items()})
         job.kept = self, tensors  # as long as a thread has the job, however this one ends
         self._work(job)
+        written = tensors["written"].numpy()
         lengths, log_p, scores = (tensors[name].tolist() for name in ("lengths", "log_p", "scores"))
         for sentence, place in enumerate(tensors["places"].tolist()):
             if lengths[sentence][0] < 0:
                 raise DragomanError(NO_NUMBERS)
             yield [
-                Hypothesis(tensors["written"][first : first + length].tolist(), *numbers)
+                Hypothesis(written[first : first + length].tolist(), *numbers)
                 for length, first, *numbers in zip(
                     lengths[sentence],
                     range(place, place + room[sentence], longest[sentence] + 1),
