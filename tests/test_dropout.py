@@ -14,6 +14,14 @@ def test_survivors_of_ones_are_divided_by_what_is_kept():
     assert abs(dropped.mean() - 1) < 0.005
 
 
+def test_in_bfloat16_only_results_are_rounded():
+    torch.manual_seed(0)
+    x = (1 + torch.rand(1000, 100)).bfloat16()
+    dropped = Dropout(0.1)(x)
+    kept = dropped != 0
+    torch.testing.assert_close((dropped[kept].double() / x[kept].double()).mean().item(), 1 / 0.9, atol=2e-4, rtol=0)
+
+
 def test_the_gradient_passes_where_the_value_does():
     x = torch.ones(7, 5, requires_grad=True)
     dropped = Dropout(0.5)(x)

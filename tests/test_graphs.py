@@ -103,6 +103,12 @@ def test_a_translator_searches_in_fixed_shapes_where_it_is_told_to(translator): 
     assert 0 < made == len(graphs._made)
 
 
+def test_graphs_are_refused_for_several_models(translator):  # noqa: F811
+    fixed = Translator(translator.model, translator.tokenizers, graphs=GraphSearch(translator.model))
+    with pytest.raises(DragomanError, match=r"CUDA graphs are of one model, and these are several; leave graphs out\."):
+        Translator.together([translator, fixed])
+
+
 def test_graphs_are_refused_on_a_cpu(folder):  # noqa: F811
     with pytest.raises(DragomanError, match="CUDA graphs are for a Transformer on a GPU, which this is not; leave graphs out."):
         Translator.load(folder, "cpu", EngineSettings(graphs=True))

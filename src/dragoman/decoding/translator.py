@@ -135,6 +135,8 @@ class Translator:
             return first
         if any(translator.shortlist for translator in translators):
             raise DragomanError("A shortlist is for one model, and these are several; leave it out.")
+        if any(translator._graphs for translator in translators):
+            raise DragomanError("CUDA graphs are of one model, and these are several; leave graphs out.")
         longest = min((each.longest_trained for each in translators if each.longest_trained is not None), default=None)
         return cls(Ensemble([translator.model for translator in translators]), first.tokenizers, longest, first.workers)
 
