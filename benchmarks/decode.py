@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from passport import passport
+from passport import keep, passport
 from peers import marian_config
 from rich.console import Console
 from rich.table import Table
@@ -254,9 +254,7 @@ def report(arguments: argparse.Namespace, found: dict[tuple[str, str, int, bool]
     beams = " ".join(map(str, arguments.beams))
     counts = f"{which} --source {arguments.source.name} --sentences {arguments.sentences} --rounds {arguments.rounds} --beams {beams}"
     where = passport(f"python benchmarks/decode.py {counts}")
-    out = arguments.results / f"decode-{name}-{where['date']}.json"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(where | {"rows": rows}, indent=1) + "\n")
+    out = keep(where | {"rows": rows}, arguments.results, f"decode-{name}")
     print(f"{out} has every measurement.")
 
 

@@ -16,7 +16,7 @@ from itertools import repeat
 from pathlib import Path
 
 import torch
-from passport import passport
+from passport import keep, passport
 
 from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS, ModelSettings
@@ -145,9 +145,8 @@ def main() -> None:
     asked = {key: str(value) if isinstance(value, Path) else value for key, value in vars(arguments).items()}
     found |= passport("python benchmarks/gpu_train.py") | asked
     print(json.dumps(found, indent=1))
-    arguments.out.mkdir(parents=True, exist_ok=True)
     kind = f"{arguments.preset}{'-compiled' if arguments.compile else ''}-{'random' if arguments.source is None else arguments.source.stem}"
-    (arguments.out / f"gpu-train-{kind}-{found['date']}.json").write_text(json.dumps(found, indent=1) + "\n")
+    keep(found, arguments.out, f"gpu-train-{kind}")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
-"""Where a measurement comes from."""
+"""Where a measurement comes from, and where it is kept."""
 
+import json
 import os
 import platform
 import subprocess
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
 import torch
@@ -21,6 +23,17 @@ def passport(command: str) -> dict[str, object]:
         "machine": f"{os.cpu_count()} cores, {processor()}",
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU",
     }
+
+
+def keep(found: dict[str, object], folder: Path, name: str) -> Path:
+    """Write a measurement with its passport to NAME-DATE.json, or, where that is another one, to NAME-DATE-2.json and so on."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in count(1):
+        path = folder / f"{name}-{found['date']}{'' if number == 1 else f'-{number}'}.json"
+        if not path.exists():
+            break
+    path.write_text(json.dumps(found, indent=1) + "\n")
+    return path
 
 
 def processor() -> str:

@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from passport import passport
+from passport import keep, passport
 from rich.console import Console
 from rich.table import Table
 
@@ -81,8 +81,7 @@ def main() -> None:
         table.add_row(f"{row['pairs']:,}", f"{row['seconds']:.0f}", f"{pace:,.0f}", f"{row['gib']:.2f}", f"{row['corpus_mib']:.0f}")
     Console(width=100).print(table)
     where = passport(f"python benchmarks/prepare.py --times {' '.join(map(str, arguments.times))}")
-    arguments.results.mkdir(parents=True, exist_ok=True)
-    (arguments.results / f"prepare-{where['date']}.json").write_text(json.dumps(where | {"rows": rows}, indent=1) + "\n")
+    keep(where | {"rows": rows}, arguments.results, "prepare")
 
 
 if __name__ == "__main__":

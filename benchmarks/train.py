@@ -7,11 +7,10 @@ Each system is a process of its own. It trains on the same padded batches (8,000
 dropout, label smoothing and Adam; the whole loop is inside the time. Peers run as people run them, and once more with the settings of
 the allocator and of oneDNN that ours makes for itself. In a first epoch most batches have shapes that were not met before, later ones
 have the same again: --warm-up with as many updates as an epoch has measures what lasts. The floor, what matrix products alone would
-allow, is measured in between. Writes benchmarks/results/train-PRESET-DATE.json.
+allow, is measured in between. Writes benchmarks/results/train-PRESET-DATE.json (or -2, -3).
 """
 
 import argparse
-import json
 import math
 import os
 import resource
@@ -26,7 +25,7 @@ from itertools import product
 from pathlib import Path
 
 import torch
-from passport import passport
+from passport import keep, passport
 from peers import marian_config
 from rich.console import Console
 from rich.table import Table
@@ -299,9 +298,7 @@ def report(arguments: argparse.Namespace, rows: list[dict], floors: list[tuple[s
             f"{precision}: {share:.0%} of what matrix products alone would allow at {statistics.median(rates):,.0f} GFLOP/s "
             f"(the median; {min(rates):,.0f} to {max(rates):,.0f})."
         )
-    out = arguments.results / f"train-{arguments.preset}-{where['date']}.json"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(where | {"rows": rows}, indent=1) + "\n")
+    out = keep(where | {"rows": rows}, arguments.results, f"train-{arguments.preset}")
     print(f"{out} has every measurement.")
 
 

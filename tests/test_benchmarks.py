@@ -42,6 +42,15 @@ def test_the_benchmark_for_a_cpu_measures_and_writes_its_passport(tmp_path):
     assert found["floors"]["float32"]["tokens_per_second"] > 0
 
 
+def test_a_measurement_never_takes_the_place_of_another(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    from passport import keep
+
+    kept = [keep({"date": "2026-11-22", "number": number}, tmp_path, "train-small") for number in range(3)]
+    assert [path.name for path in kept] == [f"train-small-2026-11-22{more}.json" for more in ("", "-2", "-3")]
+    assert [json.loads(path.read_text())["number"] for path in kept] == [0, 1, 2]
+
+
 def test_the_benchmark_of_preparation_measures_every_size(tmp_path):
     source, target = write_copies(tmp_path, "train", 3000)
     command = [sys.executable, str(BENCHMARKS / "prepare.py"), "--source", str(source), "--target", str(target), "--times", "1", "2"]
