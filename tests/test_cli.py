@@ -2,9 +2,11 @@
 
 import io
 import json
+import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from dragoman import cli
 from dragoman.recipe import Recipe
 from dragoman.run import run
 from tests.conftest import write_copies
+from tests.processes import fork, run_command
 from tests.test_train import silent, small_recipe
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -47,6 +50,33 @@ def test_n_lines_in_n_lines_out_blank_and_broken_ones_included(monkeypatch, caps
     assert out.count("\n") == 7
     assert out.split("\n")[1:3] == ["", ""]
     assert "Line 5, byte 1: not UTF-8 (0xff); replaced by U+FFFD." in err
+
+
+def test_a_few_lines_do_not_wait_for_the_compiler_which_goes_on_when_they_are_written(monkeypatch, capsysbinary, folder, tmp_path):
+    compiler, go, cache = tmp_path / "compiler", tmp_path / "go", tmp_path / "cache"
+    waits = f'#!/bin/sh\ncase "$*" in *-dM*) exit;; esac\nuntil [ -e {go} ]; do sleep 0.1; done\nfor last; do :; done\ntouch "$last"\n'
+    compiler.write_text(waits)
+    compiler.chmod(0o755)
+    lines = tmp_path / "lines"
+    lines.write_bytes(b"amber birch\n\ncedar\n")
+    asked = [str(folder / "run"), "--min-length", "3"]
+    _, expected, _ = call(monkeypatch, capsysbinary, "translate", *asked, stdin=lines.read_bytes())
+    monkeypatch.setenv("CXX", str(compiler))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+
+    def translate():
+        sys.stdin = lines.open()
+        sys.stdout = (tmp_path / "out").open("w")
+        run_command(["translate", *asked], tmp_path / "said")
+
+    assert os.waitpid(fork(translate), 0)[1] == 0
+    assert (tmp_path / "out").read_text() == expected
+    assert not list(cache.rglob("*.so"))
+    go.touch()
+    deadline = time.monotonic() + 60
+    while not list(cache.glob("dragoman/*.so")) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert len(list(cache.glob("dragoman/*.so"))) == 1
 
 
 def test_a_file_is_translated_to_a_file_as_standard_input_is(monkeypatch, capsysbinary, folder, tmp_path):

@@ -46,6 +46,17 @@ def test_a_preset_is_no_obstacle_to_other_sizes():
     assert done(TABLE | {"tokenizer": {"share_vocabulary": False}}).model.tied == "target"
 
 
+def test_a_preset_is_named_as_chosen_where_something_of_it_is(capsys):
+    auto = {"out": "runs/x", "data": {"dataset": "multi30k-en-de"}}
+    for model, told in (
+        ({}, "Chosen: preset small with dropout 0.3, for 5.0 MB of text and no GPU.\n"),
+        ({"dropout": 0.1}, "Chosen: preset small, for 5.0 MB of text and no GPU.\n"),
+        ({"d_model": 100, "heads": 4}, ""),
+    ):
+        done(auto | {"model": model})
+        assert capsys.readouterr().out == told
+
+
 def test_a_dataset_and_own_files_contradict_each_other():
     with pytest.raises(DragomanError, match="The dataset 'multi30k-en-de' brings its own files; leave --dataset out"):
         done(TABLE | {"data": {"source": "a", "dataset": "multi30k-en-de"}})

@@ -57,12 +57,14 @@ def complete(
     """
     asked = flags(overlay(Recipe(), {key: value for key, value in table.items() if key != "model"}, origin))
     preset, model = asked.preset, PRESETS.get(asked.preset, ModelSettings())
-    if preset == "auto":
+    chosen = preset == "auto"
+    if chosen:
         preset, model = choose_preset(asked.data, gpu())
-        text = f"{text_size(asked.data) / 1e6:.1f} MB of text and {'a' if gpu() else 'no'} GPU"
-        say(f"Chosen: preset {preset} with dropout {model.dropout}, for {text}.")
     recipe = flags(overlay(replace(asked, model=model), table, origin))
     recipe = replace(recipe, preset=preset)
+    if chosen and replace(recipe.model, dropout=model.dropout) == model:
+        text = f"{text_size(asked.data) / 1e6:.1f} MB of text and {'a' if gpu() else 'no'} GPU"
+        say(f"Chosen: preset {preset}{f' with dropout {model.dropout}' * (recipe.model == model)}, for {text}.")
     if recipe.model.architecture == "transformer":
         _ = recipe.model.key_width, recipe.model.value_width  # before any work: refuses heads that do not divide d_model
     if recipe.tokenizer.share_vocabulary is False and recipe.model.tied == "all":

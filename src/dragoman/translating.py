@@ -20,10 +20,12 @@ from dragoman.decoding.settings import EngineSettings, SearchSettings
 from dragoman.disk import whole
 from dragoman.errors import DragomanError, require
 from dragoman.evaluation.metrics import Tokenization
-from dragoman.native.build import begin
+from dragoman.native.build import begin, is_ready
 
 if TYPE_CHECKING:
     from dragoman.decoding.translator import Alternative, Translation, Translator
+
+FEW = 16  # lines that PyTorch translates sooner than search in C++ is compiled
 
 
 @dataclass(frozen=True)
@@ -95,9 +97,19 @@ def translate(arguments: Sequence[str]) -> None:
                 sys.stdout.buffer.flush()
         return
     while block := list(islice(numbered, 1 if sys.stdin.isatty() else BLOCK)):
-        for line in translated(translator, asked, block):
+        for line in translated(at_hand(translator, len(block)), asked, block):
             sys.stdout.buffer.write(line.encode("utf-8", "replace") + b"\n")
         sys.stdout.buffer.flush()
+
+
+def at_hand(translator: "Translator", lines: int) -> "Translator":
+    """The translator; where search in C++ is still being compiled and the lines are few, the same by PyTorch."""
+    if translator.native != "float32" or translator.shortlist is not None or lines > FEW or is_ready(SEARCH):
+        return translator
+    import torch
+
+    torch.set_num_threads(1)  # others would wait for the compiler's
+    return translator.by_pytorch()
 
 
 def refuse_contradictions(asked: Translate) -> None:

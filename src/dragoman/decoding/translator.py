@@ -79,7 +79,7 @@ class Translator:
         `shortlist`, which only they take, has the target tokens that they look at. `graphs` searches on a GPU, in the same cases.
         """
         self.model = model.eval()
-        self._native_precision, self.shortlist, self._graphs = native, shortlist, graphs
+        self.native, self.shortlist, self._graphs = native, shortlist, graphs
         self.workers = workers
         """Threads that each translate batches of their own."""
         self.longest_trained = longest_trained
@@ -121,9 +121,13 @@ class Translator:
 
     @cached_property
     def _native(self) -> Native | None:
-        if self._native_precision is None or not isinstance(self.model, Transformer):
+        if self.native is None or not isinstance(self.model, Transformer):
             return None
-        return Native.of(self.model, self._native_precision, self.workers, self.shortlist)
+        return Native.of(self.model, self.native, self.workers, self.shortlist)
+
+    def by_pytorch(self) -> "Translator":
+        """The same model, for which PyTorch searches: on a processor, the same translations up to rounding."""
+        return Translator(self.model, self.tokenizers, self.longest_trained, self.workers)
 
     @classmethod
     def together(cls, translators: Sequence["Translator"]) -> "Translator":

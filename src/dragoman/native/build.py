@@ -6,12 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import warnings
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from threading import Thread
 
 HERE = Path(__file__).parent
 FLAGS = ("-O3", "-march=native", "-std=c++17", "-ffp-contract=fast", "-shared", "-fPIC")
@@ -36,14 +36,26 @@ class Program:
 
 @cache
 def begin(program: Program) -> Future[Path] | None:
-    """Start to compile in a thread, so that other work can go on; None where there is no C++ compiler."""
+    """Start to compile, so that other work can go on, to the end even if this process has ended; None where there is no C++ compiler."""
     compiler = os.environ.get("CXX", "").split() or [found for name in ("g++", "clang++") if (found := shutil.which(name))][:1]
     if not compiler:
         return None
-    thread = ThreadPoolExecutor(1)
-    future = thread.submit(compiled, program, compiler)
-    thread.shutdown(wait=False)
+    future: Future[Path] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(compiled(program, compiler))
+        except (OSError, RuntimeError) as error:
+            future.set_exception(error)
+
+    Thread(target=work, daemon=True).start()
     return future
+
+
+def is_ready(program: Program) -> bool:
+    """Whether `library` need not wait."""
+    compiling = begin(program)
+    return compiling is None or compiling.done()
 
 
 if sys.platform != "win32":
@@ -58,12 +70,9 @@ def library(program: Program) -> ctypes.CDLL | None:
         return None
     try:
         return loaded(compiling.result())
-    except subprocess.CalledProcessError as error:
-        why = f"{error.cmd[0]} says: {error.stderr.decode(errors='replace').strip()}"
     except (OSError, RuntimeError) as error:
-        why = str(error)
-    warnings.warn(f"{program.name} in C++ could not be compiled or loaded. {program.without} {why}", stacklevel=2)
-    return None
+        warnings.warn(f"{program.name} in C++ could not be compiled or loaded. {program.without} {error}", stacklevel=2)
+        return None
 
 
 def loaded(path: Path) -> ctypes.CDLL:
@@ -82,19 +91,24 @@ def loaded(path: Path) -> ctypes.CDLL:
 
 
 def compiled(program: Program, compiler: list[str]) -> Path:
-    """The library for these sources, this compiler and this processor, made if it is not there."""
+    """The library for these sources, this compiler and this processor, made if it is not there. Raises `OSError`, `RuntimeError`."""
     command = program.command(compiler)
-    told = subprocess.run([*command, "-dM", "-E", "-x", "c++", os.devnull], check=True, capture_output=True).stdout  # noqa: S603
+    told = answer([*command, "-dM", "-E", "-x", "c++", os.devnull], compiler)
     sources = [*program.sources, HERE / "vectors.h"]
     key = hashlib.sha256(b"".join([told, *map(str.encode, command[len(compiler) :]), *map(Path.read_bytes, sources)])).hexdigest()[:24]
     made = cache_folder() / f"{key}.so"
     if not made.exists():
         made.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.TemporaryDirectory(dir=made.parent) as folder:
-            new = Path(folder) / made.name
-            subprocess.run([*command, f"-I{HERE}", str(sources[0]), "-o", str(new)], check=True, capture_output=True)  # noqa: S603
-            new.replace(made)
+        answer([sys.executable, "-I", str(HERE / "make.py"), str(made), *command, f"-I{HERE}", str(sources[0])], compiler)
     return made
+
+
+def answer(command: list[str], compiler: list[str]) -> bytes:
+    """What a command of the compiler's writes; Ctrl-C does not reach it. Raises `RuntimeError` with what it says when it fails."""
+    done = subprocess.run(command, check=False, stdin=subprocess.DEVNULL, capture_output=True, start_new_session=True)  # noqa: S603
+    if done.returncode:
+        raise RuntimeError(f"{compiler[0]} says: {done.stderr.decode(errors='replace').strip()}")
+    return done.stdout
 
 
 def cache_folder() -> Path:
