@@ -29,11 +29,19 @@ SETTINGS = ModelSettings(
 )  # tests/test_readme.py has the paper's
 
 
-def test_both_graphs_say_what_the_model_says(tmp_path):
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A model, its tokenizers and the folder of its graphs."""
     model, tokenizers = ours(SETTINGS)
-    write(model, tokenizers, tmp_path)
-    assert verify(engine(tmp_path), model, tokenizers, [*SOURCE, *samples(tokenizers)]) < 1e-5
-    assert_batches_are_the_same(model, tokenizers, tmp_path)
+    folder = tmp_path_factory.mktemp("onnx")
+    write(model, tokenizers, folder)
+    return model, tokenizers, folder
+
+
+def test_both_graphs_say_what_the_model_says(written):
+    model, tokenizers, folder = written
+    assert verify(engine(folder), model, tokenizers, [*SOURCE, *samples(tokenizers)]) < 1e-5
+    assert_batches_are_the_same(model, tokenizers, folder)
 
 
 def assert_batches_are_the_same(model, tokenizers, folder):
@@ -55,8 +63,7 @@ def assert_batches_are_the_same(model, tokenizers, folder):
     numpy.testing.assert_allclose(together, model.logits(features[:, 0]).detach(), atol=1e-5)
 
 
-def test_a_sample_beyond_the_table_of_positions_gets_a_sentence(tmp_path):
-    model, tokenizers = ours(ModelSettings(**SIZES))
-    write(model, tokenizers, tmp_path)
+def test_a_sample_beyond_the_table_of_positions_gets_a_sentence(written):
+    model, tokenizers, folder = written
     with pytest.raises(DragomanError, match="and onnxruntime with this model reads and writes 1024; give shorter ones"):
-        verify(engine(tmp_path), model, tokenizers, ["Mann " * 1100])
+        verify(engine(folder), model, tokenizers, ["Mann " * 1100])
