@@ -47,8 +47,8 @@ def run_command(arguments: list[str], told: Path) -> None:
     cli.main()
 
 
-def dragoman(ranks: int, arguments: list[str], told: Path) -> int:
-    """A command in as many processes as torchrun would start; the worst exit status. What they say is written to a file."""
+def start(ranks: int, arguments: list[str], told: Path) -> list[int]:
+    """A command in as many processes as torchrun would start; their numbers. What they say is written to a file."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -59,5 +59,14 @@ def dragoman(ranks: int, arguments: list[str], told: Path) -> int:
         run_command(arguments, told)
 
     told.unlink(missing_ok=True)
-    processes = [fork(lambda rank=rank: run(rank)) for rank in range(ranks)]
+    return [fork(lambda rank=rank: run(rank)) for rank in range(ranks)]
+
+
+def dragoman(ranks: int, arguments: list[str], told: Path) -> int:
+    """The same, to its end; the worst exit status."""
+    return worst(start(ranks, arguments, told))
+
+
+def worst(processes: list[int]) -> int:
+    """The worst exit status of processes, once all have ended."""
     return max(abs(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])) for process in processes)

@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from dragoman.training.distributed import World
 from dragoman.training.resume import checkpoints
 from tests.conftest import write_copies
-from tests.processes import dragoman
+from tests.processes import MOST_SECONDS, dragoman, start, worst
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
@@ -203,6 +203,20 @@ def test_the_test_data_is_translated_by_all_and_scored_once(text):
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
+def test_one_process_that_is_told_to_stop_stops_all_of_them_between_lines_of_the_log(text):
+    out, told = text / "stopped", text / "stopped.told"
+    rare = [part for name in ("updates", "log-every", "validate-every", "checkpoint-every") for part in (f"--{name}", "1000000")]
+    processes = start(2, arguments(text, out, *rare), told)
+    deadline = time.monotonic() + MOST_SECONDS
+    while not (out / "log.jsonl").exists() and time.monotonic() < deadline:  # made when signals are about to be awaited
+        time.sleep(0.1)
+    time.sleep(1)
+    os.kill(processes[1], signal.SIGTERM)
+    assert worst(processes) == 0
+    assert "nothing is lost. Go on with: dragoman resume" in told.read_text()
+    assert len(checkpoints(out)) == 1
+
+
 def test_compiled_layers_train_as_plain_ones_do(text, one):
     asked = in_a_process(arguments(text, text / "compiled", "--compile"))
     subprocess.run(asked, check=True, capture_output=True, timeout=120)

@@ -27,7 +27,7 @@ def test_after_a_resume_the_log_goes_on_from_the_checkpoint(tmp_path):
     for step in (1, 2, 3):
         log.write("train", step, {"loss": 1.0})
     with (tmp_path / "log.jsonl").open("a") as file:
-        file.write('{"event": "train", "st')
+        file.write("\0\0\0\n[]\n{}\n" + '{"event": "train", "st')  # as a machine that goes down may leave it
     Log(tmp_path, 2, tensorboard=False).write("train", 3, {"loss": 0.5})
     assert [(line["step"], line["loss"]) for line in read(tmp_path)] == [(1, 1.0), (2, 1.0), (3, 0.5)]
 

@@ -1,6 +1,7 @@
 """Runs as people look at them."""
 
 import json
+import shutil
 import subprocess
 import sys
 from xml.etree import ElementTree
@@ -28,12 +29,26 @@ def folder(tmp_path_factory):
 
 
 def test_runs_are_listed_with_state_and_scores(folder):
-    begun, done = runs_under(folder)
+    begun, done = runs_under(folder, pytest.fail)
     result = json.loads((folder / "done" / "result.json").read_text())
     assert (done.state, done.step, done.updates, done.validation) == ("finished", 24, 24, result["validation"])
     assert (begun.state, begun.step, begun.validation) == ("stopped", 0, {})
     assert runs_table([begun, done]).row_count == 2
     assert json.loads(as_json(done))["folder"] == str(folder / "done")
+
+
+def test_a_folder_that_cannot_be_read_as_a_run_is_named_and_the_others_are_listed(folder, tmp_path):
+    shutil.copytree(folder / "done", tmp_path / "done")
+    for name, recipe in (("project", "name = 1"), ("damaged", "= ")):
+        (tmp_path / name / "data").mkdir(parents=True)
+        (tmp_path / name / "recipe.toml").write_text(recipe)
+    shutil.copytree(folder / "done", tmp_path / "half")
+    (tmp_path / "half" / "result.json").write_text("{")
+    told = []
+    assert [state.folder.name for state in runs_under(tmp_path, told.append)] == ["done"]
+    assert "damaged/recipe.toml is not TOML" in told[0]
+    assert "half is no run's folder, or damaged (JSONDecodeError(" in told[1]
+    assert "project is no run's folder, or damaged (KeyError('training'))." in told[2]
 
 
 def test_a_run_whose_lock_is_held_is_training(folder):
@@ -67,7 +82,7 @@ def test_what_cannot_be_drawn_is_said(folder, monkeypatch):
     with pytest.raises(DragomanError, match="has no log that can be read .* is it a run's folder"):
         plot(folder / "begun", folder / "curves.png")
     with pytest.raises(DragomanError, match="There is no run in"):
-        runs_under(folder / "done" / "model")
+        runs_under(folder / "done" / "model", pytest.fail)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(DragomanError, match=r"pip install dragoman\[plot\]"):
         plot(folder / "done", folder / "curves.png")

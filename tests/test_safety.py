@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import random
 import resource
+import shutil
 import signal
 import time
 from dataclasses import replace
@@ -23,7 +24,7 @@ from dragoman.training.checkpoint import file_hash
 from dragoman.training.distributed import World
 from dragoman.training.divergence import DivergenceError, first_bad_layer
 from dragoman.training.job import Job
-from dragoman.training.memory import fitting_tokens, kept_for_backward
+from dragoman.training.memory import fitting_tokens, free_on_machine, kept_for_backward
 from dragoman.training.objective import accumulate
 from dragoman.training.resume import averaged, checkpoints, resume
 from dragoman.training.train import make_optimizer, step_optimizer, train
@@ -136,6 +137,13 @@ def test_without_a_whole_checkpoint_nothing_is_begun_anew(tmp_path):
         (path / "place.json").unlink()
     with pytest.raises(DragomanError, match="None of the 3 checkpoints in .* is whole; begin again with another --out"):
         fit(recipe, schedule_of(recipe), data, silent, HERE)
+    shutil.rmtree(recipe.out / "checkpoints")
+    before = log_of(recipe)
+    with pytest.raises(
+        DragomanError, match="was trained for 24 updates, and none of its checkpoints is there. Put .* back, or begin again"
+    ):
+        fit(recipe, schedule_of(recipe), data, silent, HERE)
+    assert log_of(recipe) == before
 
 
 def test_processes_that_find_different_checkpoints_do_not_go_on(tmp_path):
@@ -224,14 +232,30 @@ class Keep(torch.autograd.Function):
 def test_as_many_tokens_are_taken_as_fit():
     weight = torch.ones(3, requires_grad=True)
 
-    def forward(tokens, size):
-        return Keep.apply(weight, tokens * size)
+    def forward(pairs, size):
+        return Keep.apply(weight, pairs * 300 * size)
 
-    assert kept_for_backward(lambda tokens: forward(tokens, 1000), 7) == 7000
-    assert fitting_tokens(lambda tokens: forward(tokens, 1000), 4096, HERE.device) == 4096
-    few = fitting_tokens(lambda tokens: forward(tokens, 2**24), 4096, HERE.device)
+    assert kept_for_backward(lambda pairs: forward(pairs, 1000), 7) == 7 * 300 * 1000
+    assert fitting_tokens(lambda pairs: forward(pairs, 1000), 300, 4096, HERE.device) == 4096
+    few = fitting_tokens(lambda pairs: forward(pairs, 2**24), 300, 4096, HERE.device)
     assert 1 <= few <= 4096 * 2**40 // 2**24
-    assert few < fitting_tokens(lambda tokens: forward(tokens, 2**23), 4096, HERE.device)
+    assert few < fitting_tokens(lambda pairs: forward(pairs, 2**23), 300, 4096, HERE.device)
+
+
+def test_what_a_job_may_use_is_the_least_that_system_and_control_groups_leave(tmp_path):
+    for name, text in {
+        "proc/meminfo": "MemFree: 1 kB\nMemAvailable:    5000 kB\n",
+        "proc/self/cgroup": "1:name=systemd:/\n0::/job/step\n",
+        "sys/fs/cgroup/memory.max": "max\n",
+        "sys/fs/cgroup/job/memory.max": "4000000\n",
+        "sys/fs/cgroup/job/memory.current": "3000000\n",
+        "sys/fs/cgroup/job/memory.stat": "anon 1\ninactive_file 500000\n",
+        "sys/fs/cgroup/job/step/memory.max": "max\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert list(free_on_machine(tmp_path)) == [5_120_000, 1_500_000]
+    assert min(free_on_machine(tmp_path / "nothing")) > 0
 
 
 def test_the_most_tokens_at_once_change_nothing_but_memory(tmp_path):
@@ -293,7 +317,7 @@ def poisoned(model, calls):
     return model
 
 
-def train_poisoned(recipe, data, calls, told):
+def train_poisoned(recipe, data, calls, told, loss=1.0):
     """Train a model whose gradient is no number now and then."""
     recipe = replace(recipe, batches=replace(recipe.batches, accumulate=1))
     job = Job(
@@ -303,7 +327,7 @@ def train_poisoned(recipe, data, calls, told):
         settings=recipe.training,
         schedule=schedule_of(recipe),
         folder=recipe.out,
-        validate=lambda model: ({"loss": 1.0, "bleu": 0.0}, []),
+        validate=lambda model: ({"loss": loss, "bleu": 0.0}, []),
         keep_best=lambda model: None,
         say=told.append,
         world=HERE,
@@ -387,10 +411,22 @@ def test_each_time_that_a_run_goes_back_the_rate_is_halved_also_after_a_restart(
     ]
 
 
-def test_before_the_first_checkpoint_there_is_nothing_to_go_back_to(tmp_path):
-    recipe, data = begun(tmp_path, "run", on_divergence="rollback")
-    with pytest.raises(DivergenceError, match="In step 2 "):
-        train_poisoned(recipe, data, {2}, [])
+def test_before_the_first_checkpoint_a_run_begins_again_with_half_the_rate(tmp_path):
+    (back, data), (half, other) = begun(tmp_path, "back", on_divergence="rollback"), begun(tmp_path, "half", rate_scale=0.5)
+    told = []
+    train_poisoned(back, data, {3}, told)
+    assert told[0].endswith("Begun again, with 0.5 of the rate.")
+    train_poisoned(half, other, set(), [])
+    assert_same(final_weights(back), final_weights(half))
+
+
+def test_a_validation_that_is_no_number_ends_the_run_and_keeps_no_model(tmp_path):
+    recipe, data = begun(tmp_path, "run", on_divergence="skip")
+    with pytest.raises(
+        DivergenceError, match=r"After step 8 the validation loss is nan\. The model before it is kept\. Give the same command"
+    ):
+        train_poisoned(recipe, data, set(), [], loss=float("nan"))
+    assert {line["event"] for line in log_of(recipe)} == {"train"}
 
 
 def test_the_first_bad_layer_is_named(tmp_path):

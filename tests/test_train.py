@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from dragoman.config import write_toml
+from dragoman.decoding.translator import Translator
 from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
@@ -169,6 +170,18 @@ def test_a_run_with_another_end_is_one_that_was_begun_with_it(tmp_path, begun_fo
     assert json.loads((recipe.out / "result.json").read_text())["updates"] == 24
     with pytest.raises(DragomanError, match=r"changed is finished, after 24 updates at most; choose another --out for another end\."):
         run(recipe, silent)
+
+
+def test_a_run_may_end_before_its_first_validation(tmp_path):
+    recipe = small_recipe(tmp_path, tmp_path / "run", checkpoint_every=2)
+    prepare(recipe.out, recipe, silent)
+    data = Prepared.load(recipe.out / "data")
+    write_toml(settle(recipe, data, silent, HERE), recipe.out / "recipe.toml")
+    stop_at(6, recorded_recipe(recipe.out), data)
+    run(replace(recipe, training=replace(recipe.training, updates=3)), silent)
+    result = json.loads((recipe.out / "result.json").read_text())
+    assert (result["updates"], result["model"]) == (6, "the average of the checkpoints at 2, 4, 6")
+    assert Translator.load(recipe.out).translate(["amber"])
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")

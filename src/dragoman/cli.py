@@ -134,7 +134,7 @@ def runs(arguments: Sequence[str]) -> None:
 
     from dragoman.runs import as_json, runs_table, runs_under
 
-    found = runs_under(asked.folder)
+    found = runs_under(asked.folder, say)
     if asked.json:
         print("\n".join(map(as_json, found)))
     else:

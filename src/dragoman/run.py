@@ -259,10 +259,10 @@ def max_tokens(model: Model, recipe: Recipe, data: Prepared, world: World) -> in
     lengths = np.maximum(*batches.lengths)
     longest_first = np.argsort(-lengths)
 
-    def forward(tokens: int) -> object:
-        return objective(batches.load(longest_first[: max(1, tokens // lengths.max())]).to(world.device))
+    def forward(pairs: int) -> object:
+        return objective(batches.load(longest_first[:pairs]).to(world.device))
 
-    return fitting_tokens(forward, max(batches.caps), world.device)
+    return fitting_tokens(forward, int(lengths.max()), max(batches.caps), world.device)
 
 
 def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: World) -> float:
@@ -367,13 +367,12 @@ def validation(recipe: Recipe, data: Prepared, say: Say, world: World) -> Valida
 def finish(recipe: Recipe, schedule: Schedule, data: Prepared, place: Place, say: Say, world: World) -> None:
     """Keep the best checkpoint or the average of the last, by validation loss; score the test data; write result.json."""
     assert recipe.out is not None
-    assert place.best is not None
     out = recipe.out
     model = make_model(recipe, data, world.device)
     tensors, steps = averaged(out, recipe.training.average, schedule.checkpoint_every, place.step, say)
     checkpoint.load_weights(model, tensors, out / "checkpoints")
     scores, _ = validation(recipe, data, say, world)(model)
-    if better(scores, place.best, "loss"):  # greedy BLEU is too rough to tell these two apart (experiments/LOG.md)
+    if place.best is None or better(scores, place.best, "loss"):  # greedy BLEU is too rough to tell these two apart (experiments/LOG.md)
         chosen = f"the average of the checkpoints at {', '.join(map(str, steps))}"
         if world.leads:
             save_model(out / "model", model, recipe.model, data.tokenizers, longest_source(data))

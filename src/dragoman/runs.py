@@ -2,6 +2,8 @@
 
 import importlib.util
 import json
+import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from rich.table import Column, Table
 from dragoman.config import read_toml
 from dragoman.disk import whole
 from dragoman.errors import DragomanError
+from dragoman.training.log import events
 
 CURVES = {
     "loss": (("train", "loss"), ("validation", "loss")),
@@ -41,17 +44,17 @@ class RunState:
 
 
 def read_log(folder: Path) -> list[dict[str, Any]]:
-    """The lines of a run's log; one that is being written is left out. Raises `DragomanError` where there is none."""
+    """The events of a run's log. Raises `DragomanError` where there is none."""
     try:
-        lines = (folder / "log.jsonl").read_text().splitlines(keepends=True)
+        (folder / "log.jsonl").open().close()
     except OSError as error:
         raise DragomanError(f"{folder} has no log that can be read ({error.strerror}); is it a run's folder?") from error
-    return [json.loads(line) for line in lines if line.endswith("\n")]
+    return events(folder / "log.jsonl")
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether a process is training in the folder."""
-    if not (folder / ".lock").exists():
+    """Whether a process is training in the folder; in one that may only be read, which cannot be asked, nobody is."""
+    if not (folder / ".lock").exists() or not os.access(folder / ".lock", os.W_OK):
         return False
     try:
         with FileLock(folder / ".lock").acquire(timeout=0):
@@ -61,9 +64,18 @@ def is_locked(folder: Path) -> bool:
 
 
 def state_of(folder: Path) -> RunState:
-    """What the files of a run's folder say. Raises `DragomanError` where its recipe cannot be read."""
-    recipe = read_toml(folder / "recipe.toml")
-    lines = read_log(folder) if (folder / "log.jsonl").exists() else []
+    """What the files of a run's folder say. Raises `DragomanError` where they cannot be read."""
+    try:
+        return _state_of(folder, read_toml(folder / "recipe.toml"))
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, DragomanError):
+            raise
+        raise DragomanError(f"{folder} is no run's folder, or damaged ({error!r}).") from error
+
+
+def _state_of(folder: Path, recipe: dict[str, Any]) -> RunState:
+    """`state_of`, for files that are as a run writes them."""
+    lines = events(folder / "log.jsonl")
     validations = [line for line in lines if line["event"] == "validation"]
     best_by = recipe["training"]["best_by"]
     best = max(validations, key=lambda line: (line["bleu"] * (best_by == "bleu"), -line["loss"]), default={})
@@ -81,12 +93,17 @@ def state_of(folder: Path) -> RunState:
     )
 
 
-def runs_under(folder: Path) -> list[RunState]:
-    """The runs in a folder and in those below it, by name. Raises `DragomanError` where there is none."""
-    found = sorted(path.parent for path in folder.glob("**/recipe.toml") if (path.parent / "data").is_dir())
+def runs_under(folder: Path, say: Callable[[str], None]) -> list[RunState]:
+    """The runs in a folder and in those below it, by name; `say` hears of those that cannot be read. Raises `DragomanError` for no run."""
+    found = []
+    for path in sorted(path.parent for path in folder.glob("**/recipe.toml") if (path.parent / "data").is_dir()):
+        try:
+            found.append(state_of(path))
+        except DragomanError as error:
+            say(str(error))
     if not found:
-        raise DragomanError(f"There is no run in {folder}: no folder there holds a recipe.toml.")
-    return [state_of(path) for path in found]
+        raise DragomanError(f"There is no run in {folder}: no folder there holds a recipe.toml and data.")
+    return found
 
 
 def runs_table(states: list[RunState]) -> Table:

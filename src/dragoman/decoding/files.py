@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
+from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from dragoman.disk import whole
@@ -105,8 +106,12 @@ def with_progress(items: Iterator[T], count: int, visible: bool) -> Iterator[T]:
     """The items, with a bar on a terminal."""
     counted = TextColumn(f"blocks of {BLOCK:,} lines")
     columns = (SpinnerColumn(), TextColumn("translating"), MofNCompleteColumn(), counted, TimeRemainingColumn())
-    with Progress(*columns, transient=True, disable=not visible) as progress:
-        yield from progress.track(items, total=count)
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    if not (visible and bar.console.is_terminal):
+        yield from items
+        return
+    with bar:
+        yield from bar.track(items, total=count)
 
 
 def write(path: Path, content: bytes) -> None:

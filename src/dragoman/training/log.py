@@ -3,10 +3,11 @@
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from dragoman.disk import whole
@@ -21,10 +22,8 @@ class Log:
 
     def __init__(self, folder: Path, step: int, tensorboard: bool) -> None:
         self.path = folder / "log.jsonl"
-        lines = self.path.read_text().splitlines(keepends=True) if self.path.exists() else []
-        kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= step]
         with whole(self.path) as new:
-            new.write_text("".join(kept))
+            new.write_text("".join(f"{json.dumps(event)}\n" for event in events(self.path) if event["step"] <= step))
         self.board = None
         if tensorboard:
             try:
@@ -44,6 +43,17 @@ class Log:
                 if isinstance(text, list):
                     self.board.add_text(f"{event}/{name}", "\n\n".join(" · ".join(row.values()) for row in text), step)
             self.board.flush()
+
+
+def events(path: Path) -> list[dict[str, Any]]:
+    """The events of a log, if there is one, without lines that are not whole: that is being written, or was when the machine went down."""
+    found = []
+    for line in path.read_bytes().splitlines(keepends=True) if path.exists() else []:
+        with suppress(ValueError):
+            event = json.loads(line)
+            if line.endswith(b"\n") and isinstance(event, dict) and {"event", "step"} <= event.keys():
+                found.append(event)
+    return found
 
 
 def rounded(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,7 +82,11 @@ def progress_bar(updates: int, done: int, visible: bool) -> Iterator[Callable[[i
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, transient=True, disable=not visible) as progress:
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    if not (visible and bar.console.is_terminal):
+        yield lambda _: None
+        return
+    with bar as progress:
         task = progress.add_task("", total=updates, completed=done, speed="")
         total, started = 0, time.monotonic()
 

@@ -2,12 +2,15 @@
 
 import ctypes
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # malloc.h
+CONTROL_GROUP = {"max": r"^(\d+)$", "current": r"^(\d+)$", "stat": r"^inactive_file (\d+)$"}  # what can be given up is in use too
 KERNELS = 8192  # that oneDNN keeps, one a shape of matrices: an epoch of some 250 batches has so many, and by itself it keeps 1,024
 
 
@@ -29,20 +32,20 @@ def keep_memory_and_kernels() -> bool:
     return all(done)
 
 
-def fitting_tokens(forward: Callable[[int], object], most: int, device: torch.device) -> int:
+def fitting_tokens(forward: Callable[[int], object], longest: int, most: int, device: torch.device) -> int:
     """How many tokens can be computed at once in the memory that is free now, `most` at most.
 
-    `forward(n)` computes some n tokens and gives what holds their graph. What it keeps for the backward pass grows with n; as
-    much again is left for gradients and whatever else lives for a moment.
+    `forward(n)` computes n pairs of `longest` tokens and gives what holds their graph. What it keeps for the backward pass grows
+    with n; as much again is left for gradients and whatever else lives for a moment.
     """
-    few, many = max(1, most // 16), max(2, most // 8)
-    kept = [kept_for_backward(forward, tokens) for tokens in (few, many)]
-    per_token = max(1.0, (kept[1] - kept[0]) / (many - few))
+    pairs = max(1, most // 16 // longest)
+    kept = [kept_for_backward(forward, number) for number in (pairs, 2 * pairs)]
+    per_token = max(1.0, (kept[1] - kept[0]) / (pairs * longest))
     return int(max(1, min(most, free_memory(device) / 2 / per_token)))
 
 
-def kept_for_backward(forward: Callable[[int], object], tokens: int) -> int:
-    """Bytes of all tensors that the graph of `forward(tokens)` keeps, weights included."""
+def kept_for_backward(forward: Callable[[int], object], pairs: int) -> int:
+    """Bytes of all tensors that the graph of `forward(pairs)` keeps, weights included."""
     sizes: dict[int, int] = {}
 
     def pack(tensor: Tensor) -> Tensor:
@@ -50,16 +53,33 @@ def kept_for_backward(forward: Callable[[int], object], tokens: int) -> int:
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        graph = forward(tokens)  # alive until all is counted
+        graph = forward(pairs)  # alive until all is counted
     del graph
     return sum(sizes.values())
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes that can still be allocated."""
+    """Bytes that this process can still allocate: of a machine's, which its processes share, or of a GPU's."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min(free_on_machine(Path("/"))) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+
+
+def free_on_machine(root: Path) -> Iterator[int]:
+    """Bytes that the system can give without swapping, and those that each control group leaves: Slurm, Docker and Kubernetes set these."""
+
+    def text(path: Path) -> str:
+        return path.read_text() if path.exists() else ""
+
+    available = re.search(r"MemAvailable: +(\d+) kB", text(root / "proc/meminfo"))
+    yield int(available[1]) * 1024 if available else os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    own = re.search(r"^0::/(.*)$", text(root / "proc/self/cgroup"), re.MULTILINE)
+    groups = Path(own[1] if own else "")
+    for group in (groups, *groups.parents):
+        folder = root / "sys/fs/cgroup" / group
+        most, used, cached = (re.search(pattern, text(folder / f"memory.{name}"), re.MULTILINE) for name, pattern in CONTROL_GROUP.items())
+        if most and used and cached:
+            yield max(0, int(most[1]) - int(used[1]) + int(cached[1]))
 
 
 def out_of_memory(error: RuntimeError) -> bool:

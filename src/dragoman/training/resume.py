@@ -14,6 +14,7 @@ from dragoman.model.contract import Model
 from dragoman.training import checkpoint
 from dragoman.training.distributed import World
 from dragoman.training.job import Job, Say
+from dragoman.training.log import events
 from dragoman.training.parallel import spread, whole
 
 
@@ -33,7 +34,7 @@ class Place:
 
 def checkpoints(folder: Path) -> list[Path]:
     """The folders of a run's checkpoints, oldest first."""
-    return sorted(path for path in (folder / "checkpoints").glob("step-*") if path.suffix == "")
+    return sorted(path for path in (folder / "checkpoints").glob("step-*") if path.name.removeprefix("step-").isdigit())
 
 
 def save(model: Model, optimizer: torch.optim.Optimizer, place: Place, job: Job) -> None:
@@ -114,6 +115,12 @@ def newest_whole(model: Model, optimizer: torch.optim.Optimizer, folder: Path, s
         return place
     if found:
         raise DragomanError(f"None of the {len(found)} checkpoints in {folder / 'checkpoints'} is whole; begin again with another --out.")
+    judged = [event["step"] for event in events(folder / "log.jsonl") if event["event"] == "validation"]
+    if len(judged) > 1:  # the first is logged a moment before the first checkpoint
+        raise DragomanError(
+            f"{folder} was trained for {judged[-1]:,} updates, and none of its checkpoints is there. Put {folder / 'checkpoints'} back, or "
+            "begin again with another --out."
+        )
     return Place()
 
 

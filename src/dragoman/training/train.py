@@ -1,8 +1,10 @@
 """The training loop (section 5), to be read downwards."""
 
 import logging
+import math
 import re
 import signal
+import time
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
@@ -17,6 +19,7 @@ from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
 from dragoman.text.batches import Update
 from dragoman.training import checkpoint
+from dragoman.training.distributed import World
 from dragoman.training.divergence import DivergenceError
 from dragoman.training.job import Job, Schedule
 from dragoman.training.log import progress_bar
@@ -29,6 +32,7 @@ from dragoman.training.settings import TrainingSettings
 
 LAYER = re.compile(r"^(\w+(\.\d+)?).*")  # of a weight's name, what is before the sub-layer
 LEAST_PACE = 1 / 64  # of the recipe's rate: a run that diverges even so has another trouble
+ASK_EVERY = 2.0  # seconds, about, after which processes ask each other whether one was told to stop
 
 
 def train(job: Job) -> Place:
@@ -42,6 +46,7 @@ def train(job: Job) -> Place:
     if job.settings.compile:
         compile_layers(job.model)
     together = synchronised(objective, job.model, job.world, job.shards)
+    fresh = [weight.detach().clone() for weight in job.model.parameters()] if job.settings.on_divergence == "rollback" else []
     pace = None
     while True:
         job.model.zero_grad()
@@ -52,9 +57,11 @@ def train(job: Job) -> Place:
         except DivergenceError as error:
             found = checkpoints(job.folder)
             pace = (pace or place.pace) / 2
-            if job.settings.on_divergence != "rollback" or not found or pace < LEAST_PACE:
+            if job.settings.on_divergence != "rollback" or pace < LEAST_PACE:
                 raise
-            job.say(f"{error} Rolled back to {found[-1].name}, with {pace:g} of the rate.")
+            job.say(f"{error} {f'Rolled back to {found[-1].name}' if found else 'Begun again'}, with {pace:g} of the rate.")
+            for weight, value in zip(job.model.parameters(), fresh, strict=True):  # a checkpoint, if there is one, takes their place
+                weight.data.copy_(value)
         except RuntimeError as error:
             if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
                 raise
@@ -67,6 +74,7 @@ def train_from(place: Place, job: Job, together: nn.Module, optimizer: torch.opt
     recent = Recent(job, place, whole_model)
     updates = ahead(job.batches.after(place.epoch, place.batches_done), world.device)
     with stop_signals() as asked, progress_bar(schedule.updates, place.step, world.leads) as advance, closing(updates):
+        asked_anywhere = asking(world, asked)
         while place.step < schedule.updates and not stopped_early(place, settings, schedule):
             update, step = next(updates), place.step + 1
             seed_update(settings.seed, step, world.rank)
@@ -86,6 +94,11 @@ def train_from(place: Place, job: Job, together: nn.Module, optimizer: torch.opt
                 recent.tell()  # before anything is kept: an update that was no number ends the run here
                 judged = whole_model()
                 scores, samples = job.validate(judged)
+                if not math.isfinite(scores["loss"]):
+                    raise DivergenceError(
+                        f"After step {step} the validation loss is {scores['loss']}. The model before it is kept. Give the same command a "
+                        "lower --rate-scale, a --clip-norm or --on-divergence rollback."
+                    )
                 recent.write("validation", step, {"minutes": place.seconds / 60, **scores, "samples": samples})
                 if place.best is None or better(scores, place.best, settings.best_by):
                     place, saves = replace(place, best=scores, best_step=step), True  # no rollback parts the best model from its place
@@ -93,7 +106,7 @@ def train_from(place: Place, job: Job, together: nn.Module, optimizer: torch.opt
                         job.keep_best(judged)
                 del judged
                 recent.go_on()
-            stopping = world.any(asked()) if told or world.size == 1 else False
+            stopping = asked_anywhere(step)
             if saves or stopping or step == schedule.updates or stopped_early(place, settings, schedule):
                 recent.tell()
                 save(model, optimizer, place, job)
@@ -183,6 +196,28 @@ def stopped_early(place: Place, settings: TrainingSettings, schedule: Schedule) 
     """Whether the last `patience` validations were no better than the best."""
     validations = place.step // schedule.validate_every - place.best_step // schedule.validate_every
     return 0 < settings.patience <= validations
+
+
+def asking(world: World, asked: Callable[[], bool]) -> Callable[[int], bool]:
+    """Whether a process was asked to stop, as a function of the step, which all processes call.
+
+    They talk about it every `ASK_EVERY` seconds, and agree on the step at which they will: asking in every step would wait for a GPU.
+    """
+    due, before, last = 0, time.monotonic(), 0
+
+    def anywhere(step: int) -> bool:
+        nonlocal due, before, last
+        if world.size == 1:
+            return asked()
+        if step < due:
+            return False
+        now = time.monotonic()
+        pace = (now - before) / (step - last if last else 1)
+        stop, paces = world.sum(torch.tensor([float(asked()), pace], device=world.device)).tolist()
+        due, before, last = step + max(1, round(ASK_EVERY * world.size / paces)), now, step
+        return stop > 0
+
+    return anywhere
 
 
 @contextmanager
