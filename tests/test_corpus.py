@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dragoman.errors import DragomanError
-from dragoman.text.corpus import Corpus, Selection, held_out_pairs, plain_file, sample_pairs, source_hashes, survey, write_corpus
+from dragoman.text.corpus import Corpus, Selection, held_out_pairs, line_hash, plain_file, sample_pairs, source_hashes, survey, write_corpus
 from dragoman.text.settings import DataSettings, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from tests.conftest import write_copies
@@ -106,7 +106,20 @@ def test_held_out_sentences_are_nowhere_in_training(tmp_path):
     kept = list(sample_pairs(source, target, settings, selection, 300, 1000))
     assert len(held_out) + len(kept) == found.pairs
     assert not {one for one, _ in held_out} & {one for one, _ in kept}
-    assert len(held_out) == 12  # 300 / 50 different sentences, each there twice
+    assert len(held_out) == 6  # 300 / 50, of sentences that are there twice
+
+
+def test_a_sentence_that_occurs_too_often_is_not_held_out(tmp_path):
+    often, *others = sorted(map("sentence {}".format, range(901)), key=line_hash)
+    for text in (tmp_path / "s", tmp_path / "t"):
+        text.write_text("".join(f"{one}\n" for one in [often] * 100 + others))
+    _, selection = survey(tmp_path / "s", tmp_path / "t", DataSettings(), {}, hold_out=True)
+    held_out = held_out_pairs(tmp_path / "s", tmp_path / "t", DataSettings(), selection)
+    assert len(held_out) == 20
+    assert often not in dict(held_out)
+    (tmp_path / "few").write_text("amber\nbirch\n" * 30 + "amber\n")
+    _, selection = survey(tmp_path / "few", tmp_path / "few", DataSettings(), {}, hold_out=True)
+    assert held_out_pairs(tmp_path / "few", tmp_path / "few", DataSettings(), selection) == [("birch", "birch")] * 30
 
 
 def test_samples_for_the_tokenizer_are_spread_over_the_file(tmp_path, files):

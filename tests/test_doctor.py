@@ -35,6 +35,18 @@ def test_a_clean_corpus_has_no_findings(corpus):
     assert found(source, target) == {}
 
 
+def test_empty_files_and_those_of_other_data_are_looked_at_too(corpus, tmp_path):
+    source, target, found = corpus
+    for name in ("test.en", "test.de"):
+        (tmp_path / name).write_bytes(b"amber\r\n")
+    others = {"test": (tmp_path / "test.en", tmp_path / "test.de")}
+    assert [name.rsplit("/")[-1] for name in found(source, target, others)] == [
+        f"{name} with a carriage return at the end" for name in ("test.en", "test.de")
+    ]
+    (nothing, *_) = found([], []).values()
+    assert str(nothing).startswith("1 empty file, ")
+
+
 @pytest.mark.parametrize(
     ("change", "name"),
     [
@@ -44,7 +56,8 @@ def test_a_clean_corpus_has_no_findings(corpus):
         (lambda s, t: (s, "Мужчина едет на велосипеде по улице"), "pairs with a side in another script"),
         (lambda s, t: (s, " ".join([t] * 5)), "pairs with a side 3 times as long as usual"),
         (lambda s, t: (s + "\u200b", t), "with a control character or U+FFFD"),
-        (lambda s, t: (s + "\r", t), "with a carriage return"),
+        (lambda s, t: (s + "\r", t), "with a carriage return at the end"),
+        (lambda s, t: (s, t + "\rx"), "with a carriage return inside"),
         (lambda s, t: (s, t.encode("latin-1", "replace") + b"\xfc"), "not UTF-8, or with a NUL"),
         (lambda s, t: (s, t + "\0"), "not UTF-8, or with a NUL"),
         (lambda s, t: (" ".join([s] * 60), " ".join([t] * 60)), "with more than 250 words"),
@@ -90,9 +103,7 @@ def test_many_examples_are_cut_short(corpus):
     assert str(finding) == "9 pairs with an empty side (lines 1, 2, 3, 4, 5 …): training leaves them out."
 
 
-def test_empty_files_and_files_that_are_not_there(corpus, tmp_path):
-    _, _, found = corpus
-    assert found([], []) == {}
+def test_files_that_are_not_there(tmp_path):
     with pytest.raises(DragomanError, match="cannot be read"):
         examine(tmp_path / "none", tmp_path / "none", {})
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.decoding.settings import SearchSettings
 from dragoman.errors import DragomanError
 from dragoman.model.settings import PRESETS
 from dragoman.recipe import (
@@ -110,8 +111,18 @@ def test_differences_are_named_and_choices_are_none():
         "training.threads is 1 and was None",
         "search.ban is ['a', 'b'] and was []",
     ]
-    assert changed(recorded, new).search == search
-    assert changed(recorded, new).training == replace(recorded.training, clip_norm=1.0, threads=1)
+    assert changed(asked, recorded).search == search
+    assert changed(asked, recorded).training == replace(recorded.training, clip_norm=1.0, threads=1)
+
+
+def test_another_search_takes_the_place_of_the_recorded_one_as_a_whole():
+    first, second = (
+        replace(Recipe(), search=SearchSettings(**search)) for search in ({"beam_size": 6, "groups": 3}, {"length_power": 1.0})
+    )
+    for asked, recorded in ((first, second), (second, first)):
+        assert changed(asked, recorded).search == asked.search
+        assert changed(recorded, recorded) == recorded
+    assert "search.length_power is None and was 1.0" in told_apart(changes(first, second), second)
 
 
 def test_paths_are_in_their_folder(tmp_path):

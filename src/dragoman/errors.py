@@ -8,12 +8,23 @@ class DragomanError(ValueError):
     """The one exception that the command line prints as a sentence, without a traceback."""
 
 
-def require(settings: object, least: Mapping[str, float] | None = None, below: Mapping[str, float] | None = None) -> None:
+def require(
+    settings: object,
+    least: Mapping[str, float] | None = None,
+    below: Mapping[str, float] | None = None,
+    most: Mapping[str, float] | None = None,
+) -> None:
     """Compare values of settings with bounds; None is always allowed. Raises `DragomanError` with the name and the bound."""
     for name, bound in (least or {}).items():
         value = getattr(settings, name)
-        if value is not None and not bound <= value < math.inf:
+        if value is not None and not bound <= value:
             raise DragomanError(f"{name} is {value}; it must be at least {bound}.")
+        if value == math.inf:
+            raise DragomanError(f"{name} is infinite; it must be a number.")
+    for name, bound in (most or {}).items():
+        value = getattr(settings, name)
+        if value is not None and not value <= bound:
+            raise DragomanError(f"{name} is {value}; it must be at most {bound:g}.")
     for name, bound in (below or {}).items():
         value = getattr(settings, name)
         if value is not None and not value < bound:

@@ -53,11 +53,13 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
     new.mkdir(parents=True)
     try:
         files = plain_file(data.source, new / "plain" / "source"), plain_file(data.target, new / "plain" / "target")
-        found.held_out = write_valid(new, files, data, selection)
         if data.test_source is not None and data.test_target is not None:
             write_lines(new, "test", list(read_pairs(data.test_source, data.test_target, strip)))
+        if next(sample_pairs(*files, data, selection, 1, 1), None) is None:
+            raise DragomanError(f"No pair of {data.source} and {data.target} is left for training: {'; '.join(found.sentences())}.")
         tokenizers = train_tokenizers(recipe, files, selection, found.pairs)
         tokenizers.save(new)
+        found.held_out, found.too_long = write_valid(new, files, data, selection, tokenizers)
         models = tokenizers.paths(new)
         train = write_corpus(new / "train", files, models, data, selection, found, data.longest)
         valid_files = new / "valid.source.txt", new / "valid.target.txt"
@@ -72,16 +74,27 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
     say(f"Text: {'; '.join(train.found.sentences())}. {len(train):,} pairs to train on.")
 
 
-def write_valid(folder: Path, files: tuple[Path, Path], data: DataSettings, selection: Selection) -> int:
-    """Write the validation pairs, given or held out, without those that have an empty side; give the number held out."""
+def write_valid(
+    folder: Path, files: tuple[Path, Path], data: DataSettings, selection: Selection, tokenizers: Tokenizers
+) -> tuple[int, int]:
+    """Write the validation pairs, given or held out; give the numbers of those held out, and of those that are too long for that.
+
+    Raises `DragomanError` where there is none.
+    """
     if data.valid_source is not None and data.valid_target is not None:
-        pairs = list(read_pairs(data.valid_source, data.valid_target, data.strip_carriage_returns))
-    else:
-        pairs = held_out_pairs(*files, data, selection)
-    if not (whole := [pair for pair in pairs if all(map(str.strip, pair))]):
-        raise DragomanError(f"{data.valid_source} and {data.valid_target} have no pair without an empty side.")
-    write_lines(folder, "valid", whole)
-    return 0 if data.valid_source is not None else len(pairs)
+        given = read_pairs(data.valid_source, data.valid_target, data.strip_carriage_returns)
+        if not (whole := [pair for pair in given if all(map(str.strip, pair))]):
+            raise DragomanError(f"{data.valid_source} and {data.valid_target} have no pair without an empty side.")
+        write_lines(folder, "valid", whole)
+        return 0, 0
+    pairs = held_out_pairs(*files, data, selection)
+    source, target = (list(side) for side in zip(*pairs, strict=True))
+    ids = zip(tokenizers.source.encode(source), tokenizers.target.encode(target), strict=True)
+    fitting = [pair for pair, both in zip(pairs, ids, strict=True) if not data.longest or max(map(len, both)) <= data.longest]
+    if not fitting:
+        raise DragomanError(f"All validation pairs, held out of {data.source} and {data.target}, have more than {data.longest} tokens.")
+    write_lines(folder, "valid", fitting)
+    return len(fitting), len(pairs) - len(fitting)
 
 
 def write_lines(folder: Path, name: str, pairs: list[tuple[str, str]]) -> None:

@@ -99,13 +99,15 @@ def quickstart(out: Path, minutes: float, updates: int | None, say: Say, own: Pa
     """Prepare, train, score and show. `updates` None fits them into `minutes`; the recipe `own` wins over the quickstart's."""
     from dragoman.run import run
 
-    if not (out / "dictionary" / "test.json").exists():
-        write_data(out / "dictionary", read_dictionary())
     recipe = quickstart_recipe(out, minutes)
     if own is not None:
         recipe = replace(overlay(recipe, read_toml(own), str(own)), out=out)
     if updates is not None:
         recipe = replace(recipe, training=replace(recipe.training, updates=updates))
+    if not (out / "dictionary" / "test.json").exists():
+        if (out / "recipe.toml").exists():
+            raise DragomanError(f"{out} holds another run; choose another --out.")
+        write_data(out / "dictionary", read_dictionary())
     run(recipe, say)
     if (out / "result.json").exists():
         report(out, say)

@@ -92,6 +92,8 @@ def paths(data: DataSettings) -> DataSettings:
     names = ("source", "target", "valid_source", "valid_target", "test_source", "test_target")
     found = {name: (data.folder or Path()) / path for name in names if (path := getattr(data, name)) is not None}
     for name, path in found.items():
+        if path.exists() and not path.is_file():
+            raise DragomanError(f"{name} is {path}, which is no plain file: it is read several times.")
         if not path.is_file():
             raise DragomanError(f"{name} is {path}, and there is no such file.")
     return replace(data, folder=None, **found)
@@ -157,9 +159,10 @@ def flat(table: dict[str, Any], prefix: str = "") -> Changes:
 
 
 def different(asked: Any, recorded: Any) -> Changes:
-    """Settings that a command has and that a run was not started with. What is None or `auto` was left to choose."""
-    old = flat(to_table(recorded))
-    return {key: value for key, value in flat(to_table(asked)).items() if value not in ("auto", old.get(key)) and key != "out"}
+    """Settings that a command has and that a run was not started with. What is None or `auto` was left to choose, but for a search."""
+    old, new = flat(to_table(recorded)), flat(to_table(asked))
+    dropped = {key: None for key in old if key.startswith("search.") and key not in new}
+    return {key: value for key, value in new.items() if value not in ("auto", old.get(key)) and key != "out"} | dropped
 
 
 def changeable(key: str) -> bool:
@@ -177,12 +180,14 @@ def changes(asked: Recipe, recorded: Recipe) -> Changes:
     return {key: value for key, value in different(asked, recorded).items() if changeable(key)}
 
 
-def changed(recorded: Recipe, new: Changes) -> Recipe:
-    """The recorded recipe with changes."""
-    for key, value in new.items():
+def changed(asked: Recipe, recorded: Recipe) -> Recipe:
+    """The recorded recipe with what is different and may be. Raises `DragomanError` where the two do not go together."""
+    tables: dict[str, Any] = {}
+    for key, value in changes(asked, recorded).items():
         table, name = key.split(".")
-        recorded = overlay(recorded, {table: {name: value}}, "the command line")
-    return recorded
+        tables.setdefault(table, {})[name] = value
+    tables.pop("search", None)  # taken as a whole
+    return replace(overlay(recorded, tables, "the command line"), search=asked.search)
 
 
 def told_apart(new: Changes, recorded: Recipe) -> list[str]:

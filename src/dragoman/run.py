@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -27,13 +28,26 @@ from dragoman.model.contract import Model
 from dragoman.model.kernels import compile_kernels
 from dragoman.native import build
 from dragoman.prepare import Prepared, prepare
-from dragoman.recipe import Recipe, changed, changes, choose_batch_tokens, choose_pace, choose_updates, differences, paths, told_apart
+from dragoman.recipe import (
+    Recipe,
+    changed,
+    changes,
+    choose_batch_tokens,
+    choose_pace,
+    choose_updates,
+    choose_vocabulary,
+    differences,
+    paths,
+    told_apart,
+)
 from dragoman.text.batches import Batches, Update
 from dragoman.text.datasets import DATASETS, with_dataset
 from dragoman.text.lines import read_lines
+from dragoman.text.settings import DataSettings
 from dragoman.training import checkpoint
 from dragoman.training.distributed import World, world
 from dragoman.training.job import Job, Samples, Say, Schedule, Validate
+from dragoman.training.log import NO_TENSORBOARD
 from dragoman.training.memory import fitting_tokens, keep_memory_and_kernels
 from dragoman.training.objective import Objective, accumulate, corpus_loss
 from dragoman.training.resume import Place, averaged
@@ -97,9 +111,13 @@ def begin(out: Path, recipe: Recipe, say: Say, world: World) -> None:
         new = changes(recipe, recorded)
         if not (out / "result.json").exists():
             say(f"Going on with {out}.")
+            for path in changed_since(out / "data", recipe.data):
+                say(
+                    f"{path} was changed after this run had read it; the run goes on with its text of then."
+                )
             if new:
+                write_toml(changed(recipe, recorded), out / "recipe.toml")
                 say(f"Changed: {'; '.join(told_apart(new, recorded))}.")
-                write_toml(changed(recorded, new), out / "recipe.toml")
         elif "training.updates" in new:
             raise DragomanError(
                 f"{out} is finished, after {recorded.training.updates:,} updates at most; choose another --out for another end."
@@ -107,6 +125,8 @@ def begin(out: Path, recipe: Recipe, say: Say, world: World) -> None:
         return
     if recipe.training.shard and world.size > 1 and recipe.training.updates is None:
         raise DragomanError("With --shard no process could measure the speed by itself, so that the run needs a number of --updates.")
+    if recipe.training.tensorboard and find_spec("tensorboard") is None:
+        raise DragomanError(NO_TENSORBOARD)
     if recipe.data.dataset in DATASETS:
         dataset = DATASETS[recipe.data.dataset]
         say(f"{recipe.data.dataset}: {dataset.about}. Its licence: {dataset.licence}.")
@@ -116,6 +136,14 @@ def begin(out: Path, recipe: Recipe, say: Say, world: World) -> None:
         build.begin(SEARCH)
     prepare(out, replace(recipe, data=paths(with_dataset(recipe.data))), say)
     write_toml(settle(recipe, Prepared.load(out / "data"), say, world), out / "recipe.toml")
+
+
+def changed_since(prepared: Path, data: DataSettings) -> list[Path]:
+    """The text files that were written after the text was prepared."""
+    before = (prepared / "train" / "corpus.json").stat().st_mtime
+    given = (data.source, data.target, data.valid_source, data.valid_target, data.test_source, data.test_target)
+    files = ((data.folder or Path()) / path for path in given if path is not None)
+    return [path for path in files if path.exists() and path.stat().st_mtime > before]
 
 
 @contextmanager
@@ -156,7 +184,8 @@ def settle(recipe: Recipe, data: Prepared, say: Say, world: World) -> Recipe:
     why = []
     if tokenizer.vocabulary is None:
         tokenizer = replace(tokenizer, vocabulary=max(len(data.tokenizers.source), len(data.tokenizers.target)))
-        why.append(f"a vocabulary of {tokenizer.vocabulary:,} tokens, as 40 · √pairs is")
+        rule = ", as 40 · √pairs is" * (tokenizer.vocabulary == choose_vocabulary(recipe, data.train.found.pairs))
+        why.append(f"a vocabulary of {tokenizer.vocabulary:,} tokens{rule}")
     if batches.source_tokens_per_batch is None or batches.target_tokens_per_batch is None:
         tokens = choose_batch_tokens(target, gpu)
         batches = replace(
@@ -170,6 +199,7 @@ def settle(recipe: Recipe, data: Prepared, say: Say, world: World) -> Recipe:
         why.append(f"{training.precision}, which this processor multiplies fastest")
     recipe = replace(recipe, tokenizer=tokenizer, batches=batches, training=training)
     fresh = make_model(recipe, data, world.device)
+    refuse_beyond_positions(fresh, data)
     say(model_told(recipe, data, fresh))
     if batches.max_tokens == "auto":
         recipe = replace(recipe, batches=replace(batches, max_tokens=max_tokens(fresh, recipe, data, world)))
@@ -182,7 +212,8 @@ def settle(recipe: Recipe, data: Prepared, say: Say, world: World) -> Recipe:
         why.append(f"as many updates as {training.minutes:g} minutes allow, and 200 passes at most")
     recipe = choose_pace(recipe, training.updates or choose_updates(recipe, per_epoch, speed, gpu))
     if training.warmup_steps is None:
-        why.append(f"{recipe.training.warmup_steps:,} warm-up steps, which keep the rate below 0.002")
+        low = ", which keep the rate at 0.002" * (round(peak_rate(recipe), 4) <= 0.002)
+        why.append(f"{recipe.training.warmup_steps:,} warm-up steps{low}")
     if why:
         say(f"Chosen: {'; '.join(why)}.")
     assert recipe.training.updates is not None
@@ -190,6 +221,17 @@ def settle(recipe: Recipe, data: Prepared, say: Say, world: World) -> Recipe:
     if not sharded:
         say(f"Expected: {recipe.training.updates / speed / 60:.0f} minutes, at {speed * target / per_epoch:,.0f} target tokens a second.")
     return recipe
+
+
+def refuse_beyond_positions(model: Model, data: Prepared) -> None:
+    """Raise `DragomanError` where a text is longer than the positions that the model learns, before it is met."""
+    for name, corpus in (("training", data.train), ("validation", data.valid)):
+        for lengths, most in zip(corpus.lengths(), (model.longest_source, model.longest_target), strict=True):
+            if most is not None and (longest := int(lengths.max()) + 1) > most:
+                raise DragomanError(
+                    f"A text of the {name} data has {longest} tokens with its end, and the model learns {most} positions. Raise "
+                    "--max-positions, or leave such pairs out (of those to train on, --longest does)."
+                )
 
 
 def model_told(recipe: Recipe, data: Prepared, model: Model) -> str:
@@ -204,13 +246,18 @@ def model_told(recipe: Recipe, data: Prepared, model: Model) -> str:
 
 def training_told(recipe: Recipe, passes: float) -> str:
     """The plan of the training in words."""
-    training, batches, warmup = recipe.training, recipe.batches, recipe.training.warmup_steps or 1
-    rate = training.rate_scale * learning_rate(warmup, recipe.model.d_model, warmup)
+    training, batches = recipe.training, recipe.batches
     return (
         f"Training: {training.updates:,} updates at most, {passes:.0f} passes, of {batches.accumulate} times "
         f"{batches.source_tokens_per_batch:,} source and {batches.target_tokens_per_batch:,} target tokens; {training.precision}; the rate "
-        f"rises to {rate:.4f} at update {warmup:,}; a validation every {training.validate_every:,}."
+        f"rises to {peak_rate(recipe):.4f} at update {training.warmup_steps:,}; a validation every {training.validate_every:,}."
     )
+
+
+def peak_rate(recipe: Recipe) -> float:
+    """The highest learning rate, at the end of the warm-up."""
+    warmup = recipe.training.warmup_steps or 1
+    return recipe.training.rate_scale * learning_rate(warmup, recipe.model.d_model, warmup)
 
 
 def has_bfloat16(gpu: bool) -> bool:

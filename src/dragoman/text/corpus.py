@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import shutil
+import signal
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
@@ -66,15 +67,15 @@ class Selection:
     drop_copies: bool = False
     drop: frozenset[int] = frozenset()
     """Hashes of sources that are left out because they are in other data."""
-    held_out_below: int = 0
-    """Sources with a hash below this are the validation pairs; repetitions of a sentence stay together."""
+    held_out: frozenset[int] = frozenset()
+    """Hashes of the sources of the validation pairs; repetitions of a sentence stay together."""
 
     def keeps(self, source: str, target: str) -> bool:
         """Whether the pair is for training."""
         if not source.strip() or not target.strip() or (self.drop_copies and source == target):
             return False
         hashed = line_hash(source)
-        return hashed >= self.held_out_below and hashed not in self.drop
+        return hashed not in self.held_out and hashed not in self.drop
 
 
 def survey(
@@ -83,11 +84,12 @@ def survey(
     """Read both files once, check every line, and decide which pairs to keep.
 
     `others` has the hashes of the sources of other data, by name. With `hold_out`, about one pair in 50 and at most 2,000 go to
-    validation: those whose sources have the smallest hashes. Raises `DragomanError` for whatever is wrong with the files.
+    validation: those whose sources have the smallest hashes, without sentences that occur too often for that. Raises `DragomanError`
+    for whatever is wrong with the files.
     """
     found = Survey(overlap=dict.fromkeys(others, 0))
     smallest: list[int] = []  # a heap of negated hashes: the largest of the smallest is on top
-    known: set[int] = set()
+    known: dict[int, int] = {}  # how many pairs have a source of each of the smallest hashes
     for one, other in read_pairs(source, target, settings.strip_carriage_returns):
         found.pairs += 1
         if not one.strip() or not other.strip():
@@ -97,19 +99,28 @@ def survey(
         hashed = line_hash(one)
         for name, hashes in others.items():
             found.overlap[name] += hashed in hashes
-        if hashed not in known and (len(smallest) <= MOST_HELD_OUT or hashed < -smallest[0]):
-            known.add(hashed)
+        if hashed in known:
+            known[hashed] += 1
+        elif len(smallest) <= MOST_HELD_OUT or hashed < -smallest[0]:
+            known[hashed] = 1
             heapq.heappush(smallest, -hashed)
             if len(smallest) > MOST_HELD_OUT + 1:
-                known.discard(-heapq.heappop(smallest))
-    below = 0
-    if hold_out:
-        if len(known) < 2:
-            raise DragomanError(f"{source} has too few different sentences to hold some out; give --valid-source and --valid-target.")
-        count = min(MOST_HELD_OUT, max(1, found.pairs // 50), len(known) - 1)
-        below = sorted(known)[count]
+                del known[-heapq.heappop(smallest)]
+    if hold_out and len(known) < 2:
+        raise DragomanError(f"{source} has too few different sentences to hold some out; give --valid-source and --valid-target.")
+    held_out = chosen(known, min(MOST_HELD_OUT, max(1, found.pairs // 50))) if hold_out else frozenset()
     drop = frozenset().union(*others.values()) if settings.drop_overlap else frozenset()
-    return found, Selection(settings.drop_copies, drop, below)
+    return found, Selection(settings.drop_copies, drop, held_out)
+
+
+def chosen(counts: dict[int, int], most: int) -> frozenset[int]:
+    """Of sentences by hash, with the pairs that each has: the first that have at most so many together; at least one, a rare one."""
+    taken: set[int] = set()
+    for hashed in sorted(counts):
+        if counts[hashed] <= most:
+            taken.add(hashed)
+            most -= counts[hashed]
+    return frozenset(taken or {min(counts, key=lambda hashed: (counts[hashed], hashed))})
 
 
 def source_hashes(path: Path, strip_carriage_returns: bool) -> frozenset[int]:
@@ -142,7 +153,7 @@ def held_out_pairs(source: Path, target: Path, settings: DataSettings, selection
     return [
         pair
         for pair in read_pairs(source, target, settings.strip_carriage_returns)
-        if all(map(str.strip, pair)) and line_hash(pair[0]) < selection.held_out_below
+        if all(map(str.strip, pair)) and line_hash(pair[0]) in selection.held_out
     ]
 
 
@@ -224,12 +235,14 @@ def write_corpus(
     if workers == 1:
         counts = [_write_shard(shard) for shard in shards]
     else:
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        with ProcessPoolExecutor(workers, get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:  # Ctrl-C is ours
             counts = list(pool.map(_write_shard, shards))
-    found.kept, found.too_long = (sum(count) for count in zip(*counts, strict=True))
+    found.kept = sum(kept for kept, _ in counts)
+    found.too_long += sum(too_long for _, too_long in counts)
     if not found.kept:
         shutil.rmtree(partial)
-        raise DragomanError(f"No pair of {files[0]} and {files[1]} is left for training: {'; '.join(found.sentences())}.")
+        names = settings.source or files[0], settings.target or files[1]  # the user's, where these are unpacked copies
+        raise DragomanError(f"No pair of {names[0]} and {names[1]} is left for training: {'; '.join(found.sentences())}.")
     (partial / "corpus.json").write_text(json.dumps(asdict(found), indent=2) + "\n")
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)

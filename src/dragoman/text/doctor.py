@@ -90,9 +90,12 @@ def text_of(raw: bytes) -> str:
 def file_findings(path: Path) -> list[Finding]:
     """What keeps a file from being read as it is. Raises `DragomanError` where there is no such file."""
     not_text = Finding(f"of {path} not UTF-8, or with a NUL", "training refuses the file; convert it, with iconv for example.")
-    windows = Finding(f"of {path} with a carriage return", "training refuses the file; add --strip-carriage-returns.")
+    windows = Finding(f"of {path} with a carriage return at the end", "training refuses the file; add --strip-carriage-returns.")
+    inside = Finding(f"of {path} with a carriage return inside", "training refuses the file; take them out of it.")
     controls = Finding(f"of {path} with a control character or U+FFFD", "the model would learn to write them.")
+    nothing = Finding(f"empty file, {path}", "training refuses it.")
     long = Finding(f"of {path} with more than {LONGEST} words", "hardly sentences; pairs longer than --longest are left out.")
+    number = 0
     for number, raw in enumerate(raw_lines(path), 1):
         text = text_of(raw)
         try:
@@ -104,11 +107,16 @@ def file_findings(path: Path) -> list[Finding]:
             not_text.add(number)
         elif CONTROL.search(text.removeprefix("\ufeff") if number == 1 else text):
             controls.add(number)
-        if b"\r" in raw:
+        ended = raw.removesuffix(b"\n")
+        if ended.endswith(b"\r"):
             windows.add(number)
+        if b"\r" in ended.removesuffix(b"\r"):
+            inside.add(number)
         if text.count(" ") >= LONGEST:
             long.add(number)
-    return [not_text, windows, controls, long]
+    if number == 0:
+        nothing.add(1)
+    return [nothing, not_text, windows, inside, controls, long]
 
 
 def pairs_of(source: Path, target: Path) -> Iterator[tuple[str, str]]:
@@ -200,9 +208,10 @@ def shared(source: Path, target: Path, others: dict[str, tuple[Path, Path]]) -> 
 
 
 def examine(source: Path, target: Path, others: dict[str, tuple[Path, Path]]) -> list[Finding]:
-    """All findings about a corpus that count at least one line; about `others` (validation and test data, by name) only overlap.
+    """All findings about a corpus that count at least one line; about `others` (validation and test data, by name) files and overlap.
 
     Raises `DragomanError` for a file that cannot be opened.
     """
-    findings = [*file_findings(source), *file_findings(target), *pair_findings(source, target, others)]
+    files = (source, target, *(path for pair in others.values() for path in pair))
+    findings = [*(finding for path in files for finding in file_findings(path)), *pair_findings(source, target, others)]
     return [finding for finding in findings if finding.count]

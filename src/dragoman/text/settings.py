@@ -64,7 +64,7 @@ class TokenizerSettings:
     """Pairs to learn the vocabulary from at most; of more, every k-th is taken."""
 
     def __post_init__(self) -> None:
-        require(self, least={"vocabulary": 5, "character_coverage": 0.9, "tokenizer_pairs": 1})
+        require(self, least={"vocabulary": 5, "character_coverage": 0.98, "tokenizer_pairs": 1}, most={"character_coverage": 1})
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class BatchSettings:
     """Batches to an update; their gradient is that of one large batch. However many processes train, an update stays what it is."""
     max_tokens: int | Literal["auto"] | None = None
     """Most tokens of a side that a process computes at once: a larger batch is cut into parts, and their gradients are added.
-    "auto" finds what fits into memory; None cuts only where memory runs out."""
+    "auto" finds what fits into memory; None cuts only where memory runs out, which one process can do, and several together cannot."""
 
     def __post_init__(self) -> None:
         require(self, least={"source_tokens_per_batch": 1, "target_tokens_per_batch": 1, "accumulate": 1})

@@ -13,6 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from dragoman.disk import whole
 from dragoman.errors import DragomanError
 
+NO_TENSORBOARD = "TensorBoard is not installed: pip install dragoman[tensorboard]"
+
 
 class Log:
     """log.jsonl: a line every few updates, one a validation, one for whatever else happens.
@@ -29,7 +31,7 @@ class Log:
             try:
                 from torch.utils.tensorboard import SummaryWriter
             except ImportError as error:
-                raise DragomanError("TensorBoard is not installed: pip install dragoman[tensorboard]") from error
+                raise DragomanError(NO_TENSORBOARD) from error
             self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
 
     def write(self, event: str, step: int, values: Mapping[str, Any]) -> None:

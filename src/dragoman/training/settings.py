@@ -55,7 +55,7 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         counts = ("updates", "warmup_steps", "validate_every", "checkpoint_every", "average", "log_every", "threads")
         shares = ("minutes", "rate_scale", "label_smoothing", "clip_norm", "seed", "patience")
-        require(self, least=dict.fromkeys(counts, 1) | dict.fromkeys(shares, 0), below={"label_smoothing": 1})
+        require(self, least=dict.fromkeys(counts, 1) | dict.fromkeys(shares, 0), below={"label_smoothing": 1, "seed": 2**63})
 
     @property
     def fuses(self) -> bool:
