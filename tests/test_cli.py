@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from dragoman import cli
+from dragoman.decoding.settings import EngineSettings, SearchSettings
+from dragoman.errors import DragomanError
 from dragoman.recipe import Recipe
 from dragoman.run import run
 from tests.conftest import write_copies
@@ -112,6 +114,8 @@ def test_a_line_longer_than_those_of_training_is_reported_and_translated_whole(m
     assert out.count("\n") == 2
     assert "Line 2 has 31 tokens; the longest text that the model was trained on has 7. It is translated whole" in err
     assert "Line 1" not in err
+    _, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--stream", stdin=b"amber\n" + b"birch " * 30 + b"\n")
+    assert "Line 2 has 31 tokens;" in err
 
 
 def test_json_has_the_n_best_with_their_scores(monkeypatch, capsysbinary, folder):
@@ -123,8 +127,10 @@ def test_json_has_the_n_best_with_their_scores(monkeypatch, capsysbinary, folder
     assert second["translations"] == [{"text": "", "log_probability": 0.0, "score": 0.0}]
 
 
-def test_a_search_is_shown_with_all_its_hypotheses(monkeypatch, capsysbinary, folder):
-    _, out, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", "--json", "--trace", stdin=b"amber\n\n")
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_a_search_is_shown_with_all_its_hypotheses(monkeypatch, capsysbinary, folder, precision):
+    asked = ["--json", "--trace", "--precision", precision]
+    _, out, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", *asked, stdin=b"amber\n\n")
     first, second = map(json.loads, out.splitlines())
     assert first["trace"][0] == {"parent": None, "token": "<s>", "log_probability": 0.0, "end": None}
     finished = [node["log_probability"] for node in first["trace"] if node["end"] == "finished"]
@@ -243,6 +249,7 @@ def test_a_finished_run_is_left_alone_and_another_recipe_refused(monkeypatch, ca
     assert "data.target is" in err
 
 
+EVALUATE = ["evaluate", "{0}/run", "--source", "{0}/test.source", "--target", "{0}/test.target"]
 REFUSED = [
     (["trian"], "There is no verb 'trian'. Did you mean 'train'?"),
     (
@@ -280,6 +287,15 @@ REFUSED = [
     (["translate", "{0}/run", "--n-best", "9"], "n_best is 9; a beam of 4 has no more than 4."),
     (["translate", "{0}/run", "--n-best", "2"], "--n-best 2 needs --json: plain output has one line for each line of input."),
     (["evaluate", "{0}/run", "--source", "{0}/test.source", "--target", "{0}/train.target"], "has 5 lines and"),
+    ([*EVALUATE, "--paper-bleu", "xx"], "Moses does not know the language 'xx'"),
+    ([*EVALUATE, "--hypotheses", "{0}/none/x"], "none/x cannot be written: there is no such folder."),
+    ([*EVALUATE, "--baseline", "{0}"], "holds no model."),
+    (["translate", "{0}/run", "--stream", "--shortlist", "{0}/x"], "look at all tokens; leave --shortlist out."),
+    (["train", "--seed", "99999999999999999999"], "seed is 99999999999999999999; it must be below"),
+    (["train", "--minutes", "inf"], "minutes is infinite; it must be a number."),
+    (["train", "--character-coverage", "1.5"], "character_coverage is 1.5; it must be at most 1."),
+    (["train", "--out", "{0}/x", "--source", "/dev/null", "--target", "{0}/train.target"], "/dev/null, which is no plain file"),
+    (["plot", "{0}/run", "--out", "{0}/none/x.svg"], "none/x.svg: {0}/none is no folder."),
 ]
 
 
@@ -287,9 +303,46 @@ REFUSED = [
 def test_wrong_input_gets_a_sentence_and_leaves_nothing(monkeypatch, capsysbinary, folder, arguments, message):
     status, out, err = call(monkeypatch, capsysbinary, *(argument.format(folder) for argument in arguments))
     assert status == 2
-    assert message in " ".join((out + err).replace("│", " ").split())
+    assert "BLEU =" not in out
+    assert message.format(folder) in " ".join((out + err).replace("│", " ").split())
     assert "Traceback" not in err
     assert not (folder / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: SearchSettings(force="man"), "force is 'man'; it has to be a list of texts"),
+        (lambda: SearchSettings(beam_size=4.0), "beam_size is 4.0; it has to be a whole number"),
+        (lambda: EngineSettings(precision="fp16"), "precision is 'fp16'; there are: float32, bfloat16, int8"),
+    ],
+)
+def test_python_too_refuses_values_of_a_wrong_kind(make, message):
+    with pytest.raises(DragomanError, match=message):
+        make()
+
+
+def test_closed_standard_streams_get_a_sentence(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["dragoman", "runs"])
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert "Standard input or output is closed" in capsys.readouterr().err
+
+
+def test_several_processes_share_a_file_and_no_standard_input(monkeypatch, capsysbinary, folder, tmp_path):
+    (tmp_path / "text").write_text("amber\n" * 2_001)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", stdin=b"amber\n")
+    assert status == 2
+    assert "2 processes would each translate all of standard input; give --input and --output" in err
+    files = ["--input", tmp_path / "text", "--output", tmp_path / "out"]
+    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--beam-size", 1, *files)
+    assert "the blocks of lines are not there that other processes write; whoever is last joins them." in err
+    monkeypatch.setenv("RANK", "1")
+    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--beam-size", 1, *files)
+    assert not err
+    assert (tmp_path / "out").read_text().count("\n") == 2_001
 
 
 def test_the_verbs_are_listed(monkeypatch, capsysbinary):

@@ -84,6 +84,11 @@ def test_parts_of_another_translation_are_not_gone_on_with(text, tmp_path):
     assert json.loads((tmp_path / "out.parts" / "about.json").read_text())["models"] == ["a"]
 
 
+def test_a_name_that_says_packed_is_refused(text, tmp_path):
+    with pytest.raises(DragomanError, match=r"out.gz would not be packed, as its name says; give one that does not end in \.gz"):
+        translate_file(text, tmp_path / "out.gz", ABOUT, shout)
+
+
 def test_a_file_that_is_not_there_is_named_and_nothing_is_left(tmp_path):
     with pytest.raises(DragomanError, match="missing cannot be read: No such file or directory"):
         translate_file(tmp_path / "missing", tmp_path / "out", ABOUT, shout)
@@ -97,12 +102,14 @@ def test_what_is_finished_is_left_alone_and_nothing_else_is_replaced(text, tmp_p
     with pytest.raises(DragomanError, match=r"out is there and holds something else \(models differ\); delete it"):
         translate_file(text, tmp_path / "out", ABOUT | {"models": ["b"]}, shout)
     (tmp_path / "mine").write_text("my own notes")
-    with pytest.raises(DragomanError, match="mine is there and holds something else"):
+    with pytest.raises(DragomanError, match=r"out is there and holds something else \(ban differ\); delete it"):
+        translate_file(text, tmp_path / "out", ABOUT | {"search": {"ban": ("a",)}}, shout)
+    with pytest.raises(DragomanError, match="mine is there, and is no translation of this command's; delete it, or choose another"):
         translate_file(text, tmp_path / "mine", ABOUT, shout)
     assert (tmp_path / "mine").read_text() == "my own notes"
     for content in ("[1]", "no JSON", "\xff"):
         (tmp_path / "other.json").write_text(content, "latin-1")  # where the note of `other` would go
-        with pytest.raises(DragomanError, match="other.json is there and holds something else"):
+        with pytest.raises(DragomanError, match="other.json is there, and is no translation of this command's"):
             translate_file(text, tmp_path / "other", ABOUT, shout)
         assert (tmp_path / "other.json").read_text("latin-1") == content
 

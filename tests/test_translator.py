@@ -3,10 +3,12 @@
 import itertools
 import math
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -17,8 +19,9 @@ from dragoman.decoding.alignment import cross_attention
 from dragoman.decoding.folder import Tokenizers, save_model
 from dragoman.decoding.long import parts
 from dragoman.decoding.scoring import token_log_probabilities
-from dragoman.decoding.search import beam_search
+from dragoman.decoding.search import NO_NUMBERS, beam_search
 from dragoman.decoding.settings import EngineSettings
+from dragoman.decoding.shortlist import Shortlist
 from dragoman.decoding.tags import TAG, taken_out
 from dragoman.decoding.translator import encoded
 from dragoman.errors import DragomanError
@@ -120,6 +123,55 @@ def test_bfloat16_is_refused_where_the_processor_has_none(folder):
     first, _, int8, _, float32 = done.stdout.splitlines()
     assert [first, int8, float32] == ["bfloat16 2", "int8 translates", "float32 translates"]
     assert "This processor has no matrix products in bfloat16; choose int8 or float32." in done.stderr
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda translator: translator.translate(LINES, replace(SEARCH, beam_size=1)),
+        lambda translator: translator.translate(LINES, SEARCH),
+        lambda translator: translator.translate(LINES, replace(SEARCH, temperature=1.0)),
+        lambda translator: translator.translate(LINES, replace(SEARCH, force=("a",))),
+        lambda translator: list(translator.stream(LINES[0], SEARCH)),
+        lambda translator: translator.trace(LINES[0], SEARCH),
+        lambda translator: translator.alternatives(LINES[0], 2, SEARCH),
+        lambda translator: translator.score([(LINES[0], LINES[1])]),
+    ],
+)
+def test_weights_that_are_no_numbers_get_a_sentence(folder, work):
+    broken = Translator.load(folder, engine=EngineSettings(native=False))
+    with torch.no_grad():
+        broken.model.target_embedding.weight[7] = math.nan
+    with pytest.raises(DragomanError, match=NO_NUMBERS):
+        work(broken)
+
+
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        (lambda translator: translator.translate("a man"), "A list of sentences is to be translated, and this is one text"),
+        (lambda translator: translator.alternatives("a man", -1), "count is -1; it must be at least 0"),
+        (lambda translator: SearchSettings(temperature=1e-300), "temperature is 1e-300; draws need 0.000001 at least"),
+        (lambda translator: SearchSettings(extra_length=3_000_000_000), "extra_length is 3000000000; it must be at most 10000"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_a_sentence(translator, work, message):
+    with pytest.raises(DragomanError, match=message):
+        work(translator)
+
+
+def test_what_looks_at_all_tokens_refuses_a_shortlist(translator):
+    short = Translator(translator.model, translator.tokenizers, shortlist=Shortlist(np.zeros((1, 1), np.int32), np.ones(1, np.int32)))
+    for work in (short.trace, lambda text: list(short.stream(text)), lambda text: short.alternatives(text, 2)):
+        with pytest.raises(DragomanError, match="A shortlist is for greedy and beam search in C"):
+            work("a man")
+
+
+def test_a_manifest_that_is_none_gets_a_sentence(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "run")
+    (tmp_path / "run" / "model" / "manifest.json").write_text("[1]")
+    with pytest.raises(DragomanError, match=r"has no readable manifest\.json, so nothing in it can be trusted"):
+        Translator.load(tmp_path / "run")
 
 
 def test_int8_is_refused_on_a_gpu(folder):

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -196,6 +197,9 @@ def main() -> None:
         print(__version__)
     else:
         try:
+            if sys.stdin is None or sys.stdout is None:
+                raise DragomanError("Standard input or output is closed; where there is nothing to read or to keep, give /dev/null.")
+            warnings.showwarning = lambda message, *_: say(str(message))  # ours are sentences
             verb(arguments[0])(arguments[1:])
         except DragomanError as error:
             sys.exit(complain(str(error)))

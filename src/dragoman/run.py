@@ -112,9 +112,7 @@ def begin(out: Path, recipe: Recipe, say: Say, world: World) -> None:
         if not (out / "result.json").exists():
             say(f"Going on with {out}.")
             for path in changed_since(out / "data", recipe.data):
-                say(
-                    f"{path} was changed after this run had read it; the run goes on with its text of then."
-                )
+                say(f"{path} was changed after this run had read it; the run goes on with its text of then.")
             if new:
                 write_toml(changed(recipe, recorded), out / "recipe.toml")
                 say(f"Changed: {'; '.join(told_apart(new, recorded))}.")

@@ -30,7 +30,10 @@ FEW = 16  # lines that PyTorch translates sooner than search in C++ is compiled
 
 @dataclass(frozen=True)
 class Translate:
-    """Translate standard input to standard output, or a file to a file: line n of one is the translation of line n of the other."""
+    """Translate standard input to standard output, or a file to a file: line n of one is the translation of line n of the other.
+
+    From a pipe, 2,000 lines are read before the first is written; a terminal, and --stream, get each at once.
+    """
 
     run: tyro.conf.Positional[Path]
     """The run's folder, or the folder `model` in it."""
@@ -77,6 +80,9 @@ def translate(arguments: Sequence[str]) -> None:
     from dragoman.training.memory import keep_memory_and_kernels
 
     refuse_contradictions(asked)
+    ranks = int(os.environ.get("WORLD_SIZE", "1"))
+    if ranks > 1 and asked.input is None:
+        raise DragomanError(f"{ranks} processes would each translate all of standard input; give --input and --output, which they share.")
     runs = (asked.run, *asked.ensemble)
     keep_memory_and_kernels()
     translator = Translator.together([Translator.load(run, own_gpu(), asked.engine) for run in runs])
@@ -86,13 +92,16 @@ def translate(arguments: Sequence[str]) -> None:
         listed = None if asked.engine.shortlist is None else file_hash(asked.engine.shortlist)
         engine = {"precision": asked.engine.precision, "native": asked.engine.native, "shortlist": listed}
         about = {"models": list(map(identity, runs)), "search": search, **engine, **written}
-        rank, ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-        translate_file(asked.input, asked.output, about, lambda block: translated(translator, asked, block), rank, ranks)
+        rank = int(os.environ.get("RANK", "0"))
+        if not translate_file(asked.input, asked.output, about, lambda block: translated(translator, asked, block), rank, ranks):
+            say(f"Of {asked.output} the blocks of lines are not there that other processes write; whoever is last joins them.")
         return
     numbered = enumerate(sys.stdin.buffer, 1)
     if asked.stream:
         for number, raw in numbered:
-            for part in chain(translator.stream(input_line(raw, number), asked.search), "\n"):
+            line = input_line(raw, number)
+            report_long(translator, asked.search, [line], [number])
+            for part in chain(translator.stream(line, asked.search), "\n"):
                 sys.stdout.buffer.write(part.encode("utf-8", "replace"))
                 sys.stdout.buffer.flush()
         return
@@ -132,6 +141,8 @@ def refuse_contradictions(asked: Translate) -> None:
         refuse_more_than_a_beam(asked.search, "stream")
         if asked.json or asked.input or asked.output or asked.search.n_best > 1:
             raise DragomanError("--stream writes one plain translation a line to standard output; leave --json, --n-best and files out.")
+    if asked.engine.shortlist and (asked.stream or asked.trace or asked.alternatives):
+        raise DragomanError("--stream, --trace and --alternatives look at all tokens; leave --shortlist out.")
     if (asked.input is None) != (asked.output is None):
         raise DragomanError("--input and --output belong together: a file is translated to a file, and standard input to standard output.")
 
@@ -139,12 +150,9 @@ def refuse_contradictions(asked: Translate) -> None:
 def translated(translator: "Translator", asked: Translate, block: list[tuple[int, bytes]]) -> list[str]:
     """A line of output for each numbered line of input."""
     lines = [input_line(raw, number) for number, raw in block]
-    if not (asked.search.truncate or asked.search.split):
-        for place, tokens in translator.unusually_long(lines).items():
-            warn(
-                f"Line {block[place][0]} has {tokens} tokens; the longest text that the model was trained on has "
-                f"{translator.longest_trained}. It is translated whole, perhaps badly."
-            )
+    report_long(translator, asked.search, lines, [number for number, _ in block])
+    if asked.trace:
+        translator = translator.by_pytorch()  # as what is traced
     if asked.alternatives:
         return [as_json(line, "alternatives", translator.alternatives(line, asked.alternatives, asked.search)) for line in lines]
     found = translator.n_best(lines, asked.search)
@@ -154,6 +162,17 @@ def translated(translator: "Translator", asked: Translate, block: list[tuple[int
         return [best[0].text for best in found]
     traces = [{"trace": list(map(dataclasses.asdict, translator.trace(line, asked.search)))} if asked.trace else {} for line in lines]
     return [as_json(line, "translations", best, more) for line, best, more in zip(lines, found, traces, strict=True)]
+
+
+def report_long(translator: "Translator", settings: SearchSettings, lines: Sequence[str], numbers: Sequence[int]) -> None:
+    """Name the lines that are longer than any that the model was trained on, where they are translated whole."""
+    if settings.truncate or settings.split:
+        return
+    for place, tokens in translator.unusually_long(lines).items():
+        warn(
+            f"Line {numbers[place]} has {tokens} tokens; the longest text that the model was trained on has "
+            f"{translator.longest_trained}. It is translated whole, perhaps badly."
+        )
 
 
 def as_json(line: str, name: str, found: "Sequence[Translation | Alternative]", more: Mapping[str, object] | None = None) -> str:
@@ -309,19 +328,26 @@ def evaluate(arguments: Sequence[str]) -> None:
 
     pairs = list(read_pairs(asked.source, asked.target, strip_carriage_returns=True))
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
-    theirs = list(read_lines(asked.baseline, strip_carriage_returns=True)) if asked.baseline and not asked.baseline.is_dir() else []
+    baseline = Translator.load(asked.baseline, None, asked.engine) if asked.baseline and asked.baseline.is_dir() else None
+    theirs = list(read_lines(asked.baseline, strip_carriage_returns=True)) if asked.baseline and not baseline else []
     if theirs:
-        check_lines(theirs, references)  # before any work
+        check_lines(theirs, references)  # all that may be wrong, before any work
+    if asked.paper_bleu is not None:
+        tokenised_bleu(references[:1], references[:1], asked.paper_bleu)
+    if asked.hypotheses is not None and not asked.hypotheses.parent.is_dir():
+        raise DragomanError(f"--hypotheses {asked.hypotheses} cannot be written: there is no such folder.")
     keep_memory_and_kernels()
     translator = Translator.together([Translator.load(run, None, asked.engine) for run in (asked.run, *asked.ensemble)])
+    report_long(translator, asked.search, sources, range(1, len(sources) + 1))
     translations = translator.translate(sources, asked.search)
     if asked.hypotheses is not None:
-        asked.hypotheses.write_text("".join(f"{line}\n" for line in translations), "utf-8", newline="\n")
+        with whole(asked.hypotheses) as new:
+            new.write_text("".join(f"{line}\n" for line in translations), "utf-8", newline="\n")
     print(bleu(translations, references, asked.tokenize, asked.lowercase))
     print(chrf(translations, references))
     if asked.paper_bleu is not None:
         print(tokenised_bleu(translations, references, asked.paper_bleu))
     if asked.baseline is not None:
-        others = theirs or Translator.load(asked.baseline, None, asked.engine).translate(sources, asked.search)
+        others = baseline.translate(sources, asked.search) if baseline else theirs
         for comparison in paired_bootstrap(translations, others, references, asked.tokenize, asked.lowercase):
             print(comparison)

@@ -10,8 +10,9 @@ from torch import Tensor
 from dragoman.decoding.constraints import Constraints
 from dragoman.decoding.likeliest import likeliest
 from dragoman.decoding.scoring import token_log_probabilities
-from dragoman.decoding.search import Hypothesis, beam_search, forbid, scored
+from dragoman.decoding.search import NO_NUMBERS, Hypothesis, beam_search, forbid, scored
 from dragoman.decoding.settings import SearchSettings
+from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
 from dragoman.model.symbols import END, START
 
@@ -25,6 +26,8 @@ def alternatives(
     read = torch.tensor([[START, *prefix]], device=source.device)
     features, _ = model.decode(read, model.encode(source))
     log_p = forbid(model.logits(features[:, -1]).float()).log_softmax(-1)[None]
+    if log_p.isnan().any():
+        raise DragomanError(NO_NUMBERS)
     allowed = constraints.apply(log_p, read[None], torch.zeros(1, dtype=torch.bool, device=source.device))
     totals, _, tokens = likeliest(allowed, torch.zeros(1, 1, device=source.device), min(count, log_p.size(2)))
     found = []

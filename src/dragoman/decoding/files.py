@@ -33,6 +33,8 @@ def translate_file(source: Path, out: Path, about: About, translate: Callable[[B
         raise DragomanError(f"{source} is no file that can be read twice; translate standard input instead, with < or a pipe.")
     if not out.name or out.is_dir():
         raise DragomanError(f"--output {out} is a folder; give the name of a file.")
+    if out.suffix == ".gz":
+        raise DragomanError(f"--output {out} would not be packed, as its name says; give one that does not end in .gz.")
     count, digest = measured(source)
     about = json.loads(json.dumps(about | {"source": digest, "block": BLOCK}))
     if finished(out, about):
@@ -88,8 +90,22 @@ def noted(note: Path) -> About:
 
 def refuse_another(what: Path, found: About, about: About) -> None:
     """Raise `DragomanError` where what is there is another translation, or none."""
-    if other := [name for name, value in about.items() if found.get(name) != value]:
+    if not found.keys() & about.keys():
+        raise DragomanError(f"{what} is there, and is no translation of this command's; delete it, or choose another --output.")
+    if other := different(found, about):
         raise DragomanError(f"{what} is there and holds something else ({', '.join(other)} differ); delete it, or choose another --output.")
+
+
+def different(found: About, about: About) -> list[str]:
+    """The names of what differs, of a table's entries their own."""
+    names = []
+    for name, value in about.items():
+        other = found.get(name)
+        if isinstance(value, dict) and isinstance(other, dict):
+            names += different(other, value)
+        elif other != value:
+            names.append(name)
+    return names
 
 
 def blocks(source: Path, own: set[int]) -> Iterator[tuple[int, Block]]:

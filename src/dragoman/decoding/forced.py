@@ -81,7 +81,7 @@ def forced_search_of_one(model: Model, source: Int[Tensor, "1 S"], settings: Sea
 
 
 def most_met(tried: list[Live], constraints: Constraints, settings: SearchSettings) -> Hypothesis:
-    """Of the last hypotheses the one that has met most forced tokens, and of these the likeliest, as if it had ended."""
+    """Of the last hypotheses the one that has met most forced tokens, and of these the likeliest, without an END."""
     best = max(tried, key=lambda one: (tokens_met(one.ids[1:], constraints.forced), one.log_p))
     return scored(best.ids[1:], best.log_p, settings)
 

@@ -8,8 +8,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.decoding.constraints import Constraints
-from dragoman.decoding.search import Hypothesis, forbid, longest_targets
+from dragoman.decoding.search import NO_NUMBERS, Hypothesis, forbid, longest_targets
 from dragoman.decoding.settings import SearchSettings
+from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
 from dragoman.model.symbols import END, PAD, START
 
@@ -34,6 +35,8 @@ def sample(
     for step in range(steps):
         features, state = model.decode(written[:, :, -1].reshape(-1, 1), state)
         log_p = forbid(model.logits(features[:, -1]).float()).log_softmax(-1).view(len(source), draws, -1)
+        if log_p.isnan().any():
+            raise DragomanError(NO_NUMBERS)
         at_end = step >= longest
         drawn = draw(constraints.apply(log_p, written, at_end), uniform[:, :, step], settings)
         drawn = drawn.masked_fill(ended | at_end[:, None], END)

@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.decoding.search import forbid
+from dragoman.decoding.search import NO_NUMBERS, forbid
+from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
 from dragoman.model.symbols import PAD
 from dragoman.text.batches import Batch
@@ -35,9 +36,11 @@ class Likelihood:
 def token_log_probabilities(model: Model, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
     """Log P of each target token, given the source and the tokens before it; 0 where the target is padded.
 
-    Both sides end with END. PAD and START are never written, as in search.
+    Both sides end with END. PAD and START are never written, as in search. Raises `DragomanError` where probabilities are no numbers.
     """
     batch = Batch.of(source, target, [])
     features, _ = model.decode(batch.target_in, model.encode(source))
     log_p = forbid(model.logits(features.flatten(0, 1)).float()).log_softmax(-1)
+    if log_p.isnan().any():
+        raise DragomanError(NO_NUMBERS)
     return log_p.gather(1, target.view(-1, 1)).view_as(target).masked_fill(target == PAD, 0.0)

@@ -58,7 +58,10 @@ def greedy_search(
     settings: SearchSettings,
     constraints: Constraints | None = None,  # noqa: ARG001  all searches are called alike
 ) -> list[list[Hypothesis]]:
-    """The likeliest token at each step: what a beam of 1 finds where there are no constraints and no coverage penalty."""
+    """The likeliest token at each step: what a beam of 1 finds where there are no constraints and no coverage penalty.
+
+    Raises `DragomanError` where probabilities are no numbers, as all searches do.
+    """
     longest = longest_targets(model, source, settings.extra_length)
     state = model.encode(source).with_room(1, int(longest.max()) + 1)
     left = torch.arange(len(source), device=source.device)
@@ -78,6 +81,8 @@ def greedy_search(
         if (~ended).sum() <= len(left) * WORTH_MOVING:
             still = (~ended).nonzero().flatten()
             left, token, ended, state = left[still], token[still], ended[still], state.keep(still)
+    if total.isnan().any():
+        raise DragomanError(NO_NUMBERS)
     return [[scored(row[: row.index(END)], log_p, settings)] for row, log_p in zip(ids.tolist(), total.tolist(), strict=True)]
 
 
@@ -165,8 +170,6 @@ def beam_search(
     found: dict[int, list[Hypothesis]] = {}
     for step in beam_steps(model, source, settings, constraints or Constraints()):
         found |= step.done
-    if len(found) < len(source):
-        raise DragomanError(NO_NUMBERS)
     return [found[sentence] for sentence in range(len(source))]
 
 
@@ -208,6 +211,7 @@ def beam_steps(model: Model, source: Int[Tensor, "B S"], settings: SearchSetting
             beam, state = beam.keep(still), state.keep(still)
         first_rows = torch.arange(len(left), device=source.device)[:, None] * width
         state = state.reorder((first_rows + origin).flatten())
+    raise DragomanError(NO_NUMBERS)  # nothing is likelier than nothing
 
 
 def end_only(log_p: Float[Tensor, "B W V"], at_end: Bool[Tensor, "B"]) -> Float[Tensor, "B W V"]:

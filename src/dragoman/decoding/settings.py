@@ -1,8 +1,10 @@
 """How translations are searched for. The defaults are the paper's (section 6.1); nothing here imports torch."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from numbers import Integral
 from pathlib import Path
+from typing import get_args
 
 from dragoman.errors import DragomanError, require
 from dragoman.model.settings import Precision
@@ -25,6 +27,8 @@ class EngineSettings:
 
     def __post_init__(self) -> None:
         require(self, least={"workers": 1})
+        if self.precision not in get_args(Precision):
+            raise DragomanError(f"precision is {self.precision!r}; there are: {', '.join(get_args(Precision))}.")
         if self.shortlist is not None and not self.native:
             raise DragomanError("A shortlist is for search in C++, and native is off; give one of them.")
 
@@ -94,7 +98,14 @@ class SearchSettings:
             "top_k",
             "draw_seed",
         )
-        require(self, least=counts | dict.fromkeys(others, 0))
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type is int and not isinstance(value, Integral):
+                raise DragomanError(f"{field.name} is {value!r}; it has to be a whole number.")
+            if field.name in {"ban", "force"} and isinstance(value, str):
+                raise DragomanError(f"{field.name} is {value!r}; it has to be a list of texts.")
+        most = dict.fromkeys(("extra_length", "min_length", "beam_size"), 10_000) | dict.fromkeys(("length_penalty", "length_power"), 30)
+        require(self, least=counts | dict.fromkeys(others, 0), most=most | {"diversity": 1e6})
         for contradiction, sentence in self._contradictions():
             if contradiction:
                 raise DragomanError(sentence)
@@ -102,6 +113,7 @@ class SearchSettings:
     def _contradictions(self) -> Iterator[tuple[object, str]]:
         """What must not be, and what to say of it."""
         default, draws = SearchSettings, self.temperature > 0
+        yield 0 < self.temperature < 1e-6, f"temperature is {self.temperature}; draws need 0.000001 at least, and 0 searches with the beam."
         yield not 0 < self.top_p <= 1, f"top_p is {self.top_p}; it must be above 0, and 1 at most."
         yield (
             self.length_power is not None and self.length_penalty != default.length_penalty,

@@ -4,26 +4,29 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-TAG = re.compile(r"</?[A-Za-z][^<>]*>|\{[^{}\s]*\}|\{\{[^{}\s]*\}\}")
+PLACEHOLDER = r"\{[^{}\s]*\}|\{\{[^{}\s]*\}\}|<[A-Za-z][^<>]*/>"
+TAG = re.compile(rf"{PLACEHOLDER}|</?[A-Za-z][^<>]*>")
+PUNCTUATED = re.compile(rf"(?:\s*(?:{PLACEHOLDER}))*([.,;:!?…)\]\"'”’»“。，、！？]+)(?=\s|$|[<{{])")
+"""What follows a placeholder that stands for the last word before a punctuation mark."""
 END_OF_WORD = re.compile(r"[\W_]*$")
 
 
 @dataclass(frozen=True)
 class Tag:
-    """A tag, and the word that it belongs to: a closing one to the word before it, any other to the word after it."""
+    """A tag, and the word that it belongs to: a closing one to the word before it, any other to the word after it.
+
+    A placeholder before punctuation belongs to the word that then has the punctuation: in "My name is {name}." to "is.".
+    """
 
     text: str
     word: int
     """Counted from 0 in the sentence without tags; the number of its words where none follows, -1 where none comes before."""
+    after: bool
+    """Whether it comes after its word, but for the punctuation in `inside`."""
     glued: bool
     """No space between the tag and its word."""
-    inside: bool
-    """A closing tag before its word's last punctuation."""
-
-    @property
-    def closes(self) -> bool:
-        """Whether it belongs to the word before it."""
-        return self.text.startswith("</")
+    inside: int = 0
+    """So many punctuation marks at its word's end follow the tag."""
 
 
 def taken_out(sentence: str) -> tuple[str, list[Tag]]:
@@ -32,19 +35,25 @@ def taken_out(sentence: str) -> tuple[str, list[Tag]]:
     for match in TAG.finditer(sentence):
         plain += sentence[end : match.start()]
         end = match.end()
-        if plain[-1:].isalnum() and sentence[end : end + 1].isalnum():
+        after_word, before_word = plain[-1:].strip() != "", sentence[end : end + 1].strip() != ""
+        marks = PUNCTUATED.match(sentence, end) if re.fullmatch(PLACEHOLDER, match[0]) else None
+        if marks and plain.rstrip()[-1:].isalnum():
+            plain = plain.rstrip()  # no word parts the punctuation from the one before it any more
+        elif plain[-1:].isalnum() and sentence[end : end + 1].isalnum():
             plain += " "  # a tag that parts two words
-        found.append((match[0], len(plain), plain[-1:].strip() != "", sentence[end : end + 1].strip() != ""))
+        found.append((match[0], len(plain), after_word, before_word, len(marks[1]) if marks else 0))
     plain += sentence[end:]
     tags = []
-    for text, place, after_word, before_word in found:
+    for text, place, after_word, before_word, marks_after in found:
         started = len(plain[:place].split())
-        if text.startswith("</"):
+        within = plain[place - 1 : place].strip() != "" and plain[place : place + 1].strip() != ""
+        if marks_after:
+            tags.append(Tag(text, started - within, True, after_word, marks_after))
+        elif text.startswith("</"):
             rest = plain[place:].split(" ")[0]
-            tags.append(Tag(text, started - 1, after_word, after_word and bool(rest) and END_OF_WORD.fullmatch(rest) is not None))
+            tags.append(Tag(text, started - 1, True, after_word, len(rest) if after_word and END_OF_WORD.fullmatch(rest) else 0))
         else:
-            within = after_word and plain[place - 1 : place + 1].strip() == plain[place - 1 : place + 1]
-            tags.append(Tag(text, started - within, before_word, inside=False))
+            tags.append(Tag(text, started - (after_word and within), False, before_word))
     return " ".join(plain.split()), tags
 
 
@@ -52,22 +61,23 @@ def put_back(tags: Sequence[Tag], translation: str, alignment: Sequence[tuple[in
     """The translation with every tag beside the word that is aligned with the tag's own, or with the next one in its direction."""
     words = translation.split()
     before: list[list[str]] = [[] for _ in range(len(words) + 1)]
+    inside: list[list[tuple[int, str]]] = [[] for _ in range(len(words) + 1)]
     after: list[list[str]] = [[] for _ in range(len(words) + 1)]
     latest = 0
     for tag in tags:
         space = "" if tag.glued else " "
-        if tag.closes:
+        if tag.after:
             last = max((target for source, target in alignment if source == nearest(tag.word, alignment, -1)), default=-1)
             place = min(max(last, latest - 1), len(words) - 1) + 1
             if latest > len(words):
                 before[-1].append(tag.text)  # after one that belongs to no word
             elif tag.inside and place and not after[place]:
-                stem = END_OF_WORD.sub("", words[place - 1])
-                words[place - 1] = stem + tag.text + words[place - 1][len(stem) :]
+                marks = END_OF_WORD.search(words[place - 1])
+                inside[place].append((len(words[place - 1]) - min(tag.inside, len(marks[0]) if marks else 0), space + tag.text))
             elif place:
                 after[place].append(space + tag.text)
             else:
-                before[0].append(tag.text)  # no word comes before
+                before[0].append(tag.text + space)  # no word comes before
         else:
             place = min((target for source, target in alignment if source == nearest(tag.word, alignment, 1)), default=len(words))
             place = min(place, len(words))
@@ -75,7 +85,10 @@ def put_back(tags: Sequence[Tag], translation: str, alignment: Sequence[tuple[in
             before[place].append(tag.text + space)
     parts = ["".join(before[0])]
     for number, word in enumerate(words, 1):
-        parts[-1] += word + "".join(after[number])
+        written = word
+        for cut, text in reversed(inside[number]):
+            written = written[:cut] + text + written[cut:]
+        parts[-1] += written + "".join(after[number])
         parts.append("".join(before[number]))
     return " ".join(part.strip() for part in parts if part.strip())
 

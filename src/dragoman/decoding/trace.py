@@ -65,4 +65,4 @@ def certain(steps: Iterable[Step]) -> Iterator[list[int]]:
         common = 0
         while all(len(ids) > common for ids in rows) and len({ids[common] for ids in rows}) == 1:
             common += 1
-        yield rows[0][:common]
+        yield rows[0][:common] if rows else []

@@ -23,7 +23,7 @@ from dragoman.decoding.long import parts, truncated
 from dragoman.decoding.native.engine import Native
 from dragoman.decoding.sampling import sample
 from dragoman.decoding.scoring import Likelihood, token_log_probabilities
-from dragoman.decoding.search import Hypothesis, Step, beam_search, beam_steps, greedy_search
+from dragoman.decoding.search import NO_NUMBERS, Hypothesis, Step, beam_search, beam_steps, greedy_search
 from dragoman.decoding.settings import EngineSettings, SearchSettings
 from dragoman.decoding.shortlist import Shortlist
 from dragoman.decoding.tags import put_back, taken_out
@@ -39,6 +39,7 @@ from dragoman.text.tokenizer import UNKNOWN_TEXT, Tokenizer
 from dragoman.training.memory import out_of_memory
 
 T = TypeVar("T")
+NO_SHORTLIST = "A shortlist is for greedy and beam search in C++, which needs a compiler and takes no rule but min_length; leave it out."
 Search = Callable[[Model, Tensor, SearchSettings, Constraints], list[list[Hypothesis]]]
 Numbered = tuple[int, list[int], list[int]]  # a pair's number, its source's and its target's ids
 
@@ -161,6 +162,8 @@ class Translator:
         Raises `DragomanError` for settings that contradict each other in tokens, or ask for heads of a model that has none; for a text
         beyond the positions that the model has learnt; where memory does not suffice; and for a model whose weights are no numbers.
         """
+        if isinstance(sentences, str):
+            raise DragomanError("A list of sentences is to be translated, and this is one text; put it in a list.")
         settings = settings or SearchSettings()
         refuse_without_heads(settings, has_heads(self.model))
         taken = [taken_out(sentence) if settings.keep_tags else (sentence, []) for sentence in sentences]
@@ -177,6 +180,8 @@ class Translator:
             if own:
                 texts = [put_back(own, text, self._aligned(sentence, source, one.ids)) for text, one in zip(texts, best, strict=True)]
             written = [Translation(text, one.log_probability, one.score) for text, one in zip(texts, best, strict=True)]
+            if not written and len(source) > 1:
+                raise DragomanError(NO_NUMBERS)
             found.append(written or [Translation(put_back(own, "", []), 0.0, 0.0)])
         return found
 
@@ -201,9 +206,7 @@ class Translator:
             with lack_of_memory_told(len(sources)):
                 return self._native.search(sources, settings)
         if self.shortlist is not None:
-            raise DragomanError(
-                "A shortlist is for greedy and beam search in C++, which needs a compiler and takes no rule but min_length; leave it out."
-            )
+            raise DragomanError(NO_SHORTLIST)
         width = settings.n_best if settings.temperature else settings.beam_size
         searched = self._graphs.search if plain and self._graphs else partial(search, self.model)
 
@@ -225,6 +228,7 @@ class Translator:
     def stream(self, sentence: str, settings: SearchSettings | None = None) -> Iterator[str]:
         """The best translation piece by piece: each as soon as all hypotheses of the beam, and those that have ended, begin with it.
 
+        By PyTorch, as `trace` and `alternatives` are: in bfloat16 and int8 another translation than `translate` finds now and then.
         Raises as `n_best`, and `DragomanError` for settings that ask for more than one beam search.
         """
         told = text = ""
@@ -249,8 +253,10 @@ class Translator:
     def alternatives(self, sentence: str, count: int, settings: SearchSettings | None = None) -> list[Alternative]:
         """The likeliest tokens after the prefix, END among them, likeliest first, each with the best translation that begins so.
 
-        None for a blank sentence. Raises as `stream`.
+        None for a blank sentence. Raises as `stream`, and for a negative `count`.
         """
+        if count < 0:
+            raise DragomanError(f"count is {count}; it must be at least 0.")
         settings = settings or SearchSettings()
         source, constraints = self._one(sentence, settings, "list of alternatives")
         found = alternatives(self.model, source, constraints, count, settings) if source.size(1) > 1 else []
@@ -260,6 +266,8 @@ class Translator:
     def _one(self, sentence: str, settings: SearchSettings, what: str) -> tuple[Tensor, Constraints]:
         """A sentence and the rules for a beam search. Raises `DragomanError` for settings that ask for more than one beam search."""
         refuse_more_than_a_beam(settings, what)
+        if self.shortlist is not None:
+            raise DragomanError(NO_SHORTLIST)
         ids = encoded(self.tokenizers.source, [sentence])
         if settings.truncate:
             ids = [truncated(ids[0], settings.truncate)]
@@ -267,7 +275,11 @@ class Translator:
         return pad(ids).to(self.device), constraints_of(settings, self.tokenizers.target)
 
     def score(self, pairs: Sequence[tuple[str, str]], batch_tokens: int = 2_000) -> list[Likelihood]:
-        """How likely each pair's second text is as a translation of the first, by forced decoding."""
+        """How likely each pair's second text is as a translation of the first, by forced decoding.
+
+        The text is cut into tokens as the vocabulary does it, which need not be those that a search has written it with. Raises as
+        `n_best`.
+        """
         found: dict[int, Likelihood] = {}
         for batch, source, target in self._forced(pairs, batch_tokens):
             for (number, _, ids), log_p in zip(batch, token_log_probabilities(self.model, source, target).tolist(), strict=True):

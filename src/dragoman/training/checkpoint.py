@@ -83,8 +83,8 @@ def check_folder(folder: Path) -> None:
     """Compare a folder with its manifest. Raises `DragomanError` with the file that is missing, cut or changed."""
     folder = whole_folder(folder)
     try:
-        manifest: dict[str, str] = json.loads((folder / MANIFEST).read_text())
-    except (OSError, ValueError) as error:
+        manifest = dict[str, str](json.loads((folder / MANIFEST).read_text()))
+    except (OSError, ValueError, TypeError) as error:
         raise DragomanError(f"{folder} has no readable {MANIFEST}, so nothing in it can be trusted ({error}).") from error
     for name, expected in manifest.items():
         path = folder / name
