@@ -179,6 +179,12 @@ def test_int8_is_refused_on_a_gpu(folder):
         Translator.load(folder, "cuda", EngineSettings("int8"))
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_refused(folder):
+    with pytest.raises(DragomanError, match="There is no GPU that PyTorch can use, and cuda was asked for; give cpu"):
+        Translator.load(folder, "cuda")
+
+
 def test_nothing_in_nothing_out(translator):
     assert translator.translate([]) == []
     assert translator.translate(["", " \t "]) == ["", ""]

@@ -92,8 +92,8 @@ class Translator:
     def load(cls, folder: str | Path, device: str | None = None, engine: EngineSettings | None = None) -> "Translator":
         """Read a run's folder, or the folder `model` in it alone; by default onto a GPU if there is one.
 
-        Raises `DragomanError` where there is no model yet, where a file is missing, damaged or does not fit the others, and for
-        int8 on a GPU, or bfloat16 on a processor that has none.
+        Raises `DragomanError` where there is no model yet, where a file is missing, damaged or does not fit the others, for a GPU
+        that is not there, and for int8 on a GPU, or bfloat16 on a processor that has none.
         """
         engine = engine or EngineSettings()
         model, tokenizers, longest_trained = load_model(Path(folder))
@@ -101,6 +101,8 @@ class Translator:
         if place.type != "cpu":
             if engine.precision == "int8":
                 raise DragomanError(f"int8 is for a CPU, and this model is to translate on {place}; choose bfloat16 or float32.")
+            if place.type == "cuda" and not torch.cuda.is_available():
+                raise DragomanError(f"There is no GPU that PyTorch can use, and {place} was asked for; give cpu.")
             model.to(torch.bfloat16 if engine.precision == "bfloat16" else torch.float32)
         elif can_pack(engine.precision):
             model.pack(engine.precision)
