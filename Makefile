@@ -15,7 +15,8 @@ test: .venv/installed-dev
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .venv/bin/python:
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 …")'
+	$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
 
 .venv/installed: .venv/bin/python pyproject.toml constraints.txt
 	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --editable '.[quickstart]'

@@ -12,6 +12,7 @@ Prints medians, ratios, and the share of translations that are ours in float32; 
 
 import argparse
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -139,15 +140,17 @@ def plain(run: Path) -> Transformer:
     return model
 
 
-def prepare_peers(run: Path) -> None:
-    """Write the weights in CTranslate2's format, beside the model."""
+def prepare_peers(run: Path, peers: Path) -> None:
+    """Write the weights in CTranslate2's format into a folder, beside the model."""
     from dragoman.interop.ctranslate2 import write
 
+    if run != peers:
+        shutil.copytree(model_folder(run), peers / "model")
     translator = Translator.load(run, "cpu")
     for precision in SYSTEMS["ctranslate2"]:
-        if not (folder := run / f"ctranslate2-{precision}").exists():
-            folder.mkdir()
-            write(translator.model, translator.tokenizers, folder, precision)
+        folder = peers / f"ctranslate2-{precision}"
+        folder.mkdir()
+        write(translator.model, translator.tokenizers, folder, precision)
 
 
 def random_run(preset: str, tokenizer_of: Path, out: Path) -> None:
@@ -165,7 +168,8 @@ def measure(arguments: argparse.Namespace, sources: Ids) -> dict[str, object]:
     """Sentences a second in batches, or the times of sentences one by one; and what was written."""
     threads = 1 if arguments.one_by_one else torch.get_num_threads()
     torch.set_num_threads(threads if arguments.measure == "transformers" else 1)
-    engine = ENGINES[arguments.measure](arguments.run, arguments.precision, arguments.beam, arguments.length, threads)
+    run = arguments.peers if arguments.measure == "ctranslate2" else arguments.run
+    engine = ENGINES[arguments.measure](run, arguments.precision, arguments.beam, arguments.length, threads)
     engine(sources) if not arguments.one_by_one else [engine([ids]) for ids in sources[:20]]  # kernels are made for each new shape
     if arguments.one_by_one:
         times, written = [], []
@@ -186,14 +190,15 @@ def measured_apart(kind: tuple[str, str, int, bool], arguments: argparse.Namespa
     system, precision, beam, one_by_one = kind
     command = [sys.executable, __file__, str(arguments.run), "--source", str(arguments.source), "--sentences", str(arguments.sentences)]
     command += ["--measure", system, "--precision", precision, "--beam", str(beam)]
-    command += ["--one-by-one"] if one_by_one else []
+    command += ["--peers", str(arguments.peers)] + ["--one-by-one"] * one_by_one
     command += ["--length", str(arguments.length)] if arguments.length else []
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[-1])
 
 
 def compare(arguments: argparse.Namespace) -> None:
     """All systems in turn, `rounds` times; a table and a file."""
-    prepare_peers(arguments.run)
+    if "ctranslate2" in arguments.systems:
+        prepare_peers(arguments.run, arguments.peers)
     kinds = [
         (system, precision, beam, one_by_one)
         for one_by_one in (False, True)
@@ -290,7 +295,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--systems", nargs="+", choices=list(SYSTEMS), default=list(SYSTEMS))
     parser.add_argument("--precisions", nargs="+", choices=SYSTEMS["dragoman"], default=SYSTEMS["dragoman"])
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
-    for flag, kind in (("--measure", str), ("--precision", str), ("--beam", int), ("--length", int)):
+    for flag, kind in (("--measure", str), ("--precision", str), ("--beam", int), ("--length", int), ("--peers", Path)):
         parser.add_argument(flag, type=kind, help=argparse.SUPPRESS)
     parser.add_argument("--one-by-one", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
@@ -298,6 +303,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         print(json.dumps(measure(arguments, sentences(arguments))))
         return
     with tempfile.TemporaryDirectory() as folder:
+        arguments.peers = Path(folder)
         if arguments.preset:
             random_run(arguments.preset, arguments.run, Path(folder))
             arguments.run, arguments.length = Path(folder), LENGTH

@@ -27,7 +27,7 @@ def told(process):
 def test_it_is_compiled_once_and_kept(tmp_path):
     own = {"CXX": "env g++"}  # as `ccache g++`
     assert [told(process) for process in [begun(tmp_path, **own) for _ in range(2)]] == [("5", "")] * 2
-    (made,) = (tmp_path / "cache" / "dragoman").iterdir()
+    (made,) = (tmp_path / "cache" / "dragoman" / "native").iterdir()
     before = made.stat().st_mtime_ns
     assert told(begun(tmp_path, **own)) == ("5", "")
     assert made.stat().st_mtime_ns == before
@@ -36,7 +36,7 @@ def test_it_is_compiled_once_and_kept(tmp_path):
 
 def test_a_library_that_cannot_be_loaded_is_made_anew_the_next_time(tmp_path):
     assert told(begun(tmp_path))[0] == "5"
-    (made,) = (tmp_path / "cache" / "dragoman").iterdir()
+    (made,) = (tmp_path / "cache" / "dragoman" / "native").iterdir()
     made.write_bytes(b"")
     found, said = told(begun(tmp_path))
     assert found == "None"
@@ -45,7 +45,7 @@ def test_a_library_that_cannot_be_loaded_is_made_anew_the_next_time(tmp_path):
 
 
 def test_a_folder_that_others_may_write_to_is_not_trusted(tmp_path):
-    folder = tmp_path / "cache" / "dragoman"
+    folder = tmp_path / "cache" / "dragoman" / "native"
     folder.mkdir(parents=True)
     folder.chmod(0o777)
     found, said = told(begun(tmp_path))
@@ -62,7 +62,7 @@ def test_without_a_home_nothing_is_kept(tmp_path):
         [sys.executable, "-c", gone + TRY], cwd=tmp_path, env=own, capture_output=True, text=True, timeout=100, check=True
     )
     assert done.stdout.strip() == "None"
-    assert "Fingers add. Could not determine home directory." in done.stderr
+    assert "Fingers add. This user has no home folder to keep files in; set XDG_CACHE_HOME to a folder." in done.stderr
 
 
 def test_a_forked_process_does_not_wait_for_its_parents_thread(tmp_path):

@@ -56,7 +56,8 @@ def test_n_lines_in_n_lines_out_blank_and_broken_ones_included(monkeypatch, caps
 
 def test_a_few_lines_do_not_wait_for_the_compiler_which_goes_on_when_they_are_written(monkeypatch, capsysbinary, folder, tmp_path):
     compiler, go, cache = tmp_path / "compiler", tmp_path / "go", tmp_path / "cache"
-    waits = f'#!/bin/sh\ncase "$*" in *-dM*) exit;; esac\nuntil [ -e {go} ]; do sleep 0.1; done\nfor last; do :; done\ntouch "$last"\n'
+    wait = f"for i in $(seq 600); do [ -e {go} ] && break; sleep 0.1; done"
+    waits = f'#!/bin/sh\ncase "$*" in *-dM*) exit;; esac\n{wait}\necho said >&2\nfor last; do :; done\ntouch "$last"\n'
     compiler.write_text(waits)
     compiler.chmod(0o755)
     lines = tmp_path / "lines"
@@ -76,9 +77,9 @@ def test_a_few_lines_do_not_wait_for_the_compiler_which_goes_on_when_they_are_wr
     assert not list(cache.rglob("*.so"))
     go.touch()
     deadline = time.monotonic() + 60
-    while not list(cache.glob("dragoman/*.so")) and time.monotonic() < deadline:
+    while not list(cache.rglob("*.so")) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert len(list(cache.glob("dragoman/*.so"))) == 1
+    assert len(list(cache.rglob("*.so"))) == 1
 
 
 def test_a_file_is_translated_to_a_file_as_standard_input_is(monkeypatch, capsysbinary, folder, tmp_path):
@@ -290,6 +291,11 @@ REFUSED = [
     ([*EVALUATE, "--paper-bleu", "xx"], "Moses does not know the language 'xx'"),
     ([*EVALUATE, "--hypotheses", "{0}/none/x"], "none/x cannot be written: there is no such folder."),
     ([*EVALUATE, "--baseline", "{0}"], "holds no model."),
+    ([*EVALUATE, "--hypotheses", "{0}/test.target"], "test.target is what this command reads; give another file."),
+    (
+        ["shortlist", "{0}/run", "--source", "{0}/test.source", "--target", "{0}/test.target", "--out", "{0}/test.source"],
+        "test.source is what this command reads; give another file.",
+    ),
     (["translate", "{0}/run", "--stream", "--shortlist", "{0}/x"], "look at all tokens; leave --shortlist out."),
     (["train", "--seed", "99999999999999999999"], "seed is 99999999999999999999; it must be below"),
     (["train", "--minutes", "inf"], "minutes is infinite; it must be a number."),
@@ -314,12 +320,14 @@ def test_wrong_input_gets_a_sentence_and_leaves_nothing(monkeypatch, capsysbinar
     [
         (lambda: SearchSettings(force="man"), "force is 'man'; it has to be a list of texts"),
         (lambda: SearchSettings(beam_size=4.0), "beam_size is 4.0; it has to be a whole number"),
-        (lambda: EngineSettings(precision="fp16"), "precision is 'fp16'; there are: float32, bfloat16, int8"),
+        (lambda: SearchSettings(length_power="1"), "length_power is '1'; it has to be a number"),
+        (lambda: EngineSettings(precision="fp16"), "precision is 'fp16'; it has to be one of 'float32', 'bfloat16', 'int8'"),
     ],
 )
 def test_python_too_refuses_values_of_a_wrong_kind(make, message):
     with pytest.raises(DragomanError, match=message):
         make()
+    assert SearchSettings(force=["a"], length_penalty=1) == SearchSettings(force=("a",), length_penalty=1.0)
 
 
 def test_closed_standard_streams_get_a_sentence(monkeypatch, capsys):

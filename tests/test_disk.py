@@ -18,6 +18,18 @@ def test_a_file_appears_when_it_is_whole(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_pipe_is_written_to_and_a_link_is_followed(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    for name in ("pipe", "link"):
+        with whole(tmp_path / name) as new, new.open("w") as file:
+            file.write("text")
+    assert os.read(reader, 10) == b"text"
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_text() == "text"
+
+
 def test_an_error_leaves_what_was_there(tmp_path):
     path = tmp_path / "result.json"
     path.write_text("before")

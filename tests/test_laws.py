@@ -1,8 +1,11 @@
 """Laws that every model keeps, whatever its architecture: what training and search rely on."""
 
+import pytest
 import torch
 
+from dragoman.model.build import build_model
 from dragoman.model.contract import Model
+from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import PAD
 
 
@@ -79,3 +82,13 @@ def test_gradients_do_not_reach_the_future(model, sources, targets):
     (gradient,) = torch.autograd.grad((at[:, 2] * torch.arange(at.size(2))).sum(), embedded[0])
     assert gradient[:, 3:].eq(0).all()
     assert gradient[:, :3].ne(0).any()
+
+
+@pytest.mark.parametrize("architecture", ["transformer", "lstm", "gru"])
+@pytest.mark.parametrize("tied", ["target", "none"])
+def test_the_same_seed_gives_the_same_weights_wherever_they_lie_in_memory(architecture, tied):
+    made = []
+    for _ in range(8):  # all are kept, so that each lies elsewhere
+        torch.manual_seed(1)
+        made.append(build_model(ModelSettings(architecture=architecture, tied=tied, d_model=8, heads=2, d_ff=8), 12, 13).state_dict())
+    assert all(torch.equal(one[name], made[0][name]) for one in made for name in one)

@@ -47,7 +47,7 @@ def test_bad_files_are_refused_with_the_place(tmp_path, data, message):
 def test_carriage_returns_go_where_that_is_asked(tmp_path):
     path = write(tmp_path / "a", b"one\r\ntwo\r\n")
     assert list(read_lines(path, strip_carriage_returns=True)) == ["one", "two"]
-    with pytest.raises(DragomanError, match=r"line 1, byte 3: a carriage return\. one inside a line has to be taken out of the file"):
+    with pytest.raises(DragomanError, match=r"line 1, byte 3: a carriage return\. One inside a line has to be taken out of the file"):
         list(read_lines(write(tmp_path / "b", b"in\rside\r\n"), strip_carriage_returns=True))
 
 

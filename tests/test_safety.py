@@ -1,6 +1,7 @@
 """No run is lost: killed, out of disk, out of memory, damaged, diverged."""
 
 import json
+import math
 import multiprocessing
 import os
 import random
@@ -19,7 +20,7 @@ from dragoman.decoding.settings import EngineSettings, SearchSettings
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DragomanError
 from dragoman.prepare import Prepared, prepare
-from dragoman.run import fit, make_batches, make_model, make_objective, recorded_recipe, run, schedule_of, settle, silent
+from dragoman.run import fit, make_batches, make_model, make_objective, recorded_recipe, run, schedule_of, settle, silent, validation
 from dragoman.training.checkpoint import file_hash
 from dragoman.training.distributed import World
 from dragoman.training.divergence import DivergenceError, first_bad_layer
@@ -423,10 +424,20 @@ def test_before_the_first_checkpoint_a_run_begins_again_with_half_the_rate(tmp_p
 def test_a_validation_that_is_no_number_ends_the_run_and_keeps_no_model(tmp_path):
     recipe, data = begun(tmp_path, "run", on_divergence="skip")
     with pytest.raises(
-        DivergenceError, match=r"After step 8 the validation loss is nan\. The model before it is kept\. Give the same command"
+        DivergenceError, match=r"After step 8 the validation loss is nan\. The best model before it is kept, if there is one\. Give"
     ):
         train_poisoned(recipe, data, set(), [], loss=float("nan"))
     assert {line["event"] for line in log_of(recipe)} == {"train"}
+
+
+def test_a_model_that_is_no_number_is_judged_by_a_loss_that_is_none(tmp_path):
+    recipe, data = begun(tmp_path, "run")
+    model = make_model(recipe, data, HERE.device)
+    with torch.no_grad():
+        model.target_embedding.weight[5] = float("nan")
+    scores, samples = validation(recipe, data, silent, HERE)(model)
+    assert math.isnan(scores["loss"])
+    assert not samples
 
 
 def test_the_first_bad_layer_is_named(tmp_path):

@@ -166,7 +166,7 @@ def test_a_run_with_another_end_is_one_that_was_begun_with_it(tmp_path, begun_fo
     told = []
     run(replace(recipe, training=replace(recipe.training, updates=24)), told.append)
     assert f"Changed: training.updates is 24 and was {begun_for}." in told
-    assert not [sentence for sentence in told if "was changed after this run had read it" in sentence]
+    assert not [sentence for sentence in told if "is newer than this run's copy" in sentence]
     weights = [final_weights(each) for each in (straight, recipe)]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
     assert json.loads((recipe.out / "result.json").read_text())["updates"] == 24
@@ -183,7 +183,15 @@ def test_a_text_that_was_changed_meanwhile_is_named(tmp_path):
     recipe.data.target.unlink()
     told = []
     run(recipe, told.append)
-    assert f"{recipe.data.source} was changed after this run had read it; the run goes on with its text of then." in told
+    assert f"{recipe.data.source} is newer than this run's copy of it; the run goes on with the copy." in told
+
+
+def test_a_recipe_of_the_users_is_not_taken_for_a_run(tmp_path):
+    recipe = small_recipe(tmp_path, tmp_path / "run")
+    recipe.out.mkdir()
+    (recipe.out / "recipe.toml").write_text("preset = 'tiny'")
+    with pytest.raises(DragomanError, match=r"run has a recipe\.toml and no text that was prepared: it is no run that was begun\. Choose"):
+        run(recipe, silent)
 
 
 def test_a_run_may_end_before_its_first_validation(tmp_path):
@@ -281,13 +289,14 @@ def test_a_corpus_of_which_nothing_is_left_is_refused_by_the_names_of_its_files(
 def test_what_a_recipe_leaves_open_is_chosen_and_said(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run", updates=None, minutes=0.01, warmup_steps=None, validate_every=None)
     recipe = replace(recipe, tokenizer=TokenizerSettings(source_tokens="word"), batches=BatchSettings())
+    recipe = replace(recipe, model=replace(recipe.model, d_model=128))
     told = []
     run(recipe, told.append)
     said = "\n".join(told)
     assert "Chosen: a vocabulary of" in said
     assert "as many updates as 0.01 minutes allow, and 200 passes at most" in said
     assert "Expected: 0 minutes, at " in said
-    assert "warm-up steps" in said
+    assert "warm-up steps, which keep the rate at 0.002 or below" in said
     recorded = recorded_recipe(recipe.out)
     assert recorded.training.updates >= 1
     assert recorded.batches.source_tokens_per_batch == 1024

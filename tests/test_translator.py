@@ -181,8 +181,8 @@ def test_int8_is_refused_on_a_gpu(folder):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_refused(folder):
-    with pytest.raises(DragomanError, match="There is no GPU that PyTorch can use, and cuda was asked for; give cpu"):
-        Translator.load(folder, "cuda")
+    with pytest.raises(DragomanError, match=r"cuda:3 was asked for, and PyTorch can use 0 GPUs; give another device, or cpu\."):
+        Translator.load(folder, "cuda:3")
 
 
 def test_nothing_in_nothing_out(translator):

@@ -1,9 +1,9 @@
 """The command line: a verb a function. Nothing that needs torch is imported before the arguments are understood."""
 
 import dataclasses
+import io
 import os
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ import tyro
 
 from dragoman import __version__
 from dragoman.config import read_toml
-from dragoman.console import has_gpu, parse, say
+from dragoman.console import has_gpu, parse, say, tell_own_warnings
 from dragoman.errors import DragomanError
 from dragoman.exchange import export_model, import_model
 from dragoman.recipe import Recipe, complete
@@ -91,11 +91,11 @@ class Doctor:
     target: Path
     """Their translations."""
     valid_source: Path | None = None
-    """Validation sentences, to find those that are in the training data too."""
+    """Validation sentences, to find those that are in the training data too, and what training would refuse."""
     valid_target: Path | None = None
     """Their translations."""
     test_source: Path | None = None
-    """Test sentences, to find those that are in the training data too."""
+    """Test sentences, to find those that are in the training data too, and what training would refuse."""
     test_target: Path | None = None
     """Their translations."""
 
@@ -190,6 +190,9 @@ def usage() -> str:
 
 def main() -> None:
     """Run a verb. Errors that the user can put right are printed as a sentence, with exit status 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # where a terminal lacks a sign
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help", "help"):
         print(usage())
@@ -199,7 +202,7 @@ def main() -> None:
         try:
             if sys.stdin is None or sys.stdout is None:
                 raise DragomanError("Standard input or output is closed; where there is nothing to read or to keep, give /dev/null.")
-            warnings.showwarning = lambda message, *_: say(str(message))  # ours are sentences
+            tell_own_warnings()
             verb(arguments[0])(arguments[1:])
         except DragomanError as error:
             sys.exit(complain(str(error)))

@@ -56,6 +56,12 @@ def overlay(settings: T, table: dict[str, Any], origin: str) -> T:
         raise DragomanError(f"{origin}: {error}") from error
 
 
+def check_kinds(settings: Any) -> None:
+    """Settings made in Python: raise `DragomanError` for a value of a wrong type, as for one in a file; a list becomes a tuple."""
+    for name, hint in typing.get_type_hints(type(settings)).items():
+        object.__setattr__(settings, name, _checked(getattr(settings, name), hint, name))
+
+
 def known_keys(settings: Any, table: str = "") -> dict[str, str]:
     """Every key of the settings, and of those within, with the way to write it."""
     names: dict[str, str] = {}
@@ -72,11 +78,11 @@ def _checked(value: Any, hint: Any, place: str) -> Any:
         if typing.get_origin(option) is typing.Literal:
             if value in typing.get_args(option):
                 return value
-        elif option is Path and isinstance(value, str):
+        elif option is Path and isinstance(value, str | Path):
             return Path(value)
         elif option is float and type(value) is int:
             return float(value)
-        elif typing.get_origin(option) is tuple and isinstance(value, list) and all(isinstance(part, str) for part in value):
+        elif typing.get_origin(option) is tuple and isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
             return tuple(value)
         elif type(value) is option:
             return value

@@ -2,8 +2,10 @@
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
-from typing import TypeVar
+from pathlib import Path
+from typing import TextIO, TypeVar
 
 import tyro
 
@@ -20,6 +22,21 @@ def say(sentence: str) -> None:
 def warn(sentence: str) -> None:
     """Tell people about a line: of several processes the one that has it."""
     print(sentence, file=sys.stderr, flush=True)
+
+
+def tell_own_warnings() -> None:
+    """Print the warnings of this package as sentences; others as Python does, with their places."""
+    former, here = warnings.showwarning, str(Path(__file__).parent)
+
+    def show(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None, line: str | None = None
+    ) -> None:
+        if filename.startswith(here):
+            warn(str(message))
+        else:
+            former(message, category, filename, lineno, file, line)
+
+    warnings.showwarning = show
 
 
 def parse(settings: type[T], verb: str, arguments: Sequence[str], default: T | None = None) -> T:

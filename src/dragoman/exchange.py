@@ -39,7 +39,7 @@ class Export:
 
 @dataclass(frozen=True)
 class Import:
-    """Read a model of another toolkit, and compare what both do with sample sentences, where that toolkit is installed."""
+    """Read a model of another toolkit, and compare what both do with sample sentences, where it is Hugging Face's and installed."""
 
     model: tyro.conf.Positional[Path]
     """Its folder or checkpoint."""
@@ -129,11 +129,14 @@ def import_model(arguments: Sequence[str]) -> None:
         sentences = lines_of(asked.samples) if asked.samples else samples(tokenizers, model.longest_source)
         apart = verify(engine(asked.model, *(vocabulary.rows for vocabulary in imported.vocabularies)), model, tokenizers, sentences)
         say(f"For {len(sentences)} sentences the log-probabilities there and here differ by {apart:.1g} nats at most.")
-    elif asked.samples:
-        raise DragomanError(f"--samples is for a comparison with the other engine, and {asked.origin} is not installed.")
+    elif asked.origin == "huggingface":
+        if asked.samples:
+            raise DragomanError("--samples needs the other engine: pip install 'dragoman[huggingface]'")
+        say("transformers is not here to compare with (pip install 'dragoman[huggingface]'); the names and shapes of all tensors fit.")
     else:
-        hint = " (pip install 'dragoman[huggingface]')" if asked.origin == "huggingface" else ""
-        say(f"{asked.origin} is not here to compare with{hint}: the names and shapes of all tensors fit, and more was not checked.")
+        if asked.samples:
+            raise DragomanError(f"--samples is for a comparison with Hugging Face's engine; with {asked.origin} there is none.")
+        say(f"The names and shapes of all tensors fit; there is no comparison with {asked.origin} itself.")
     save_model(asked.out / "model", model, model.settings, tokenizers)
     say(f"{asked.out} holds the model; translate with: dragoman translate {asked.out}")
 

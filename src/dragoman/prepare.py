@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.decoding.folder import Tokenizers
+from dragoman.disk import sync
 from dragoman.errors import DragomanError
 from dragoman.recipe import Recipe, choose_vocabulary
 from dragoman.text.corpus import Corpus, Selection, held_out_pairs, plain_file, sample_pairs, source_hashes, survey, write_corpus
@@ -69,6 +70,8 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise
+    for path in (*new.rglob("*"), new):
+        sync(path)
     shutil.rmtree(out / "data", ignore_errors=True)
     new.rename(out / "data")
     say(f"Text: {'; '.join(train.found.sentences())}. {len(train):,} pairs to train on.")

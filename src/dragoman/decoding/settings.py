@@ -1,11 +1,10 @@
 """How translations are searched for. The defaults are the paper's (section 6.1); nothing here imports torch."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from numbers import Integral
+from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
 
+from dragoman.config import check_kinds
 from dragoman.errors import DragomanError, require
 from dragoman.model.settings import Precision
 
@@ -26,9 +25,8 @@ class EngineSettings:
     """On a GPU: greedy and beam search as CUDA graphs, where no rule but min_length is asked for; off until it was measured."""
 
     def __post_init__(self) -> None:
+        check_kinds(self)
         require(self, least={"workers": 1})
-        if self.precision not in get_args(Precision):
-            raise DragomanError(f"precision is {self.precision!r}; there are: {', '.join(get_args(Precision))}.")
         if self.shortlist is not None and not self.native:
             raise DragomanError("A shortlist is for search in C++, and native is off; give one of them.")
 
@@ -58,7 +56,7 @@ class SearchSettings:
     no_repeat_ngram: int = 0
     """No sequence of this many tokens occurs twice in a translation; 0 allows all."""
     ban: tuple[str, ...] = ()
-    """Words and phrases that no translation has, spelt in tokens as the vocabulary spells them; longer words that begin so count too."""
+    """Words and phrases that no translation has, spelt in tokens as the vocabulary spells them; words whose tokens begin so count too."""
     prefix: str = ""
     """How every translation begins."""
     force: tuple[str, ...] = ()
@@ -98,13 +96,10 @@ class SearchSettings:
             "top_k",
             "draw_seed",
         )
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.type is int and not isinstance(value, Integral):
-                raise DragomanError(f"{field.name} is {value!r}; it has to be a whole number.")
-            if field.name in {"ban", "force"} and isinstance(value, str):
-                raise DragomanError(f"{field.name} is {value!r}; it has to be a list of texts.")
-        most = dict.fromkeys(("extra_length", "min_length", "beam_size"), 10_000) | dict.fromkeys(("length_penalty", "length_power"), 30)
+        check_kinds(self)
+        most = dict.fromkeys(("extra_length", "min_length", "beam_size", "n_best"), 10_000) | dict.fromkeys(
+            ("length_penalty", "length_power"), 30
+        )
         require(self, least=counts | dict.fromkeys(others, 0), most=most | {"diversity": 1e6})
         for contradiction, sentence in self._contradictions():
             if contradiction:

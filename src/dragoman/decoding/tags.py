@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 PLACEHOLDER = r"\{[^{}\s]*\}|\{\{[^{}\s]*\}\}|<[A-Za-z][^<>]*/>"
 TAG = re.compile(rf"{PLACEHOLDER}|</?[A-Za-z][^<>]*>")
@@ -29,26 +30,43 @@ class Tag:
     """So many punctuation marks at its word's end follow the tag."""
 
 
+class _Found(NamedTuple):
+    """A tag as it is met."""
+
+    text: str
+    place: int
+    """In the sentence without tags."""
+    after_word: bool
+    """No space before it."""
+    before_word: bool
+    """No space after it."""
+    marks: int
+    """Of a placeholder before punctuation: how many marks."""
+
+
 def taken_out(sentence: str) -> tuple[str, list[Tag]]:
     """The sentence without its tags, its words parted by single spaces, and the tags in their order."""
-    plain, found, end = "", [], 0
+    plain, end = "", 0
+    found: list[_Found] = []
     for match in TAG.finditer(sentence):
         plain += sentence[end : match.start()]
         end = match.end()
         after_word, before_word = plain[-1:].strip() != "", sentence[end : end + 1].strip() != ""
         marks = PUNCTUATED.match(sentence, end) if re.fullmatch(PLACEHOLDER, match[0]) else None
+        if found and not found[-1].marks and found[-1].place > len(plain.rstrip()):
+            marks = None  # another tag stands between it and the word before
         if marks and plain.rstrip()[-1:].isalnum():
             plain = plain.rstrip()  # no word parts the punctuation from the one before it any more
         elif plain[-1:].isalnum() and sentence[end : end + 1].isalnum():
             plain += " "  # a tag that parts two words
-        found.append((match[0], len(plain), after_word, before_word, len(marks[1]) if marks else 0))
+        found.append(_Found(match[0], len(plain), after_word, before_word, len(marks[1]) if marks else 0))
     plain += sentence[end:]
     tags = []
-    for text, place, after_word, before_word, marks_after in found:
+    for text, place, after_word, before_word, marks_there in found:
         started = len(plain[:place].split())
         within = plain[place - 1 : place].strip() != "" and plain[place : place + 1].strip() != ""
-        if marks_after:
-            tags.append(Tag(text, started - within, True, after_word, marks_after))
+        if marks_there:
+            tags.append(Tag(text, started - within, True, after_word, marks_there))
         elif text.startswith("</"):
             rest = plain[place:].split(" ")[0]
             tags.append(Tag(text, started - 1, True, after_word, len(rest) if after_word and END_OF_WORD.fullmatch(rest) else 0))
@@ -73,7 +91,8 @@ def put_back(tags: Sequence[Tag], translation: str, alignment: Sequence[tuple[in
                 before[-1].append(tag.text)  # after one that belongs to no word
             elif tag.inside and place and not after[place]:
                 marks = END_OF_WORD.search(words[place - 1])
-                inside[place].append((len(words[place - 1]) - min(tag.inside, len(marks[0]) if marks else 0), space + tag.text))
+                cut = len(words[place - 1]) - min(tag.inside, len(marks[0]) if marks else 0)
+                inside[place].append((max([cut, *(other for other, _ in inside[place])]), space + tag.text))
             elif place:
                 after[place].append(space + tag.text)
             else:

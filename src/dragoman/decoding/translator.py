@@ -101,8 +101,8 @@ class Translator:
         if place.type != "cpu":
             if engine.precision == "int8":
                 raise DragomanError(f"int8 is for a CPU, and this model is to translate on {place}; choose bfloat16 or float32.")
-            if place.type == "cuda" and not torch.cuda.is_available():
-                raise DragomanError(f"There is no GPU that PyTorch can use, and {place} was asked for; give cpu.")
+            if place.type == "cuda" and (place.index or 0) >= (there := torch.cuda.device_count()):
+                raise DragomanError(f"{place} was asked for, and PyTorch can use {there} GPUs; give another device, or cpu.")
             model.to(torch.bfloat16 if engine.precision == "bfloat16" else torch.float32)
         elif can_pack(engine.precision):
             model.pack(engine.precision)

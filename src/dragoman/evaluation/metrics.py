@@ -80,7 +80,7 @@ def pronunciation_errors(hypotheses: Sequence[str], references: Sequence[Sequenc
     try:
         import jiwer
     except ImportError as error:
-        raise DragomanError("Error rates need jiwer: pip install dragoman[quickstart]") from error
+        raise DragomanError("Error rates need jiwer: pip install 'dragoman[quickstart]'") from error
     check_lines(hypotheses, references)
     nearest = [
         min(allowed, key=lambda reference: jiwer.wer(reference, hypothesis))

@@ -98,7 +98,7 @@ class Recurrent(Model):
         self.target_embedding = nn.Embedding(target_vocabulary, width)
         self.source_embedding = self.target_embedding if settings.tied == "all" else nn.Embedding(source_vocabulary, width)
         self.output = nn.Embedding(target_vocabulary, width) if settings.tied == "none" else self.target_embedding
-        for embedding in {self.target_embedding, self.source_embedding, self.output}:
+        for embedding in dict.fromkeys((self.target_embedding, self.source_embedding, self.output)):  # in this order, each once
             nn.init.normal_(embedding.weight, std=width**-0.5)
         lstm = settings.architecture == "lstm"
         self.encoder = (nn.LSTM if lstm else nn.GRU)(

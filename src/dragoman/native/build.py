@@ -13,6 +13,9 @@ from functools import cache
 from pathlib import Path
 from threading import Thread
 
+from dragoman.disk import cache_folder
+from dragoman.errors import DragomanError
+
 HERE = Path(__file__).parent
 FLAGS = ("-O3", "-march=native", "-std=c++17", "-ffp-contract=fast", "-shared", "-fPIC")
 
@@ -45,7 +48,7 @@ def begin(program: Program) -> Future[Path] | None:
     def work() -> None:
         try:
             future.set_result(compiled(program, compiler))
-        except (OSError, RuntimeError) as error:
+        except BaseException as error:  # whatever it is, `library` waits for it
             future.set_exception(error)
 
     Thread(target=work, daemon=True).start()
@@ -70,7 +73,7 @@ def library(program: Program) -> ctypes.CDLL | None:
         return None
     try:
         return loaded(compiling.result())
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, DragomanError) as error:
         warnings.warn(f"{program.name} in C++ could not be compiled or loaded. {program.without} {error}", stacklevel=2)
         return None
 
@@ -91,14 +94,18 @@ def loaded(path: Path) -> ctypes.CDLL:
 
 
 def compiled(program: Program, compiler: list[str]) -> Path:
-    """The library for these sources, this compiler and this processor, made if it is not there. Raises `OSError`, `RuntimeError`."""
+    """The library for these sources, this compiler and this processor, made if it is not there.
+
+    Raises `OSError`, `RuntimeError` with what the compiler says, and `DragomanError` where there is no folder to keep it in.
+    """
     command = program.command(compiler)
     told = answer([*command, "-dM", "-E", "-x", "c++", os.devnull], compiler)
     sources = [*program.sources, HERE / "vectors.h"]
     key = hashlib.sha256(b"".join([told, *map(str.encode, command[len(compiler) :]), *map(Path.read_bytes, sources)])).hexdigest()[:24]
-    made = cache_folder() / f"{key}.so"
+    made = cache_folder() / "native" / f"{key}.so"
     if not made.exists():
-        made.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        made.parent.parent.mkdir(parents=True, exist_ok=True)
+        made.parent.mkdir(exist_ok=True, mode=0o700)
         answer([sys.executable, "-I", str(HERE / "make.py"), str(made), *command, f"-I{HERE}", str(sources[0])], compiler)
     return made
 
@@ -109,8 +116,3 @@ def answer(command: list[str], compiler: list[str]) -> bytes:
     if done.returncode:
         raise RuntimeError(f"{compiler[0]} says: {done.stderr.decode(errors='replace').strip()}")
     return done.stdout
-
-
-def cache_folder() -> Path:
-    """Where compiled libraries are kept: $XDG_CACHE_HOME/dragoman, or ~/.cache/dragoman."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dragoman"

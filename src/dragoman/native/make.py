@@ -7,13 +7,19 @@ from pathlib import Path
 
 
 def make(made: Path, command: list[str]) -> int:
-    """Have the compiler make the library beside its place, then move it there. Returns the compiler's exit status."""
-    with tempfile.TemporaryDirectory(dir=made.parent) as folder:
-        new = Path(folder) / made.name
-        status = subprocess.run([*command, "-o", str(new)], check=False).returncode  # noqa: S603
-        if status == 0:
-            new.replace(made)
-    return status
+    """Have the compiler make the library beside its place, then move it there. Returns the exit status; says only what fails."""
+    try:
+        with tempfile.TemporaryDirectory(dir=made.parent) as folder:
+            new = Path(folder) / made.name
+            done = subprocess.run([*command, "-o", str(new)], check=False, capture_output=True)  # noqa: S603  nobody may be listening
+            if done.returncode == 0:
+                new.replace(made)
+            else:
+                sys.stderr.buffer.write(done.stderr)
+            return done.returncode
+    except OSError as error:
+        print(f"{error.filename}: {error.strerror}", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

@@ -235,7 +235,7 @@ def write_corpus(
     if workers == 1:
         counts = [_write_shard(shard) for shard in shards]
     else:
-        with ProcessPoolExecutor(workers, get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:  # Ctrl-C is ours
+        with ProcessPoolExecutor(workers, get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_DFL)) as pool:  # without a word
             counts = list(pool.map(_write_shard, shards))
     found.kept = sum(kept for kept, _ in counts)
     found.too_long += sum(too_long for _, too_long in counts)

@@ -9,7 +9,7 @@ import urllib.request
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dragoman.disk import whole
+from dragoman.disk import cache_folder, whole
 from dragoman.errors import DragomanError
 from dragoman.text.lines import PACKING_ERRORS, open_bytes
 from dragoman.text.settings import DataSettings
@@ -77,7 +77,7 @@ def with_dataset(settings: DataSettings) -> DataSettings:
         return settings
     if settings.dataset not in DATASETS:
         raise DragomanError(f"There is no dataset {settings.dataset!r}; there are: {', '.join(DATASETS)}.")
-    folder = settings.folder or Path.home() / ".cache" / "dragoman" / settings.dataset
+    folder = settings.folder or cache_folder() / settings.dataset
     paths = [_local(file, folder) for file in DATASETS[settings.dataset].files]
     source, target, valid_source, valid_target, test_source, test_target = paths
     return replace(

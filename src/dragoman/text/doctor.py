@@ -87,8 +87,8 @@ def text_of(raw: bytes) -> str:
     return raw.removesuffix(b"\n").removesuffix(b"\r").decode(errors="replace")
 
 
-def file_findings(path: Path) -> list[Finding]:
-    """What keeps a file from being read as it is. Raises `DragomanError` where there is no such file."""
+def file_findings(path: Path) -> tuple[list[Finding], list[Finding]]:
+    """What keeps a file from being read as it is, and what nobody should learn from. Raises `DragomanError` for no such file."""
     not_text = Finding(f"of {path} not UTF-8, or with a NUL", "training refuses the file; convert it, with iconv for example.")
     windows = Finding(f"of {path} with a carriage return at the end", "training refuses the file; add --strip-carriage-returns.")
     inside = Finding(f"of {path} with a carriage return inside", "training refuses the file; take them out of it.")
@@ -116,7 +116,7 @@ def file_findings(path: Path) -> list[Finding]:
             long.add(number)
     if number == 0:
         nothing.add(1)
-    return [nothing, not_text, windows, inside, controls, long]
+    return [nothing, not_text, windows, inside], [controls, long]
 
 
 def pairs_of(source: Path, target: Path) -> Iterator[tuple[str, str]]:
@@ -208,10 +208,11 @@ def shared(source: Path, target: Path, others: dict[str, tuple[Path, Path]]) -> 
 
 
 def examine(source: Path, target: Path, others: dict[str, tuple[Path, Path]]) -> list[Finding]:
-    """All findings about a corpus that count at least one line; about `others` (validation and test data, by name) files and overlap.
+    """All findings about a corpus that count at least one line; about `others` only what training would refuse, and overlap.
 
-    Raises `DragomanError` for a file that cannot be opened.
+    `others` has the files of validation and test data, by name. Raises `DragomanError` for a file that cannot be opened.
     """
-    files = (source, target, *(path for pair in others.values() for path in pair))
-    findings = [*(finding for path in files for finding in file_findings(path)), *pair_findings(source, target, others)]
+    findings = [finding for path in (source, target) for kind in file_findings(path) for finding in kind]
+    findings += [finding for pair in others.values() for path in pair for finding in file_findings(path)[0]]
+    findings += pair_findings(source, target, others)
     return [finding for finding in findings if finding.count]

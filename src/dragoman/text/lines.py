@@ -29,8 +29,8 @@ def decode_line(raw: bytes, path: Path, number: int, strip_carriage_returns: boo
     if (at := line.find(b"\0")) >= 0:
         raise DragomanError(f"{place}, byte {at + 1}: a NUL, which no text has. Is this a binary file, or UTF-16?")
     if (at := line.find(b"\r")) >= 0:
-        windows = "" if strip_carriage_returns else " If the file comes from Windows, add --strip-carriage-returns;"
-        raise DragomanError(f"{place}, byte {at + 1}: a carriage return.{windows} one inside a line has to be taken out of the file.")
+        windows = "" if strip_carriage_returns else "If the file comes from Windows, add --strip-carriage-returns. "
+        raise DragomanError(f"{place}, byte {at + 1}: a carriage return. {windows}One inside a line has to be taken out of the file.")
     try:
         return line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -12,18 +11,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from dragoman.disk import sync
 from dragoman.errors import DragomanError
 
 MANIFEST = "manifest.json"
-
-
-def _sync(path: Path) -> None:
-    """Wait until the file or folder is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
@@ -41,8 +32,8 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
         hashes = {path.name: file_hash(path) for path in sorted(new.iterdir())}
         (new / MANIFEST).write_text(json.dumps(hashes, indent=2) + "\n")
         for path in new.iterdir():
-            _sync(path)
-        _sync(new)
+            sync(path)
+        sync(new)
     except BaseException as error:
         shutil.rmtree(new, ignore_errors=True)
         if isinstance(error, OSError | SafetensorError):
@@ -53,7 +44,7 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     if folder.exists():
         folder.rename(old)
     new.rename(folder)
-    _sync(folder.parent)
+    sync(folder.parent)
     shutil.rmtree(old, ignore_errors=True)
 
 

@@ -42,10 +42,6 @@ class World:
             distributed.all_reduce(values)
         return values
 
-    def any(self, flag: bool) -> bool:
-        """Whether it is so in any process."""
-        return flag if self.size == 1 else bool(self.sum(torch.tensor(float(flag), device=self.device)))
-
     def first(self, work: Callable[[], None]) -> None:
         """Let the first process do the work, however long it takes, while the others wait."""
         if self.leads:

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from dragoman.disk import whole
 from dragoman.errors import DragomanError
 
-NO_TENSORBOARD = "TensorBoard is not installed: pip install dragoman[tensorboard]"
+NO_TENSORBOARD = "TensorBoard is not installed: pip install 'dragoman[tensorboard]'"
 
 
 class Log:

@@ -66,13 +66,20 @@ def free_memory(device: torch.device) -> int:
 
 
 def free_on_machine(root: Path) -> Iterator[int]:
-    """Bytes that the system can give without swapping, and those that each control group leaves: Slurm, Docker and Kubernetes set these."""
+    """Bytes that the system can give without swapping, and those that each control group (version 2) leaves.
+
+    Slurm, Docker and Kubernetes bound their jobs by such groups.
+    """
 
     def text(path: Path) -> str:
-        return path.read_text() if path.exists() else ""
+        try:
+            return path.read_text()
+        except OSError:
+            return ""
 
     available = re.search(r"MemAvailable: +(\d+) kB", text(root / "proc/meminfo"))
-    yield int(available[1]) * 1024 if available else os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    pages = "SC_AVPHYS_PAGES" if "SC_AVPHYS_PAGES" in os.sysconf_names else "SC_PHYS_PAGES"  # macOS knows no better
+    yield int(available[1]) * 1024 if available else os.sysconf(pages) * os.sysconf("SC_PAGE_SIZE")
     own = re.search(r"^0::/(.*)$", text(root / "proc/self/cgroup"), re.MULTILINE)
     groups = Path(own[1] if own else "")
     for group in (groups, *groups.parents):

@@ -60,7 +60,7 @@ def train(job: Job) -> Place:
             if job.settings.on_divergence != "rollback" or pace < LEAST_PACE:
                 raise
             job.say(f"{error} {f'Rolled back to {found[-1].name}' if found else 'Begun again'}, with {pace:g} of the rate.")
-            for weight, value in zip(job.model.parameters(), fresh, strict=True):  # a checkpoint, if there is one, takes their place
+            for weight, value in zip(job.model.parameters(), [] if found else fresh, strict=not found):
                 weight.data.copy_(value)
         except RuntimeError as error:
             if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
@@ -74,7 +74,7 @@ def train_from(place: Place, job: Job, together: nn.Module, optimizer: torch.opt
     recent = Recent(job, place, whole_model)
     updates = ahead(job.batches.after(place.epoch, place.batches_done), world.device)
     with stop_signals() as asked, progress_bar(schedule.updates, place.step, world.leads) as advance, closing(updates):
-        asked_anywhere = asking(world, asked)
+        asked_anywhere = asking(world, asked, place.step)
         while place.step < schedule.updates and not stopped_early(place, settings, schedule):
             update, step = next(updates), place.step + 1
             seed_update(settings.seed, step, world.rank)
@@ -96,8 +96,8 @@ def train_from(place: Place, job: Job, together: nn.Module, optimizer: torch.opt
                 scores, samples = job.validate(judged)
                 if not math.isfinite(scores["loss"]):
                     raise DivergenceError(
-                        f"After step {step} the validation loss is {scores['loss']}. The model before it is kept. Give the same command a "
-                        "lower --rate-scale, a --clip-norm or --on-divergence rollback."
+                        f"After step {step} the validation loss is {scores['loss']}. The best model before it is kept, if there is one. "
+                        "Give the same command a lower --rate-scale, a --clip-norm or another --on-divergence."
                     )
                 recent.write("validation", step, {"minutes": place.seconds / 60, **scores, "samples": samples})
                 if place.best is None or better(scores, place.best, settings.best_by):
@@ -198,23 +198,22 @@ def stopped_early(place: Place, settings: TrainingSettings, schedule: Schedule) 
     return 0 < settings.patience <= validations
 
 
-def asking(world: World, asked: Callable[[], bool]) -> Callable[[int], bool]:
-    """Whether a process was asked to stop, as a function of the step, which all processes call.
+def asking(world: World, asked: Callable[[], bool], step: int) -> Callable[[int], bool]:
+    """Whether a process was asked to stop, as a function of the steps after `step`, which all processes call.
 
     They talk about it every `ASK_EVERY` seconds, and agree on the step at which they will: asking in every step would wait for a GPU.
     """
-    due, before, last = 0, time.monotonic(), 0
+    due, last, before = step + 1, step, time.monotonic()
 
     def anywhere(step: int) -> bool:
-        nonlocal due, before, last
+        nonlocal due, last, before
         if world.size == 1:
             return asked()
         if step < due:
             return False
         now = time.monotonic()
-        pace = (now - before) / (step - last if last else 1)
-        stop, paces = world.sum(torch.tensor([float(asked()), pace], device=world.device)).tolist()
-        due, before, last = step + max(1, round(ASK_EVERY * world.size / paces)), now, step
+        stop, seconds = world.sum(torch.tensor([float(asked()), (now - before) / (step - last)], device=world.device)).tolist()
+        due, last, before = step + max(1, round(ASK_EVERY * world.size / seconds)), step, now
         return stop > 0
 
     return anywhere
