@@ -50,5 +50,5 @@ def test_curves_are_the_numbers_of_a_line():
 
 def test_a_log_without_tensorboard_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(DragomanError, match=r"pip install dragoman\[tensorboard\]"):
+    with pytest.raises(DragomanError, match=r"pip install 'dragoman\[tensorboard\]'"):
         Log(tmp_path, 0, tensorboard=True)

@@ -44,7 +44,7 @@ def test_different_numbers_of_lines_and_none_are_refused():
 
 def test_error_rates_without_jiwer_say_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "jiwer", None)
-    with pytest.raises(DragomanError, match=r"pip install dragoman\[quickstart\]"):
+    with pytest.raises(DragomanError, match=r"pip install 'dragoman\[quickstart\]'"):
         pronunciation_errors(["K"], [["K"]])
 
 

@@ -82,7 +82,7 @@ def test_ten_words_are_shown():
 
 def test_a_missing_dictionary_says_what_to_install(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(DragomanError, match=r"pip install dragoman\[quickstart\]"):
+    with pytest.raises(DragomanError, match=r"pip install 'dragoman\[quickstart\]'"):
         read_dictionary()
 
 

@@ -84,7 +84,7 @@ def test_what_cannot_be_drawn_is_said(folder, monkeypatch):
     with pytest.raises(DragomanError, match="There is no run in"):
         runs_under(folder / "done" / "model", pytest.fail)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(DragomanError, match=r"pip install dragoman\[plot\]"):
+    with pytest.raises(DragomanError, match=r"pip install 'dragoman\[plot\]'"):
         plot(folder / "done", folder / "curves.png")
 
 
