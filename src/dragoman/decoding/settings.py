@@ -97,9 +97,7 @@ class SearchSettings:
             "draw_seed",
         )
         check_kinds(self)
-        most = dict.fromkeys(("extra_length", "min_length", "beam_size"), 10_000) | dict.fromkeys(
-            ("length_penalty", "length_power"), 30
-        )
+        most = dict.fromkeys(("extra_length", "min_length", "beam_size"), 10_000) | dict.fromkeys(("length_penalty", "length_power"), 30)
         require(self, least=counts | dict.fromkeys(others, 0), most=most | {"diversity": 1e6})
         for contradiction, sentence in self._contradictions():
             if contradiction:
