@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy
 import pytest
 
 from dragoman import cli
@@ -327,7 +328,7 @@ def test_wrong_input_gets_a_sentence_and_leaves_nothing(monkeypatch, capsysbinar
 def test_python_too_refuses_values_of_a_wrong_kind(make, message):
     with pytest.raises(DragomanError, match=message):
         make()
-    assert SearchSettings(force=["a"], length_penalty=1) == SearchSettings(force=("a",), length_penalty=1.0)
+    assert SearchSettings(force=["a"], length_penalty=1, beam_size=numpy.int64(3)) == SearchSettings(3, 1.0, force=("a",))
 
 
 def test_closed_standard_streams_get_a_sentence(monkeypatch, capsys):

@@ -5,6 +5,7 @@ import difflib
 import tomllib
 import types
 import typing
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -80,8 +81,8 @@ def _checked(value: Any, hint: Any, place: str) -> Any:
                 return value
         elif option is Path and isinstance(value, str | Path):
             return Path(value)
-        elif option is float and type(value) is int:
-            return float(value)
+        elif option in (int, float) and isinstance(value, Integral if option is int else Real) and type(value) is not bool:
+            return option(value)  # numpy's too
         elif typing.get_origin(option) is tuple and isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
             return tuple(value)
         elif type(value) is option:
