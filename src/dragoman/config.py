@@ -81,8 +81,13 @@ def _checked(value: Any, hint: Any, place: str) -> Any:
                 return value
         elif option is Path and isinstance(value, str | Path):
             return Path(value)
-        elif option in (int, float) and isinstance(value, Integral if option is int else Real) and type(value) is not bool:
-            return option(value)  # numpy's too
+        elif isinstance(value, bool):
+            if option is bool:
+                return value
+        elif option is int and isinstance(value, Integral):  # numpy's too
+            return int(value)
+        elif option is float and isinstance(value, Real):
+            return float(value)
         elif typing.get_origin(option) is tuple and isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
             return tuple(value)
         elif type(value) is option:
