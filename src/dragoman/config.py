@@ -15,6 +15,7 @@ from dragoman.disk import whole
 from dragoman.errors import DragomanError
 
 T = TypeVar("T")
+NUMBERS: dict[Any, Any] = {int: Integral, float: Real}  # numpy's are such, too
 UNIONS = (types.UnionType, typing.Union)  # X | None, and Literal[…] | None
 
 
@@ -79,19 +80,14 @@ def _checked(value: Any, hint: Any, place: str) -> Any:
         if typing.get_origin(option) is typing.Literal:
             if value in typing.get_args(option):
                 return value
-        elif option is Path and isinstance(value, str | Path):
-            return Path(value)
-        elif isinstance(value, bool):
-            if option is bool:
-                return value
-        elif option is int and isinstance(value, Integral):  # numpy's too
-            return int(value)
-        elif option is float and isinstance(value, Real):
-            return float(value)
-        elif typing.get_origin(option) is tuple and isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
-            return tuple(value)
         elif type(value) is option:
             return value
+        elif option is Path and isinstance(value, str | Path):
+            return Path(value)
+        elif option in NUMBERS and isinstance(value, NUMBERS[option]) and type(value) is not bool:
+            return option(value)
+        elif typing.get_origin(option) is tuple and isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
+            return tuple(value)
     raise DragomanError(f"{place} is {value!r}; it has to be {_told(hint)}.")
 
 
