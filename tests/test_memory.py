@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import subprocess
 import sys
 
 import pytest
@@ -21,6 +22,34 @@ def test_huge_pages_are_asked_for_unless_the_user_says_otherwise(monkeypatch, gi
         monkeypatch.delenv("THP_MEM_ALLOC_ENABLE")
     keep_memory_and_kernels()
     assert os.environ["THP_MEM_ALLOC_ENABLE"] == (given or "1")
+
+
+FILL = """
+import ctypes
+import resource
+from pathlib import Path
+from dragoman.training.memory import give_back_memory, keep_memory_and_kernels
+
+keep_memory_and_kernels()
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+used = lambda: int(Path("/proc/self/statm").read_text().split()[1])
+blocks = [libc.malloc(2**20) for _ in range(200)]
+for block in blocks:
+    ctypes.memset(block, 1, 2**20)
+for block in blocks[:-1]:  # the last one keeps the end of the heap
+    libc.free(block)
+before = used()
+give_back_memory()
+print((before - used()) * resource.getpagesize() > 150 * 2**20)
+"""
+
+
+def test_free_pages_are_given_back():
+    if sys.platform != "linux" or not keep_memory_and_kernels():
+        pytest.skip("this is no glibc")
+    done = subprocess.run([sys.executable, "-c", FILL], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "True"
 
 
 def test_elsewhere_nothing_happens(monkeypatch):

@@ -48,7 +48,7 @@ from dragoman.training import checkpoint
 from dragoman.training.distributed import World, world
 from dragoman.training.job import Job, Samples, Say, Schedule, Validate
 from dragoman.training.log import NO_TENSORBOARD
-from dragoman.training.memory import fitting_tokens, keep_memory_and_kernels
+from dragoman.training.memory import fitting_tokens, give_back_memory, keep_memory_and_kernels
 from dragoman.training.objective import Objective, accumulate, corpus_loss
 from dragoman.training.resume import Place, averaged
 from dragoman.training.schedule import learning_rate
@@ -409,6 +409,7 @@ def validation(recipe: Recipe, data: Prepared, say: Say, world: World) -> Valida
         mine = translator.translate(world.share(data.valid_source), SearchSettings(beam_size=1))
         translations = world.join(mine, len(data.valid_source))
         model.train()
+        give_back_memory()
         scores["bleu"] = bleu(translations, data.valid_target, tokenize).value
         say(
             f"Validation: loss {scores['loss']:.3f}, negative log-likelihood {scores['nll']:.3f}, perplexity "

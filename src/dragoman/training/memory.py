@@ -4,6 +4,7 @@ import ctypes
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -30,6 +31,12 @@ def keep_memory_and_kernels() -> bool:
     never = -1
     done = [mallopt(_MMAP_MAX, 0), mallopt(_TRIM_THRESHOLD, never), mallopt(_TOP_PAD, 64 * 2**20)]
     return all(done)
+
+
+def give_back_memory() -> None:
+    """Let glibc give the system all pages that nothing lies in: what is kept grows with the shapes of the texts that are met."""
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def fitting_tokens(forward: Callable[[int], object], longest: int, most: int, device: torch.device) -> int:
