@@ -88,3 +88,10 @@ def test_a_missing_dictionary_says_what_to_install(monkeypatch):
 
 def test_its_recipe_is_small(tmp_path):
     assert quickstart_recipe(tmp_path, 5).model.d_model == 128
+
+
+def test_another_run_is_left_alone(tmp_path):
+    (tmp_path / "recipe.toml").touch()
+    with pytest.raises(DragomanError, match="holds a run without a dictionary; choose another --out"):
+        quickstart.quickstart(tmp_path, 1.0, None, pytest.fail)
+    assert [path.name for path in tmp_path.iterdir()] == ["recipe.toml"]

@@ -105,8 +105,8 @@ def quickstart(out: Path, minutes: float, updates: int | None, say: Say, own: Pa
     if updates is not None:
         recipe = replace(recipe, training=replace(recipe.training, updates=updates))
     if not (out / "dictionary" / "test.json").exists():
-        if (out / "recipe.toml").exists() or (out / "dictionary").exists():
-            raise DragomanError(f"{out} holds something else than a quickstart; choose another --out.")
+        if (out / "recipe.toml").exists():
+            raise DragomanError(f"{out} holds a run without a dictionary; choose another --out.")
         write_data(out / "dictionary", read_dictionary())
     run(recipe, say)
     if (out / "result.json").exists():
