@@ -21,9 +21,10 @@ from passport import keep, passport
 from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import END
+from dragoman.parts import make_batches
 from dragoman.prepare import Prepared, prepare
 from dragoman.recipe import Recipe
-from dragoman.run import make_batches, silent
+from dragoman.run import silent
 from dragoman.text.batches import Batch, Update
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.distributed import World

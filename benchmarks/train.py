@@ -34,9 +34,10 @@ from torch.nn import functional as F
 
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import PAD
+from dragoman.parts import make_batches, make_model, make_objective
 from dragoman.prepare import Prepared, prepare
 from dragoman.recipe import Recipe
-from dragoman.run import make_batches, make_model, make_objective, silent
+from dragoman.run import silent
 from dragoman.text.batches import Batch, Update
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.distributed import World

@@ -16,11 +16,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from dragoman.choices import settle
 from dragoman.decoding.settings import EngineSettings, SearchSettings
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DragomanError
+from dragoman.parts import make_batches, make_model, make_objective, schedule_of
 from dragoman.prepare import Prepared, prepare
-from dragoman.run import fit, make_batches, make_model, make_objective, recorded_recipe, run, schedule_of, settle, silent, validation
+from dragoman.run import fit, recorded_recipe, run, silent, validation
 from dragoman.training.checkpoint import file_hash
 from dragoman.training.distributed import World
 from dragoman.training.divergence import DivergenceError, first_bad_layer

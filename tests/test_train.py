@@ -11,14 +11,16 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from dragoman.choices import settle
 from dragoman.config import write_toml
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
+from dragoman.parts import make_batches, make_model, make_objective, schedule_of
 from dragoman.prepare import Prepared, prepare
 from dragoman.recipe import Recipe
-from dragoman.run import fit, lock, make_batches, make_model, make_objective, recorded_recipe, run, schedule_of, settle, silent
+from dragoman.run import fit, lock, recorded_recipe, run, silent
 from dragoman.text.batches import Update
 from dragoman.text.corpus import line_hash
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
