@@ -5,12 +5,15 @@ from pathlib import Path
 import jaxtyping
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 from dragoman.model.build import build_model
 from dragoman.model.contract import Model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD
 
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # nothing here asserts a time
+settings.load_profile("untimed")
 torch.set_num_threads(1)  # the models are tiny, and pytest runs a process on each core
 
 MODELS = {

@@ -30,7 +30,7 @@ class Pairs(Corpus):
 LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=80)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(LENGTHS, st.integers(31, 200), st.integers(31, 200), st.integers(0, 3))
 def test_every_pair_is_in_one_batch_of_an_epoch_and_both_caps_hold(lengths, source_cap, target_cap, epoch):
     batches = Batches(Pairs(lengths), source_cap, target_cap, seed=1)
@@ -43,7 +43,7 @@ def test_every_pair_is_in_one_batch_of_an_epoch_and_both_caps_hold(lengths, sour
         assert batch.tokens == sum(lengths[pair][1] + 1 for pair in pairs)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(LENGTHS, st.integers(1, 4), st.integers(1, 5), st.one_of(st.none(), st.integers(1, 60)))
 def test_ranks_share_the_updates_that_one_process_has(lengths, accumulate, ranks, max_tokens):
     corpus = Pairs(lengths)
@@ -74,7 +74,7 @@ def test_the_shares_of_ranks_have_nearly_the_same_number_of_tokens():
 
 
 @given(LENGTHS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_halves_of_a_batch_are_the_batch(lengths):
     batch = Batches(Pairs(lengths), 31, 31, seed=1).load(range(len(lengths)))
     halves = batch.halves()

@@ -129,7 +129,7 @@ def test_a_long_prefix_and_a_great_length_have_room_within_the_models_limit(sear
 WORDS = st.lists(st.sampled_from(["Mann", "a", "two dogs", "kalt"]), max_size=2)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(ban=WORDS, no_repeat_ngram=st.integers(0, 3), min_length=st.integers(0, 6))
 def test_the_rules_hold_for_texts(translator, ban, no_repeat_ngram, min_length):  # noqa: F811
     asked = SearchSettings(extra_length=4, ban=tuple(ban), no_repeat_ngram=no_repeat_ngram, min_length=min_length, n_best=2)

@@ -36,7 +36,7 @@ def test_a_part_of_a_map_is_the_rows_of_the_whole(precision, ends):
     torch.testing.assert_close(packed.part(x, *ends), packed(x)[..., slice(*ends)])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.lists(st.floats(-1e6, 1e6, width=32), min_size=3, max_size=3), min_size=1, max_size=4))
 def test_integers_are_off_by_half_a_scale_at_most(rows):
     x = torch.tensor(rows)

@@ -86,7 +86,7 @@ def test_it_finds_what_search_in_pytorch_finds(lib, kind, asked):
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 1000), st.integers(1, 6), st.integers(1, 40))
 def test_neighbours_threads_and_batches_change_no_bit(precision, seed, beam_size, batch_tokens):
     model, sources = model_of("as in the paper", seed=seed), texts(10, seed=seed)

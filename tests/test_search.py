@@ -136,7 +136,7 @@ def test_a_sentence_is_translated_alike_whatever_its_neighbours(kind):
     model = tiny(kind, VOCABULARY, 5)
     asked = SearchSettings(beam_size=3, n_best=2, extra_length=5)
 
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=15)
     @given(SOURCES)
     def check(rows):
         padded = torch.full((len(rows), max(map(len, rows)) + 1), PAD)

@@ -69,7 +69,7 @@ def test_a_placeholder_before_punctuation_stays_before_it():
         assert put_back(tags, translation, alignment) == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(TEXT, st.lists(st.sampled_from(["rot", "Haus.", "ein..."]), max_size=5), st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4))))
 def test_every_tag_comes_back_once_and_every_word_stays(sentence, translation, pairs):
     text, tags = taken_out(sentence)

@@ -56,7 +56,7 @@ def translator(folder):
 TEXT = st.text(st.one_of(st.sampled_from(list(" abcdeimnrstäü\t\u2028\r\ud800")), st.characters(exclude_categories=[])), max_size=12)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.one_of(TEXT, st.sampled_from(LINES)), max_size=6), st.integers(8, 400))
 def test_n_sentences_in_n_out_in_order_alike_for_any_batch(translator, sentences, tokens):
     together = translator.translate(sentences, SearchSettings(extra_length=4, batch_tokens=tokens))
@@ -299,7 +299,7 @@ def test_unknown_tokens_are_replaced_by_the_words_that_they_look_at():
         assert known == " ".join(best[place] if token == UNKNOWN else words.decode([token]) for place, token in enumerate(ids))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.sampled_from(["\u2581a", "\u2581b.", "c", "d,", "\u2581e"]), max_size=30), st.integers(2, 9))
 def test_parts_of_a_sentence_are_the_sentence_cut_between_words_where_that_can_be(pieces, most):
     ids = [*range(10, 10 + len(pieces)), END]
@@ -339,7 +339,7 @@ def test_ways_to_shorten_that_contradict_each_other_are_refused(wrong, message):
         SearchSettings(**wrong)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.sampled_from(["<b>", "</b>", "{name}", "two", "dogs", "play."]), max_size=6))
 def test_every_tag_is_in_the_translation_of_the_sentence_without_it(translator, words):
     line = " ".join(words)

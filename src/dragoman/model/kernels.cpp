@@ -157,6 +157,31 @@ void residual_backward(const Residual& job, int64_t part) {
     }
 }
 
+// As kernels.py's.
+struct FeedForward {
+    int64_t threads, rows, width;
+    const void* hidden;   // [N][d_ff]: max(0, x W_1 + b_1)
+    void* gradient;       // [N][d_ff]: of hidden, and in the end of what is under the maximum
+    float* bias_gradient; // [threads][d_ff], each thread's share of the sum
+};
+
+template <class T>
+void feed_forward_backward(const FeedForward& job, int64_t part) {
+    const int width = int(job.width);
+    const int64_t share = (job.rows + job.threads - 1) / job.threads;
+    float* sums = job.bias_gradient + part * width;
+    for (int64_t row = part * share; row < std::min(job.rows, (part + 1) * share); row++) {
+        const T* hidden = static_cast<const T*>(job.hidden) + row * width;
+        T* gradient = static_cast<T*>(job.gradient) + row * width;
+#pragma omp simd
+        for (int i = 0; i < width; i++) {
+            const float own = hidden[i] > 0.0f ? float(gradient[i]) : 0.0f;
+            put(gradient[i], own);
+            sums[i] += own;
+        }
+    }
+}
+
 // Where a number of each head, sentence and position begins; the numbers of a head lie side by side.
 struct Strides {
     int64_t sentence, head, position;
@@ -366,6 +391,7 @@ void cross_entropy_backward(const CrossEntropy& job, int64_t row) {
 FOR_BOTH(dropout, Dropout, job->rows, 128)
 FOR_BOTH(residual, Residual, job->rows, 128)
 FOR_BOTH(residual_backward, Residual, job->threads, 1)
+FOR_BOTH(feed_forward_backward, FeedForward, job->threads, 1)
 FOR_BOTH(attention, Attention, job->sentences * job->heads, job->heads)
 FOR_BOTH(attention_backward, Attention, job->sentences * job->heads, job->heads)
 FOR_BOTH(cross_entropy, CrossEntropy, job->rows, 32)

@@ -14,6 +14,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from dragoman.model.linear import can_pack, onednn
+from dragoman.model.settings import Precision
 from dragoman.native.build import Program, begin, library
 
 KERNELS = Program(
@@ -22,7 +24,7 @@ KERNELS = Program(
     (Path(__file__).with_suffix(".cpp"),),
     ("-fopenmp", *(["-mprefer-vector-width=512"] if platform.machine() == "x86_64" else [])),
 )
-PRECISIONS = (torch.float32, torch.bfloat16)
+PRECISIONS: dict[torch.dtype, Precision] = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
 
 
 def takes(numbers: Tensor) -> bool:
@@ -153,6 +155,52 @@ class _Residual(torch.autograd.Function):
 def residual(x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"], drops: Drops | None, norm: nn.LayerNorm) -> Float[Tensor, "B T D"]:
     """norm(x + dropout(y)) (sections 3.1 and 5.4), in the precision of y, float32 or bfloat16."""
     return _Residual.apply(x.to(y.dtype).contiguous(), y.contiguous(), norm.weight.float(), norm.bias.float(), norm.eps, drops)
+
+
+# ---- max(0, x W_1 + b_1) W_2 + b_2
+
+
+class _FeedForwardJob(_Job):
+    _fields_ = _of(c_int64, "threads rows width") + _of(c_void_p, "hidden gradient bias_gradient")
+
+
+class _FeedForward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, inner: Tensor, inner_bias: Tensor, outer: Tensor, outer_bias: Tensor) -> Tensor:
+        inner, inner_bias, outer, outer_bias = (weight.to(x.dtype) for weight in (inner, inner_bias, outer, outer_bias))
+        hidden = onednn(x, inner, inner_bias, "relu")
+        ctx.save_for_backward(x, hidden, inner, outer)
+        return onednn(hidden, outer, outer_bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, ...]:
+        x, hidden, inner, outer = ctx.saved_tensors
+        of_hidden = gradient @ outer
+        sums = of_hidden.new_zeros(torch.get_num_threads(), hidden.size(1), dtype=torch.float32)
+        job = _FeedForwardJob(
+            threads=len(sums), rows=len(hidden), width=hidden.size(1), hidden=hidden, gradient=of_hidden, bias_gradient=sums
+        )
+        of_outer = gradient.t() @ hidden
+        job.run("feed_forward_backward", hidden.dtype)
+        of_inner = of_hidden.t() @ x
+        return of_hidden @ inner, of_inner.float(), sums.sum(0), of_outer.float(), gradient.sum(0)
+
+
+def multiplied(x: Tensor) -> torch.dtype:
+    """What linear maps make of such numbers."""
+    return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
+
+
+def takes_products(x: Tensor) -> bool:
+    """Whether kernels are for linear maps of such numbers: oneDNN has to multiply them."""
+    return takes(x) and multiplied(x) in PRECISIONS and can_pack(PRECISIONS[multiplied(x)])
+
+
+def feed_forward(x: Float[Tensor, "B T D"], inner: nn.Linear, outer: nn.Linear) -> Float[Tensor, "B T D"]:
+    """max(0, x W_1 + b_1) W_2 + b_2 (section 3.3), in the precision of linear maps."""
+    rows = x.flatten(0, 1).to(multiplied(x))
+    return _FeedForward.apply(rows, inner.weight, inner.bias, outer.weight, outer.bias).view_as(x)
 
 
 # ---- softmax(Q Kᵀ / √d_k) V

@@ -1,7 +1,7 @@
 """Linear maps, and their weights laid out once for translation on a CPU. Shapes: D features in, E features out."""
 
 from abc import ABC, abstractmethod
-from functools import cached_property
+from functools import cache, cached_property
 
 import torch
 from jaxtyping import Float, Int8
@@ -17,6 +17,11 @@ class Linear(nn.Linear):
     def part(self, x: Float[Tensor, "*N D"], first: int, last: int | None) -> Float[Tensor, "*N E"]:
         """The features `first` to `last` of y, without computing the others."""
         return F.linear(x, self.weight[first:last], None if self.bias is None else self.bias[first:last])
+
+
+def onednn(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str = "none") -> Tensor:
+    """activation(x Wᵀ + b) in one product; `activation` is "none" or "relu". The weights may be in oneDNN's order."""
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, activation, [], "")
 
 
 class Packed(Linear, ABC):
@@ -49,7 +54,7 @@ class PackedFloat32(Packed):
         return torch.ops.mkldnn._reorder_linear_weight(self.weight)
 
     def forward(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N E"]:
-        return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
+        return onednn(x, self.packed, self.bias)
 
 
 class PackedBFloat16(Packed):
@@ -62,7 +67,7 @@ class PackedBFloat16(Packed):
         return rounded, None if self.bias is None else self.bias.bfloat16()
 
     def forward(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N E"]:
-        return torch.ops.mkldnn._linear_pointwise(x.bfloat16(), *self.packed, "none", [], "").float()
+        return onednn(x.bfloat16(), *self.packed).float()
 
 
 class PackedInt8(Packed):
@@ -91,6 +96,7 @@ def integers(x: Float[Tensor, "N D"]) -> tuple[Int8[Tensor, "N D"], Float[Tensor
     return (x / scale).round_().to(torch.int8), scale
 
 
+@cache
 def can_pack(precision: Precision) -> bool:
     """Whether PyTorch has kernels for it on this processor."""
     if precision == "int8":

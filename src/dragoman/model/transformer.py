@@ -25,7 +25,7 @@ ROOM = 16  # target tokens for which there is room at first; it is doubled when 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
 
 
-class FeedForward(nn.Module):
+class FeedForward(Fusible):
     """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2, at each position alike (section 3.3)."""
 
     def __init__(self, settings: ModelSettings) -> None:
@@ -37,6 +37,8 @@ class FeedForward(nn.Module):
             nn.init.zeros_(linear.bias)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        if self.fused and self.training and self.activation is F.relu and kernels.takes_products(x):
+            return kernels.feed_forward(x, self.inner, self.outer)
         return self.outer(self.activation(self.inner(x)))
 
 
