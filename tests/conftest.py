@@ -16,6 +16,8 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 torch.set_num_threads(1)  # the models are tiny, and pytest runs a process on each core
 
+MOST_SECONDS = 600  # then a process hangs: no machine is so slow
+
 MODELS = {
     "transformer": ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=2, decoder_layers=2),
     "transformer, other options": ModelSettings(

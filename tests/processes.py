@@ -14,8 +14,7 @@ import torch
 import torch._dynamo  # noqa: F401  PyTorch's optimizers want it: a second or two in every process that has not got it
 
 from dragoman import cli
-
-MOST_SECONDS = 120  # then a process that waits for one that has ended is ended too
+from tests.conftest import MOST_SECONDS
 
 
 def fork(work: Callable[[], object]) -> int:

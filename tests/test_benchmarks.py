@@ -13,14 +13,14 @@ from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
-from tests.conftest import write_copies
+from tests.conftest import MOST_SECONDS, write_copies
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
 def test_the_benchmark_for_a_gpu_runs_anywhere(tmp_path):
     command = [sys.executable, str(BENCHMARKS / "gpu_train.py"), "--toy", "--out", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=MOST_SECONDS, check=True)
     found = json.loads(done.stdout)
     assert found["target_tokens_per_second"] > 0
     assert found["date"]
@@ -28,12 +28,12 @@ def test_the_benchmark_for_a_gpu_runs_anywhere(tmp_path):
 
 
 def test_the_benchmark_for_a_cpu_measures_and_writes_its_passport(tmp_path):
-    source, target = write_copies(tmp_path, "train", 500)
+    source, target = write_copies(tmp_path, "train", 100)
     command = [sys.executable, str(BENCHMARKS / "train.py"), "--source", str(source), "--target", str(target), "--preset", "tiny"]
     peers = ["--precisions", "float32", "--peers", "torch.nn.Transformer"]
     more = ["--updates", "1", "--warm-up", "1", *peers, "--results", str(tmp_path)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run([*command, *more], env=environment, capture_output=True, text=True, timeout=200, check=True)
+    done = subprocess.run([*command, *more], env=environment, capture_output=True, text=True, timeout=MOST_SECONDS, check=True)
     assert "ours is" in done.stdout
     (path,) = tmp_path.glob("train-tiny-*.json")
     found = json.loads(path.read_text())
@@ -54,7 +54,7 @@ def test_a_measurement_never_takes_the_place_of_another(tmp_path, monkeypatch):
 def test_the_benchmark_of_preparation_measures_every_size(tmp_path):
     source, target = write_copies(tmp_path, "train", 3000)
     command = [sys.executable, str(BENCHMARKS / "prepare.py"), "--source", str(source), "--target", str(target), "--times", "1", "2"]
-    subprocess.run([*command, "--results", str(tmp_path)], capture_output=True, timeout=120, check=True)
+    subprocess.run([*command, "--results", str(tmp_path)], capture_output=True, timeout=MOST_SECONDS, check=True)
     (path,) = tmp_path.glob("prepare-*.json")
     found = json.loads(path.read_text())
     assert [row["pairs"] for row in found["rows"]] == [3000, 6000]
@@ -78,7 +78,7 @@ def test_the_benchmark_of_decoding_compares_with_a_peer(random_model, tmp_path):
     command = [sys.executable, str(BENCHMARKS / "decode.py"), str(run), "--source", str(source), "--preset", "tiny"]
     more = ["--sentences", "10", "--rounds", "1", "--beams", "2", "--systems", "dragoman", "ctranslate2", "--precisions", "float32"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    subprocess.run([*command, *more, "--results", str(tmp_path)], env=environment, capture_output=True, timeout=120, check=True)
+    subprocess.run([*command, *more, "--results", str(tmp_path)], env=environment, capture_output=True, timeout=MOST_SECONDS, check=True)
     (path,) = tmp_path.glob("decode-tiny-*.json")
     rows = json.loads(path.read_text())["rows"]
     assert [(row["system"], row["one_by_one"]) for row in rows] == [
@@ -90,7 +90,9 @@ def test_the_benchmark_of_decoding_compares_with_a_peer(random_model, tmp_path):
 def test_the_benchmark_of_decoding_on_a_gpu_runs_anywhere(random_model):
     run, source = random_model
     command = [sys.executable, str(BENCHMARKS / "gpu_decode.py"), str(run), "--source", str(source), "--preset", "tiny"]
-    done = subprocess.run([*command, "--sentences", "4", "--batch-tokens", "500"], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(
+        [*command, "--sentences", "4", "--batch-tokens", "500"], capture_output=True, text=True, timeout=MOST_SECONDS, check=True
+    )
     rows = json.loads(done.stdout)["rows"]
     assert len(rows) == 8
     assert all(row["tokens_per_second"] > 0 for row in rows)

@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+from tests.conftest import MOST_SECONDS
+
 TRY = (
     "import warnings; warnings.simplefilter('always'); from pathlib import Path; from dragoman.native.build import Program, library\n"
     "lib = library(Program('The sum', 'Fingers add.', (Path('sum.cpp'),), ()))\n"
@@ -20,7 +22,7 @@ def begun(folder, **environment):
 
 def told(process):
     """What it found, and what it said."""
-    out, error = process.communicate(timeout=100)
+    out, error = process.communicate(timeout=MOST_SECONDS)
     return out.strip(), error
 
 
@@ -59,7 +61,7 @@ def test_without_a_home_nothing_is_kept(tmp_path):
     own = {name: value for name, value in os.environ.items() if name not in {"HOME", "XDG_CACHE_HOME"}}
     (tmp_path / "sum.cpp").write_text("")
     done = subprocess.run(
-        [sys.executable, "-c", gone + TRY], cwd=tmp_path, env=own, capture_output=True, text=True, timeout=100, check=True
+        [sys.executable, "-c", gone + TRY], cwd=tmp_path, env=own, capture_output=True, text=True, timeout=MOST_SECONDS, check=True
     )
     assert done.stdout.strip() == "None"
     assert "Fingers add. This user has no home folder to keep files in; set XDG_CACHE_HOME to a folder." in done.stderr
@@ -76,7 +78,9 @@ def test_a_forked_process_does_not_wait_for_its_parents_thread(tmp_path):
         "child and print(os.waitpid(child, 0)[1])"
     )
     own = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
-    done = subprocess.run([sys.executable, "-c", fork], cwd=tmp_path, env=own, capture_output=True, text=True, timeout=100, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", fork], cwd=tmp_path, env=own, capture_output=True, text=True, timeout=MOST_SECONDS, check=True
+    )
     assert done.stdout == "0\n"
 
 

@@ -17,7 +17,7 @@ from dragoman.decoding.settings import EngineSettings, SearchSettings
 from dragoman.errors import DragomanError
 from dragoman.recipe import Recipe
 from dragoman.run import run
-from tests.conftest import write_copies
+from tests.conftest import MOST_SECONDS, write_copies
 from tests.processes import fork, run_command
 from tests.test_train import silent, small_recipe
 
@@ -77,7 +77,7 @@ def test_a_few_lines_do_not_wait_for_the_compiler_which_goes_on_when_they_are_wr
     assert (tmp_path / "out").read_text() == expected
     assert not list(cache.rglob("*.so"))
     go.touch()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + MOST_SECONDS
     while not list(cache.rglob("*.so")) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert len(list(cache.rglob("*.so"))) == 1

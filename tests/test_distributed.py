@@ -16,8 +16,8 @@ from safetensors.torch import load_file
 
 from dragoman.training.distributed import World
 from dragoman.training.resume import checkpoints
-from tests.conftest import write_copies
-from tests.processes import MOST_SECONDS, dragoman, start, worst
+from tests.conftest import MOST_SECONDS, write_copies
+from tests.processes import dragoman, start, worst
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
@@ -166,24 +166,39 @@ def kill_the_second(launcher: int) -> None:
             continue
 
 
-@pytest.mark.parametrize("restart", [True, False])
-def test_a_killed_process_ends_the_run_and_torchrun_restarts_it(text, longer, restart):
-    out = text / f"killed-{restart}"
-    asked = torchrun(text, out, *LONGER, restarts=int(restart))
-    with subprocess.Popen(asked, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + 60
-        while not checkpoints(out) and time.monotonic() < deadline:
-            time.sleep(0.002)
-        kill_the_second(process.pid)
-        _, told = process.communicate(timeout=120)
-    if not restart:
-        assert process.returncode != 0
-        assert "Another process of this training has ended" in told
-        assert "go on with: dragoman resume" in told
-        told = train(text, out, 2, *LONGER)
-    assert f"Going on with {out}" in told
+def await_checkpoint(out: Path) -> None:
+    deadline = time.monotonic() + MOST_SECONDS
+    while not checkpoints(out) and time.monotonic() < deadline:
+        time.sleep(0.002)
+
+
+def assert_ended_as(longer: Path, out: Path) -> None:
     assert (out / "result.json").exists()
     assert all(torch.equal(weight, weights(longer)[name]) for name, weight in weights(out).items())
+
+
+def test_torchrun_goes_on_with_a_run_of_which_a_process_was_killed(text, longer):
+    out = text / "restarted"
+    asked = torchrun(text, out, *LONGER, restarts=1)
+    with subprocess.Popen(asked, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        await_checkpoint(out)
+        kill_the_second(process.pid)
+        _, told = process.communicate(timeout=MOST_SECONDS)
+    assert f"Going on with {out}" in told
+    assert_ended_as(longer, out)
+
+
+def test_a_killed_process_ends_the_run_and_the_same_command_goes_on(text, longer):
+    out, told = text / "killed", text / "killed.told"
+    processes = start(2, arguments(text, out, *LONGER), told)
+    await_checkpoint(out)
+    os.kill(processes[1], signal.SIGKILL)
+    assert worst(processes[:1]) != 0
+    assert worst(processes[1:]) == signal.SIGKILL
+    assert "Another process of this training has ended" in told.read_text()
+    assert "go on with: dragoman resume" in told.read_text()
+    assert f"Going on with {out}" in train(text, out, 2, *LONGER)
+    assert_ended_as(longer, out)
 
 
 def test_each_process_may_meet_texts_of_its_own_length(text):
@@ -219,13 +234,15 @@ def test_one_process_that_is_told_to_stop_stops_all_of_them_between_lines_of_the
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
 def test_compiled_layers_train_as_plain_ones_do(text, one):
     asked = in_a_process(arguments(text, text / "compiled", "--compile"))
-    subprocess.run(asked, check=True, capture_output=True, timeout=120)
+    subprocess.run(asked, check=True, capture_output=True, timeout=MOST_SECONDS)
     assert_near(one, text / "compiled")
 
 
 def test_without_a_compiler_compiling_is_refused_with_a_sentence(text):
     asked = in_a_process(arguments(text, text / "refused", "--compile"))
-    done = subprocess.run(asked, env=os.environ | {"CXX": "/no/compiler"}, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        asked, env=os.environ | {"CXX": "/no/compiler"}, capture_output=True, text=True, timeout=MOST_SECONDS, check=False
+    )
     assert done.returncode == 2
     assert "torch.compile failed (" in done.stderr
     assert "Give the same command without --compile." in done.stderr

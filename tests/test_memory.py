@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from dragoman.training.memory import keep_memory_and_kernels
+from tests.conftest import MOST_SECONDS
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc is Linux's")
@@ -48,7 +49,7 @@ print((before - used()) * resource.getpagesize() > 150 * 2**20)
 def test_free_pages_are_given_back():
     if sys.platform != "linux" or not keep_memory_and_kernels():
         pytest.skip("this is no glibc")
-    done = subprocess.run([sys.executable, "-c", FILL], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", FILL], capture_output=True, text=True, timeout=MOST_SECONDS, check=True)
     assert done.stdout.strip() == "True"
 
 

@@ -11,6 +11,7 @@ import pytest
 from dragoman.errors import DragomanError
 from dragoman.run import lock, run, silent
 from dragoman.runs import as_json, plot, points, runs_table, runs_under, state_of
+from tests.conftest import MOST_SECONDS
 from tests.test_train import small_recipe
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -96,7 +97,9 @@ def test_an_empty_log_has_no_curves(tmp_path):
 
 def test_from_the_command_line(folder):
     def dragoman(*arguments):
-        return subprocess.run([sys.executable, "-m", "dragoman", *arguments], capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(
+            [sys.executable, "-m", "dragoman", *arguments], capture_output=True, text=True, timeout=MOST_SECONDS, check=False
+        )
 
     listed = dragoman("runs", str(folder), "--json")
     assert [json.loads(line)["state"] for line in listed.stdout.splitlines()] == ["stopped", "finished"]

@@ -31,7 +31,7 @@ from dragoman.training.objective import Objective, accumulate, corpus_loss
 from dragoman.training.resume import Place, averaged, checkpoints
 from dragoman.training.settings import TrainingSettings
 from dragoman.training.train import better, stopped_early
-from tests.conftest import write_copies
+from tests.conftest import MOST_SECONDS, write_copies
 from tests.processes import dragoman, fork, run_command
 
 HERE = World(device=torch.device("cpu"))
@@ -220,7 +220,7 @@ def test_killed_at_any_moment_the_same_command_ends_with_the_same_model(tmp_path
 
     assert dragoman(1, command("straight"), told) == 0
     process = fork(lambda: run_command(command("killed"), told))
-    deadline = time.monotonic() + 100
+    deadline = time.monotonic() + MOST_SECONDS
     while len(list((tmp_path / "killed" / "checkpoints").glob("step-*"))) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
     os.kill(process, signal.SIGKILL)

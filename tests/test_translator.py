@@ -31,6 +31,7 @@ from dragoman.model.symbols import END, UNKNOWN
 from dragoman.text.batches import pad
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
+from tests.conftest import MOST_SECONDS
 
 LINES = ["ein Mann fährt Rad", "two dogs play", "der Schnee ist kalt", "a man rides a bike"]
 SETTINGS = ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=1, decoder_layers=1)
@@ -92,7 +93,7 @@ def test_workers_leave_the_number_of_threads_as_it_was(folder):
         "with ThreadPoolExecutor(1) as pool: later = pool.submit(torch.get_num_threads).result()\n"
         "print(translator.workers, torch.get_num_threads(), later)"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, timeout=MOST_SECONDS, check=True)
     assert done.stdout.split() == ["2", "2", "2"]
 
 
@@ -117,7 +118,7 @@ def test_bfloat16_is_refused_where_the_processor_has_none(folder):
         env=os.environ | {"ONEDNN_MAX_CPU_ISA": "AVX2"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=MOST_SECONDS,
         check=True,
     )
     first, _, int8, _, float32 = done.stdout.splitlines()

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.errors import DragomanError
+from dragoman.model.kernels import Fusible
 from dragoman.text.batches import Batch
 
 
@@ -14,7 +15,8 @@ class DivergenceError(DragomanError):
 def first_bad_layer(objective: nn.Module, batch: Batch) -> str | None:
     """The innermost module that first gives a value that is not finite, or else a weight whose gradient has one; None if none has.
 
-    The batch is read forward and backward once more, with the weights of now; their gradients are left as they are.
+    The batch is read forward and backward once more, with the weights of now and by PyTorch, which has every module's output; gradients
+    are left as they are.
     """
     found: list[str] = []
 
@@ -26,9 +28,14 @@ def first_bad_layer(objective: nn.Module, batch: Batch) -> str | None:
         return objective.get_submodule(name).register_forward_hook(look)
 
     handles = [watch(name) for name, _ in objective.named_modules() if name]
+    fused = [part for part in objective.modules() if isinstance(part, Fusible) and part.fused]
     try:
+        for part in fused:
+            part.fused = False
         loss, _ = objective(batch)
     finally:
+        for part in fused:
+            part.fused = True
         for handle in handles:
             handle.remove()
     if found:
