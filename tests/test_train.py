@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import time
 from dataclasses import replace
@@ -172,8 +173,51 @@ def test_a_run_with_another_end_is_one_that_was_begun_with_it(tmp_path, begun_fo
     weights = [final_weights(each) for each in (straight, recipe)]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
     assert json.loads((recipe.out / "result.json").read_text())["updates"] == 24
-    with pytest.raises(DragomanError, match=r"changed is finished, after 24 updates at most; choose another --out for another end\."):
-        run(recipe, silent)
+
+
+def test_a_finished_run_goes_on_to_a_later_end(tmp_path):
+    """Also where its model was an average: the best checkpoint is kept beside it."""
+    recipe = small_recipe(tmp_path, tmp_path / "run", rate_scale=8.0)
+    later = replace(recipe, training=replace(recipe.training, updates=48))
+    straight = replace(later, out=tmp_path / "straight")
+    run(straight, silent)
+    run(recipe, silent)
+    first = (recipe.out / "result.json").read_text()
+    assert "average" in json.loads(first)["model"]
+    assert (recipe.out / "best").exists()
+    told = []
+    run(later, told.append)
+    assert "Changed: training.updates is 48 and was 24." in told
+    assert (recipe.out / "result-24.json").read_text() == first
+    for weights in (final_weights, lambda each: load_file(each.out / "model" / "model.safetensors")):
+        one, other = weights(straight), weights(later)
+        assert all(torch.equal(one[name], other[name]) for name in one)
+    results = [json.loads((each.out / "result.json").read_text()) for each in (straight, later)]
+    assert results[0] | {"minutes": 0} == results[1] | {"minutes": 0}
+    assert Place(**newest_place(later)).best == Place(**newest_place(straight)).best
+
+
+def newest_place(recipe):
+    return json.loads((checkpoints(recipe.out)[-1] / "place.json").read_text())
+
+
+def test_a_finished_run_that_cannot_go_on_says_why(tmp_path):
+    recipe = small_recipe(tmp_path, tmp_path / "run", rate_scale=0.0, patience=1)
+    run(recipe, silent)
+
+    def again(**training):
+        run(replace(recipe, training=replace(recipe.training, **training)), silent)
+
+    with pytest.raises(DragomanError, match=r"it stopped early, after 16 updates. A --patience above 1 lets it go on, or 0, which never"):
+        again(updates=48)
+    again(patience=0)
+    assert json.loads((recipe.out / "result.json").read_text())["updates"] == 24
+    with pytest.raises(DragomanError, match=r"is finished, after 24 updates; it can go on to more\. Choose another --out for fewer\."):
+        again(updates=12, patience=0)
+    shutil.rmtree(recipe.out / "checkpoints")
+    with pytest.raises(DragomanError, match="is finished, and without its checkpoints it cannot go on; choose another --out"):
+        again(updates=48, patience=0)
+    assert (recipe.out / "result.json").exists()
 
 
 def test_a_text_that_was_changed_meanwhile_is_named(tmp_path):

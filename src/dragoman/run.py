@@ -26,7 +26,7 @@ from dragoman.model.kernels import compile_kernels
 from dragoman.native import build
 from dragoman.parts import make_batches, make_model, make_objective, schedule_of
 from dragoman.prepare import Prepared, prepare
-from dragoman.recipe import Recipe, changed, changes, differences, paths, told_apart
+from dragoman.recipe import Changes, Recipe, changed, changes, differences, paths, told_apart
 from dragoman.text.batches import Batches
 from dragoman.text.datasets import DATASETS, with_dataset
 from dragoman.text.lines import read_lines
@@ -37,7 +37,7 @@ from dragoman.training.job import Job, Samples, Say, Schedule, Validate
 from dragoman.training.log import NO_TENSORBOARD
 from dragoman.training.memory import give_back_memory, keep_memory_and_kernels
 from dragoman.training.objective import corpus_loss
-from dragoman.training.resume import Place, averaged
+from dragoman.training.resume import Place, averaged, checkpoints
 from dragoman.training.train import better, stopped_early, train
 
 SAMPLES = 3  # validation pairs whose translations are shown each time
@@ -92,25 +92,8 @@ def begin(out: Path, recipe: Recipe, say: Say, world: World) -> None:
             f"{out} has a recipe.toml and no text that was prepared: it is no run that was begun. Choose another --out, which will get a "
             "recipe.toml of its own."
         )
-    recorded = recorded_recipe(out)
-    if recorded is not None:
-        if other := told_apart(differences(recipe, recorded), recorded):
-            raise DragomanError(
-                f"{out} holds a run with other settings: {'; '.join(other)}. Choose another --out, or go on as it was begun with: "
-                f"dragoman resume {out}"
-            )
-        new = changes(recipe, recorded)
-        if not (out / "result.json").exists():
-            say(f"Going on with {out}.")
-            for path in changed_since(out / "data", recipe.data):
-                say(f"{path} is newer than this run's copy of it; the run goes on with the copy.")
-            if new:
-                write_toml(changed(recipe, recorded), out / "recipe.toml")
-                say(f"Changed: {'; '.join(told_apart(new, recorded))}.")
-        elif "training.updates" in new:
-            raise DragomanError(
-                f"{out} is finished, after {recorded.training.updates:,} updates at most; choose another --out for another end."
-            )
+    if (recorded := recorded_recipe(out)) is not None:
+        go_on(out, recipe, recorded, say)
         return
     if recipe.training.shard and world.size > 1 and recipe.training.updates is None:
         raise DragomanError("With --shard no process could measure the speed by itself, so that the run needs a number of --updates.")
@@ -125,6 +108,45 @@ def begin(out: Path, recipe: Recipe, say: Say, world: World) -> None:
         build.begin(SEARCH)
     prepare(out, replace(recipe, data=paths(with_dataset(recipe.data))), say)
     write_toml(settle(recipe, Prepared.load(out / "data"), say, world), out / "recipe.toml")
+
+
+def go_on(out: Path, recipe: Recipe, recorded: Recipe, say: Say) -> None:
+    """Take what the command has changed of a run that was begun, or leave it as it is where it is finished and nothing new is asked."""
+    if other := told_apart(differences(recipe, recorded), recorded):
+        raise DragomanError(
+            f"{out} holds a run with other settings: {'; '.join(other)}. Choose another --out, or go on as it was begun with: "
+            f"dragoman resume {out}"
+        )
+    new = changes(recipe, recorded)
+    if (out / "result.json").exists():
+        if not new.keys() & {"training.updates", "training.patience"}:
+            return
+        open_again(out, recorded, new)
+    say(f"Going on with {out}.")
+    checkpoint.recover(out / "best")
+    if (out / "best").exists():
+        checkpoint.copy_folder(out / "best", out / "model")
+        shutil.rmtree(out / "best")
+    for path in changed_since(out / "data", recipe.data):
+        say(f"{path} is newer than this run's copy of it; the run goes on with the copy.")
+    if new:
+        write_toml(changed(recipe, recorded), out / "recipe.toml")
+        say(f"Changed: {'; '.join(told_apart(new, recorded))}.")
+
+
+def open_again(out: Path, recorded: Recipe, new: Changes) -> None:
+    """Let a finished run go on to a later end. Raises `DragomanError` where that cannot be."""
+    done, training = json.loads((out / "result.json").read_text())["updates"], recorded.training
+    if training.updates is not None and done < training.updates and "training.patience" not in new:
+        raise DragomanError(
+            f"{out} is finished: it stopped early, after {done:,} updates. A --patience above {training.patience} lets it go on, or 0, "
+            "which never stops early."
+        )
+    if new.get("training.updates", done + 1) <= done:
+        raise DragomanError(f"{out} is finished, after {done:,} updates; it can go on to more. Choose another --out for fewer.")
+    if not checkpoints(out):
+        raise DragomanError(f"{out} is finished, and without its checkpoints it cannot go on; choose another --out.")
+    (out / "result.json").rename(out / f"result-{done}.json")
 
 
 def changed_since(prepared: Path, data: DataSettings) -> list[Path]:
@@ -235,6 +257,8 @@ def finish(recipe: Recipe, schedule: Schedule, data: Prepared, place: Place, say
     if place.best is None or better(scores, place.best, "loss"):  # greedy BLEU is too rough to tell these two apart (experiments/LOG.md)
         chosen = f"the average of the checkpoints at {', '.join(map(str, steps))}"
         if world.leads:
+            if place.best is not None and not (out / "best").exists():  # a later end would begin from it
+                checkpoint.copy_folder(out / "model", out / "best")
             save_model(out / "model", model, recipe.model, data.tokenizers, longest_source(data))
     else:
         scores, chosen = place.best, f"the checkpoint at {place.best_step}"

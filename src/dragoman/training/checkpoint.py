@@ -48,6 +48,17 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
+def copy_folder(folder: Path, to: Path) -> None:
+    """Put a copy of such a folder in place of `to`. Raises what `write_folder` raises."""
+
+    def write(new: Path) -> None:
+        for path in folder.iterdir():
+            if path.name != MANIFEST:
+                shutil.copyfile(path, new / path.name)
+
+    write_folder(to, write)
+
+
 def recover(folder: Path) -> None:
     """Finish or undo a `write_folder` that was killed."""
     old = folder.with_name(folder.name + ".old")
