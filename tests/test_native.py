@@ -41,8 +41,18 @@ ASKED = {
     "beam 4": SearchSettings(extra_length=6),
     "greedy": SearchSettings(beam_size=1, extra_length=6),
     "n best of a power": SearchSettings(beam_size=5, n_best=3, length_penalty=0.6, length_power=1.3, extra_length=0),
-    "no end before 8": SearchSettings(beam_size=3, min_length=8, extra_length=1),
     "a wide beam, little memory": SearchSettings(beam_size=20, n_best=20, length_penalty=0.0, extra_length=2, batch_tokens=1),
+}
+
+
+RULES = {
+    "no end before 8": Constraints(min_length=8),
+    "no repetition": Constraints(no_repeat_ngram=2),
+    "no token twice": Constraints(no_repeat_ngram=1, min_length=3),
+    "a prefix": Constraints(prefix=[7, 9, 7]),
+    "bans": Constraints(banned=[[number] for number in range(4, 90, 3)] + [[END + 2, 8], [30, 31, 32]], min_length=2),
+    "all of them": Constraints(5, 2, [[token, other] for token in range(20, 60) for other in (33, 34)], [41, 50]),
+    "a prefix that may not go on": Constraints(prefix=[7, 9, 11], banned=[[7, 9]]),
 }
 
 
@@ -61,9 +71,9 @@ def texts(count, longest=9, seed=1):
     return [[*(draw.randrange(4, 140) for _ in range(draw.randrange(longest))), END] for _ in range(count)]
 
 
-def python_search(model, sources, asked):
+def python_search(model, sources, asked, rules=None):
     """What search.py finds, a sentence at a time."""
-    search, rules = greedy_search if asked.beam_size == 1 else beam_search, Constraints(asked.min_length)
+    search = beam_search if asked.beam_size > 1 or rules else greedy_search
     return [search(model, torch.tensor([row]), asked, rules)[0] if len(row) > 1 else [] for row in sources]
 
 
@@ -83,6 +93,26 @@ def test_it_finds_what_search_in_pytorch_finds(lib, kind, asked):
     assert [[one.ids for one in best] for best in found] == [[one.ids for one in best] for best in expected]
     for one, other in zip(chain(*found), chain(*expected), strict=True):
         assert (one.log_probability, one.score) == pytest.approx((other.log_probability, other.score), abs=1e-4)
+
+
+@pytest.mark.parametrize("rules", RULES)
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_it_keeps_the_rules_as_pytorch_does(lib, rules, beam_size):
+    model, sources, asked = model_of("pre-norm, GELU, biases"), texts(12), SearchSettings(beam_size=beam_size, extra_length=3)
+    expected = python_search(model, sources, asked, RULES[rules])
+    assert [[one.ids for one in best] for best in expected] != [[one.ids for one in best] for best in python_search(model, sources, asked)]
+    for listed in (None, listing(set(range(150)) - {PAD, START})):
+        found = Native(lib, model, "float32", 2, listed).search(sources, asked, RULES[rules])
+        assert [[one.ids for one in best] for best in found] == [[one.ids for one in best] for best in expected]
+        for one, other in zip(chain(*found), chain(*expected), strict=True):
+            assert (one.log_probability, one.score) == pytest.approx((other.log_probability, other.score), abs=1e-4)
+
+
+def test_a_prefix_may_have_tokens_that_are_not_listed(lib):
+    model, sources = model_of("pre-norm, GELU, biases"), texts(8)
+    found = Native(lib, model, "float32", 1, listing(range(40, 110))).search(sources, SearchSettings(), Constraints(prefix=[7, 9]))
+    assert all(one.ids[:2] == [7, 9] for one in chain(*found))
+    assert all(set(one.ids[2:]) <= {UNKNOWN, 7, 9, *range(40, 110)} for one in chain(*found))
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

@@ -83,8 +83,8 @@ def test_from_the_command_line(folder, tmp_path, monkeypatch, capsysbinary):  # 
     sources = encoded(plain.tokenizers.source, LINES)
     for source, (best,) in zip(sources, listed.search(sources, asked), strict=True):
         assert set(best.ids) <= set(listed.shortlist.of(source).tolist())
-    with pytest.raises(DragomanError, match="A shortlist is for greedy and beam search in C.., which needs a compiler and takes no rule"):
-        listed.translate(LINES, SearchSettings(no_repeat_ngram=2))
+    with pytest.raises(DragomanError, match="A shortlist is for greedy and beam search in C.., which needs a compiler, and these settings"):
+        listed.translate(LINES, SearchSettings(coverage_penalty=0.1))
     asked = ["translate", folder, "--input", files[0], "--output", tmp_path / "out", "--extra-length", 4]
     assert call(monkeypatch, capsysbinary, *asked, "--shortlist", files[2])[0] == 0
     assert json.loads((tmp_path / "out.json").read_text())["shortlist"] == file_hash(files[2])

@@ -18,7 +18,7 @@ class EngineSettings:
     workers: int | None = None
     """Threads that each translate batches of their own; None is as many as PyTorch has. They change no more than batches do."""
     native: bool = True
-    """Greedy and beam search in C++ on a CPU with a compiler, where no rule but min_length is asked for; the first time compiles it."""
+    """Greedy and beam search in C++ on a CPU with a compiler; what they are not for goes by PyTorch. The first time compiles it."""
     shortlist: Path | None = None
     """A file that `dragoman shortlist` has made: search in C++ then looks at the tokens that it has for a sentence, and no others."""
     graphs: bool = False

@@ -39,7 +39,7 @@ from dragoman.text.tokenizer import UNKNOWN_TEXT, Tokenizer
 from dragoman.training.memory import out_of_memory
 
 T = TypeVar("T")
-NO_SHORTLIST = "A shortlist is for greedy and beam search in C++, which needs a compiler and takes no rule but min_length; leave it out."
+NO_SHORTLIST = "A shortlist is for greedy and beam search in C++, which needs a compiler, and these settings ask for more; leave it out."
 Search = Callable[[Model, Tensor, SearchSettings, Constraints], list[list[Hypothesis]]]
 Numbered = tuple[int, list[int], list[int]]  # a pair's number, its source's and its target's ids
 
@@ -202,15 +202,15 @@ class Translator:
         """The `n_best` best hypotheses of each source, whose ids end with END; none for END alone. Raises as `n_best`."""
         constraints = constraints_of(settings, self.tokenizers.target)
         search = search_for(settings, constraints)
-        ruled = settings.groups > 1 or settings.coverage_penalty or replace(constraints, min_length=0).any
-        plain = search in (greedy_search, beam_search) and not ruled
+        plain = search in (greedy_search, beam_search) and settings.groups == 1 and not settings.coverage_penalty
         if plain and self._native:
             with lack_of_memory_told(len(sources)):
-                return self._native.search(sources, settings)
+                return self._native.search(sources, settings, constraints)
         if self.shortlist is not None:
             raise DragomanError(NO_SHORTLIST)
         width = settings.n_best if settings.temperature else settings.beam_size
-        searched = self._graphs.search if plain and self._graphs else partial(search, self.model)
+        ruled = replace(constraints, min_length=0).any
+        searched = self._graphs.search if plain and not ruled and self._graphs else partial(search, self.model)
 
         def hypotheses(batch: list[int]) -> list[list[Hypothesis]]:
             with lack_of_memory_told(len(batch)):

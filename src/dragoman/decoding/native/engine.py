@@ -4,13 +4,14 @@ import ctypes
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from ctypes import POINTER, Structure, c_float, c_int32, c_void_p
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from dragoman.decoding.constraints import Constraints
 from dragoman.decoding.native import SEARCH
 from dragoman.decoding.search import NO_NUMBERS, Hypothesis, longest_targets, normalizer
 from dragoman.decoding.settings import SearchSettings
@@ -47,7 +48,9 @@ class Job(Structure):
     """As in search.cpp."""
 
     _fields_ = [
-        *((name, c_int32) for name in ("sentences", "beam_size", "n_best", "min_length", "rows_at_once")),
+        *((name, c_int32) for name in ("sentences", "beam_size", "n_best", "rows_at_once")),
+        *((name, c_int32) for name in ("min_length", "no_repeat_ngram", "ban_count", "prefix_length")),
+        *((name, c_void_p) for name in ("bans", "ban_begins", "prefix")),
         *(
             (name, c_void_p)
             for name in ("ids", "begins", "longest", "listed", "lists", "source_positions", "target_positions", "normalizer", "places")
@@ -109,34 +112,47 @@ class Native:
         if getattr(self, "_own", None):
             self._lib.dragoman_free(self._own)
 
-    def search(self, sources: Sequence[list[int]], settings: SearchSettings) -> list[list[Hypothesis]]:
-        """As `beam_search` with no rule but min_length; none for a source that is END alone.
+    def search(
+        self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints | None = None
+    ) -> list[list[Hypothesis]]:
+        """As `beam_search` without groups and coverage; none for a source that is END alone.
 
-        No sentence depends on another, to the last bit. Raises `MemoryError` where memory does not suffice, `DragomanError` for a
-        model whose weights are no numbers, and where min_length is beyond its learnt positions, `IndexError` for an id that it lacks.
+        No sentence depends on another, to the last bit. With a shortlist, a prefix's tokens are on every sentence's list. Raises
+        `MemoryError` where memory does not suffice, `DragomanError` for a model whose weights are no numbers, and where min_length or
+        the prefix is beyond its learnt positions, `IndexError` for an id that it lacks.
         """
+        constraints = constraints or Constraints()
         real = sorted((number for number, row in enumerate(sources) if len(row) > 1), key=lambda number: -len(sources[number]))
         found: list[list[Hypothesis]] = [[] for _ in sources]
         if not real:
             return found
         if (highest := max(map(max, sources))) >= len(self.model.source_embedding.weight):
             raise IndexError(f"The source vocabulary has no id {highest}.")
-        for number, hypotheses in zip(real, self._search([sources[number] for number in real], settings), strict=True):
+        for number, hypotheses in zip(
+            real, self._search([sources[number] for number in real], settings, constraints or Constraints()), strict=True
+        ):
             found[number] = hypotheses
         return found
 
     @torch.no_grad()
-    def _search(self, sources: list[list[int]], settings: SearchSettings) -> Iterator[list[Hypothesis]]:
+    def _search(self, sources: list[list[int]], settings: SearchSettings, rules: Constraints) -> Iterator[list[Hypothesis]]:
         n_best = settings.n_best
-        longest = longest_targets(self.model, pad(sources), settings.extra_length, settings.min_length).tolist()
+        longest = longest_targets(self.model, pad(sources), settings.extra_length, rules.least).tolist()
         room = [n_best * (most + 1) for most in longest]
-        lists = [np.empty(0, np.int32)] if self.shortlist is None else [self.shortlist.of(row) for row in sources]
+        lists = (
+            [np.empty(0, np.int32)]
+            if self.shortlist is None
+            else [np.union1d(self.shortlist.of(row), rules.prefix).astype(np.int32) for row in sources]
+        )
         tensors = {
             "listed": torch.from_numpy(np.concatenate(lists)),  # an empty tensor's address is null
             "lists": integers(accumulate(map(len, lists), initial=0)),
             "ids": integers(token for row in sources for token in row),
             "begins": integers(accumulate(map(len, sources), initial=0)),
             "longest": integers(longest),
+            "bans": integers(chain(*rules.banned)),
+            "ban_begins": integers(accumulate(map(len, rules.banned), initial=0)),
+            "prefix": integers(rules.prefix),
             "source_positions": self.model.source_positions(0, max(map(len, sources))).float().contiguous(),
             "target_positions": self.model.target_positions(0, max(longest) + 1).float().contiguous(),
             "normalizer": normalizer(torch.arange(max(longest) + 2), settings).float(),
@@ -149,7 +165,8 @@ class Native:
         width = settings.beam_size
         share = -(-len(sources) // self._workers) * width
         rows = max(width, min(ROWS_AT_ONCE, share, settings.batch_tokens // (max(longest) + 1)))
-        job = Job(len(sources), width, n_best, settings.min_length, rows, **{name: tensor.data_ptr() for name, tensor in tensors.items()})
+        numbers = (rules.min_length, rules.no_repeat_ngram, len(rules.banned), len(rules.prefix))
+        job = Job(len(sources), width, n_best, rows, *numbers, **{name: tensor.data_ptr() for name, tensor in tensors.items()})
         job.kept = self, tensors  # as long as a thread has the job, however this one ends
         self._work(job)
         written = tensors["written"].numpy()

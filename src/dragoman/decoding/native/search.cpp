@@ -13,7 +13,9 @@ constexpr int BLOCK = 64;                   // tokens that are looked at as one,
 
 // As engine.py's Job. Sentences are numbered; `next` is the first that no thread has taken.
 struct Job {
-    int32_t sentences, beam_size, n_best, min_length, rows_at_once;
+    int32_t sentences, beam_size, n_best, rows_at_once;
+    int32_t min_length, no_repeat_ngram, ban_count, prefix_length;  // the rules of constraints.py
+    const int32_t *bans, *ban_begins, *prefix;                      // sequence b is bans[ban_begins[b]] to bans[ban_begins[b + 1]]
     const int32_t *ids, *begins;       // sentence s is ids[begins[s]] to ids[begins[s + 1]]
     const int32_t* longest;            // tokens that its translation may have before END
     const int32_t *listed, *lists;     // the tokens that sentence s may have are listed[lists[s]] to listed[lists[s + 1]]; null for all
@@ -62,30 +64,68 @@ class Best {
     }
 };
 
-// Offer all extensions of a hypothesis, whose log-probability is `before`; no END where it may not end, and END alone where it must.
-// Logits are those of `listed` tokens, of which END is the first but UNKNOWN, or of all.
-void extend(float* logits, int count, const int32_t* listed, int origin, float before, bool may_end, bool must_end, Best& best,
-            Buffer<float>& room) {
-    const int blocks = (count + BLOCK - 1) / BLOCK, end = listed ? int(std::find(listed, listed + count, END) - listed) : END;
+// The logits of a step: those of `listed` tokens, which are in order and of which END is one, or of all.
+struct Logits {
+    float* of;
+    int count;
+    const int32_t* listed;
+
+    int token(int place) const { return listed ? listed[place] : place; }
+    int place(int token) const {  // `count` for one that is not listed
+        if (!listed) return token;
+        const int32_t* found = std::lower_bound(listed, listed + count, token);
+        return found != listed + count && *found == token ? int(found - listed) : count;
+    }
+    void forbid(int token) {
+        if (const int at = place(token); at < count) of[at] = -INFINITY;
+    }
+};
+
+// Forbid what the rules forbid after these tokens, as constraints.py: where they leave nothing, END.
+void apply_rules(Logits logits, const std::vector<int32_t>& ids, const Job& job) {
+    const int written = int(ids.size()), end = logits.place(END), size = job.no_repeat_ngram;
+    const float of_end = logits.of[end];
+    const auto written_last = [&](const int32_t* tokens, int count) {
+        return count <= written && std::equal(tokens, tokens + count, ids.end() - count);
+    };
+    if (written < job.min_length) logits.forbid(END);
+    if (written < job.prefix_length) {
+        const int next = logits.place(job.prefix[written]);
+        for (int at = 0; at < logits.count; at++)
+            if (at != next) logits.of[at] = -INFINITY;
+    }
+    for (int ban = 0; ban < job.ban_count; ban++) {
+        const int32_t *first = job.bans + job.ban_begins[ban], *last = job.bans + job.ban_begins[ban + 1] - 1;
+        if (written_last(first, int(last - first))) logits.forbid(*last);
+    }
+    for (int first = 0; size && first + size <= written; first++)
+        if (written_last(&ids[first], size - 1)) logits.forbid(ids[first + size - 1]);
+    if (std::none_of(logits.of, logits.of + logits.count, [](float logit) { return logit > -INFINITY; })) logits.of[end] = of_end;
+}
+
+// Offer all extensions of a hypothesis that the rules allow; END alone where it must end.
+void extend(Logits logits, int origin, const Hypothesis& hypothesis, bool must_end, const Job& job, Best& best, Buffer<float>& room) {
+    const int count = logits.count, blocks = (count + BLOCK - 1) / BLOCK;
+    const float before = hypothesis.log_p;
     float *highest = room.of(blocks), largest = -INFINITY, sum = 0;
-    if (!listed) logits[PAD] = logits[START] = -INFINITY;  // they are never written
+    for (int token : {PAD, START}) logits.forbid(token);  // they are never written
     for (int block = 0; block < blocks; block++) {
         const int last = std::min(count, (block + 1) * BLOCK);
         float of_block = -INFINITY;
 #pragma omp simd reduction(max : of_block)
-        for (int at = block * BLOCK; at < last; at++) of_block = std::max(of_block, logits[at]);
+        for (int at = block * BLOCK; at < last; at++) of_block = std::max(of_block, logits.of[at]);
         highest[block] = of_block;
         largest = std::max(largest, of_block);
     }
 #pragma omp simd reduction(+ : sum)
-    for (int at = 0; at < count; at++) sum += exponential(logits[at] - largest);
+    for (int at = 0; at < count; at++) sum += exponential(logits.of[at] - largest);
     const float all = largest + std::log(sum);
-    if (must_end) return best.offer({logits[end] - all + before, origin, END});
-    if (!may_end) logits[end] = -INFINITY;
+    if (must_end) return best.offer({logits.of[logits.place(END)] - all + before, origin, END});
+    if (job.min_length || job.no_repeat_ngram || job.ban_count || job.prefix_length) apply_rules(logits, hypothesis.ids, job);
     for (int block = 0; block < blocks; block++)
         if (highest[block] - all + before > best.least())
             for (int at = block * BLOCK; at < std::min(count, (block + 1) * BLOCK); at++)
-                best.offer({logits[at] - all + before, origin, listed ? listed[at] : at});
+                best.offer({logits.of[at] - all + before, origin, logits.token(at)});
 }
 
 // Let the hypotheses of a sentence become the best of their extensions. Whether the sentence is done.
@@ -169,9 +209,9 @@ void step(const Transformer& model, const Job& job, std::vector<Sentence>& sente
         if (listed) map(features, int(sentence.live.size()), logits);
         features += sentence.live.size() * map.inputs;
         Best best(2 * job.beam_size);
-        const bool may_end = sentence.step >= job.min_length, must_end = sentence.step >= job.longest[sentence.number];
+        const bool must_end = sentence.step >= job.longest[sentence.number];
         for (size_t origin = 0; origin < sentence.live.size(); origin++, logits += map.outputs)
-            extend(logits, map.outputs, listed, int(origin), sentence.live[origin].log_p, may_end, must_end, best, room.weights);
+            extend({logits, map.outputs, listed}, int(origin), sentence.live[origin], must_end, job, best, room.weights);
         done.push_back(advance(sentence, best.found, job));
         if (done.back()) write(sentence, job);
     }
