@@ -54,6 +54,18 @@ def test_killed_between_two_renames_nothing_is_lost(tmp_path, state):
     assert not old.exists()
 
 
+def test_a_folder_is_copied_and_removed(tmp_path):
+    folder, other = tmp_path / "model", tmp_path / "best"
+    checkpoint.write_folder(folder, write_text("one"))
+    (tmp_path / "best.new").mkdir()
+    (tmp_path / "best.new" / "left").touch()  # by a process that was killed
+    checkpoint.copy_folder(folder, other)
+    checkpoint.check_folder(other)
+    assert {path.name: path.read_bytes() for path in other.iterdir()} == {path.name: path.read_bytes() for path in folder.iterdir()}
+    checkpoint.remove_folder(other)
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
 def test_missing_changed_and_unlisted_files_are_named(tmp_path):
     folder = tmp_path / "model"
     checkpoint.write_folder(folder, write_text("one"))

@@ -21,7 +21,7 @@ from dragoman.model.settings import ModelSettings
 from dragoman.parts import make_batches, make_model, make_objective, schedule_of
 from dragoman.prepare import Prepared, prepare
 from dragoman.recipe import Recipe
-from dragoman.run import fit, lock, recorded_recipe, run, silent
+from dragoman.run import finish, fit, go_on, lock, recorded_recipe, run, silent
 from dragoman.text.batches import Update
 from dragoman.text.corpus import line_hash
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
@@ -195,6 +195,70 @@ def test_a_finished_run_goes_on_to_a_later_end(tmp_path):
     results = [json.loads((each.out / "result.json").read_text()) for each in (straight, later)]
     assert results[0] | {"minutes": 0} == results[1] | {"minutes": 0}
     assert Place(**newest_place(later)).best == Place(**newest_place(straight)).best
+
+
+def killed_at(operation: int, work) -> bool:
+    """Do the work in a process that ends before it moves or removes a file for the n-th time; whether it came to an end of its own."""
+    done = iter(range(operation))
+
+    def ending(function):
+        def instead(*arguments, **named):
+            if next(done, None) is None:
+                os._exit(137)
+            return function(*arguments, **named)
+
+        return instead
+
+    def cut():
+        Path.rename, Path.replace, os.unlink, os.rmdir = map(ending, (Path.rename, Path.replace, os.unlink, os.rmdir))
+        work()
+
+    status = os.waitstatus_to_exitcode(os.waitpid(fork(cut), 0)[1])
+    assert status in {0, 137}
+    return status == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_killed_while_it_finishes_or_begins_again_a_run_keeps_its_best_model(tmp_path):
+    run(recipe := small_recipe(tmp_path, tmp_path / "run", rate_scale=8.0), silent)
+    ended, folder, begun = recipe.out, tmp_path / "killed", tmp_path / "begun"
+    recorded, data = replace(recorded_recipe(ended), out=folder), Prepared.load(ended / "data")
+    place, best = Place(**newest_place(recipe)), load_file(ended / "best" / "model.safetensors")
+
+    def begin_again():
+        go_on(folder, recorded, recorded, silent)
+
+    def from_the_start_of(state: Path):
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(state, folder)
+
+    def has_the_best():
+        begin_again()
+        assert not (folder / "best").exists()
+        checkpoint.check_folder(folder / "model")
+        assert all(torch.equal(best[name], weight) for name, weight in load_file(folder / "model" / "model.safetensors").items())
+
+    shutil.copytree(ended, begun)
+    (begun / "result.json").unlink()
+    operations, ends = 0, False
+    while not ends:
+        from_the_start_of(begun)
+        ends = killed_at(operations := operations + 1, begin_again)
+        has_the_best()
+    assert operations > 5
+    shutil.rmtree(begun)
+    shutil.copytree(folder, begun)
+    operations, ends = 0, False
+    while not ends:
+        from_the_start_of(begun)
+        ends = killed_at(operations := operations + 1, lambda: finish(recorded, schedule_of(recorded), data, place, silent, HERE))
+        if not (folder / "result.json").exists():
+            has_the_best()
+    assert operations > 3
+    assert (folder / "result.json").read_text() == (ended / "result.json").read_text()
+    for name in ("model", "best"):
+        one, other = (load_file(each / name / "model.safetensors") for each in (folder, ended))
+        assert all(torch.equal(weight, other[key]) for key, weight in one.items())
 
 
 def newest_place(recipe):

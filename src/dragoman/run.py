@@ -126,7 +126,7 @@ def go_on(out: Path, recipe: Recipe, recorded: Recipe, say: Say) -> None:
     checkpoint.recover(out / "best")
     if (out / "best").exists():
         checkpoint.copy_folder(out / "best", out / "model")
-        shutil.rmtree(out / "best")
+        checkpoint.remove_folder(out / "best")
     for path in changed_since(out / "data", recipe.data):
         say(f"{path} is newer than this run's copy of it; the run goes on with the copy.")
     if new:

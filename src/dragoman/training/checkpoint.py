@@ -59,6 +59,14 @@ def copy_folder(folder: Path, to: Path) -> None:
     write_folder(to, write)
 
 
+def remove_folder(folder: Path) -> None:
+    """Delete such a folder. Killed meanwhile, it is there in whole or not at all: what is left of it `write_folder` clears away."""
+    left = folder.with_name(folder.name + ".new")
+    shutil.rmtree(left, ignore_errors=True)
+    folder.rename(left)
+    shutil.rmtree(left)
+
+
 def recover(folder: Path) -> None:
     """Finish or undo a `write_folder` that was killed."""
     old = folder.with_name(folder.name + ".old")
