@@ -168,7 +168,8 @@ def kill_the_second(launcher: int) -> None:
 
 def await_checkpoint(out: Path) -> None:
     deadline = time.monotonic() + MOST_SECONDS
-    while not checkpoints(out) and time.monotonic() < deadline:
+    while not checkpoints(out):
+        assert time.monotonic() < deadline
         time.sleep(0.002)
 
 

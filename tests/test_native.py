@@ -52,6 +52,8 @@ RULES = {
     "a prefix": Constraints(prefix=[7, 9, 7]),
     "bans": Constraints(banned=[[number] for number in range(4, 90, 3)] + [[END + 2, 8], [30, 31, 32]], min_length=2),
     "all of them": Constraints(5, 2, [[token, other] for token in range(20, 60) for other in (33, 34)], [41, 50]),
+    "nothing left": Constraints(20, 1, [[token] for token in range(150) if token % 40 and token != END]),
+    "no repetition that fits": Constraints(min_length=9, no_repeat_ngram=3_000_000_000),
     "a prefix that may not go on": Constraints(prefix=[7, 9, 11], banned=[[7, 9]]),
 }
 

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman import SearchSettings
@@ -62,7 +62,7 @@ def test_a_group_of_tokens_is_certain_when_all_hypotheses_have_it(model, sources
             assert after[: len(before)] == before
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(st.one_of(TEXT, st.sampled_from(LINES)), st.integers(1, 5))
 def test_what_is_streamed_is_the_translation(translator, sentence, beam_size):  # noqa: F811
     asked = SearchSettings(beam_size=beam_size, extra_length=4)

@@ -26,10 +26,11 @@ from dragoman.text.batches import Update
 from dragoman.text.corpus import line_hash
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training import checkpoint
+from dragoman.training.checkpoint import file_hash
 from dragoman.training.distributed import World
 from dragoman.training.job import Schedule
 from dragoman.training.objective import Objective, accumulate, corpus_loss
-from dragoman.training.resume import Place, averaged, checkpoints
+from dragoman.training.resume import Place, averaged, checkpoints, newest_place
 from dragoman.training.settings import TrainingSettings
 from dragoman.training.train import better, stopped_early
 from tests.conftest import MOST_SECONDS, write_copies
@@ -184,17 +185,19 @@ def test_a_finished_run_goes_on_to_a_later_end(tmp_path):
     run(recipe, silent)
     first = (recipe.out / "result.json").read_text()
     assert "average" in json.loads(first)["model"]
-    assert (recipe.out / "best").exists()
+    average = file_hash(recipe.out / "model" / "model.safetensors")
     told = []
     run(later, told.append)
     assert "Changed: training.updates is 48 and was 24." in told
     assert (recipe.out / "result-24.json").read_text() == first
+    assert f"The model so far, which is an average, is kept in {recipe.out / 'average'}." in told
+    assert file_hash(recipe.out / "average" / "model.safetensors") == average
     for weights in (final_weights, lambda each: load_file(each.out / "model" / "model.safetensors")):
         one, other = weights(straight), weights(later)
         assert all(torch.equal(one[name], other[name]) for name in one)
     results = [json.loads((each.out / "result.json").read_text()) for each in (straight, later)]
     assert results[0] | {"minutes": 0} == results[1] | {"minutes": 0}
-    assert Place(**newest_place(later)).best == Place(**newest_place(straight)).best
+    assert newest_place(later.out).best == newest_place(straight.out).best
 
 
 def killed_at(operation: int, work) -> bool:
@@ -223,7 +226,7 @@ def test_killed_while_it_finishes_or_begins_again_a_run_keeps_its_best_model(tmp
     run(recipe := small_recipe(tmp_path, tmp_path / "run", rate_scale=8.0), silent)
     ended, folder, begun = recipe.out, tmp_path / "killed", tmp_path / "begun"
     recorded, data = replace(recorded_recipe(ended), out=folder), Prepared.load(ended / "data")
-    place, best = Place(**newest_place(recipe)), load_file(ended / "best" / "model.safetensors")
+    place, best = newest_place(recipe.out), load_file(ended / "best" / "model.safetensors")
 
     def begin_again():
         go_on(folder, recorded, recorded, silent)
@@ -240,7 +243,8 @@ def test_killed_while_it_finishes_or_begins_again_a_run_keeps_its_best_model(tmp
 
     shutil.copytree(ended, begun)
     (begun / "result.json").unlink()
-    operations, ends = 0, False
+    shutil.copytree(ended / "model", begun / "average")  # of an end before
+    operations, ends = -1, False
     while not ends:
         from_the_start_of(begun)
         ends = killed_at(operations := operations + 1, begin_again)
@@ -248,7 +252,7 @@ def test_killed_while_it_finishes_or_begins_again_a_run_keeps_its_best_model(tmp
     assert operations > 5
     shutil.rmtree(begun)
     shutil.copytree(folder, begun)
-    operations, ends = 0, False
+    operations, ends = -1, False
     while not ends:
         from_the_start_of(begun)
         ends = killed_at(operations := operations + 1, lambda: finish(recorded, schedule_of(recorded), data, place, silent, HERE))
@@ -261,26 +265,40 @@ def test_killed_while_it_finishes_or_begins_again_a_run_keeps_its_best_model(tmp
         assert all(torch.equal(weight, other[key]) for key, weight in one.items())
 
 
-def newest_place(recipe):
-    return json.loads((checkpoints(recipe.out)[-1] / "place.json").read_text())
-
-
-def test_a_finished_run_that_cannot_go_on_says_why(tmp_path):
+def test_a_finished_run_that_does_not_go_on_says_why(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run", rate_scale=0.0, patience=1)
-    run(recipe, silent)
+    told = []
+    run(recipe, told.append)
 
     def again(**training):
-        run(replace(recipe, training=replace(recipe.training, **training)), silent)
+        told.clear()
+        run(replace(recipe, training=replace(recipe.training, **training)), told.append)
 
-    with pytest.raises(DragomanError, match=r"it stopped early, after 16 updates. A --patience above 1 lets it go on, or 0, which never"):
-        again(updates=48)
+    why = f"{recipe.out} would go on with more --updates than 16 and, where it stopped early, a larger --patience, or 0."
+    again(updates=48)
+    assert told == [why, f"{recipe.out} is finished; there is nothing left to train."]
     again(patience=0)
     assert json.loads((recipe.out / "result.json").read_text())["updates"] == 24
-    with pytest.raises(DragomanError, match=r"is finished, after 24 updates; it can go on to more\. Choose another --out for fewer\."):
-        again(updates=12, patience=0)
+    assert (recipe.out / "result-16.json").exists()
+    for less in ({}, {"updates": 12, "patience": 0}):  # the first command again, and an end that is behind
+        again(**less)
+        assert told[0] == why.replace("16", "24")
     shutil.rmtree(recipe.out / "checkpoints")
     with pytest.raises(DragomanError, match="is finished, and without its checkpoints it cannot go on; choose another --out"):
         again(updates=48, patience=0)
+    assert (recipe.out / "result.json").exists()
+
+
+def test_a_finished_run_goes_on_only_from_its_best_model(tmp_path):
+    recipe = small_recipe(tmp_path, tmp_path / "run", rate_scale=8.0)
+    run(recipe, silent)
+    later = replace(recipe, training=replace(recipe.training, updates=48))
+    (recipe.out / "best" / "model.safetensors").write_bytes(b"damaged")
+    with pytest.raises(DragomanError, match=r"best/model\.safetensors"):
+        run(later, silent)
+    shutil.rmtree(recipe.out / "best")
+    with pytest.raises(DragomanError, match=r"is finished, and without the model in .*best it cannot go on; choose another --out"):
+        run(later, silent)
     assert (recipe.out / "result.json").exists()
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman import SearchSettings, Translator
@@ -57,7 +57,7 @@ def translator(folder):
 TEXT = st.text(st.one_of(st.sampled_from(list(" abcdeimnrstäü\t\u2028\r\ud800")), st.characters(exclude_categories=[])), max_size=12)
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(st.lists(st.one_of(TEXT, st.sampled_from(LINES)), max_size=6), st.integers(8, 400))
 def test_n_sentences_in_n_out_in_order_alike_for_any_batch(translator, sentences, tokens):
     together = translator.translate(sentences, SearchSettings(extra_length=4, batch_tokens=tokens))
@@ -340,7 +340,7 @@ def test_ways_to_shorten_that_contradict_each_other_are_refused(wrong, message):
         SearchSettings(**wrong)
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(st.lists(st.sampled_from(["<b>", "</b>", "{name}", "two", "dogs", "play."]), max_size=6))
 def test_every_tag_is_in_the_translation_of_the_sentence_without_it(translator, words):
     line = " ".join(words)

@@ -26,7 +26,7 @@ from dragoman.model.kernels import compile_kernels
 from dragoman.native import build
 from dragoman.parts import make_batches, make_model, make_objective, schedule_of
 from dragoman.prepare import Prepared, prepare
-from dragoman.recipe import Changes, Recipe, changed, changes, differences, paths, told_apart
+from dragoman.recipe import Recipe, changed, changes, differences, paths, told_apart
 from dragoman.text.batches import Batches
 from dragoman.text.datasets import DATASETS, with_dataset
 from dragoman.text.lines import read_lines
@@ -37,7 +37,7 @@ from dragoman.training.job import Job, Samples, Say, Schedule, Validate
 from dragoman.training.log import NO_TENSORBOARD
 from dragoman.training.memory import give_back_memory, keep_memory_and_kernels
 from dragoman.training.objective import corpus_loss
-from dragoman.training.resume import Place, averaged, checkpoints
+from dragoman.training.resume import Place, averaged, checkpoints, newest_place
 from dragoman.training.train import better, stopped_early, train
 
 SAMPLES = 3  # validation pairs whose translations are shown each time
@@ -117,36 +117,40 @@ def go_on(out: Path, recipe: Recipe, recorded: Recipe, say: Say) -> None:
             f"{out} holds a run with other settings: {'; '.join(other)}. Choose another --out, or go on as it was begun with: "
             f"dragoman resume {out}"
         )
-    new = changes(recipe, recorded)
-    if (out / "result.json").exists():
-        if not new.keys() & {"training.updates", "training.patience"}:
-            return
-        open_again(out, recorded, new)
+    new, asked = changes(recipe, recorded), changed(recipe, recorded)
+    for name in ("model", "best"):
+        checkpoint.recover(out / name)
+    if (out / "result.json").exists() and not (new.keys() & {"training.updates", "training.patience"} and opened_again(out, asked, say)):
+        return
     say(f"Going on with {out}.")
-    checkpoint.recover(out / "best")
     if (out / "best").exists():
-        checkpoint.copy_folder(out / "best", out / "model")
-        checkpoint.remove_folder(out / "best")
+        if (out / "model").exists():
+            if (out / "average").exists():
+                checkpoint.remove_folder(out / "average")
+            (out / "model").rename(out / "average")
+            say(f"The model so far, which is an average, is kept in {out / 'average'}.")
+        (out / "best").rename(out / "model")
     for path in changed_since(out / "data", recipe.data):
         say(f"{path} is newer than this run's copy of it; the run goes on with the copy.")
     if new:
-        write_toml(changed(recipe, recorded), out / "recipe.toml")
+        write_toml(asked, out / "recipe.toml")
         say(f"Changed: {'; '.join(told_apart(new, recorded))}.")
 
 
-def open_again(out: Path, recorded: Recipe, new: Changes) -> None:
-    """Let a finished run go on to a later end. Raises `DragomanError` where that cannot be."""
-    done, training = json.loads((out / "result.json").read_text())["updates"], recorded.training
-    if training.updates is not None and done < training.updates and "training.patience" not in new:
-        raise DragomanError(
-            f"{out} is finished: it stopped early, after {done:,} updates. A --patience above {training.patience} lets it go on, or 0, "
-            "which never stops early."
-        )
-    if new.get("training.updates", done + 1) <= done:
-        raise DragomanError(f"{out} is finished, after {done:,} updates; it can go on to more. Choose another --out for fewer.")
+def opened_again(out: Path, asked: Recipe, say: Say) -> bool:
+    """Let a finished run go on to a later end, if that leaves it anything to do. Raises `DragomanError` where it cannot."""
     if not checkpoints(out):
         raise DragomanError(f"{out} is finished, and without its checkpoints it cannot go on; choose another --out.")
-    (out / "result.json").rename(out / f"result-{done}.json")
+    place, result = newest_place(out), json.loads((out / "result.json").read_text())
+    if place.step >= schedule_of(asked).updates or stopped_early(place, asked.training, schedule_of(asked)):
+        say(f"{out} would go on with more --updates than {place.step:,} and, where it stopped early, a larger --patience, or 0.")
+        return False
+    if result["model"].startswith("the average") and place.best is not None:
+        if not (out / "best").exists():
+            raise DragomanError(f"{out} is finished, and without the model in {out / 'best'} it cannot go on; choose another --out.")
+        checkpoint.check_folder(out / "best")
+    (out / "result.json").replace(out / f"result-{place.step}.json")
+    return True
 
 
 def changed_since(prepared: Path, data: DataSettings) -> list[Path]:
@@ -257,7 +261,7 @@ def finish(recipe: Recipe, schedule: Schedule, data: Prepared, place: Place, say
     if place.best is None or better(scores, place.best, "loss"):  # greedy BLEU is too rough to tell these two apart (experiments/LOG.md)
         chosen = f"the average of the checkpoints at {', '.join(map(str, steps))}"
         if world.leads:
-            if place.best is not None and not (out / "best").exists():  # a later end would begin from it
+            if place.best is not None and (out / "model").exists() and not (out / "best").exists():  # a later end would begin from it
                 checkpoint.copy_folder(out / "model", out / "best")
             save_model(out / "model", model, recipe.model, data.tokenizers, longest_source(data))
     else:

@@ -42,7 +42,7 @@ class Constraints:
         """
         if not self.any:
             return log_p
-        allowed = torch.ones_like(log_p, dtype=torch.bool)
+        allowed = log_p != -torch.inf
         written = live.size(2) - 1
         if written < self.min_length:
             allowed[..., END] = False

@@ -97,8 +97,9 @@ class SearchSettings:
             "draw_seed",
         )
         check_kinds(self)
-        most = dict.fromkeys(("extra_length", "min_length", "beam_size"), 10_000) | dict.fromkeys(("length_penalty", "length_power"), 30)
-        require(self, least=counts | dict.fromkeys(others, 0), most=most | {"diversity": 1e6})
+        most: dict[str, float] = dict.fromkeys(("extra_length", "min_length", "no_repeat_ngram", "beam_size"), 10_000)
+        powers = dict.fromkeys(("length_penalty", "length_power"), 30)
+        require(self, least=counts | dict.fromkeys(others, 0), most=most | powers | {"diversity": 1e6})
         for contradiction, sentence in self._contradictions():
             if contradiction:
                 raise DragomanError(sentence)

@@ -198,7 +198,10 @@ def takes_products(x: Tensor) -> bool:
 
 
 def feed_forward(x: Float[Tensor, "B T D"], inner: nn.Linear, outer: nn.Linear) -> Float[Tensor, "B T D"]:
-    """max(0, x W_1 + b_1) W_2 + b_2 (section 3.3), in the precision of linear maps."""
+    """max(0, x W_1 + b_1) W_2 + b_2 (section 3.3), in the precision of linear maps.
+
+    To oneDNN the maximum of 0 and what is no number is 0: that shows in the gradient, and in what x is added to.
+    """
     rows = x.flatten(0, 1).to(multiplied(x))
     return _FeedForward.apply(rows, inner.weight, inner.bias, outer.weight, outer.bias).view_as(x)
 

@@ -49,7 +49,8 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
 
 
 def copy_folder(folder: Path, to: Path) -> None:
-    """Put a copy of such a folder in place of `to`. Raises what `write_folder` raises."""
+    """Put a copy of such a folder in place of `to`. Raises `DragomanError` where it is damaged, and what `write_folder` raises."""
+    check_folder(folder)
 
     def write(new: Path) -> None:
         for path in folder.iterdir():

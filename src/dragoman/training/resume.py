@@ -124,6 +124,13 @@ def newest_whole(model: Model, optimizer: torch.optim.Optimizer, folder: Path, s
     return Place()
 
 
+def newest_place(folder: Path) -> Place:
+    """The place of the newest checkpoint. Raises `DragomanError` where it is damaged."""
+    newest = checkpoints(folder)[-1]
+    checkpoint.check_folder(newest)
+    return Place(**json.loads((newest / "place.json").read_text()))
+
+
 def averaged(folder: Path, last: int, every: int, step: int, say: Say) -> tuple[dict[str, Tensor], list[int]]:
     """The mean of the last n regular checkpoints up to a step, and their steps (section 6.1); without damaged ones, which are named."""
     paths = []

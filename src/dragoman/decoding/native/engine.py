@@ -165,7 +165,7 @@ class Native:
         width = settings.beam_size
         share = -(-len(sources) // self._workers) * width
         rows = max(width, min(ROWS_AT_ONCE, share, settings.batch_tokens // (max(longest) + 1)))
-        numbers = (rules.min_length, rules.no_repeat_ngram, len(rules.banned), len(rules.prefix))
+        numbers = (rules.min_length, min(rules.no_repeat_ngram, max(longest) + 1), len(rules.banned), len(rules.prefix))
         job = Job(len(sources), width, n_best, rows, *numbers, **{name: tensor.data_ptr() for name, tensor in tensors.items()})
         job.kept = self, tensors  # as long as a thread has the job, however this one ends
         self._work(job)
