@@ -145,7 +145,7 @@ def opened_again(out: Path, asked: Recipe, say: Say) -> bool:
     if place.step >= schedule_of(asked).updates or stopped_early(place, asked.training, schedule_of(asked)):
         say(f"{out} would go on with more --updates than {place.step:,} and, where it stopped early, a larger --patience, or 0.")
         return False
-    if result["model"].startswith("the average") and place.best is not None:
+    if place.best is not None and result["validation"] != place.best:  # model/ is an average
         if not (out / "best").exists():
             raise DragomanError(f"{out} is finished, and without the model in {out / 'best'} it cannot go on; choose another --out.")
         checkpoint.check_folder(out / "best")

@@ -5,6 +5,8 @@ Each function here has its equation, in PyTorch, where it is called. Shapes as i
 
 import platform
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from ctypes import Structure, byref, c_bool, c_float, c_int32, c_int64, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -54,6 +56,19 @@ def fuse(model: nn.Module) -> bool:
         if isinstance(part, Fusible):
             part.fused = True
     return True
+
+
+@contextmanager
+def by_pytorch(model: nn.Module) -> Iterator[None]:
+    """Have a model go by PyTorch for a while, in which every module gives its output."""
+    fused = [part for part in model.modules() if isinstance(part, Fusible) and part.fused]
+    for part in fused:
+        part.fused = False
+    try:
+        yield
+    finally:
+        for part in fused:
+            part.fused = True
 
 
 class _Job(Structure):

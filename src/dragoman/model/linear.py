@@ -20,7 +20,10 @@ class Linear(nn.Linear):
 
 
 def onednn(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str = "none") -> Tensor:
-    """activation(x Wᵀ + b) in one product; `activation` is "none" or "relu". The weights may be in oneDNN's order."""
+    """activation(x Wᵀ + b) [N, E] of x [N, D] and W [E, D], in one product; `activation` is "none" or "relu".
+
+    W may be in oneDNN's order. Raises `RuntimeError` for a precision that this processor does not multiply (see `can_pack`).
+    """
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, activation, [], "")
 
 

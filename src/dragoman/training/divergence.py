@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from dragoman.errors import DragomanError
-from dragoman.model.kernels import Fusible
+from dragoman.model.kernels import by_pytorch
 from dragoman.text.batches import Batch
 
 
@@ -28,14 +28,10 @@ def first_bad_layer(objective: nn.Module, batch: Batch) -> str | None:
         return objective.get_submodule(name).register_forward_hook(look)
 
     handles = [watch(name) for name, _ in objective.named_modules() if name]
-    fused = [part for part in objective.modules() if isinstance(part, Fusible) and part.fused]
     try:
-        for part in fused:
-            part.fused = False
-        loss, _ = objective(batch)
+        with by_pytorch(objective):
+            loss, _ = objective(batch)
     finally:
-        for part in fused:
-            part.fused = True
         for handle in handles:
             handle.remove()
     if found:

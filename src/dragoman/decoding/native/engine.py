@@ -121,16 +121,14 @@ class Native:
         `MemoryError` where memory does not suffice, `DragomanError` for a model whose weights are no numbers, and where min_length or
         the prefix is beyond its learnt positions, `IndexError` for an id that it lacks.
         """
-        constraints = constraints or Constraints()
         real = sorted((number for number, row in enumerate(sources) if len(row) > 1), key=lambda number: -len(sources[number]))
         found: list[list[Hypothesis]] = [[] for _ in sources]
         if not real:
             return found
         if (highest := max(map(max, sources))) >= len(self.model.source_embedding.weight):
             raise IndexError(f"The source vocabulary has no id {highest}.")
-        for number, hypotheses in zip(
-            real, self._search([sources[number] for number in real], settings, constraints or Constraints()), strict=True
-        ):
+        searched = self._search([sources[number] for number in real], settings, constraints or Constraints())
+        for number, hypotheses in zip(real, searched, strict=True):
             found[number] = hypotheses
         return found
 
@@ -139,11 +137,9 @@ class Native:
         n_best = settings.n_best
         longest = longest_targets(self.model, pad(sources), settings.extra_length, rules.least).tolist()
         room = [n_best * (most + 1) for most in longest]
-        lists = (
-            [np.empty(0, np.int32)]
-            if self.shortlist is None
-            else [np.union1d(self.shortlist.of(row), rules.prefix).astype(np.int32) for row in sources]
-        )
+        lists = [np.empty(0, np.int32)]
+        if self.shortlist is not None:
+            lists = [np.union1d(self.shortlist.of(row), rules.prefix).astype(np.int32) for row in sources]
         tensors = {
             "listed": torch.from_numpy(np.concatenate(lists)),  # an empty tensor's address is null
             "lists": integers(accumulate(map(len, lists), initial=0)),
