@@ -93,7 +93,7 @@ def test_attention_equals_its_equation(precision, shape, kind):
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("widths", [(16, 64), (21, 50), (1, 1)])
+@pytest.mark.parametrize("widths", [(16, 64), (21, 50), (70, 20), (1, 1)])
 def test_a_feed_forward_equals_its_equation(precision, widths):
     fused = FeedForward(replace(SMALL, d_model=widths[0], d_ff=widths[1])).to(precision)
     nn.init.normal_(fused.inner.bias)
@@ -101,6 +101,28 @@ def test_a_feed_forward_equals_its_equation(precision, widths):
     fuse(fused)
     found = [(out := part(x), *gradients(out, x, *part.parameters())) for part, x in ((fused, wanted), (written, wanted.double()))]
     for one, other in zip(*found, strict=True):
+        assert one.dtype == precision
+        close(one, other, precision)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (15, 17), (16, 16), (33, 48), (64, 31), (500, 256)])
+def test_rows_become_columns(shape):
+    x = torch.randn(shape, dtype=torch.bfloat16)
+    assert torch.equal(kernels.transposed(x), x.t())
+    assert torch.equal(kernels.transposed(x.t()), x)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("biased", [True, False])
+@pytest.mark.parametrize("vocabulary", [20, 90, kernels.COLUMNS + 17])
+def test_a_linear_map_equals_its_equation(precision, biased, vocabulary):
+    leaves = [torch.randn(shape, dtype=precision, requires_grad=True) for shape in ((37, 24), (vocabulary, 24), (vocabulary,))]
+    exact = [leaf.double() for leaf in leaves]
+    if not biased:
+        leaves[2] = exact[2] = None
+    given = leaves[: 2 + biased]
+    out, expected = kernels.linear(*leaves), F.linear(*exact)
+    for one, other in zip((out, *gradients(out, *given)), (expected, *gradients(expected, *given)), strict=True):
         assert one.dtype == precision
         close(one, other, precision)
 

@@ -158,6 +158,43 @@ void residual_backward(const Residual& job, int64_t part) {
 }
 
 // As kernels.py's.
+struct Transposed {
+    int64_t threads, rows, columns, stride;
+    const uint16_t* x;  // [rows][columns], of bfloat16
+    uint16_t* out;      // [columns][rows], each row `stride` numbers after the one before
+};
+
+// A block of 16 by 16 numbers, or less at an edge: each of four passes gives a register numbers of twice as many rows.
+typedef uint16_t Sixteen __attribute__((vector_size(32), may_alias));
+inline void transposed_block(const uint16_t* x, int64_t of_row, uint16_t* out, int64_t of_column, int rows, int columns) {
+    const Sixteen low = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23}, high = low + 8;
+    Sixteen own[16] = {}, next[16];
+    for (int row = 0; row < rows; row++) std::memcpy(&own[row], x + row * of_row, columns * sizeof *x);
+    for (int pass = 0; pass < 4; pass++) {
+        for (int i = 0; i < 8; i++) {
+            next[2 * i] = __builtin_shuffle(own[i], own[i + 8], low);
+            next[2 * i + 1] = __builtin_shuffle(own[i], own[i + 8], high);
+        }
+        std::copy_n(next, 16, own);
+    }
+    for (int column = 0; column < columns; column++) std::memcpy(out + column * of_column, &own[column], rows * sizeof *x);
+}
+
+// 32 rows of x from row 32 * part on: a cache line of each of its columns.
+void transposed(const Transposed& job, int64_t part) {
+    for (int64_t column = 0; column < job.columns; column += 16)
+        for (int64_t row = 32 * part; row < std::min(job.rows, 32 * part + 32); row += 16) {
+            const int64_t rows = std::min<int64_t>(16, job.rows - row), columns = std::min<int64_t>(16, job.columns - column);
+            const uint16_t* x = job.x + row * job.columns + column;
+            uint16_t* out = job.out + column * job.stride + row;
+            if (rows == 16 && columns == 16)
+                transposed_block(x, job.columns, out, job.stride, 16, 16);
+            else
+                transposed_block(x, job.columns, out, job.stride, int(rows), int(columns));
+        }
+}
+
+// As kernels.py's.
 struct FeedForward {
     int64_t threads, rows, width;
     const void* hidden;   // [N][d_ff]: max(0, x W_1 + b_1)
@@ -396,3 +433,7 @@ FOR_BOTH(attention, Attention, job->sentences * job->heads, job->heads)
 FOR_BOTH(attention_backward, Attention, job->sentences * job->heads, job->heads)
 FOR_BOTH(cross_entropy, CrossEntropy, job->rows, 32)
 FOR_BOTH(cross_entropy_backward, CrossEntropy, job->rows, 32)
+
+extern "C" bool dragoman_transposed(const Transposed* job, int32_t) noexcept {
+    return for_each(transposed, *job, (job->rows + 31) / 32, 4);
+}

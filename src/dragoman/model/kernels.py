@@ -26,6 +26,7 @@ KERNELS = Program(
     (Path(__file__).with_suffix(".cpp"),),
     ("-fopenmp", *(["-mprefer-vector-width=512"] if platform.machine() == "x86_64" else [])),
 )
+COLUMNS = 4096  # that a product gets at once: oneDNN makes wider ones of bfloat16 at half the speed
 PRECISIONS: dict[torch.dtype, Precision] = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
 
 
@@ -172,6 +173,59 @@ def residual(x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"], drops: Drops 
     return _Residual.apply(x.to(y.dtype).contiguous(), y.contiguous(), norm.weight.float(), norm.bias.float(), norm.eps, drops)
 
 
+# ---- x Wᵀ + b
+
+
+class _TransposedJob(_Job):
+    _fields_ = _of(c_int64, "threads rows columns stride") + _of(c_void_p, "x out")
+
+
+def transposed(x: Float[Tensor, "N D"]) -> Float[Tensor, "D N"]:
+    """The same numbers of bfloat16, those of a column side by side."""
+    x, (rows, columns) = x.contiguous(), x.shape
+    out = x.new_empty(columns, rows + 63 - (rows - 1) % 32)  # whole cache lines, and no power of two after each other
+    out[:, rows:] = 0.0  # oneDNN reads some of these too, and multiplies them by 0
+    _TransposedJob(rows=rows, columns=columns, stride=out.size(1), x=x, out=out).run("transposed", x.dtype)
+    return out[:, :rows]
+
+
+def _weight_gradient(gradient: Float[Tensor, "N E"], x: Float[Tensor, "N D"]) -> Float[Tensor, "E D"]:
+    """The gradient of W, in float32.
+
+    Where rows are summed over, oneDNN is 1.4 times as fast with bfloat16 that lies as `transposed` puts it. For a side that is much
+    smaller than the other this pays.
+    """
+    narrow, wide = sorted((gradient.size(1), x.size(1)))
+    if gradient.dtype != torch.bfloat16 or wide < 3 * narrow:
+        return (gradient.t() @ x).float()
+    if gradient.size(1) == narrow:
+        return (transposed(gradient) @ x).float()
+    return transposed(transposed(x) @ gradient).float()
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        weight = weight.to(x.dtype)
+        ctx.save_for_backward(x, weight)
+        ctx.biased = bias is not None
+        out = x.new_empty(len(x), len(weight))
+        for rows, columns in zip(weight.split(COLUMNS), out.split(COLUMNS, 1), strict=True):
+            torch.mm(x, rows.t(), out=columns)
+        return out if bias is None else out.add_(bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        return gradient @ weight, _weight_gradient(gradient, x), gradient.sum(0) if ctx.biased else None
+
+
+def linear(x: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], bias: Float[Tensor, "V"] | None) -> Float[Tensor, "N V"]:
+    """Logits x Wᵀ + b (section 3.4), in the precision of linear maps."""
+    return _Linear.apply(x.to(multiplied(x)), weight, bias)
+
+
 # ---- max(0, x W_1 + b_1) W_2 + b_2
 
 
@@ -196,10 +250,9 @@ class _FeedForward(torch.autograd.Function):
         job = _FeedForwardJob(
             threads=len(sums), rows=len(hidden), width=hidden.size(1), hidden=hidden, gradient=of_hidden, bias_gradient=sums
         )
-        of_outer = gradient.t() @ hidden
+        of_outer = _weight_gradient(gradient, hidden)
         job.run("feed_forward_backward", hidden.dtype)
-        of_inner = of_hidden.t() @ x
-        return of_hidden @ inner, of_inner.float(), sums.sum(0), of_outer.float(), gradient.sum(0)
+        return of_hidden @ inner, _weight_gradient(of_hidden, x), sums.sum(0), of_outer, gradient.sum(0)
 
 
 def multiplied(x: Tensor) -> torch.dtype:

@@ -209,7 +209,7 @@ class DecoderLayer(nn.Module):
         return residual.after(x, self.feed_forward(residual.before(x)))
 
 
-class Transformer(Model):
+class Transformer(Fusible, Model):
     """The encoder-decoder of Figure 1, for `source_vocabulary` and `target_vocabulary` ids.
 
     Raises `DragomanError` where the settings tie embeddings of different vocabularies.
@@ -286,4 +286,6 @@ class Transformer(Model):
     def logits(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]:
         if self.packed_logits is not None:
             return self.packed_logits(features)
+        if self.fused and self.training and kernels.takes_products(features):
+            return kernels.linear(features, self.output.weight, self.output_bias)
         return F.linear(features, self.output.weight, self.output_bias)
