@@ -164,19 +164,27 @@ struct Transposed {
     uint16_t* out;      // [columns][rows], each row `stride` numbers after the one before
 };
 
-// A block of 16 by 16 numbers, or less at an edge: each of four passes gives a register numbers of twice as many rows.
+// The numbers of each lane side by side: each of four passes gives a vector those of twice as many vectors.
+template <class Lanes, class Vector, int N>
+void turn(Vector (&own)[N]) {
+    Lanes low;
+    for (int i = 0; i < N; i++) low[i] = i / 2 + i % 2 * N;
+    Vector next[N];
+    for (int times = 1; times < N; times *= 2) {
+        for (int i = 0; i < N / 2; i++) {
+            next[2 * i] = __builtin_shuffle(own[i], own[i + N / 2], low);
+            next[2 * i + 1] = __builtin_shuffle(own[i], own[i + N / 2], low + N / 2);
+        }
+        std::copy_n(next, N, own);
+    }
+}
+
+// A block of 16 by 16 numbers, or less at an edge.
 typedef uint16_t Sixteen __attribute__((vector_size(32), may_alias));
 inline void transposed_block(const uint16_t* x, int64_t of_row, uint16_t* out, int64_t of_column, int rows, int columns) {
-    const Sixteen low = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23}, high = low + 8;
-    Sixteen own[16] = {}, next[16];
+    Sixteen own[16] = {};
     for (int row = 0; row < rows; row++) std::memcpy(&own[row], x + row * of_row, columns * sizeof *x);
-    for (int pass = 0; pass < 4; pass++) {
-        for (int i = 0; i < 8; i++) {
-            next[2 * i] = __builtin_shuffle(own[i], own[i + 8], low);
-            next[2 * i + 1] = __builtin_shuffle(own[i], own[i + 8], high);
-        }
-        std::copy_n(next, 16, own);
-    }
+    turn<Sixteen>(own);
     for (int column = 0; column < columns; column++) std::memcpy(out + column * of_column, &own[column], rows * sizeof *x);
 }
 
@@ -246,7 +254,7 @@ void tile(const float* a, int of_row, int of_k, const float* b, float* c, int in
         const Floats own = load(b + k * columns);
         for (int row = 0; row < ROWS; row++) sums[row] += a[row * of_row + k * of_k] * own;
     }
-    for (int row = 0; row < ROWS; row++) std::memcpy(c + row * columns, &sums[row], sizeof(Floats));
+    for (int row = 0; row < ROWS; row++) store(c + row * columns, sums[row]);
 }
 
 template <int ROWS = 8>
@@ -277,14 +285,17 @@ float* rows_of(const void* from, int64_t begin, int64_t stride, int rows, int wi
     return to;
 }
 
-// [columns][rows] of [rows][columns], with rows filled up to whole vectors.
+// [columns][rows] of [rows][columns]: both are filled up to whole vectors, new rows with zeros.
 float* transposed(const float* from, int rows, int columns, Buffer<float>& room) {
     const int filled = whole_vectors(rows), stride = whole_vectors(columns);
-    float* to = room.of(size_t(columns) * filled);
-    for (int column = 0; column < columns; column++) {
-        for (int row = 0; row < rows; row++) to[column * filled + row] = from[row * stride + column];
-        for (int row = rows; row < filled; row++) to[column * filled + row] = 0;
-    }
+    float* to = room.of(size_t(stride) * filled);
+    for (int row = 0; row < rows; row += LANES)
+        for (int column = 0; column < columns; column += LANES) {
+            Floats own[LANES] = {};
+            for (int i = 0; i < std::min(LANES, rows - row); i++) own[i] = load(from + (row + i) * stride + column);
+            turn<Words>(own);
+            for (int i = 0; i < LANES; i++) store(to + (column + i) * filled + row, own[i]);
+        }
     return to;
 }
 
@@ -298,24 +309,35 @@ void put_rows(const float* from, void* to, int64_t begin, int64_t stride, int ro
     }
 }
 
+// In every lane the sum of all, or the largest.
+template <class Join>
+Floats joined(Floats vector, Join join) {
+    Words lanes;
+    for (int i = 0; i < LANES; i++) lanes[i] = i;
+    for (int step = LANES / 2; step; step /= 2) vector = join(vector, __builtin_shuffle(vector, lanes ^ step));
+    return vector;
+}
+
 // The softmax of the scores of one query, in place; zeros where it may look nowhere. What is no number stays none.
 void softmax(float* scores, int columns, int visible, const uint8_t* mask) {
     constexpr float HIDDEN = -1e30f;
-    float largest = -INFINITY, sum = 0;
+    const auto larger = [](Floats one, Floats other) { return one > other ? one : other; };
+    const auto sum_of = [](Floats one, Floats other) { return one + other; };
     if (mask)
 #pragma omp simd
         for (int key = 0; key < visible; key++) scores[key] = mask[key] ? scores[key] : HIDDEN;
-    std::fill(scores + visible, scores + columns, HIDDEN);
-#pragma omp simd reduction(max : largest)
-    for (int key = 0; key < columns; key++) largest = std::max(largest, scores[key]);
-#pragma omp simd reduction(+ : sum)
-    for (int key = 0; key < columns; key++) {
-        const float power = exponential(scores[key] - largest);
-        sum += scores[key] = scores[key] == HIDDEN ? 0 : power;
+    for (int key = visible; key < columns; key++) scores[key] = HIDDEN;
+    Floats largest = load(scores), sum = {};
+    for (int key = LANES; key < columns; key += LANES) largest = larger(largest, load(scores + key));
+    largest = joined(largest, larger);
+    for (int key = 0; key < columns; key += LANES) {
+        const Floats own = load(scores + key), power = own == HIDDEN ? Floats{} : exponential(own - largest);
+        store(scores + key, power);
+        sum += power;
     }
-    const float share = largest == HIDDEN ? 0 : 1 / sum;
-#pragma omp simd
-    for (int key = 0; key < columns; key++) scores[key] *= share;
+    sum = joined(sum, sum_of);
+    const Floats share = largest == HIDDEN ? Floats{} : 1 / sum;
+    for (int key = 0; key < columns; key += LANES) store(scores + key, load(scores + key) * share);
 }
 
 struct Room {

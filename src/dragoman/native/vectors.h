@@ -63,18 +63,26 @@ inline Floats load(const float* from) {
     return vector;
 }
 
+inline void store(float* to, Floats vector) { std::memcpy(to, &vector, sizeof vector); }
+
 inline uint32_t bfloat16_bits(float value) {  // rounded to even, as hardware does; what is no number stays none
     const uint32_t whole = bits<uint32_t>(value), none = (whole & 0x7fffffff) > 0x7f800000 ? 0x400000 : 0;
     return ((whole + (none ? 0 : 0x7fff + (whole >> 16 & 1))) | none) >> 16;
 }
 
-inline float exponential(float x) {  // to 2e-7 of its value; loops over it become vector instructions
-    x = std::min(std::max(x, -87.0f), 88.0f);
-    const float n = (x * 1.44269504f + 12582912.0f) - 12582912.0f;
-    const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-    float p = 1.9875691500e-4f;
-    for (float c : {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f}) p = p * r + c;
-    return (p * r * r + r + 1) * bits<float>((int32_t(n) + 127) << 23);
+constexpr float WHOLE = 12582912.0f;  // a number that is added to it loses its fraction, and is whole in the last bits of the sum
+inline float power_of_two(float sum) { return bits<float>((bits<int32_t>(sum) + 127) << 23); }
+inline Floats power_of_two(Floats sum) { return bits<Floats>((bits<Words>(sum) + 127) << 23); }
+
+template <class Number>
+Number exponential(Number x) {  // to 2e-7 of its value; loops over numbers become vector instructions
+    x = x < -87.0f ? -87.0f : x;
+    x = x > 88.0f ? 88.0f : x;
+    const Number sum = x * 1.44269504f + WHOLE, n = sum - WHOLE;
+    const Number r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+    Number p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+    for (float c : {8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f}) p = p * r + c;
+    return (p * r * r + r + 1) * power_of_two(sum);
 }
 
 }  // namespace dragoman
