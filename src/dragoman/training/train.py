@@ -53,7 +53,8 @@ def train(job: Job) -> Place:
         optimizer = make_optimizer(job.model)
         place = resume(job.model, optimizer, job.folder, job.say, job.world)
         try:
-            return train_from(replace(place, pace=pace or place.pace), job, together, optimizer, whole_model)
+            with compiling():
+                return train_from(replace(place, pace=pace or place.pace), job, together, optimizer, whole_model)
         except DivergenceError as error:
             found = checkpoints(job.folder)
             pace = (pace or place.pace) / 2
@@ -62,10 +63,17 @@ def train(job: Job) -> Place:
             job.say(f"{error} {f'Rolled back to {found[-1].name}' if found else 'Begun again'}, with {pace:g} of the rate.")
             for weight, value in zip(job.model.parameters(), [] if found else fresh, strict=not found):
                 weight.data.copy_(value)
-        except RuntimeError as error:
-            if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
-                raise
-            raise DragomanError(f"torch.compile failed ({str(error).splitlines()[0]}). Give the same command without --compile.") from error
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Make a sentence of what torch.compile raises."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+            raise
+        raise DragomanError(f"torch.compile failed ({str(error).splitlines()[0]}). Give the same command without --compile.") from error
 
 
 def train_from(place: Place, job: Job, together: nn.Module, optimizer: torch.optim.Adam, whole_model: Callable[[], Model]) -> Place:
@@ -168,10 +176,15 @@ def plain_model(job: Job) -> Callable[[], Model]:
 
 
 def compile_layers(model: Model) -> None:
-    """Let torch.compile fuse what is inside each layer; lengths may vary. Raises `DragomanError` for a model without layers."""
+    """Let torch.compile fuse what is inside each layer; lengths may vary.
+
+    Raises `DragomanError` for a model without layers, and where there is no compiler.
+    """
     if not model.layers():
         raise DragomanError("--compile is for the transformer; this architecture has no layers that gain by it. Leave it out.")
     logging.getLogger("torch._functorch").setLevel(logging.ERROR)  # it warns with a traceback of what is told as a sentence
+    with compiling():
+        torch.compile(torch.Tensor.neg)(next(model.parameters()).detach()[:1])  # where nothing can be, that shows now
     for layer, _ in model.layers():
         layer.compile(dynamic=True)
 
