@@ -165,6 +165,20 @@ def test_processes_that_find_different_checkpoints_do_not_go_on(tmp_path):
         resume(model, make_optimizer(model), recipe.out, silent, Other(size=2, device=HERE.device))
 
 
+def test_a_run_does_not_go_on_with_a_damaged_text(tmp_path):
+    recipe = small_recipe(tmp_path, tmp_path / "run")
+    run(recipe, silent)
+    (recipe.out / "result.json").unlink()
+    (ids,) = (recipe.out / "data" / "train").glob("*.source.npy")
+    whole = ids.read_bytes()
+    ids.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(DragomanError, match=r"source\.npy is not the file that was written: .* put a copy of .*data back, or begin again"):
+        run(recipe, silent)
+    ids.write_bytes(whole)
+    run(recipe, silent)
+    assert (recipe.out / "result.json").exists()
+
+
 def test_a_damaged_checkpoint_is_left_out_of_the_average(tmp_path):
     recipe, _ = begun(tmp_path, "run")
     go_on(recipe)

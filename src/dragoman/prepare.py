@@ -13,6 +13,7 @@ from dragoman.text.corpus import Corpus, Selection, held_out_pairs, plain_file, 
 from dragoman.text.lines import read_lines, read_pairs
 from dragoman.text.settings import DataSettings
 from dragoman.text.tokenizer import Tokenizer
+from dragoman.training import checkpoint
 
 Say = Callable[[str], None]
 
@@ -67,6 +68,7 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
         valid_found, _ = survey(*valid_files, DataSettings(), {}, hold_out=False)
         write_corpus(new / "valid", valid_files, models, DataSettings(), Selection(), valid_found, longest=0)
         shutil.rmtree(new / "plain", ignore_errors=True)
+        checkpoint.write_manifest(new)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise
@@ -75,6 +77,19 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
     shutil.rmtree(out / "data", ignore_errors=True)
     new.rename(out / "data")
     say(f"Text: {'; '.join(train.found.sentences())}. {len(train):,} pairs to train on.")
+
+
+def check_prepared(folder: Path) -> None:
+    """Compare the folder that `prepare` wrote with its manifest, if it has one: it did not always. Raises `DragomanError`."""
+    if not (folder / checkpoint.MANIFEST).exists():
+        return
+    try:
+        checkpoint.check_folder(folder)
+    except DragomanError as error:
+        raise DragomanError(
+            f"{error} The run would go on with another text than it began with: put a copy of {folder} back, or begin again with another "
+            "--out. Its models are not concerned."
+        ) from error
 
 
 def write_valid(

@@ -25,7 +25,7 @@ from dragoman.model.contract import Model
 from dragoman.model.kernels import compile_kernels
 from dragoman.native import build
 from dragoman.parts import make_batches, make_model, make_objective, schedule_of
-from dragoman.prepare import Prepared, prepare
+from dragoman.prepare import Prepared, check_prepared, prepare
 from dragoman.recipe import Recipe, changed, changes, differences, paths, told_apart
 from dragoman.text.batches import Batches
 from dragoman.text.datasets import DATASETS, with_dataset
@@ -122,6 +122,7 @@ def go_on(out: Path, recipe: Recipe, recorded: Recipe, say: Say) -> None:
         checkpoint.recover(out / name)
     if (out / "result.json").exists() and not (new.keys() & {"training.updates", "training.patience"} and opened_again(out, asked, say)):
         return
+    check_prepared(out / "data")
     say(f"Going on with {out}.")
     if (out / "best").exists():
         if (out / "model").exists():

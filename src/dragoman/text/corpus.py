@@ -268,7 +268,7 @@ class Corpus:
             self._sides = [[self._map(folder, name, side) for name in names] for side in ("source", "target")]
             self._lines = [np.load(folder / f"{name}.lines.npy", mmap_mode="r", allow_pickle=False) for name in names]
         except (OSError, ValueError, TypeError) as error:
-            raise DragomanError(f"{folder} is not a whole corpus ({error}); delete the run's folder and begin again.") from error
+            raise DragomanError(f"{folder} is not a whole corpus ({error}); begin again with another --out.") from error
         self._firsts = np.cumsum([0] + [len(offsets) - 1 for _, offsets in self._sides[0]])
 
     @staticmethod

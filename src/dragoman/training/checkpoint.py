@@ -29,8 +29,7 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     new.mkdir(parents=True)
     try:
         write(new)
-        hashes = {path.name: file_hash(path) for path in sorted(new.iterdir())}
-        (new / MANIFEST).write_text(json.dumps(hashes, indent=2) + "\n")
+        write_manifest(new)
         for path in new.iterdir():
             sync(path)
         sync(new)
@@ -88,6 +87,13 @@ def file_hash(path: Path) -> str:
     """SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_manifest(folder: Path) -> None:
+    """List a folder's files, those in its folders too, with their hashes."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    hashes = {path.relative_to(folder).as_posix(): file_hash(path) for path in files}
+    (folder / MANIFEST).write_text(json.dumps(hashes, indent=2) + "\n")
 
 
 def check_folder(folder: Path) -> None:
