@@ -369,7 +369,7 @@ def test_copying_is_learnt_in_seconds_and_translated(tmp_path, architecture):
         tokenizer=TokenizerSettings(source_tokens="word", vocabulary=50),
         model=ModelSettings(architecture=architecture, d_model=64, d_ff=128, heads=4, encoder_layers=2, decoder_layers=2, dropout=0.0),
         batches=BatchSettings(source_tokens_per_batch=600, target_tokens_per_batch=600),
-        training=TrainingSettings(updates=320, warmup_steps=60, rate_scale=0.3, validate_every=80),
+        training=TrainingSettings(updates=200, warmup_steps=40, rate_scale=0.3, validate_every=100),
     )
     told = []
     run(recipe, told.append)
