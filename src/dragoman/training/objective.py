@@ -81,4 +81,7 @@ def _accumulate(objective: nn.Module, batches: list[Batch], tokens: int, world: 
 
 def seed_update(seed: int, step: int, rank: int) -> None:
     """Make the random numbers of an update depend on these three alone, so that a resumed run draws those of one that ran through."""
-    torch.manual_seed(int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0]))
+    number = int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0])
+    torch.default_generator.manual_seed(number)  # torch.manual_seed takes 0.4 ms to note for GPUs that are not in use where it was called
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(number)
