@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dragoman.errors import DragomanError
 from dragoman.model.symbols import END, PAD, START
-from dragoman.text.batches import Batches, pad
+from dragoman.text.batches import ALIKE, Batches, pad
 from dragoman.text.corpus import Corpus
 
 
@@ -41,6 +41,7 @@ def test_every_pair_is_in_one_batch_of_an_epoch_and_both_caps_hold(lengths, sour
         assert batch.source.numel() <= source_cap
         assert batch.target_in.numel() <= target_cap
         assert batch.tokens == sum(lengths[pair][1] + 1 for pair in pairs)
+    assert sum(len(pairs) > ALIKE and len(pairs) % ALIKE > 0 for pairs in plan) <= 1, "all are alike but for the last that is cut"
 
 
 @settings(max_examples=60)

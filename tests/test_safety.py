@@ -165,15 +165,19 @@ def test_processes_that_find_different_checkpoints_do_not_go_on(tmp_path):
         resume(model, make_optimizer(model), recipe.out, silent, Other(size=2, device=HERE.device))
 
 
-def test_a_run_does_not_go_on_with_a_damaged_text(tmp_path):
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_run_does_not_go_on_with_a_damaged_text(tmp_path, finished):
     recipe = small_recipe(tmp_path, tmp_path / "run")
     run(recipe, silent)
-    (recipe.out / "result.json").unlink()
+    recipe = replace(recipe, training=replace(recipe.training, updates=48))
+    if not finished:
+        (recipe.out / "result.json").unlink()
     (ids,) = (recipe.out / "data" / "train").glob("*.source.npy")
     whole = ids.read_bytes()
     ids.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
     with pytest.raises(DragomanError, match=r"source\.npy is not the file that was written: .* put a copy of .*data back, or begin again"):
         run(recipe, silent)
+    assert (recipe.out / "result.json").exists() == finished
     ids.write_bytes(whole)
     run(recipe, silent)
     assert (recipe.out / "result.json").exists()

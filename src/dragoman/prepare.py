@@ -87,8 +87,8 @@ def check_prepared(folder: Path) -> None:
         checkpoint.check_folder(folder)
     except DragomanError as error:
         raise DragomanError(
-            f"{error} The run would go on with another text than it began with: put a copy of {folder} back, or begin again with another "
-            "--out. Its models are not concerned."
+            f"{error} The run might go on with another text than it began with: put a copy of {folder} back, or begin again with another "
+            "--out. Its models are not affected and still translate."
         ) from error
 
 

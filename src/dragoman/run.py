@@ -120,9 +120,10 @@ def go_on(out: Path, recipe: Recipe, recorded: Recipe, say: Say) -> None:
     new, asked = changes(recipe, recorded), changed(recipe, recorded)
     for name in ("model", "best"):
         checkpoint.recover(out / name)
-    if (out / "result.json").exists() and not (new.keys() & {"training.updates", "training.patience"} and opened_again(out, asked, say)):
+    if not (out / "result.json").exists():
+        check_prepared(out / "data")
+    elif not (new.keys() & {"training.updates", "training.patience"} and opened_again(out, asked, say)):
         return
-    check_prepared(out / "data")
     say(f"Going on with {out}.")
     if (out / "best").exists():
         if (out / "model").exists():
@@ -150,6 +151,7 @@ def opened_again(out: Path, asked: Recipe, say: Say) -> bool:
         if not (out / "best").exists():
             raise DragomanError(f"{out} is finished, and without the model in {out / 'best'} it cannot go on; choose another --out.")
         checkpoint.check_folder(out / "best")
+    check_prepared(out / "data")
     (out / "result.json").replace(out / f"result-{place.step}.json")
     return True
 

@@ -1,4 +1,5 @@
-// What stands between the matrix products of a training step, each in one pass over its numbers, and its backward.
+// What stands between the matrix products of a training step, each in one pass over its numbers, and its backward; and the
+// transposition that some of these products want.
 //
 // Shapes: N rows of D = d_model, V vocabulary; B sentences, H heads, T queries, M keys, K = d_k or d_v. Sums are in float32.
 #include "vectors.h"
@@ -164,7 +165,7 @@ struct Transposed {
     uint16_t* out;      // [columns][rows], each row `stride` numbers after the one before
 };
 
-// The numbers of each lane side by side: each of four passes gives a vector those of twice as many vectors.
+// Turn N vectors of N numbers: number j of vector i becomes number i of vector j, in log2(N) passes.
 template <class Lanes, class Vector, int N>
 void turn(Vector (&own)[N]) {
     Lanes low;
@@ -320,6 +321,7 @@ Floats joined(Floats vector, Join join) {
 
 // The softmax of the scores of one query, in place; zeros where it may look nowhere. What is no number stays none.
 void softmax(float* scores, int columns, int visible, const uint8_t* mask) {
+    if (columns == 0) return;
     constexpr float HIDDEN = -1e30f;
     const auto larger = [](Floats one, Floats other) { return one > other ? one : other; };
     const auto sum_of = [](Floats one, Floats other) { return one + other; };

@@ -287,5 +287,6 @@ class Transformer(Fusible, Model):
         if self.packed_logits is not None:
             return self.packed_logits(features)
         if self.fused and self.training and kernels.takes_products(features):
-            return kernels.linear(features, self.output.weight, self.output_bias)
+            rows = features.reshape(-1, features.size(-1))
+            return kernels.linear(rows, self.output.weight, self.output_bias).view(*features.shape[:-1], -1)
         return F.linear(features, self.output.weight, self.output_bias)

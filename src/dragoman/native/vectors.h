@@ -18,6 +18,7 @@ constexpr int LANES = 4;
 #endif
 
 typedef int32_t Words __attribute__((vector_size(4 * LANES), may_alias));
+typedef uint32_t UnsignedWords __attribute__((vector_size(4 * LANES), may_alias));
 typedef float Floats __attribute__((vector_size(4 * LANES), may_alias));
 
 // Memory that begins on a cache line and is not cleared; what was in it is lost when it grows.
@@ -71,8 +72,8 @@ inline uint32_t bfloat16_bits(float value) {  // rounded to even, as hardware do
 }
 
 constexpr float WHOLE = 12582912.0f;  // a number that is added to it loses its fraction, and is whole in the last bits of the sum
-inline float power_of_two(float sum) { return bits<float>((bits<int32_t>(sum) + 127) << 23); }
-inline Floats power_of_two(Floats sum) { return bits<Floats>((bits<Words>(sum) + 127) << 23); }
+inline float power_of_two(float sum) { return bits<float>((bits<uint32_t>(sum) + 127) << 23); }
+inline Floats power_of_two(Floats sum) { return bits<Floats>((bits<UnsignedWords>(sum) + 127) << 23); }
 
 template <class Number>
 Number exponential(Number x) {  // to 2e-7 of its value; loops over numbers become vector instructions

@@ -16,6 +16,7 @@ from dragoman.text.corpus import Corpus
 
 Pairs = npt.NDArray[np.int64]
 POOL = 2**17  # pairs that are shuffled, sorted by length and cut into batches together
+ALIKE = 8
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,7 @@ class Batches:
         """Sort a pool by length, ties at random, and cut it into the largest batches under both caps, padding included.
 
         Sources grow with one target length and shrink with the next, so that a batch of two target lengths has like sources.
+        Numbers of pairs are multiples of `ALIKE`, so that few shapes of matrices are met: each costs a kernel, in time and memory.
         """
         source, target = (lengths[pool] for lengths in self.lengths)
         order = np.lexsort((np.where(target % 2, -source, source), target))
@@ -140,6 +142,8 @@ class Batches:
             here = slice(first, first + len(rows))
             fits = (rows * np.maximum.accumulate(source[here]) <= self.caps[0]) & (rows * target[here] <= self.caps[1])
             count = len(rows) if fits.all() else int(fits.argmin())
+            if ALIKE < count < len(pool) - first:
+                count -= count % ALIKE
             yield pool[first : first + count]
             first += count
 

@@ -184,7 +184,7 @@ def compile_layers(model: Model) -> None:
         raise DragomanError("--compile is for the transformer; this architecture has no layers that gain by it. Leave it out.")
     logging.getLogger("torch._functorch").setLevel(logging.ERROR)  # it warns with a traceback of what is told as a sentence
     with compiling():
-        torch.compile(torch.Tensor.neg)(next(model.parameters()).detach()[:1])  # where nothing can be, that shows now
+        torch.compile(torch.Tensor.neg)(next(model.parameters()).detach()[:1])  # where nothing can be compiled, this fails at once
     for layer, _ in model.layers():
         layer.compile(dynamic=True)
 
