@@ -41,6 +41,8 @@ def test_every_pair_is_in_one_batch_of_an_epoch_and_both_caps_hold(lengths, sour
         assert batch.source.numel() <= source_cap
         assert batch.target_in.numel() <= target_cap
         assert batch.tokens == sum(lengths[pair][1] + 1 for pair in pairs)
+        assert len(batch.places.unique()) == len(batch.places) == min(-(-batch.tokens // 64) * 64, batch.target_in.numel())
+        assert PAD not in batch.gold
     assert sum(len(pairs) > ALIKE and len(pairs) % ALIKE > 0 for pairs in plan) <= 1, "all are alike but for the last that is cut"
 
 

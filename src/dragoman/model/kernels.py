@@ -348,7 +348,7 @@ class _CrossEntropyJob(_Job):
 class _CrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, gold: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-        rows, vocabulary = logits.shape
+        rows, vocabulary = len(gold), logits.size(1)
         log_sums = logits.new_empty(rows, dtype=torch.float32)
         loss, nll = logits.new_empty(2, rows, dtype=torch.float64)
         job = _CrossEntropyJob(
@@ -365,10 +365,9 @@ class _CrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, loss_gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None]:
         logits, gold, log_sums = ctx.saved_tensors
-        rows, vocabulary = logits.shape
         job = _CrossEntropyJob(
-            rows=rows,
-            vocabulary=vocabulary,
+            rows=len(gold),
+            vocabulary=logits.size(1),
             logits=logits,
             gold=gold,
             log_sums=log_sums,
@@ -376,11 +375,12 @@ class _CrossEntropy(torch.autograd.Function):
             factor=loss_gradient.item(),
         )
         job.run("cross_entropy_backward", logits.dtype)
+        logits[len(gold) :] = 0.0
         return logits, None, None
 
 
-def cross_entropy(logits: Float[Tensor, "N V"], gold: Int[Tensor, "N"], smoothing: float) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """Smoothed loss and negative log-likelihood (section 5.4), in nats, summed.
+def cross_entropy(logits: Float[Tensor, "M V"], gold: Int[Tensor, "N"], smoothing: float) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """Smoothed loss and negative log-likelihood (section 5.4), in nats, summed over the first N rows.
 
     The backward pass puts the gradient in the place of the logits.
     """

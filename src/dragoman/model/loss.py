@@ -1,4 +1,4 @@
-"""Label-smoothed cross-entropy (section 5.4), as sums: only the training loop divides. Shapes: N tokens, V vocabulary."""
+"""Label-smoothed cross-entropy (section 5.4), as sums: only the training loop divides. Shapes: N tokens of M rows, V vocabulary."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ GPU_ROWS = 4096  # few launches, and some hundred megabytes
 
 
 class _CrossEntropy(torch.autograd.Function):
-    """Loss and gradient chunk by chunk; the gradient takes the place of the logits, so nothing of size N × V is made."""
+    """Loss and gradient chunk by chunk; the gradient takes the place of the logits, so nothing of size M × V is made."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, gold: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
@@ -21,7 +21,7 @@ class _CrossEntropy(torch.autograd.Function):
         loss = logits.new_zeros((), dtype=torch.float64)
         nll = torch.zeros_like(loss)
         size = CPU_ROWS if logits.device.type == "cpu" else GPU_ROWS
-        for rows, ids in zip(logits.split(size), gold.split(size), strict=True):
+        for rows, ids in zip(logits[: len(gold)].split(size), gold.split(size), strict=True):
             exact = rows.to(torch.promote_types(rows.dtype, torch.float32))
             p = exact.softmax(-1)
             log_sum = exact.amax(-1, keepdim=True) - p.amax(-1, keepdim=True).log()  # of e^logits: exponentials are computed once
@@ -31,6 +31,7 @@ class _CrossEntropy(torch.autograd.Function):
             gradient = p.sub_(spread)
             gradient.scatter_add_(1, ids[:, None], gradient.new_full((len(ids), 1), smoothing - 1))
             rows.copy_(gradient)
+        logits[len(gold) :].zero_()
         ctx.save_for_backward(logits.detach())
         ctx.mark_non_differentiable(nll)
         return loss, nll
@@ -42,9 +43,9 @@ class _CrossEntropy(torch.autograd.Function):
 
 
 def cross_entropy(
-    logits: Float[Tensor, "N V"], gold: Int[Tensor, "N"], smoothing: float = 0.0, fused: bool = False
+    logits: Float[Tensor, "M V"], gold: Int[Tensor, "N"], smoothing: float = 0.0, fused: bool = False
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """The smoothed loss and the plain negative log-likelihood, in nats, each summed over N tokens that are not padding.
+    """The smoothed loss and the plain negative log-likelihood, in nats, each summed over N tokens: those of the first rows, before padding.
 
     The target distribution gives 1 − ε to the gold token and spreads ε evenly over all V (Szegedy et al. 2015). The logits are
     used up: they hold their own gradient in the end. Differentiable once, through the first value. `fused` has the kernels compute it.

@@ -16,7 +16,7 @@ from dragoman.text.corpus import Corpus
 
 Pairs = npt.NDArray[np.int64]
 POOL = 2**17  # pairs that are shuffled, sorted by length and cut into batches together
-ALIKE = 8
+ALIKE, ALIKE_TOKENS = 8, 64  # of which the numbers of pairs, and of predictions, are multiples: few different matrices are met then
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,11 @@ class Batch:
     source: Int[Tensor, "B S"]
     target_in: Int[Tensor, "B T"]
     target_out: Int[Tensor, "B T"]
-    places: Int[Tensor, "N"]
-    """Which of the B · T predictions are of a token and not of padding: found on the host, so that a GPU need not be asked."""
+    places: Int[Tensor, "M"]
+    """Which of the B · T predictions are of a token: found on the host, so that a GPU need not be asked. Then come some of padding, if
+    there are any, up to a multiple of `ALIKE_TOKENS`."""
+    tokens: int
+    """Target tokens to predict, N, padding excluded."""
     pairs: list[int]
 
     @classmethod
@@ -35,18 +38,16 @@ class Batch:
         """The batch of padded rows that end with END."""
         before = target_out.roll(1, 1)
         before[:, 0] = START
-        places = (target_out != PAD).flatten().nonzero().flatten()
-        return cls(source, before.masked_fill(before == END, PAD), target_out, places, pairs)
+        padding = (target_out == PAD).flatten()
+        places, others = (~padding).nonzero().flatten(), padding.nonzero().flatten()
+        tokens = len(places)
+        places = torch.cat([places, others[: -tokens % ALIKE_TOKENS]])
+        return cls(source, before.masked_fill(before == END, PAD), target_out, places, tokens, pairs)
 
     @property
     def gold(self) -> Int[Tensor, "N"]:
         """The tokens to predict, row after row."""
-        return self.target_out.flatten().index_select(0, self.places)
-
-    @property
-    def tokens(self) -> int:
-        """Target tokens to predict, padding excluded."""
-        return len(self.places)
+        return self.target_out.flatten().index_select(0, self.places[: self.tokens])
 
     def halves(self) -> list["Batch"]:
         """Every second pair, and the others: two batches with the gradient of this one."""
@@ -63,7 +64,7 @@ class Batch:
         return self._each(Tensor.pin_memory)
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
-        return Batch(change(self.source), change(self.target_in), change(self.target_out), change(self.places), self.pairs)
+        return Batch(change(self.source), change(self.target_in), change(self.target_out), change(self.places), self.tokens, self.pairs)
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ class Batches:
         """Sort a pool by length, ties at random, and cut it into the largest batches under both caps, padding included.
 
         Sources grow with one target length and shrink with the next, so that a batch of two target lengths has like sources.
-        Numbers of pairs are multiples of `ALIKE`, so that few shapes of matrices are met: each costs a kernel, in time and memory.
+        Numbers of pairs are multiples of `ALIKE`: every shape of a matrix costs a kernel, in time and memory.
         """
         source, target = (lengths[pool] for lengths in self.lengths)
         order = np.lexsort((np.where(target % 2, -source, source), target))

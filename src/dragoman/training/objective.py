@@ -32,8 +32,8 @@ class Objective(nn.Module):
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         with torch.autocast(batch.source.device.type, torch.bfloat16, enabled=self.in_bfloat16):
             features, _ = self.model.decode(batch.target_in, self.model.encode(batch.source))
-            real = features.flatten(0, 1).index_select(0, batch.places)
-            return cross_entropy(self.model.logits(real), batch.gold, self.smoothing, self.fused)
+            rows = features.flatten(0, 1).index_select(0, batch.places)
+            return cross_entropy(self.model.logits(rows), batch.gold, self.smoothing, self.fused)
 
 
 @torch.no_grad()
