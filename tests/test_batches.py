@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dragoman.errors import DragomanError
 from dragoman.model.symbols import END, PAD, START
-from dragoman.text.batches import ALIKE, Batches, pad
+from dragoman.text.batches import PAIRS_MULTIPLE, Batches, pad
 from dragoman.text.corpus import Corpus
 
 
@@ -43,7 +43,8 @@ def test_every_pair_is_in_one_batch_of_an_epoch_and_both_caps_hold(lengths, sour
         assert batch.tokens == sum(lengths[pair][1] + 1 for pair in pairs)
         assert len(batch.places.unique()) == len(batch.places) == min(-(-batch.tokens // 64) * 64, batch.target_in.numel())
         assert PAD not in batch.gold
-    assert sum(len(pairs) > ALIKE and len(pairs) % ALIKE > 0 for pairs in plan) <= 1, "all are alike but for the last that is cut"
+    odd = [pairs for pairs in plan if len(pairs) > PAIRS_MULTIPLE and len(pairs) % PAIRS_MULTIPLE]
+    assert len(odd) <= 1, "the last that is cut"
 
 
 @settings(max_examples=60)

@@ -66,7 +66,7 @@ def model_folder(folder: Path) -> Path:
     """The folder of the model in a run's folder, or the folder itself. Raises `DragomanError` where there is no model."""
     if (whole := checkpoint.whole_folder(folder / "model")).is_dir():
         return whole
-    if not (folder / checkpoint.MANIFEST).exists() or (folder / "train").is_dir():  # of the text that was prepared
+    if not (folder / "model.toml").exists():
         raise DragomanError(f"{folder} holds no model. Train one with: dragoman train --out {folder} --source … --target …")
     return folder
 

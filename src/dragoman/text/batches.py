@@ -16,7 +16,7 @@ from dragoman.text.corpus import Corpus
 
 Pairs = npt.NDArray[np.int64]
 POOL = 2**17  # pairs that are shuffled, sorted by length and cut into batches together
-ALIKE, ALIKE_TOKENS = 8, 64  # of which the numbers of pairs, and of predictions, are multiples: few different matrices are met then
+PAIRS_MULTIPLE, ROWS_MULTIPLE = 8, 64  # of which the numbers of pairs and of predictions are: every shape of a matrix costs a kernel
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Batch:
     target_out: Int[Tensor, "B T"]
     places: Int[Tensor, "M"]
     """Which of the B · T predictions are of a token: found on the host, so that a GPU need not be asked. Then come some of padding, if
-    there are any, up to a multiple of `ALIKE_TOKENS`."""
+    there are any, up to a multiple of `ROWS_MULTIPLE`."""
     tokens: int
     """Target tokens to predict, N, padding excluded."""
     pairs: list[int]
@@ -41,7 +41,7 @@ class Batch:
         padding = (target_out == PAD).flatten()
         places, others = (~padding).nonzero().flatten(), padding.nonzero().flatten()
         tokens = len(places)
-        places = torch.cat([places, others[: -tokens % ALIKE_TOKENS]])
+        places = torch.cat([places, others[: -tokens % ROWS_MULTIPLE]])
         return cls(source, before.masked_fill(before == END, PAD), target_out, places, tokens, pairs)
 
     @property
@@ -131,7 +131,7 @@ class Batches:
         """Sort a pool by length, ties at random, and cut it into the largest batches under both caps, padding included.
 
         Sources grow with one target length and shrink with the next, so that a batch of two target lengths has like sources.
-        Numbers of pairs are multiples of `ALIKE`: every shape of a matrix costs a kernel, in time and memory.
+        Numbers of pairs are multiples of `PAIRS_MULTIPLE`, but for small batches and the last.
         """
         source, target = (lengths[pool] for lengths in self.lengths)
         order = np.lexsort((np.where(target % 2, -source, source), target))
@@ -143,8 +143,8 @@ class Batches:
             here = slice(first, first + len(rows))
             fits = (rows * np.maximum.accumulate(source[here]) <= self.caps[0]) & (rows * target[here] <= self.caps[1])
             count = len(rows) if fits.all() else int(fits.argmin())
-            if ALIKE < count < len(pool) - first:
-                count -= count % ALIKE
+            if PAIRS_MULTIPLE < count < len(pool) - first:
+                count -= count % PAIRS_MULTIPLE
             yield pool[first : first + count]
             first += count
 
