@@ -39,7 +39,8 @@ from dragoman.text.batches import pad
 from dragoman.text.lines import read_lines
 from dragoman.training.memory import keep_memory_and_kernels
 
-SYSTEMS = {"dragoman": ("float32", "bfloat16", "int8"), "ctranslate2": ("float32", "int8"), "transformers": ("float32",)}
+SYSTEMS = {"dragoman": ("float32", "bfloat16", "int8"), "ctranslate2": ("float32", "int8"), "transformers": ("float32", "bfloat16", "int8")}
+PEERS = ("ctranslate2", "transformers")
 LENGTH = 16  # tokens of a sentence and its translation, where weights are random
 Ids = list[list[int]]
 Engine = Callable[[Ids], Ids]
@@ -74,8 +75,15 @@ def ctranslate2_engine(run: Path, precision: str, beam: int, length: int | None,
 
 
 def transformers_engine(run: Path, precision: str, beam: int, length: int | None, threads: int) -> Engine:  # noqa: ARG001
-    """Hugging Face's Marian, with the weights of the run."""
+    """Hugging Face's Marian, with the weights of the run; in int8 PyTorch quantizes its linear layers dynamically."""
     model = marian(run)
+    if precision == "int8":
+        model = torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)
+    else:
+        model = model.to(getattr(torch, precision))
+    exact = {"max_new_tokens": 80}
+    if length is not None:
+        exact = {"min_new_tokens": length, "max_new_tokens": length + 1, "forced_eos_token_id": END}
 
     def translate(sources: Ids) -> Ids:
         found: dict[int, list[int]] = {}
@@ -83,7 +91,6 @@ def transformers_engine(run: Path, precision: str, beam: int, length: int | None
         for first in range(0, len(order), 32):
             batch = order[first : first + 32]
             rows = pad([sources[number] for number in batch])
-            exact = {"max_new_tokens": 80} if length is None else {"min_new_tokens": length + 1, "max_new_tokens": length + 1}
             with torch.no_grad():
                 written = model.generate(rows, attention_mask=(rows != PAD).long(), num_beams=beam, do_sample=False, **exact)
             for number, ids in zip(batch, written[:, 1:].tolist(), strict=True):
@@ -216,7 +223,7 @@ def compare(arguments: argparse.Namespace) -> None:
 
 
 def report(arguments: argparse.Namespace, found: dict[tuple[str, str, int, bool], list[dict[str, object]]]) -> None:
-    """Print medians beside CTranslate2's of the same precision, or of float32; write all of it with its passport."""
+    """Print medians, and times those of each peer in the same precision, or in float32; write all of it with its passport."""
     name = arguments.preset or arguments.run.name
     columns = (
         "how",
@@ -227,30 +234,31 @@ def report(arguments: argparse.Namespace, found: dict[tuple[str, str, int, bool]
         "ms",
         "ms, 95 %",
         "× CTranslate2",
+        "× transformers",
         "as ours in float32",
         "as in batches",
     )
     table, rows = Table(*columns, title=f"Decoding, {name}, medians of {arguments.rounds}"), []
     speed = {kind: statistics.median(rate(one) for one in measured) for kind, measured in found.items()}
     for (system, precision, beam, one_by_one), measured in found.items():
-        theirs = precision if precision in SYSTEMS["ctranslate2"] else "float32"
-        peer, oracle = ("ctranslate2", theirs, beam, one_by_one), ("dragoman", "float32", beam, one_by_one)
-        ours = found.get(oracle, measured)
+        here = speed[system, precision, beam, one_by_one]
+        peers = [(peer, precision if precision in SYSTEMS[peer] else "float32", beam, one_by_one) for peer in PEERS]
+        ratios = {f"times_{peer[0]}": here / speed[peer] if peer in speed else None for peer in peers}
+        ours = found.get(("dragoman", "float32", beam, one_by_one), measured)
         medians = {key: statistics.median(one[key] for one in measured) for key, value in measured[0].items() if isinstance(value, float)}
         same = share_alike(measured[0]["written"], ours[0]["written"])
         alone = share_alike(measured[0]["written"], found[system, precision, beam, False][0]["written"])
-        ratio = speed[system, precision, beam, one_by_one] / speed[peer] if peer in speed else None
         row = {"system": system, "precision": precision, "beam": beam, "one_by_one": one_by_one, **medians}
-        rows.append(row | {"times_ctranslate2": ratio, "same_as_ours_in_float32": same, "same_as_in_batches": alone})
+        rows.append(row | ratios | {"same_as_ours_in_float32": same, "same_as_in_batches": alone})
         table.add_row(
             "one by one" if one_by_one else "batches",
             str(beam),
             system,
             precision,
-            f"{speed[system, precision, beam, one_by_one]:,.0f}",
+            f"{here:,.0f}",
             f"{medians['milliseconds']:.1f}" if one_by_one else "",
             f"{medians['milliseconds_p95']:.1f}" if one_by_one else "",
-            "" if ratio is None else f"{ratio:.2f}",
+            *("" if ratio is None else f"{ratio:.2f}" for ratio in ratios.values()),
             f"{same:.1%}",
             f"{alone:.1%}" if one_by_one else "",
         )

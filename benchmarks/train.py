@@ -41,7 +41,7 @@ from dragoman.run import silent
 from dragoman.text.batches import Batch, Update
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.distributed import World
-from dragoman.training.memory import KERNELS, keep_memory_and_kernels
+from dragoman.training.memory import MOST_KERNELS, keep_memory_and_kernels
 from dragoman.training.objective import accumulate, seed_update
 from dragoman.training.settings import TrainingSettings
 from dragoman.training.train import ahead, make_optimizer, step_optimizer
@@ -51,7 +51,7 @@ ALLOCATOR = {
     "MALLOC_TRIM_THRESHOLD_": str(2**64 - 1),
     "MALLOC_TOP_PAD_": str(64 * 2**20),
     "THP_MEM_ALLOC_ENABLE": "1",
-    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": str(KERNELS),
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": str(MOST_KERNELS),
 }
 PRECISIONS = ("bfloat16", "float32")
 PEERS = ("transformers", "torch.nn.Transformer")

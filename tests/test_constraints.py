@@ -150,6 +150,7 @@ def test_every_translation_begins_with_the_prefix(translator):  # noqa: F811
     [
         ({"prefix": "der Schnee", "ban": ("Schnee",)}, "The prefix 'der Schnee' has 'Schnee', which is banned"),
         ({"prefix": "der der", "no_repeat_ngram": 1}, "The prefix 'der der' repeats 1 tokens, which no_repeat_ngram forbids"),
+        ({"force": ("der der",), "no_repeat_ngram": 1}, "What force asks for repeats 1 tokens, which no_repeat_ngram forbids"),
         ({"ban": (" ",)}, "ban is ' ', which has no tokens"),
     ],
 )

@@ -15,6 +15,7 @@ KINDS = {
     "other options": ModelSettings(
         **SIZES, norm="pre", activation="swish", attention_bias=True, output_bias=True, positions="learned", tied="target"
     ),
+    "few positions": ModelSettings(**SIZES, positions="learned", max_positions=24),
     "unscaled": ModelSettings(**SIZES, scale_embeddings=False, activation="gelu", positions="sinusoidal-halves", tied="none"),
     "fairseq's": ModelSettings(**SIZES, positions="sinusoidal-tensor2tensor", first_position=2, norm_epsilon=1e-6),
 }
@@ -27,7 +28,7 @@ def test_every_token_of_a_translation_is_as_likely_there_as_here(kind, precision
     before = {name: weight.clone() for name, weight in weights(model).items()}
     write(model, tokenizers, tmp_path, precision)
     assert all(torch.equal(weight, before[name]) for name, weight in weights(model).items())
-    verify(engine(tmp_path, tokenizers, precision), model, tokenizers, [*SOURCE, *samples(tokenizers)])
+    verify(engine(tmp_path, model, tokenizers, precision), model, tokenizers, [*SOURCE, *samples(tokenizers, model.longest_source)])
 
 
 def test_what_it_cannot_hold_is_refused(tmp_path):

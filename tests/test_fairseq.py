@@ -28,6 +28,7 @@ from dragoman.errors import DragomanError
 from dragoman.interop import fairseq
 from dragoman.interop.vocabulary import NEVER
 from dragoman.model.symbols import END, START
+from tests.test_cli import call
 
 SOURCE = ["ein Mann fährt Rad", "zwei Hunde spielen im Schnee", "der Schnee ist kalt .", "ein Kind spielt"]
 TARGET = ["a man rides a bike", "two dogs play in the snow", "the snow is cold .", "a child plays"]
@@ -270,6 +271,18 @@ def test_a_model_is_the_same_in_its_folder(tmp_path):
     indices, _ = read_dictionary(tmp_path / "theirs" / "dict.de.txt")
     again = fairseq.Imported(model.eval(), tokenizers, imported.vocabularies)
     agree(tensors, options, again, SOURCE, lambda line: ids_there(line, indices))
+
+
+def test_from_the_command_line_it_arrives_without_a_comparison(tmp_path, monkeypatch, capsysbinary):
+    folder_of(tmp_path / "theirs", **PRE)
+    command = ["import", tmp_path / "theirs", "--from", "fairseq", "--out", tmp_path / "ours"]
+    status, _, err = call(monkeypatch, capsysbinary, *command, "--samples", tmp_path / "theirs" / "dict.de.txt")
+    assert status == 2
+    assert "--samples is for a comparison with Hugging Face's engine; with fairseq there is none." in err
+    status, _, err = call(monkeypatch, capsysbinary, *command)
+    assert status == 0
+    assert "The names and shapes of all tensors fit; there is no comparison with fairseq itself." in err
+    load_model(tmp_path / "ours" / "model")
 
 
 def nested(options):

@@ -248,10 +248,13 @@ def test_logits_of_rows_of_rows_are_those_of_each():
         torch.testing.assert_close(model.logits(given), wanted)
 
 
-def test_what_is_no_number_stays_none():
+@pytest.mark.parametrize("part", ["encoder.0.self_attention", "decoder.0.self_attention", "decoder.0.cross_attention"])
+@pytest.mark.parametrize("row", ["query", "value"])
+def test_what_is_no_number_stays_none(part, row):
     model = build_model(SMALL, 40, 40)
+    weight = model.get_submodule(part).query_key_value.weight
     with torch.no_grad():
-        model.encoder[0].self_attention.query_key_value.weight[0, 0] = torch.nan
+        weight[0 if row == "query" else len(weight) - 1, 0] = torch.nan
     loss, nll = Objective(model, 0.1, bfloat16=True, native=True).train()(some_batch())
     loss.backward()
     assert loss.isnan()

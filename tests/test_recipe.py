@@ -85,9 +85,9 @@ def test_choices_follow_the_size_of_the_corpus():
     assert choose_batch_tokens(450_000, gpu=False) == 2_250
     assert choose_batch_tokens(120_000_000, gpu=True) == 25_000
     assert choose_batch_tokens(120_000_000, gpu=False) == 4_096
-    assert choose_updates(base, 10_000, updates_per_second=100.0, gpu=True) == 100_000
-    assert choose_updates(base, 100, updates_per_second=2.0, gpu=False) == 5_400
-    assert choose_updates(base, 2, updates_per_second=2.0, gpu=False) == 400
+    assert choose_updates(180.0, 10_000, updates_per_second=100.0) == 100_000
+    assert choose_updates(45.0, 100, updates_per_second=2.0) == 5_400
+    assert choose_updates(45.0, 2, updates_per_second=2.0) == 400
 
 
 @pytest.mark.parametrize("updates", [300, 3_000, 100_000])

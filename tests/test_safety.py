@@ -208,6 +208,9 @@ def split_where_memory_is_short(folder: Path) -> None:
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     limits = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (used + 40 * 2**20, limits[1]))
+    with pytest.raises(DragomanError, match=r"does not suffice for \d+ pairs at once; give the same command a lower --max-tokens\."):
+        accumulate(objective, update, replace(HERE, size=2))  # where batches cannot be cut: the other process would not know
+    model.zero_grad()
     calls = []
     objective.register_forward_hook(lambda *_: calls.append(1))
     accumulate(objective, update, HERE)

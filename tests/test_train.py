@@ -21,7 +21,7 @@ from dragoman.model.settings import ModelSettings
 from dragoman.parts import make_batches, make_model, make_objective, schedule_of
 from dragoman.prepare import Prepared, prepare
 from dragoman.recipe import Recipe
-from dragoman.run import finish, fit, go_on, lock, recorded_recipe, run, silent
+from dragoman.run import begin, finish, fit, go_on, lock, recorded_recipe, run, silent
 from dragoman.text.batches import Update
 from dragoman.text.corpus import line_hash
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
@@ -462,8 +462,14 @@ def test_ctrl_c_ends_with_a_checkpoint_and_says_how_to_go_on(tmp_path):
     assert (recipe.out / "result.json").exists()
 
 
+def test_spread_weights_need_a_number_of_updates(tmp_path):
+    recipe = small_recipe(tmp_path, tmp_path / "run", shard=True, updates=None)
+    with pytest.raises(DragomanError, match="With --shard no process could measure the speed by itself, .* needs a number of --updates"):
+        begin(tmp_path / "run", recipe, silent, replace(HERE, size=2))
+
+
 def test_training_stops_when_validation_no_longer_improves():
-    schedule = Schedule(updates=100, warmup_steps=1, validate_every=10, checkpoint_every=10, bfloat16=False)
+    schedule = Schedule(updates=100, warmup_steps=1, validate_every=10, checkpoint_every=10)
     settings = TrainingSettings(patience=2)
     assert not stopped_early(Place(step=30, best_step=20), settings, schedule)
     assert stopped_early(Place(step=40, best_step=20), settings, schedule)

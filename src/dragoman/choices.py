@@ -57,9 +57,10 @@ def settle(recipe: Recipe, data: Prepared, say: Say, world: World) -> Recipe:
     per_epoch = max(1, len(train_batches.plan(0)) // batches.accumulate)
     sharded = training.shard and world.size > 1
     speed = math.nan if sharded else updates_per_second(fresh, train_batches, recipe, world)
+    minutes = training.minutes * (4 if gpu else 1)
     if training.updates is None:
-        why.append(f"as many updates as {training.minutes:g} minutes allow, and 200 passes at most")
-    recipe = choose_pace(recipe, training.updates or choose_updates(recipe, per_epoch, speed, gpu))
+        why.append(f"as many updates as {minutes:g} minutes allow, and 200 passes at most")
+    recipe = choose_pace(recipe, training.updates or choose_updates(minutes, per_epoch, speed))
     if training.warmup_steps is None:
         low = ", which keep the rate at 0.002 or below" * (round(peak_rate(recipe), 4) <= 0.002)
         why.append(f"{recipe.training.warmup_steps:,} warm-up steps{low}")

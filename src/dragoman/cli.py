@@ -75,7 +75,7 @@ class Quickstart:
 
 
 def quickstart(arguments: Sequence[str]) -> None:
-    """Train and score a small model on data that comes with the package."""
+    """Train and score a small model on the CMU Pronouncing Dictionary (extra: dragoman[quickstart])."""
     asked = parse(Quickstart, "quickstart", arguments)
     from dragoman.quickstart import quickstart as start
 

@@ -1,4 +1,7 @@
-"""The verbs that hand models over to other engines, and take theirs. What they write is compared with the other engine first."""
+"""The verbs that hand models over to other engines, and take theirs.
+
+What leaves is compared with the other engine first; so is what arrives from Hugging Face.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -105,7 +108,7 @@ def ways_out(asked: Export, model: "Transformer", tokenizers: "Tokenizers") -> l
     def way(precision: Literal["float32", "int8"]) -> Way:
         return (
             lambda folder: ctranslate2.write(model, tokenizers, folder, precision),
-            lambda folder: ctranslate2.engine(folder, tokenizers, precision),
+            lambda folder: ctranslate2.engine(folder, model, tokenizers, precision),
         )
 
     return [way("float32"), way("int8")] if asked.precision == "int8" else [way("float32")]  # what is rounded must be right before

@@ -20,8 +20,7 @@ def make_model(recipe: Recipe, data: Prepared, device: torch.device) -> Model:
 
 def make_objective(recipe: Recipe, model: Model) -> Objective:
     """The model with its loss."""
-    settings = recipe.training
-    return Objective(model, settings.label_smoothing, settings.precision == "bfloat16", settings.fuses)
+    return Objective.of(model, recipe.training)
 
 
 def make_batches(recipe: Recipe, data: Prepared, world: World) -> Batches:
@@ -54,5 +53,4 @@ def schedule_of(recipe: Recipe) -> Schedule:
         warmup_steps=training.warmup_steps,
         validate_every=training.validate_every,
         checkpoint_every=training.checkpoint_every,
-        bfloat16=training.precision == "bfloat16",
     )

@@ -32,7 +32,7 @@ Preset = Literal["auto", "tiny", "small", "base", "big"]
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything about a run. What is None is chosen from the corpus and the machine, printed, and written to recipe.toml."""
+    """Everything about a run. What depends on the corpus or the machine and is None is chosen, printed, and written to recipe.toml."""
 
     out: Path | None = None
     """The run's folder. The same command on it again goes on where it was interrupted."""
@@ -125,14 +125,13 @@ def choose_batch_tokens(target_tokens: int, gpu: bool) -> int:
     return min(25_000 if gpu else 4_096, max(1_024, target_tokens // 200))
 
 
-def choose_updates(recipe: Recipe, updates_per_epoch: int, updates_per_second: float, gpu: bool) -> int:
-    """As many as fit into `minutes` (4 times that on a GPU), but the paper's 100,000 and 200 passes over the corpus at most."""
-    seconds = recipe.training.minutes * 60 * (4 if gpu else 1)
-    return max(1, min(100_000, 200 * updates_per_epoch, int(seconds * updates_per_second)))
+def choose_updates(minutes: float, updates_per_epoch: int, updates_per_second: float) -> int:
+    """As many as fit into the minutes, but the paper's 100,000 and 200 passes over the corpus at most."""
+    return max(1, min(100_000, 200 * updates_per_epoch, int(minutes * 60 * updates_per_second)))
 
 
 def choose_pace(recipe: Recipe, updates: int) -> Recipe:
-    """The numbers that follow from the number of updates; warm-up is long enough for the rate to stay below 0.002."""
+    """The numbers that follow from the number of updates; warm-up is long enough for a rate of 0.002 at most, or 4000."""
     training = recipe.training
     every = training.validate_every or min(1000, max(1, updates // 20))
     return replace(

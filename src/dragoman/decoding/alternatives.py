@@ -10,7 +10,7 @@ from torch import Tensor
 from dragoman.decoding.constraints import Constraints
 from dragoman.decoding.likeliest import likeliest
 from dragoman.decoding.scoring import token_log_probabilities
-from dragoman.decoding.search import NO_NUMBERS, Hypothesis, beam_search, forbid, scored
+from dragoman.decoding.search import NO_NUMBERS, Hypothesis, beam_search, next_log_p, scored
 from dragoman.decoding.settings import SearchSettings
 from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
@@ -25,7 +25,7 @@ def alternatives(
     prefix = list(constraints.prefix)
     read = torch.tensor([[START, *prefix]], device=source.device)
     features, _ = model.decode(read, model.encode(source))
-    log_p = forbid(model.logits(features[:, -1]).float()).log_softmax(-1)[None]
+    log_p = next_log_p(model, features[:, -1])[None]
     if log_p.isnan().any():
         raise DragomanError(NO_NUMBERS)
     allowed = constraints.apply(log_p, read[None], torch.zeros(1, dtype=torch.bool, device=source.device))

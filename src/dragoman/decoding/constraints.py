@@ -27,7 +27,7 @@ class Constraints:
 
     @property
     def any(self) -> bool:
-        """Whether there is a rule at all."""
+        """Whether `apply` has anything to do."""
         return bool(self.min_length or self.no_repeat_ngram or self.banned or self.prefix)
 
     @property

@@ -26,8 +26,8 @@ def translate_file(source: Path, out: Path, about: About, translate: Callable[[B
 
     Blocks of lines become files in `out`.parts, those that are there already are kept, and of several processes each takes every
     so-many-th block. Whoever finds all blocks there joins them. `about` says what the translations depend on, beside the text; it
-    stays beside them in `out`.json. Every step may be done twice, by two processes at once, and nothing changes. Raises
-    `DragomanError` where another translation would be replaced, and for a file that cannot be read.
+    lies beside the blocks, and in the end in `out`.json. Every step may be done twice, by two processes at once, and nothing changes.
+    Raises `DragomanError` where another translation would be replaced, and for a file that cannot be read.
     """
     if source.exists() and not source.is_file():
         raise DragomanError(f"{source} is no file that can be read twice; translate standard input instead, with < or a pipe.")

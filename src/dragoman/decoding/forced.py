@@ -13,7 +13,7 @@ from torch import Tensor
 
 from dragoman.decoding.constraints import Constraints
 from dragoman.decoding.likeliest import likeliest
-from dragoman.decoding.search import NO_NUMBERS, Hypothesis, end_only, forbid, longest_targets, normalizer, scored
+from dragoman.decoding.search import NO_NUMBERS, Hypothesis, end_only, longest_targets, next_log_p, normalizer, scored
 from dragoman.decoding.settings import SearchSettings
 from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
@@ -54,7 +54,7 @@ def forced_search_of_one(model: Model, source: Int[Tensor, "1 S"], settings: Sea
         state = state.reorder(torch.tensor([one.row for one in padded], device=source.device))
         tokens = torch.tensor([one.ids for one in padded], device=source.device)
         features, state = model.decode(tokens[:, -1:], state)
-        log_p = forbid(model.logits(features[:, -1]).float()).log_softmax(-1)[None, : len(live)]
+        log_p = next_log_p(model, features[:, -1])[None, : len(live)]
         if log_p.isnan().any():
             raise DragomanError(NO_NUMBERS)
         at_end = torch.tensor([step >= longest], device=source.device)

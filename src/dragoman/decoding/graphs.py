@@ -14,7 +14,17 @@ from torch.nn import functional as F
 
 from dragoman.decoding.constraints import Constraints
 from dragoman.decoding.likeliest import likeliest
-from dragoman.decoding.search import NO_NUMBERS, Beam, Hypothesis, add_finished, finished, forbid, hypotheses, longest_targets, normalizer
+from dragoman.decoding.search import (
+    NO_NUMBERS,
+    Beam,
+    Hypothesis,
+    add_finished,
+    finished,
+    hypotheses,
+    longest_targets,
+    next_log_p,
+    normalizer,
+)
 from dragoman.decoding.settings import SearchSettings
 from dragoman.errors import DragomanError
 from dragoman.model.attention import KeysValues
@@ -113,7 +123,7 @@ class FixedSearch:
         width = settings.beam_size
         tokens = beam.live.index_select(2, now[None]).view(-1, 1)
         features, _ = self.model.decode(tokens, self.state)
-        log_p = forbid(self.model.logits(features[:, -1]).float()).log_softmax(-1).unflatten(0, (-1, width))
+        log_p = next_log_p(self.model, features[:, -1]).unflatten(0, (-1, width))
         at_end = (now >= self.longest)[:, None, None]
         log_p = log_p.masked_fill(at_end & self.not_end, -torch.inf)
         log_p = log_p.masked_fill(~at_end & ~self.not_end & (now < self.least), -torch.inf)

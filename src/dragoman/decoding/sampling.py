@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.decoding.constraints import Constraints
-from dragoman.decoding.search import NO_NUMBERS, Hypothesis, forbid, longest_targets
+from dragoman.decoding.search import NO_NUMBERS, Hypothesis, longest_targets, next_log_p
 from dragoman.decoding.settings import SearchSettings
 from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
@@ -34,7 +34,7 @@ def sample(
     ended = torch.zeros(len(source), draws, dtype=torch.bool, device=source.device)
     for step in range(steps):
         features, state = model.decode(written[:, :, -1].reshape(-1, 1), state)
-        log_p = forbid(model.logits(features[:, -1]).float()).log_softmax(-1).view(len(source), draws, -1)
+        log_p = next_log_p(model, features[:, -1]).view(len(source), draws, -1)
         if log_p.isnan().any():
             raise DragomanError(NO_NUMBERS)
         at_end = step >= longest

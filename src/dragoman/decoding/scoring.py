@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.decoding.search import NO_NUMBERS, forbid
+from dragoman.decoding.search import NO_NUMBERS, next_log_p
 from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
 from dragoman.model.symbols import PAD
@@ -40,7 +40,7 @@ def token_log_probabilities(model: Model, source: Int[Tensor, "B S"], target: In
     """
     batch = Batch.of(source, target, [])
     features, _ = model.decode(batch.target_in, model.encode(source))
-    log_p = forbid(model.logits(features.flatten(0, 1)).float()).log_softmax(-1)
+    log_p = next_log_p(model, features.flatten(0, 1))
     if log_p.isnan().any():
         raise DragomanError(NO_NUMBERS)
     return log_p.gather(1, target.view(-1, 1)).view_as(target).masked_fill(target == PAD, 0.0)

@@ -71,7 +71,7 @@ def greedy_search(
     total = torch.zeros(len(source), device=source.device)
     for step in range(ids.size(1)):
         features, state = model.decode(token, state)
-        log_p = forbid(model.logits(features[:, -1]).float()).log_softmax(-1)
+        log_p = next_log_p(model, features[:, -1])
         choice = log_p.argmax(-1).masked_fill(step >= longest[left], END)
         ids[left, step] = choice.masked_fill(ended, END)
         total[left] += log_p.gather(1, choice[:, None])[:, 0].masked_fill(ended, 0.0)
@@ -101,10 +101,11 @@ def longest_targets(model: Model, source: Int[Tensor, "B S"], extra_length: int,
     return longest.clamp(max=model.longest_target - 1)
 
 
-def forbid(logits: Float[Tensor, "R V"]) -> Float[Tensor, "R V"]:
-    """PAD and START are never written."""
+def next_log_p(model: Model, features: Float[Tensor, "R D"]) -> Float[Tensor, "R V"]:
+    """The log-probability of each token that may follow; PAD and START are never written."""
+    logits = model.logits(features).float()
     logits[:, PAD] = logits[:, START] = -torch.inf
-    return logits
+    return logits.log_softmax(-1)
 
 
 @dataclass
@@ -195,7 +196,7 @@ def beam_steps(model: Model, source: Int[Tensor, "B S"], settings: SearchSetting
             features, state = model.decode(beam.live[:, :, -1].reshape(-1, 1), state)
         if looks:
             beam.coverage = beam.coverage + torch.stack([weights.mean(1) for weights in looks]).mean(0)  # of all layers and heads
-        log_p = forbid(model.logits(features[:, -1]).float()).log_softmax(-1).view(len(left), width, -1)
+        log_p = next_log_p(model, features[:, -1]).view(len(left), width, -1)
         at_end = step >= longest
         extensions = extend(beam, end_only(constraints.apply(log_p, beam.live, at_end), at_end), settings)
         ended = going & finished(beam, longest, settings)

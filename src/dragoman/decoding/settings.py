@@ -22,7 +22,7 @@ class EngineSettings:
     shortlist: Path | None = None
     """A file that `dragoman shortlist` has made: search in C++ then looks at the tokens that it has for a sentence, and no others."""
     graphs: bool = False
-    """On a GPU: greedy and beam search as CUDA graphs, where no rule but min_length is asked for; off until it was measured."""
+    """On a GPU: greedy and beam search as CUDA graphs, where no rule but min_length is asked for. Not measured yet."""
 
     def __post_init__(self) -> None:
         check_kinds(self)
@@ -42,7 +42,7 @@ class SearchSettings:
     extra_length: int = 50
     """A translation may have this many tokens more than its source."""
     n_best: int = 1
-    """Translations to give for each sentence, at most beam_size."""
+    """Translations to give for each sentence: at most beam_size of a beam, any number of draws."""
     length_power: float | None = None
     """Divide by |Y| to this power instead: what fairseq, Hugging Face and CTranslate2 call length penalty."""
     coverage_penalty: float = 0.0

@@ -71,8 +71,8 @@ def specification(model: Transformer, source_tokens: list[str], target_tokens: l
     return spec
 
 
-def engine(folder: Path, tokenizers: Tokenizers, precision: Precision) -> Engine:
-    """CTranslate2 with the model in a folder."""
+def engine(folder: Path, model: Transformer, tokenizers: Tokenizers, precision: Precision) -> Engine:
+    """CTranslate2 with the folder that was written of the model."""
     theirs = ctranslate2.Translator(str(folder), compute_type=precision, intra_threads=1)
     cutter = sentencepiece.SentencePieceProcessor(model_file=str(folder / "source.spm"))
     never = [[piece] for piece in tokenizers.target.pieces([PAD, START])]
@@ -90,8 +90,14 @@ def engine(folder: Path, tokenizers: Tokenizers, precision: Precision) -> Engine
         return [ids[piece] for piece in found.hypotheses[0]]
 
     ids = {piece: number for number, piece in enumerate(tokenizers.target.pieces(range(len(tokenizers.target))))}
+    longest = table_rows(model.source_positions)
     speller = sentencepiece.SentencePieceProcessor(model_file=str(folder / "target.spm"))
-    return Engine("CTranslate2", tokens, log_p, greedy, speller.decode, range(len(tokenizers.source)), POSITIONS, precision != "float32")
+    return Engine("CTranslate2", tokens, log_p, greedy, speller.decode, range(len(tokenizers.source)), longest, precision != "float32")
+
+
+def table_rows(positions: Positions) -> int:
+    """Of the table of positions that is written: the longest text there."""
+    return len(positions.table) if positions.kind == "learned" else POSITIONS
 
 
 def _array(tensor: Tensor) -> Any:
@@ -110,7 +116,7 @@ def _norm(theirs: common_spec.LayerNormSpec, norm: Any) -> None:
 def _embedding(spec: Any, theirs: common_spec.EmbeddingsSpec, embedding: nn.Embedding, positions: Positions, scaled: bool) -> None:
     theirs.weight = _array(embedding.weight)
     spec.scale_embeddings = scaled
-    spec.position_encodings.encodings = _array(positions(0, len(positions.table) if positions.kind == "learned" else POSITIONS))
+    spec.position_encodings.encodings = _array(positions(0, table_rows(positions)))
 
 
 def _self_attention(theirs: Any, ours: Any, residual: Any) -> None:

@@ -24,7 +24,6 @@ from torch.export import Dim
 from torch.nn import functional as F
 
 from dragoman.decoding.folder import Tokenizers
-from dragoman.errors import DragomanError
 from dragoman.interop.verify import Engine
 from dragoman.model.attention import KeysValues, MultiHeadAttention, attention
 from dragoman.model.positions import Positions
@@ -140,8 +139,7 @@ def export(
             )
     finally:
         logging.disable(before)
-    if program is None:
-        raise DragomanError(f"PyTorch could not write {path.name}.")
+    assert program is not None
     program.save(str(path))
 
 

@@ -1,4 +1,4 @@
-"""No model leaves or arrives unseen: sample sentences in the foreign engine and in ours, token by token."""
+"""No model leaves unseen, and none arrives so from Hugging Face: sample sentences in the foreign engine and in ours, token by token."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -73,7 +73,8 @@ def verify(engine: Engine, model: Model, tokenizers: Tokenizers, sentences: Sequ
         source = [*ids, END]
         if not ids:
             continue  # what is blank has no translation
-        if engine.longest is not None and len(source) + EXTRA_LENGTH > engine.longest:
+        most = int(longest_targets(model, torch.tensor([source]), EXTRA_LENGTH)) + 1
+        if engine.longest is not None and max(len(source), most) > engine.longest:
             raise DragomanError(
                 f"The sample that begins with {sentence[:40]!r} has {len(source)} tokens, and {engine.name} with this model reads and "
                 f"writes {engine.longest}; give shorter ones."

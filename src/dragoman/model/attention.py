@@ -19,12 +19,11 @@ def attention(
     key: Float[Tensor, "B H N K"],
     value: Float[Tensor, "B H N Kv"],
     mask: Bool[Tensor, "#B #H #T N"] | None = None,
-    dropout: float = 0.0,
 ) -> tuple[Float[Tensor, "B H T Kv"], Float[Tensor, "B H T N"]]:
     """Equation 1 as written, with its weights: softmax(Q Kᵀ / √d_k) V.
 
-    The mask is True where looking is allowed; a query that may look nowhere gets zeros. This is the oracle that the fused kernel
-    is tested against, the place to read attention weights from, and what trains short texts on a CPU.
+    The mask is True where looking is allowed; a query that may look nowhere gets zeros. This is the oracle that all others are
+    tested against, the place to read attention weights from, and what ONNX graphs are made of.
     """
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
     if mask is not None:
@@ -32,7 +31,7 @@ def attention(
     weights = scores.softmax(-1)
     if mask is not None:
         weights = weights.masked_fill(~mask, 0.0)
-    return F.dropout(weights, dropout) @ value, weights
+    return weights @ value, weights
 
 
 def causal_mask(queries: int, keys: int, device: torch.device) -> Bool[Tensor, "1 1 T N"]:

@@ -15,7 +15,8 @@ PositionKind = Literal["sinusoidal", "sinusoidal-halves", "sinusoidal-tensor2ten
 class ModelSettings:
     """Sizes and variants of a model. Widths are numbers of features, depths are numbers of layers.
 
-    Raises `DragomanError` where the values cannot make a model.
+    The defaults are the paper's base model; training takes sizes and dropout from its preset where they are not given. Raises
+    `DragomanError` where the values cannot make a model.
     """
 
     architecture: Architecture = "transformer"

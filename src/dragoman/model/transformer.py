@@ -130,7 +130,7 @@ class TransformerState(State):
         return table(self.length, tokens)
 
     def remember(self, layer: int, here: KeysValues) -> KeysValues:
-        """All that a layer's self-attention may look at: what is here, after what was written before, if there is room for both."""
+        """All that a layer's self-attention may look at: what was written before and what is here; in training the latter alone."""
         if not self.past:
             return here
         start = self.length * self.beams

@@ -23,7 +23,6 @@ class Schedule:
     warmup_steps: int
     validate_every: int
     checkpoint_every: int
-    bfloat16: bool
 
 
 @dataclass(frozen=True)
@@ -52,4 +51,4 @@ class Job:
 
     def objective(self, model: Model) -> Objective:
         """What is minimised, of this model or a copy of it."""
-        return Objective(model, self.settings.label_smoothing, self.schedule.bfloat16, self.settings.fuses)
+        return Objective.of(model, self.settings)

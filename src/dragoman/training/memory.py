@@ -12,7 +12,7 @@ from torch import Tensor
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # malloc.h
 CONTROL_GROUP = {"max": r"^(\d+)$", "current": r"^(\d+)$", "stat": r"^inactive_file (\d+)$"}  # what can be given up is in use too
-KERNELS = 8192  # that oneDNN keeps, one a shape of matrices: an epoch of some 250 batches has so many, and by itself it keeps 1,024
+MOST_KERNELS = 8192  # that oneDNN keeps, one a shape of matrices: of 161,197 pairs eight passes have 2,498, and by itself it keeps 1,024
 
 
 def keep_memory_and_kernels() -> bool:
@@ -22,7 +22,7 @@ def keep_memory_and_kernels() -> bool:
     arithmetic on it. A kernel for matrices of another shape takes some milliseconds to make, and some 0.2 MB. Elsewhere than on
     glibc memory is left as it is. To be called before the first large tensor is made.
     """
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(KERNELS))  # oneDNN reads it at its first product
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(MOST_KERNELS))  # oneDNN reads it at its first product
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # PyTorch reads it at its first tensor
     try:
         mallopt = ctypes.CDLL(None).mallopt

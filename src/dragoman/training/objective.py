@@ -15,6 +15,7 @@ from dragoman.text.batches import Batch, Update
 from dragoman.training.distributed import World
 from dragoman.training.memory import out_of_memory
 from dragoman.training.parallel import synchronising
+from dragoman.training.settings import TrainingSettings
 
 
 class Objective(nn.Module):
@@ -28,6 +29,11 @@ class Objective(nn.Module):
         super().__init__()
         self.model, self.smoothing, self.in_bfloat16 = model, smoothing, bfloat16
         self.fused = native and fuse(model)
+
+    @classmethod
+    def of(cls, model: Model, settings: TrainingSettings) -> "Objective":
+        """As these settings have it, all chosen."""
+        return cls(model, settings.label_smoothing, settings.precision == "bfloat16", settings.fuses)
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         with torch.autocast(batch.source.device.type, torch.bfloat16, enabled=self.in_bfloat16):

@@ -16,7 +16,7 @@ from dragoman.training.memory import out_of_memory
 from dragoman.training.objective import seed_update
 from dragoman.training.resume import Place
 
-MOST_BAD = 20  # updates in succession that may be left out
+MOST_BAD = 20  # updates in succession without numbers end the run
 
 
 class Recent:

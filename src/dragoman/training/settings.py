@@ -13,9 +13,9 @@ class TrainingSettings:
     updates: int | None = None
     """Number of parameter updates; None chooses from the size of the corpus and the speed of this machine."""
     minutes: float = 45.0
-    """About how long training may take where the number of updates is chosen (on a GPU it is 4 times as many updates at most)."""
+    """About how long training may take on a CPU where the number of updates is chosen; on a GPU 4 times as long."""
     warmup_steps: int | None = None
-    """Updates during which the rate rises (the paper's 4000); None is an eighth of all, 4000 at most, with a rate below 0.002."""
+    """Updates during which the rate rises (the paper's 4000); None is an eighth of all, more for a rate of 0.002 at most, 4000 at most."""
     rate_scale: float = 1.0
     """The paper's learning rate is multiplied by this (section 5.3)."""
     label_smoothing: float = 0.1
@@ -26,7 +26,8 @@ class TrainingSettings:
     """What to do where the gradient is no number: end, leave the update out (19 in succession at most), or go back to the last
     checkpoint, or to the beginning, with half the rate (down to a 64th)."""
     precision: Literal["float32", "bfloat16"] | None = None
-    """Arithmetic of matrix products; weights and sums stay float32. None is bfloat16 where the processor has it."""
+    """Arithmetic of matrix products, and with `native` and post-norm of what goes from sub-layer to sub-layer; weights stay float32.
+    None is bfloat16 where the processor has it."""
     seed: int = 1
     """Of initial weights, dropout and the order of batches."""
     validate_every: int | None = None

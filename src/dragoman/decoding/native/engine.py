@@ -24,7 +24,7 @@ from dragoman.native.build import library
 from dragoman.text.batches import pad
 
 PRECISIONS: list[Precision] = ["float32", "bfloat16", "int8"]  # by their numbers in product.h
-LANES = 16  # the most in product.h
+LANES = 16  # the most in vectors.h
 ROWS_AT_ONCE = 36  # hypotheses that a thread extends together: enough for full speed, few enough for the cache (three full tiles)
 
 
