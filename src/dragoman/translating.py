@@ -1,4 +1,4 @@
-"""The verbs that use a trained model: translate, score, align, evaluate. torch is imported once the arguments are understood."""
+"""The verbs that use a trained model: translate, score, align, shortlist, evaluate. torch is imported once the arguments are understood."""
 
 import codecs
 import dataclasses
