@@ -143,16 +143,18 @@ class _ResidualJob(_Job):
     )
 
 
-def _residual_job(x: Tensor, drops: Drops | None, **others: Any) -> _ResidualJob:
+def _what_drops(x: Tensor, drops: Drops | None) -> dict[str, Any]:
+    """Those fields of a job that say what is dropped of how much."""
     width, how = x.size(-1), {} if drops is None else {"drops_any": True, "drops": _Drops(*drops)}
-    return _ResidualJob(rows=x.numel() // width, width=width, x=x, **how, **others)
+    return {"rows": x.numel() // width, "width": width, **how}
 
 
 class _Residual(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, gain: Tensor, bias: Tensor, epsilon: float, drops: Drops | None) -> Tensor:
         out, normal, scales = torch.empty_like(x), torch.empty_like(x), x.new_empty(x.shape[:-1], dtype=torch.float32)
-        _residual_job(x, drops, y=y, out=out, normal=normal, scales=scales, gain=gain, bias=bias, epsilon=epsilon).run("residual", x.dtype)
+        tensors = {"x": x, "y": y, "out": out, "normal": normal, "scales": scales, "gain": gain, "bias": bias}
+        _ResidualJob(**_what_drops(x, drops), **tensors, epsilon=epsilon).run("residual", x.dtype)
         ctx.save_for_backward(normal, scales, gain)
         ctx.drops = drops
         return out
@@ -164,8 +166,9 @@ class _Residual(torch.autograd.Function):
         gradient = gradient.contiguous()
         x, y = torch.empty_like(gradient), torch.empty_like(gradient)
         sums = scales.new_zeros(2, torch.get_num_threads(), gradient.size(-1))
-        others = {"normal": normal, "scales": scales, "gain": gain, "gain_gradient": sums[0], "bias_gradient": sums[1]}
-        _residual_job(x, ctx.drops, y=y, out=gradient, threads=sums.size(1), **others).run("residual_backward", gradient.dtype)
+        tensors = {"x": x, "y": y, "out": gradient, "normal": normal, "scales": scales, "gain": gain}
+        sums_there = {"threads": sums.size(1), "gain_gradient": sums[0], "bias_gradient": sums[1]}
+        _ResidualJob(**_what_drops(x, ctx.drops), **tensors, **sums_there).run("residual_backward", gradient.dtype)
         return x, y, *sums.sum(1), None, None
 
 
@@ -291,13 +294,15 @@ class _AttentionJob(_Job):
     )
 
 
-def _attention_job(query: Tensor, key: Tensor, value: Tensor, **others: Any) -> _AttentionJob:
+def _what_looks(query: Tensor, key: Tensor, value: Tensor) -> dict[str, Any]:
+    """Those fields of a job that say what looks at what."""
     sentences, heads, queries, key_width = query.shape
-    return _AttentionJob(
-        sentences=sentences, heads=heads, queries=queries, keys=key.size(2), key_width=key_width, value_width=value.size(3),
-        query=query, key=key, value=value, of_query=query.stride()[:3], of_key=key.stride()[:3], of_value=value.stride()[:3],
-        scale=key_width**-0.5, **others,
-    )  # fmt: skip
+    return {
+        "sentences": sentences, "heads": heads, "queries": queries, "keys": key.size(2),
+        "key_width": key_width, "value_width": value.size(3), "scale": key_width**-0.5,
+        "query": query, "key": key, "value": value,
+        "of_query": query.stride()[:3], "of_key": key.stride()[:3], "of_value": value.stride()[:3],
+    }  # fmt: skip
 
 
 class _Attention(torch.autograd.Function):
@@ -307,8 +312,8 @@ class _Attention(torch.autograd.Function):
         weights = query.new_empty(sentences, heads, queries, key.size(2) + -key.size(2) % 16, dtype=torch.float32)
         out = query.new_empty(sentences, queries, heads * value.size(3))
         strides = (0, 0) if mask is None else mask.expand(sentences, 1, queries, -1).stride()
-        others = {"mask": mask, "mask_of_sentence": strides[0], "mask_of_query": strides[-2], "causal": causal}
-        _attention_job(query, key, value, weights=weights, out=out, **others).run("attention", query.dtype)
+        allowed = {"mask": mask, "mask_of_sentence": strides[0], "mask_of_query": strides[-2], "causal": causal}
+        _AttentionJob(**_what_looks(query, key, value), **allowed, weights=weights, out=out).run("attention", query.dtype)
         ctx.save_for_backward(query, key, value, weights)
         return out
 
@@ -316,11 +321,13 @@ class _Attention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, weights = ctx.saved_tensors
-        gradients = [torch.empty_like(one.transpose(1, 2), memory_format=torch.contiguous_format) for one in (query, key, value)]
-        names = ("query_gradient", "key_gradient", "value_gradient")
-        job = _attention_job(query, key, value, weights=weights, out=gradient.contiguous(), **dict(zip(names, gradients, strict=True)))
+        of_query, of_key, of_value = (
+            torch.empty_like(one.transpose(1, 2), memory_format=torch.contiguous_format) for one in (query, key, value)
+        )
+        gradients = {"query_gradient": of_query, "key_gradient": of_key, "value_gradient": of_value}
+        job = _AttentionJob(**_what_looks(query, key, value), **gradients, weights=weights, out=gradient.contiguous())
         job.run("attention_backward", query.dtype)
-        return *(one.transpose(1, 2) for one in gradients), None, None
+        return *(one.transpose(1, 2) for one in gradients.values()), None, None
 
 
 def attention(
