@@ -1,5 +1,6 @@
 """C++ is compiled once, where it runs, and kept; without a compiler there is another way."""
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -36,10 +37,20 @@ def test_it_is_compiled_once_and_kept(tmp_path):
     assert made.parent.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_damaged_library_is_made_anew(tmp_path):
+    assert told(begun(tmp_path))[0] == "5"
+    (made,) = (tmp_path / "cache" / "dragoman" / "native").iterdir()
+    whole = made.read_bytes()
+    for damaged in (b"", whole[: len(whole) // 2], whole[:4096] + bytes(4096) + whole[8192:]):
+        made.write_bytes(damaged)
+        assert told(begun(tmp_path)) == ("5", "")
+        assert made.read_bytes() == whole
+
+
 def test_a_library_that_cannot_be_loaded_is_made_anew_the_next_time(tmp_path):
     assert told(begun(tmp_path))[0] == "5"
     (made,) = (tmp_path / "cache" / "dragoman" / "native").iterdir()
-    made.write_bytes(b"")
+    made.write_bytes(b"another machine's" + hashlib.sha256(b"another machine's").digest())
     found, said = told(begun(tmp_path))
     assert found == "None"
     assert "The sum in C++ could not be compiled or loaded. Fingers add. " in said

@@ -259,7 +259,8 @@ REFUSED = [
         "There is no verb 'qqq'. There are: quickstart, train, resume, translate, score, align, evaluate, shortlist, export, import, "
         "doctor, runs, plot.",
     ),
-    (["train", "--source", "{0}/train.source"], "A run needs a folder: --out runs/NAME"),
+    (["train", "--source", "{0}/train.source"], "A run needs a folder of its own: --out runs/NAME"),
+    (["train", "--source", "{0}/train.source", "--out", ""], "A run needs a folder of its own: --out runs/NAME"),
     (["train", "--out", "{0}/x"], "Training needs two text files: --source FILE --target FILE"),
     (["train", "--out", "{0}/x", "--source", "{0}/none", "--target", "{0}/none"], "none, and there is no such file."),
     (
@@ -301,6 +302,10 @@ REFUSED = [
     (["train", "--seed", "99999999999999999999"], "seed is 99999999999999999999; it must be below"),
     (["train", "--minutes", "inf"], "minutes is infinite; it must be a number."),
     (["train", "--character-coverage", "1.5"], "character_coverage is 1.5; it must be at most 1."),
+    (["train", "--threads", "5000"], "threads is 5000; it must be at most 4096."),
+    (["train", "--vocabulary", "3000000000"], "vocabulary is 3000000000; it must be at most 1e+07."),
+    (["train", "--target-tokens-per-batch", "3000000000"], "target_tokens_per_batch is 3000000000; it must be below 2147483648."),
+    (["train", "--max-positions", "2000000"], "max_positions is 2000000; it must be at most"),
     (["train", "--out", "{0}/x", "--source", "/dev/null", "--target", "{0}/train.target"], "/dev/null, which is no plain file"),
     (["plot", "{0}/run", "--out", "{0}/none/x.svg"], "none/x.svg: {0}/none is no folder."),
 ]

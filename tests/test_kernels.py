@@ -19,7 +19,7 @@ from dragoman.model.dropout import random_bits
 from dragoman.model.kernels import fuse
 from dragoman.model.loss import cross_entropy
 from dragoman.model.settings import ModelSettings
-from dragoman.model.symbols import END
+from dragoman.model.symbols import END, PAD
 from dragoman.model.transformer import FeedForward, Residual
 from dragoman.text.batches import Batch, pad
 from dragoman.training.memory import out_of_memory
@@ -92,6 +92,17 @@ def test_attention_equals_its_equation(precision, shape, kind):
     for one, other in zip((out, *gradients(out, *leaves)), (expected, *gradients(expected, *leaves)), strict=True):
         close(one, other, precision)
     assert out.dtype == precision
+
+
+@pytest.mark.parametrize("size", [1e16, 3e38])
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_to_one_key_is_its_value_however_unlikely_and_no_number_where_its_score_is_none(size, masked):
+    query, key, value = torch.full((1, 1, 1, 1), size), torch.full((1, 1, 2, 1), -size), torch.tensor([[[[2.0], [3.0]]]])
+    if masked:
+        out = kernels.attention(query, key, value, torch.tensor([[[[True, False]]]]), causal=False)
+    else:
+        out = kernels.attention(query, key[:, :, :1], value[:, :, :1], None, causal=True)
+    torch.testing.assert_close(out.flatten(), torch.tensor([2.0 if size**2 < 1e38 else torch.nan]), equal_nan=True)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -180,6 +191,17 @@ def test_a_query_that_may_look_nowhere_gets_zeros():
     assert layer.query_key_value.weight.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_what_all_logits_have_in_common_changes_no_gradient(smoothing):
+    logits, gold = (5 * torch.randn(70, 500)).round(), torch.randint(0, 500, (70,))
+    found = []
+    for common in (0.0, 2.0**20):
+        given = (logits + common).requires_grad_()
+        cross_entropy(given * 1, gold, smoothing, fused=True)[0].backward()
+        found.append(given.grad)
+    torch.testing.assert_close(*found, rtol=1e-6, atol=1e-9)
+
+
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("vocabulary", [9, 500])
@@ -237,6 +259,17 @@ def test_a_model_trains_alike(kind):
     assert (fused - exact).norm() < 1e-5 * exact.norm()
     away, fused_away = ((gradient_of(model, True, native)[1] - exact).norm() for native in (False, True))
     assert fused_away < 1.5 * away < 0.1 * exact.norm(), "what each sub-layer adds to is rounded too, and little farther from the gradient"
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_process_with_nothing_to_do_adds_nothing_to_the_gradient(kind):
+    """Of several, those have that, where a batch has fewer pairs than there are processes."""
+    model = build_model(MODELS[kind], 40, 40)
+    objective, some = Objective(model, 0.1, bfloat16=True, native=True).train(), some_batch()
+    loss, nll = objective(Batch.of(some.source, torch.full_like(some.target_out, PAD), []))
+    loss.backward()
+    assert loss == nll == 0
+    assert all(weight.grad is not None and not weight.grad.any() for weight in model.parameters())
 
 
 def test_logits_of_rows_of_rows_are_those_of_each():

@@ -17,6 +17,7 @@ import torch
 from safetensors.torch import load_file
 
 from dragoman.choices import settle
+from dragoman.config import write_toml
 from dragoman.decoding.settings import EngineSettings, SearchSettings
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DragomanError
@@ -125,6 +126,37 @@ def test_a_damaged_checkpoint_is_passed_over_loudly(tmp_path, file):
     assert told[1] == "Going on from step-00000020; what was done after it is done again."
     assert place.step == 24
     assert_same(before, final_weights(recipe))
+
+
+def test_one_that_averages_nothing_keeps_a_checkpoint_to_fall_back_to(tmp_path):
+    recipe, data = begun(tmp_path, "run", average=1)
+    go_on(recipe)
+    (checkpoints(recipe.out)[-1] / "model.safetensors").write_bytes(b"cut")
+    told = []
+    assert fit(recipe, schedule_of(recipe), data, told.append, HERE).step == 24
+    assert told[1] == "Going on from step-00000020; what was done after it is done again."
+
+
+def test_a_recipe_that_was_changed_is_not_taken_for_a_damaged_checkpoint(tmp_path):
+    recipe, data = begun(tmp_path, "run")
+    go_on(recipe)
+    with pytest.raises(DragomanError, match=r"the settings give .*The recipe\.toml of this run is not the one that it was begun with; put"):
+        fit(replace(recipe, model=replace(recipe.model, d_ff=48)), schedule_of(recipe), data, silent, HERE)
+
+
+@pytest.mark.parametrize(("table", "name"), [("training", "updates"), ("batches", "source_tokens_per_batch"), ("training", "precision")])
+def test_a_recipe_that_lacks_what_was_chosen_is_told(table, name, tmp_path):
+    recipe, _ = begun(tmp_path, "run")
+    write_toml(replace(recipe, **{table: replace(getattr(recipe, table), **{name: None})}), recipe.out / "recipe.toml")
+    with pytest.raises(DragomanError, match=rf"recipe\.toml lacks {name}: it is not as the run has written it\. Put that back\."):
+        recorded_recipe(recipe.out)
+
+
+def test_a_run_that_was_begun_without_is_not_asked_what_fits(tmp_path):
+    recipe, _ = begun(tmp_path, "run")
+    write_toml(recipe, recipe.out / "recipe.toml")
+    with pytest.raises(DragomanError, match="this one was begun without; give a number as --max-tokens"):
+        run(replace(recipe, batches=replace(recipe.batches, max_tokens="auto")), silent)
 
 
 def test_a_checkpoint_after_the_place_that_a_run_went_on_from_is_not_taken_for_its_own(tmp_path):
@@ -435,8 +467,17 @@ def test_each_time_that_a_run_goes_back_the_rate_is_halved_also_after_a_restart(
     assert [sentence.split("Rolled back to ")[1] for sentence in told] == [
         "step-00000008, with 0.5 of the rate.",
         "step-00000020, with 0.25 of the rate.",
-        "step-00000020, with 0.125 of the rate.",
+        "step-00000016, with 0.125 of the rate.",  # the trouble may have begun before the one that failed twice
     ]
+
+
+def test_no_checkpoint_has_weights_that_are_no_numbers(tmp_path):
+    recipe, data = begun(tmp_path, "run", on_divergence="rollback", rate_scale=1e300, checkpoint_every=1)
+    told = []
+    with pytest.raises(DivergenceError, match=r"After step 1 there are weights that are no numbers\. Give .* a lower --rate-scale\."):
+        train_poisoned(recipe, data, set(), told)
+    assert not checkpoints(recipe.out)
+    assert all("Begun again, with" in sentence for sentence in told)
 
 
 def test_before_the_first_checkpoint_a_run_begins_again_with_half_the_rate(tmp_path):

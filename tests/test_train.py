@@ -444,6 +444,26 @@ def test_training_without_kernels_is_told_and_learns_alike(tmp_path, monkeypatch
         torch.testing.assert_close(weights[1][name], weight, rtol=0, atol=1e-5)
 
 
+def test_sums_that_fade_away_do_not_slow_training_down(tmp_path):
+    found = []
+
+    def say(sentence: str) -> None:
+        if sentence.startswith("Validation"):
+            found.append((torch.tensor(1e-30) * 1e-10).item())
+
+    run(small_recipe(tmp_path, tmp_path / "run"), say)
+    assert set(found) == {0.0}
+    assert (torch.tensor(1e-30) * 1e-10).item() > 0, "what others compute is left alone"
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_a_hang_up_ends_with_a_checkpoint(number, tmp_path):
+    recipe = small_recipe(tmp_path, tmp_path / "run")
+    run(recipe, lambda sentence: os.kill(os.getpid(), number) if sentence.startswith("Validation") else None)
+    assert [path.name for path in checkpoints(recipe.out)][-1] == "step-00000008"
+    assert not (recipe.out / "result.json").exists()
+
+
 def test_ctrl_c_ends_with_a_checkpoint_and_says_how_to_go_on(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run")
     told = []

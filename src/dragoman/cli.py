@@ -28,16 +28,20 @@ def train(arguments: Sequence[str]) -> None:
     recipe = complete(table, origin, lambda default: parse(Recipe, "train [RECIPE.toml]", flags, default), has_gpu, say)
     from dragoman.run import run
 
-    run(recipe, say)
-    leave()
+    leave(run(recipe, say))
 
 
-def leave() -> None:
-    """End a process that torchrun has started, now that all is written: torch's threads were seen to abort Python's own way out."""
+def leave(out: Path) -> None:
+    """End the program: with status 130 where the run was interrupted, so that nobody takes it for finished.
+
+    A process that torchrun has started ends at once, now that all is written: torch's threads were seen to abort Python's own way out.
+    """
     if "TORCHELASTIC_RUN_ID" in os.environ:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
+    if not (out / "result.json").exists():
+        sys.exit(130)
 
 
 @dataclass(frozen=True)
@@ -56,8 +60,7 @@ def resume(arguments: Sequence[str]) -> None:
     recipe = recorded_recipe(folder)
     if recipe is None:
         raise DragomanError(f"{folder} holds no run that was begun: there is no {folder / 'recipe.toml'}.")
-    run(dataclasses.replace(recipe, out=folder), say)
-    leave()
+    leave(run(dataclasses.replace(recipe, out=folder), say))
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,7 @@ def quickstart(arguments: Sequence[str]) -> None:
     from dragoman.quickstart import quickstart as start
 
     start(asked.out, asked.minutes, asked.updates, say, asked.recipe)
+    leave(asked.out)
 
 
 @dataclass(frozen=True)

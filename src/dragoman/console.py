@@ -16,12 +16,15 @@ CONFIG = (tyro.conf.OmitArgPrefixes,)
 def say(sentence: str) -> None:
     """Tell people, on standard error: standard output is for results. Of several processes only the first one speaks."""
     if os.environ.get("RANK", "0") == "0":
-        print(sentence, file=sys.stderr, flush=True)
+        warn(sentence)
 
 
 def warn(sentence: str) -> None:
-    """Tell people about a line: of several processes the one that has it."""
-    print(sentence, file=sys.stderr, flush=True)
+    """Tell people about a line: of several processes the one that has it. Work goes on where nobody listens any more."""
+    try:
+        print(sentence, file=sys.stderr, flush=True)
+    except OSError:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115  for as long as the program
 
 
 def tell_own_warnings() -> None:

@@ -2,6 +2,7 @@
 
 import torch
 
+from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
 from dragoman.model.contract import Model
 from dragoman.prepare import Prepared
@@ -9,13 +10,22 @@ from dragoman.recipe import Recipe
 from dragoman.text.batches import Batches
 from dragoman.training.distributed import World
 from dragoman.training.job import Schedule
+from dragoman.training.memory import out_of_memory
 from dragoman.training.objective import Objective
 
 
 def make_model(recipe: Recipe, data: Prepared, device: torch.device) -> Model:
-    """Fresh weights, the same for the same seed. Raises `DragomanError` where settings and vocabularies contradict each other."""
+    """Fresh weights, the same for the same seed.
+
+    Raises `DragomanError` where settings and vocabularies contradict each other, or memory does not suffice.
+    """
     torch.manual_seed(recipe.training.seed)
-    return build_model(recipe.model, len(data.tokenizers.source), len(data.tokenizers.target)).to(device)
+    try:
+        return build_model(recipe.model, len(data.tokenizers.source), len(data.tokenizers.target)).to(device)
+    except (RuntimeError, MemoryError) as error:
+        if not out_of_memory(error):
+            raise
+        raise DragomanError("The memory does not suffice for a model of this size; choose a smaller --preset, or smaller sizes.") from error
 
 
 def make_objective(recipe: Recipe, model: Model) -> Objective:

@@ -69,8 +69,8 @@ def complete(
         _ = recipe.model.key_width, recipe.model.value_width  # before any work: refuses heads that do not divide d_model
     if recipe.tokenizer.share_vocabulary is False and recipe.model.tied == "all":
         recipe = replace(recipe, model=replace(recipe.model, tied="target"))
-    if recipe.out is None:
-        raise DragomanError('A run needs a folder: --out runs/NAME, or out = "runs/NAME" in the recipe.')
+    if recipe.out in (None, Path()):
+        raise DragomanError('A run needs a folder of its own: --out runs/NAME, or out = "runs/NAME" in the recipe.')
     data = recipe.data
     if data.dataset is not None and any((data.source, data.target, data.valid_source, data.test_source)):
         raise DragomanError(f"The dataset {data.dataset!r} brings its own files; leave --dataset out to train on yours.")

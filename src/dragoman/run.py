@@ -35,11 +35,17 @@ from dragoman.training import checkpoint
 from dragoman.training.distributed import World, world
 from dragoman.training.job import Job, Samples, Say, Schedule, Validate
 from dragoman.training.log import NO_TENSORBOARD
-from dragoman.training.memory import give_back_memory, keep_memory_and_kernels
+from dragoman.training.memory import give_back_memory, keep_memory_and_kernels, without_denormals
 from dragoman.training.objective import corpus_loss
 from dragoman.training.resume import Place, averaged, checkpoints, newest_place
 from dragoman.training.train import better, stopped_early, train
 
+CHOSEN = {
+    "tokenizer": ("vocabulary",),
+    "batches": ("source_tokens_per_batch", "target_tokens_per_batch"),
+    "training": ("updates", "precision", "warmup_steps", "validate_every", "checkpoint_every"),
+}
+"""What the recipe of a run that was begun has."""
 SAMPLES = 3  # validation pairs whose translations are shown each time
 
 
@@ -50,7 +56,7 @@ def run(recipe: Recipe, say: Say) -> Path:
     `DragomanError` for whatever the user can put right.
     """
     assert recipe.out is not None
-    with world() as here, lock(recipe.out) if here.leads else nullcontext():
+    with world() as here, lock(recipe.out) if here.leads else nullcontext(), without_denormals():
         locked_run(recipe.out, recipe, say if here.leads else silent, here)
     return recipe.out
 
@@ -116,6 +122,10 @@ def go_on(out: Path, recipe: Recipe, recorded: Recipe, say: Say) -> None:
         raise DragomanError(
             f"{out} holds a run with other settings: {'; '.join(other)}. Choose another --out, or go on as it was begun with: "
             f"dragoman resume {out}"
+        )
+    if recipe.batches.max_tokens == "auto" and recorded.batches.max_tokens is None:
+        raise DragomanError(
+            "What fits into memory is found when a run begins, and this one was begun without; give a number as --max-tokens."
         )
     new, asked = changes(recipe, recorded), changed(recipe, recorded)
     for name in ("model", "best"):
@@ -184,9 +194,15 @@ def lock(out: Path) -> Iterator[None]:
 
 
 def recorded_recipe(out: Path) -> Recipe | None:
-    """The recipe that a run was started with, or None."""
+    """The recipe that a run was started with, or None. Raises `DragomanError` where it lacks what was chosen."""
     path = out / "recipe.toml"
-    return overlay(Recipe(), read_toml(path), str(path)) if path.exists() else None
+    if not path.exists():
+        return None
+    recipe = overlay(Recipe(), read_toml(path), str(path))
+    lacking = [name for table, names in CHOSEN.items() for name in names if getattr(getattr(recipe, table), name) is None]
+    if lacking and (out / "data" / "train" / "corpus.json").exists():
+        raise DragomanError(f"{path} lacks {', '.join(lacking)}: it is not as the run has written it. Put that back.")
+    return recipe
 
 
 # ---- training

@@ -355,7 +355,7 @@ def lack_of_memory_told(sentences: int) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        if not isinstance(error, MemoryError) and not out_of_memory(error):
+        if not out_of_memory(error):
             raise
         raise DragomanError(f"The memory does not suffice for {sentences} sentences at once; give a lower --batch-tokens.") from error
 

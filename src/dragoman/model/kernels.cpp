@@ -322,12 +322,16 @@ Floats joined(Floats vector, Join join) {
 // The softmax of the scores of one query, in place; zeros where it may look nowhere. What is no number stays none.
 void softmax(float* scores, int columns, int visible, const uint8_t* mask) {
     if (columns == 0) return;
-    constexpr float HIDDEN = -1e30f;
+    constexpr float HIDDEN = -INFINITY;
+    bool looks = visible && !mask;
     const auto larger = [](Floats one, Floats other) { return one > other ? one : other; };
     const auto sum_of = [](Floats one, Floats other) { return one + other; };
     if (mask)
-#pragma omp simd
-        for (int key = 0; key < visible; key++) scores[key] = mask[key] ? scores[key] : HIDDEN;
+#pragma omp simd reduction(| : looks)
+        for (int key = 0; key < visible; key++) {
+            looks |= mask[key];
+            scores[key] = mask[key] ? scores[key] : HIDDEN;
+        }
     for (int key = visible; key < columns; key++) scores[key] = HIDDEN;
     Floats largest = load(scores), sum = {};
     for (int key = LANES; key < columns; key += LANES) largest = larger(largest, load(scores + key));
@@ -338,7 +342,7 @@ void softmax(float* scores, int columns, int visible, const uint8_t* mask) {
         sum += power;
     }
     sum = joined(sum, sum_of);
-    const Floats share = largest == HIDDEN ? Floats{} : 1 / sum;
+    const Floats share = looks ? 1 / sum : Floats{};
     for (int key = 0; key < columns; key += LANES) store(scores + key, load(scores + key) * share);
 }
 
@@ -406,7 +410,7 @@ struct CrossEntropy {
     int64_t threads, rows, vocabulary;
     void* logits;        // [N][V]; in the backward pass they become their own gradient
     const int64_t* gold; // [N]
-    float* log_sums;     // [N]: the logarithm of the sum of each row's exponentials
+    float* log_sums;     // [N][2]: each row's largest logit, and the logarithm of the sum of all exponentials beside its own
     double *loss, *nll;  // [N]
     float smoothing, factor;
 };
@@ -423,8 +427,9 @@ void cross_entropy(const CrossEntropy& job, int64_t row) {
         powers += exponential(logits[i] - largest);
         sum += logits[i];
     }
-    const float log_sum = job.log_sums[row] = largest + std::log(powers);
-    const double nll = job.nll[row] = log_sum - float(logits[job.gold[row]]);
+    const float log_powers = std::log(powers);
+    job.log_sums[2 * row] = largest, job.log_sums[2 * row + 1] = log_powers;  // apart: where logits are large, their sum is rough
+    const double log_sum = double(largest) + log_powers, nll = job.nll[row] = log_sum - float(logits[job.gold[row]]);
     job.loss[row] = (1 - job.smoothing) * nll + job.smoothing * (log_sum - sum / double(vocabulary));
 }
 
@@ -433,11 +438,12 @@ void cross_entropy_backward(const CrossEntropy& job, int64_t row) {
     const int vocabulary = int(job.vocabulary);
     const float factor = job.factor, spread = job.smoothing / vocabulary * factor;
     T* logits = static_cast<T*>(job.logits) + row * vocabulary;
-    const float log_sum = job.log_sums[row];
+    const float largest = job.log_sums[2 * row], log_powers = job.log_sums[2 * row + 1];
+    const auto likely = [&](float logit) { return exponential(logit - largest - log_powers); };
     const int64_t gold = job.gold[row];
-    const float of_gold = factor * (exponential(logits[gold] - log_sum) - (1 - job.smoothing)) - spread;
+    const float of_gold = factor * (likely(logits[gold]) - (1 - job.smoothing)) - spread;
 #pragma omp simd
-    for (int i = 0; i < vocabulary; i++) put(logits[i], exponential(logits[i] - log_sum) * factor - spread);
+    for (int i = 0; i < vocabulary; i++) put(logits[i], likely(logits[i]) * factor - spread);
     put(logits[gold], of_gold);
 }
 

@@ -356,7 +356,7 @@ class _CrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, gold: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
         rows, vocabulary = len(gold), logits.size(1)
-        log_sums = logits.new_empty(rows, dtype=torch.float32)
+        log_sums = logits.new_empty(rows, 2, dtype=torch.float32)
         loss, nll = logits.new_empty(2, rows, dtype=torch.float64)
         job = _CrossEntropyJob(
             rows=rows, vocabulary=vocabulary, logits=logits, gold=gold, log_sums=log_sums, loss=loss, nll=nll, smoothing=smoothing

@@ -66,7 +66,7 @@ class ModelSettings:
         sizes = ("d_model", "d_ff", "heads", "d_k", "d_v", "encoder_layers", "decoder_layers", "max_positions")
         shares = ("dropout", "attention_dropout")
         least = dict.fromkeys(sizes, 1) | dict.fromkeys((*shares, "first_position", "norm_epsilon"), 0)
-        require(self, least=least, below=dict.fromkeys(shares, 1))
+        require(self, least=least, below=dict.fromkeys(shares, 1), most=dict.fromkeys(("max_positions", "first_position"), 2**20))
 
     @property
     def key_width(self) -> int:

@@ -288,5 +288,5 @@ class Transformer(Fusible, Model):
             return self.packed_logits(features)
         if self.fused and self.training and kernels.takes_products(features):
             rows = features.reshape(-1, features.size(-1))
-            return kernels.linear(rows, self.output.weight, self.output_bias).view(*features.shape[:-1], -1)
+            return kernels.linear(rows, self.output.weight, self.output_bias).view(*features.shape[:-1], len(self.output.weight))
         return F.linear(features, self.output.weight, self.output_bias)

@@ -3,6 +3,7 @@
 import ctypes
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -40,7 +41,7 @@ class Program:
 @cache
 def begin(program: Program) -> Future[Path] | None:
     """Start to compile, so that other work can go on, to the end even if this process has ended; None where there is no C++ compiler."""
-    compiler = os.environ.get("CXX", "").split() or [found for name in ("g++", "clang++") if (found := shutil.which(name))][:1]
+    compiler = shlex.split(os.environ.get("CXX", "")) or [found for name in ("g++", "clang++") if (found := shutil.which(name))][:1]
     if not compiler:
         return None
     future: Future[Path] = Future()
@@ -103,11 +104,17 @@ def compiled(program: Program, compiler: list[str]) -> Path:
     sources = [*program.sources, HERE / "vectors.h"]
     key = hashlib.sha256(b"".join([told, *map(str.encode, command[len(compiler) :]), *map(Path.read_bytes, sources)])).hexdigest()[:24]
     made = cache_folder() / "native" / f"{key}.so"
-    if not made.exists():
+    if not (made.exists() and is_whole(made)):
         made.parent.parent.mkdir(parents=True, exist_ok=True)
         made.parent.mkdir(exist_ok=True, mode=0o700)
         answer([sys.executable, "-I", str(HERE / "make.py"), str(made), *command, f"-I{HERE}", str(sources[0])], compiler)
     return made
+
+
+def is_whole(made: Path) -> bool:
+    """Whether a library ends with the hash of all before it, as make.py leaves it: one that was cut would end the process."""
+    content = made.read_bytes()
+    return hashlib.sha256(content[:-32]).digest() == content[-32:]
 
 
 def answer(command: list[str], compiler: list[str]) -> bytes:

@@ -1,5 +1,6 @@
 """`make.py LIBRARY COMPILER…` makes a library whole or not at all, in a process that outlives the one which began it."""
 
+import hashlib
 import subprocess
 import sys
 import tempfile
@@ -7,12 +8,14 @@ from pathlib import Path
 
 
 def make(made: Path, command: list[str]) -> int:
-    """Have the compiler make the library beside its place, then move it there. Returns the exit status; says only what fails."""
+    """Have the compiler make the library beside its place, add a hash, then move it there. Returns the exit status; says what fails."""
     try:
         with tempfile.TemporaryDirectory(dir=made.parent) as folder:
             new = Path(folder) / made.name
             done = subprocess.run([*command, "-o", str(new)], check=False, capture_output=True)  # noqa: S603  nobody may be listening
             if done.returncode == 0:
+                library = new.read_bytes()
+                new.write_bytes(library + hashlib.sha256(library).digest())
                 new.replace(made)
             else:
                 sys.stderr.buffer.write(done.stderr)

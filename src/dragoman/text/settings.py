@@ -64,7 +64,8 @@ class TokenizerSettings:
     """Pairs to learn the vocabulary from at most; of more, every k-th is taken."""
 
     def __post_init__(self) -> None:
-        require(self, least={"vocabulary": 5, "character_coverage": 0.98, "tokenizer_pairs": 1}, most={"character_coverage": 1})
+        least = {"vocabulary": 5, "character_coverage": 0.98, "tokenizer_pairs": 1}
+        require(self, least=least, most={"character_coverage": 1, "vocabulary": 10**7})
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ class BatchSettings:
     "auto" finds what fits into memory; None cuts only where memory runs out, which one process can do, and several together cannot."""
 
     def __post_init__(self) -> None:
-        require(self, least={"source_tokens_per_batch": 1, "target_tokens_per_batch": 1, "accumulate": 1})
+        counts = ("source_tokens_per_batch", "target_tokens_per_batch", "accumulate")
+        require(self, least=dict.fromkeys(counts, 1), below=dict.fromkeys(counts, 2**31))
         if isinstance(self.max_tokens, int):
             require(self, least={"max_tokens": 1})

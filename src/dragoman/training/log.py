@@ -17,7 +17,7 @@ NO_TENSORBOARD = "TensorBoard is not installed: pip install 'dragoman[tensorboar
 
 
 class Log:
-    """log.jsonl: a line every few updates, one a validation, one for whatever else happens.
+    """log.jsonl: a line every few updates and one a validation.
 
     After a resume it goes on from the step of the checkpoint. Raises `DragomanError` where TensorBoard is wanted and missing.
     """
@@ -53,7 +53,7 @@ def events(path: Path) -> list[dict[str, Any]]:
     for line in path.read_bytes().splitlines(keepends=True) if path.exists() else []:
         with suppress(ValueError):
             event = json.loads(line)
-            if line.endswith(b"\n") and isinstance(event, dict) and {"event", "step"} <= event.keys():
+            if line.endswith(b"\n") and isinstance(event, dict) and "event" in event and isinstance(event.get("step"), int):
                 found.append(event)
     return found
 

@@ -49,10 +49,21 @@ def corpus_loss(objective: Objective, batches: Iterable[Batch], world: World) ->
     objective.eval()
     sums = torch.zeros(3, dtype=torch.float64, device=world.device)
     for batch in batches:
-        sums += torch.stack([*objective(batch.to(world.device)), sums.new_tensor(batch.tokens)])
+        sums += _sums(objective, batch.to(world.device))
     objective.train(training)
     loss, nll, tokens = world.sum(sums).tolist()
     return {"loss": loss / tokens, "nll": nll / tokens, "perplexity": math.exp(min(nll / tokens, 700))}
+
+
+def _sums(objective: Objective, batch: Batch) -> Tensor:
+    """Loss, negative log-likelihood and tokens of a batch, which is cut in two where memory does not suffice."""
+    try:
+        return torch.stack([*objective(batch), torch.tensor(batch.tokens, dtype=torch.float64, device=batch.source.device)])
+    except (RuntimeError, MemoryError) as error:
+        if not out_of_memory(error) or len(batch.pairs) < 2:
+            raise
+    one, other = batch.halves()
+    return _sums(objective, one) + _sums(objective, other)
 
 
 def accumulate(objective: nn.Module, update: Update, world: World) -> Tensor:
@@ -64,7 +75,7 @@ def accumulate(objective: nn.Module, update: Update, world: World) -> Tensor:
     while True:
         try:
             return _accumulate(objective, batches, update.tokens, world)
-        except RuntimeError as error:
+        except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
             short = f"The memory does not suffice for {len(batches[0].pairs)} pairs at once; give the same command a lower --max-tokens."

@@ -38,7 +38,7 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def save(model: Model, optimizer: torch.optim.Optimizer, place: Place, job: Job) -> None:
-    """Write a checkpoint and delete those that are no longer needed: for resuming the newest, for averaging the last regular ones.
+    """Write a checkpoint and delete those that are not needed: the newest and one before it to resume, the last regular ones to average.
 
     All processes call this, and the first one writes.
     """
@@ -53,7 +53,7 @@ def save(model: Model, optimizer: torch.optim.Optimizer, place: Place, job: Job)
         (new / "place.json").write_text(json.dumps(asdict(place), indent=2) + "\n")
 
     checkpoint.write_folder(job.folder / "checkpoints" / f"step-{place.step:08}", write)
-    kept = regular(job.folder, job.settings.average, job.schedule.checkpoint_every, place.step)
+    kept = regular(job.folder, max(2, job.settings.average), job.schedule.checkpoint_every, place.step)
     for path in (job.folder / "checkpoints").iterdir():
         if path not in kept:
             shutil.rmtree(path, ignore_errors=True)
@@ -77,6 +77,13 @@ def regular(folder: Path, last: int, every: int, step: int) -> list[Path]:
     *older, newest = [path for path in checkpoints(folder) if step_of(path) <= step]
     older = [path for path in older if step_of(path) % every == 0]
     return [*older[max(0, len(older) - last + 1) :], newest]
+
+
+def set_aside(path: Path, world: World) -> None:
+    """Let a checkpoint be none, until the next is saved. All processes call this."""
+    if world.leads:
+        path.rename(path.with_name(f"ruined-{path.name}"))
+    world.wait()
 
 
 def step_of(path: Path) -> int:
@@ -104,12 +111,15 @@ def newest_whole(model: Model, optimizer: torch.optim.Optimizer, folder: Path, s
     for path in reversed(found):
         try:
             checkpoint.check_folder(path)
-            checkpoint.load_weights(model, spread(checkpoint.load_tensors(path / "model.safetensors"), model), path)
-            checkpoint.load_optimizer(model, optimizer, spread(checkpoint.load_tensors(path / "optimizer.safetensors"), model))
-            place = Place(**json.loads((path / "place.json").read_text()))
         except DragomanError as error:
             say(f"{error} Trying the checkpoint before it.")
             continue
+        try:
+            checkpoint.load_weights(model, spread(checkpoint.load_tensors(path / "model.safetensors"), model), path)
+        except DragomanError as error:
+            raise DragomanError(f"{error} The recipe.toml of this run is not the one that it was begun with; put that back.") from error
+        checkpoint.load_optimizer(model, optimizer, spread(checkpoint.load_tensors(path / "optimizer.safetensors"), model))
+        place = Place(**json.loads((path / "place.json").read_text()))
         if path != found[-1]:
             say(f"Going on from {path.name}; what was done after it is done again.")
         return place

@@ -56,7 +56,12 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         counts = ("updates", "warmup_steps", "validate_every", "checkpoint_every", "average", "log_every", "threads")
         shares = ("minutes", "rate_scale", "label_smoothing", "clip_norm", "seed", "patience")
-        require(self, least=dict.fromkeys(counts, 1) | dict.fromkeys(shares, 0), below={"label_smoothing": 1, "seed": 2**63})
+        require(
+            self,
+            least=dict.fromkeys(counts, 1) | dict.fromkeys(shares, 0),
+            below={"label_smoothing": 1, "seed": 2**63},
+            most={"threads": 4096},
+        )
 
     @property
     def fuses(self) -> bool:

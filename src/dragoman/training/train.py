@@ -4,6 +4,7 @@ import logging
 import math
 import re
 import signal
+import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +27,7 @@ from dragoman.training.log import progress_bar
 from dragoman.training.objective import accumulate, seed_update
 from dragoman.training.parallel import synchronised, whole
 from dragoman.training.recent import Recent
-from dragoman.training.resume import Place, checkpoints, gathered, resume, save
+from dragoman.training.resume import Place, checkpoints, gathered, resume, save, set_aside, step_of
 from dragoman.training.schedule import learning_rate
 from dragoman.training.settings import TrainingSettings
 
@@ -47,7 +48,7 @@ def train(job: Job) -> Place:
         compile_layers(job.model)
     together = synchronised(objective, job.model, job.world, job.shards)
     fresh = [weight.detach().clone() for weight in job.model.parameters()] if job.settings.on_divergence == "rollback" else []
-    pace = None
+    pace, rolled_back_to = None, -1
     while True:
         job.model.zero_grad()
         optimizer = make_optimizer(job.model)
@@ -56,10 +57,13 @@ def train(job: Job) -> Place:
             with compiling():
                 return train_from(replace(place, pace=pace or place.pace), job, together, optimizer, whole_model)
         except DivergenceError as error:
-            found = checkpoints(job.folder)
             pace = (pace or place.pace) / 2
             if job.settings.on_divergence != "rollback" or pace < LEAST_PACE:
                 raise
+            found = checkpoints(job.folder)
+            if len(found) > 1 and step_of(found[-1]) == rolled_back_to:  # and it has failed again: the trouble began before it
+                set_aside(found.pop(), job.world)
+            rolled_back_to = step_of(found[-1]) if found else 0
             job.say(f"{error} {f'Rolled back to {found[-1].name}' if found else 'Begun again'}, with {pace:g} of the rate.")
             for weight, value in zip(job.model.parameters(), [] if found else fresh, strict=not found):
                 weight.data.copy_(value)
@@ -117,12 +121,19 @@ def train_from(place: Place, job: Job, together: nn.Module, optimizer: torch.opt
             stopping = asked_anywhere(step)
             if saves or stopping or step == schedule.updates or stopped_early(place, settings, schedule):
                 recent.tell()
+                refuse_ruined(model, step)
                 save(model, optimizer, place, job)
                 recent.go_on()
             if stopping:
                 break
     world.wait()
     return place
+
+
+def refuse_ruined(model: nn.Module, step: int) -> None:
+    """Raise `DivergenceError` where weights are no numbers, so that no checkpoint has them. All processes call this."""
+    if not whole(nn.utils.get_total_norm([weight.detach() for weight in model.parameters()])).isfinite():
+        raise DivergenceError(f"After step {step} there are weights that are no numbers. Give the same command a lower --rate-scale.")
 
 
 def make_optimizer(model: nn.Module) -> torch.optim.Adam:
@@ -234,7 +245,7 @@ def asking(world: World, asked: Callable[[], bool], step: int) -> Callable[[int]
 
 @contextmanager
 def stop_signals() -> Iterator[Callable[[], bool]]:
-    """Let Ctrl-C and SIGTERM end training after the current update; gives the function that says whether one came."""
+    """Let Ctrl-C, SIGTERM and a hang-up end training after the current update; gives the function that says whether one came."""
     asked: list[int] = []
 
     def ask(number: int, _: FrameType | None) -> None:
@@ -243,9 +254,10 @@ def stop_signals() -> Iterator[Callable[[], bool]]:
         asked.append(number)
 
     former = {}
-    for number in (signal.SIGINT, signal.SIGTERM):
-        with suppress(ValueError):  # outside the main thread there are no signals to handle
-            former[number] = signal.signal(number, ask)
+    for number in [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if sys.platform != "win32" else [])]:
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+            with suppress(ValueError):  # outside the main thread there are no signals to handle
+                former[number] = signal.signal(number, ask)
     try:
         yield lambda: bool(asked)
     finally:
