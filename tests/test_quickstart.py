@@ -67,7 +67,7 @@ def its_model_leaves(folder):
     ctranslate2.write(model, tokenizers, folder / "ctranslate2")
     engines = [
         huggingface.engine(folder / "huggingface", *ids),
-        ctranslate2.engine(folder / "ctranslate2", tokenizers, "float32"),
+        ctranslate2.engine(folder / "ctranslate2", model, tokenizers, "float32"),
     ]
     for engine in engines:
         assert verify(engine, model.eval(), tokenizers, ["a m b e r", "q u i c k s t a r t", *samples(tokenizers)]) < 1e-4
