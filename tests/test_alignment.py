@@ -1,16 +1,28 @@
 """Attention read as alignment."""
 
+from functools import cache
+
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dragoman.decoding.alignment import chosen, cross_attention, word_alignment, words_of
+from dragoman.decoding.alignment import chosen, cross_attention, has_heads, word_alignment, words_of
+from dragoman.decoding.ensemble import Ensemble
 from dragoman.errors import DragomanError
 from dragoman.model.attention import attention
 from dragoman.model.symbols import END, PAD
 from dragoman.text.batches import Batch
+from dragoman.text.settings import TokenizerSettings
+from dragoman.text.tokenizer import Tokenizer
 from tests.conftest import VOCABULARY
 from tests.test_search import tiny
 from tests.test_translator import LINES, folder, translator  # noqa: F401
+
+
+@cache
+def tokenizer_of(kind):
+    return Tokenizer.train(["a b ab ba .", "b a.b"] * 5, kind, TokenizerSettings(), 300)
 
 
 @torch.no_grad()
@@ -62,6 +74,22 @@ def test_pieces_are_put_together_to_words():
     expected = [(int(torch.stack([row[0], row[1:3].sum()]).argmax()), word) for word, row in enumerate(summed)]
     assert word_alignment(weights, words_of(source[:-1]), words_of(target[:-1])) == expected
     assert word_alignment(weights[:1, :1], [], []) == []
+
+
+@given(st.text("ab\u00b4\ufdfa\u200b\u00a0\u2581\u0085 \t.", max_size=12))
+@pytest.mark.parametrize("kind", ["bpe", "word", "char"])
+def test_words_are_those_of_the_text_before_it_is_normalised(kind, text):
+    tokenizer = tokenizer_of(kind)
+    [ids], words = tokenizer.encode([text if text.strip() else ""]), tokenizer.words(text)
+    assert len(words) == len(ids)
+    assert words == sorted(words)
+    assert all(0 <= word < len(text.split()) for word in words)
+    assert tokenizer.words(f"b {text}")[-1:] == [word + 1 for word in words[-1:]] or not words
+
+
+def test_of_an_ensemble_the_first_model_has_the_heads():
+    models = [tiny("gru", VOCABULARY, 0), tiny("transformer", VOCABULARY, 0)]
+    assert [has_heads(Ensemble(order)) for order in (models, models[::-1])] == [False, True]
 
 
 def test_pairs_are_aligned_alike_whatever_their_neighbours(translator):  # noqa: F811

@@ -302,6 +302,14 @@ REFUSED = [
     (["train", "--seed", "99999999999999999999"], "seed is 99999999999999999999; it must be below"),
     (["train", "--minutes", "inf"], "minutes is infinite; it must be a number."),
     (["train", "--character-coverage", "1.5"], "character_coverage is 1.5; it must be at most 1."),
+    (["translate", "{0}/run", "--ban", "a", "--ban", "b"], "--ban is given more than once; give it once, with all its values: --ban A B."),
+    (["translate", "{0}/run", "--ensemble={0}/run", "--ensemble", "{0}/run"], "--ensemble is given more than once"),
+    ([*EVALUATE, "--n-best", "2"], "n_best is 2, and the best translation alone is scored; leave it out."),
+    ([*EVALUATE, "--hypotheses", "{0}/run"], "run is a folder; give the name of a file."),
+    (
+        ["shortlist", "{0}/run", "--source", "{0}/test.source", "--target", "{0}/test.target", "--out", "{0}/run"],
+        "run is a folder; give the name of a file.",
+    ),
     (["train", "--threads", "5000"], "threads is 5000; it must be at most 4096."),
     (["train", "--vocabulary", "3000000000"], "vocabulary is 3000000000; it must be at most 1e+07."),
     (["train", "--target-tokens-per-batch", "3000000000"], "target_tokens_per_batch is 3000000000; it must be below 2147483648."),
@@ -392,3 +400,15 @@ def test_importing_the_package_is_light():
     subprocess.run([sys.executable, "-c", "import dragoman, sys; assert 'torch' not in sys.modules"], check=True)
     with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
         __import__("dragoman").Nothing  # noqa: B018
+
+
+def test_what_nobody_reads_any_more_ends_nothing():
+    code = (
+        "import os, sys\n"
+        "reader, writer = os.pipe()\n"
+        "os.dup2(writer, 2), os.close(writer), os.close(reader)\n"
+        "from dragoman.console import say, warn\n"
+        "say('one'), warn('two')\n"
+        "print('done')"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "done\n"

@@ -1,5 +1,7 @@
 """Rules for translations, against a filter of all translations there are."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -7,12 +9,16 @@ from hypothesis import strategies as st
 
 from dragoman import Translator
 from dragoman.decoding.constraints import Constraints
+from dragoman.decoding.folder import Tokenizers
 from dragoman.decoding.forced import forced_search
 from dragoman.decoding.sampling import sample
-from dragoman.decoding.search import beam_search
+from dragoman.decoding.scoring import token_log_probabilities
+from dragoman.decoding.search import beam_search, greedy_search
 from dragoman.decoding.settings import SearchSettings
 from dragoman.errors import DragomanError
 from dragoman.model.symbols import END
+from dragoman.text.settings import TokenizerSettings
+from dragoman.text.tokenizer import Tokenizer
 from tests.conftest import MODELS
 from tests.test_search import brute_force, tiny
 from tests.test_translator import LINES, folder, translator  # noqa: F401
@@ -98,6 +104,23 @@ def test_forced_words_that_cannot_be_are_met_as_far_as_they_can():
     ((best,),) = forced_search(tiny("gru", 6, 0), SOURCE, SearchSettings(beam_size=2, extra_length=1), rules)
     assert 4 in best.ids
     assert 5 not in best.ids
+    whole = torch.tensor([[*best.ids, END]])
+    assert best.log_probability == pytest.approx(float(token_log_probabilities(tiny("gru", 6, 0), SOURCE, whole).sum()), abs=1e-5)
+
+
+@pytest.mark.parametrize("search", [greedy_search, beam_search, forced_search, sample])
+def test_a_greatest_length_is_kept_whatever_the_source(search):
+    draws = {"temperature": 1.0, "n_best": 3} if search is sample else {"beam_size": 1 if search is greedy_search else 3}
+    asked, model = SearchSettings(extra_length=1, **draws), tiny("transformer", 6, 0)
+    rules = [] if search is greedy_search else [Constraints(forced=[[4]] if search is forced_search else [])]
+    assert search(model, SOURCE, replace(asked, extra_length=50, max_length=3), *rules) == search(model, SOURCE, asked, *rules)
+    ((best, *_),) = search(model, SOURCE, replace(asked, max_length=1), *rules)
+    assert len(best.ids) <= 1
+
+
+def test_a_prefix_beyond_the_greatest_length_is_told():
+    with pytest.raises(DragomanError, match="asks for 3 tokens, and max_length allows 2; ask for fewer"):
+        beam_search(tiny("gru", 6, 0), SOURCE, SearchSettings(max_length=2), Constraints(prefix=[4, 5, 4]))
 
 
 @pytest.mark.parametrize("rules", RULES, ids=str)
@@ -151,6 +174,7 @@ def test_every_translation_begins_with_the_prefix(translator):  # noqa: F811
         ({"prefix": "der Schnee", "ban": ("Schnee",)}, "The prefix 'der Schnee' has 'Schnee', which is banned"),
         ({"prefix": "der der", "no_repeat_ngram": 1}, "The prefix 'der der' repeats 1 tokens, which no_repeat_ngram forbids"),
         ({"force": ("der der",), "no_repeat_ngram": 1}, "What force asks for repeats 1 tokens, which no_repeat_ngram forbids"),
+        ({"min_length": 3, "max_length": 2}, "min_length is 3 and max_length 2; no translation can have both"),
         ({"ban": (" ",)}, "ban is ' ', which has no tokens"),
     ],
 )
@@ -158,3 +182,11 @@ def test_rules_that_contradict_each_other_are_refused_by_name(translator, asked,
     assert isinstance(translator, Translator)
     with pytest.raises(DragomanError, match=message):
         translator.translate(LINES, SearchSettings(**asked))
+
+
+@pytest.mark.parametrize("name", ["prefix", "ban", "force"])
+def test_what_the_vocabulary_cannot_write_is_refused(name):
+    words = Tokenizer.train(["amber birch cedar"] * 3, "word", TokenizerSettings(), 20)
+    limited = Translator(tiny("transformer", len(words), 0), Tokenizers(words, words))
+    with pytest.raises(DragomanError, match="'opal' cannot be written with this model's vocabulary; leave it out of prefix, ban and force"):
+        limited.translate(["amber"], SearchSettings(**{name: "opal" if name == "prefix" else ("opal",)}))

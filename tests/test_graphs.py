@@ -56,7 +56,7 @@ def test_it_finds_what_the_growing_search_finds(kind, asked, device):
 def test_a_step_asks_the_device_nothing_and_moves_no_buffer(monkeypatch):
     monkeypatch.setattr(attention, "_equation_is_faster", lambda *_: False)  # as on a GPU
     model, source, asked = model_of("as in the paper"), pad(texts(5)[1:]), SearchSettings(beam_size=3, min_length=2)
-    longest = longest_targets(model, source, 5)
+    longest = longest_targets(model, source, SearchSettings(extra_length=5))
     with torch.no_grad():
         most = int(longest.max())
         search = FixedSearch(model, model.encode(source), asked, 2, most)

@@ -44,6 +44,14 @@ def test_temperature_and_borders_are_those_of_the_definition():
     torch.testing.assert_close(shares(temperature=0.5), expected(*(p**2).tolist()), atol=1e-3, rtol=0)
 
 
+def test_a_rounding_changes_no_draw():
+    noise = 1e-7 * torch.randn(1, 1000, 50, generator=torch.Generator().manual_seed(1))
+    uniform = torch.rand(1, 1000, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    likely = torch.zeros(1, 1000, 50)  # all the same
+    asked = SearchSettings(temperature=1.0)
+    assert torch.equal(draw(likely.log_softmax(-1), uniform, asked), draw((likely + noise).log_softmax(-1), uniform, asked))
+
+
 @pytest.mark.parametrize("borders", [{"top_k": 1}, {"top_p": 1e-9}, {"temperature": 1e-6}])
 def test_the_likeliest_alone_is_greedy_search(model, sources, borders):
     asked = SearchSettings(**{"temperature": 1.0, "extra_length": 6, **borders})

@@ -1,6 +1,7 @@
 """What a search shows of itself: its trace, what is certain before its end, and what else could stand at a position."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
@@ -78,6 +79,8 @@ def test_alternatives_are_all_that_may_follow(model, sources, prefix):
     assert sum(p for _, p, _ in found) == pytest.approx(1, abs=1e-5)
     assert [p for _, p, _ in found] == sorted((p for _, p, _ in found), reverse=True)
     assert alternatives(model, source, rules, 3, asked) == found[:3]
+    full = Constraints(prefix=[4, 5, 4])
+    assert [token for token, _, _ in alternatives(model, source, full, 3, replace(asked, max_length=3))] == [END]
     for token, _, best in found:
         assert best.ids == prefix if token == END else best.ids[: len(prefix) + 1] == [*prefix, token]
     (ended,) = [best for token, _, best in found if token == END]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from dragoman.errors import DragomanError
-from dragoman.interop.verify import EXTRA_LENGTH, Engine, log_probabilities, samples, verify
+from dragoman.interop.verify import SEARCH, Engine, log_probabilities, samples, verify
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END
 from tests.test_huggingface import SIZES, SOURCE, ours
@@ -19,9 +19,8 @@ def here():
 
     def greedy(source, most):
         from dragoman.decoding.search import greedy_search
-        from dragoman.decoding.settings import SearchSettings
 
-        return greedy_search(model, torch.tensor([source]), SearchSettings(beam_size=1, extra_length=EXTRA_LENGTH))[0][0].ids
+        return greedy_search(model, torch.tensor([source]), SEARCH)[0][0].ids
 
     def tokens(line):
         return [*tokenizers.source.encode([line])[0], END]

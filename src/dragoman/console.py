@@ -3,11 +3,14 @@
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import TextIO, TypeVar
+from typing import TextIO, TypeVar, cast, get_origin, get_type_hints
 
 import tyro
+
+from dragoman.errors import DragomanError
 
 T = TypeVar("T")
 CONFIG = (tyro.conf.OmitArgPrefixes,)
@@ -42,8 +45,24 @@ def tell_own_warnings() -> None:
     warnings.showwarning = show
 
 
+def lists(settings: type) -> Iterator[str]:
+    """Names of the settings that have several values, those of settings within them too."""
+    for name, kind in get_type_hints(settings).items():
+        if is_dataclass(kind):
+            yield from lists(cast(type, kind))
+        elif get_origin(kind) is tuple:
+            yield name
+
+
 def parse(settings: type[T], verb: str, arguments: Sequence[str], default: T | None = None) -> T:
-    """Settings from flags. Ends the program with help or a message where they are not understood."""
+    """Settings from flags. Ends the program with help or a message where they are not understood.
+
+    Raises `DragomanError` where a flag of several values is given twice: the last alone would count.
+    """
+    for name in lists(settings):
+        flag = f"--{name.replace('_', '-')}"
+        if sum(argument.split("=")[0].replace("_", "-") == flag for argument in arguments) > 1:
+            raise DragomanError(f"{flag} is given more than once; give it once, with all its values: {flag} A B.")
     if default is None:
         return tyro.cli(settings, prog=f"dragoman {verb}", args=arguments, config=CONFIG)
     return tyro.cli(settings, prog=f"dragoman {verb}", args=arguments, default=default, config=CONFIG)

@@ -112,7 +112,11 @@ def begin(out: Path, recipe: Recipe, say: Say, world: World) -> None:
         if recipe.training.fuses and not compile_kernels():
             say("PyTorch alone trains, slower: the kernels need Linux and g++.")
         build.begin(SEARCH)
-    prepare(out, replace(recipe, data=paths(with_dataset(recipe.data))), say)
+    try:
+        prepare(out, replace(recipe, data=paths(with_dataset(recipe.data))), say)
+    except OSError as error:
+        error.filename = error.filename or str(out)  # a full disk does not say which
+        raise
     write_toml(settle(recipe, Prepared.load(out / "data"), say, world), out / "recipe.toml")
 
 

@@ -164,14 +164,16 @@ def translated(translator: "Translator", asked: Translate, block: list[tuple[int
     return [as_json(line, "translations", best, more) for line, best, more in zip(lines, found, traces, strict=True)]
 
 
-def report_long(translator: "Translator", settings: SearchSettings, lines: Sequence[str], numbers: Sequence[int]) -> None:
-    """Name the lines that are longer than any that the model was trained on, where they are translated whole."""
+def report_long(
+    translator: "Translator", settings: SearchSettings, lines: Sequence[str], numbers: Sequence[int], done: str = "translated"
+) -> None:
+    """Name the lines that are longer than any that the model was trained on, where they are read as a whole."""
     if settings.truncate or settings.split:
         return
     for place, tokens in translator.unusually_long(lines).items():
         warn(
             f"Line {numbers[place]} has {tokens} tokens; the longest text that the model was trained on has "
-            f"{translator.longest_trained}. It is translated whole, perhaps badly."
+            f"{translator.longest_trained}. It is {done} whole, perhaps badly."
         )
 
 
@@ -210,8 +212,10 @@ def score(arguments: Sequence[str]) -> None:
 
     translator = Translator.load(asked.run)
     pairs = read_pairs(asked.source, asked.target, strip_carriage_returns=True)
-    total, tokens = 0.0, 0
+    total, tokens, lines = 0.0, 0, 0
     while block := list(islice(pairs, BLOCK)):
+        report_long(translator, SearchSettings(), [source for source, _ in block], range(lines + 1, lines + len(block) + 1), "scored")
+        lines += len(block)
         for (source, target), found in zip(block, translator.score(block), strict=True):
             total, tokens = total + found.log_probability, tokens + len(found.tokens)
             about = {"log_probability": found.log_probability, "perplexity": found.perplexity, **dataclasses.asdict(found)}
@@ -246,7 +250,10 @@ def align(arguments: Sequence[str]) -> None:
 
     translator = Translator.load(asked.run)
     pairs = read_pairs(asked.source, asked.target, strip_carriage_returns=True)
+    lines = 0
     while block := list(islice(pairs, BLOCK)):
+        report_long(translator, SearchSettings(), [source for source, _ in block], range(lines + 1, lines + len(block) + 1), "aligned")
+        lines += len(block)
         for found in translator.align(block, asked.layer, asked.head):
             print(" ".join(f"{source}-{target}" for source, target in found))
 
@@ -269,13 +276,15 @@ class MakeShortlist:
     """Frequent tokens that every sentence may have."""
 
     def __post_init__(self) -> None:
-        require(self, least={"most": 1, "always": 0})
+        require(self, least={"most": 1, "always": 0}, most={"most": 10_000, "always": 1_000_000})
 
 
 def shortlist(arguments: Sequence[str]) -> None:
     """Learn from parallel text which tokens may translate which, to translate faster."""
     asked = parse(MakeShortlist, "shortlist", arguments)
     refuse_own_input("out", asked.out, asked.source, asked.target)
+    if asked.out.is_dir():
+        raise DragomanError(f"--out {asked.out} is a folder; give the name of a file.")
     from dragoman.decoding.folder import Tokenizers, model_folder
     from dragoman.decoding.shortlist import Shortlist
     from dragoman.text.lines import read_pairs
@@ -329,6 +338,10 @@ def evaluate(arguments: Sequence[str]) -> None:
     asked = parse(Evaluate, "evaluate", arguments)
     if asked.hypotheses is not None:
         refuse_own_input("hypotheses", asked.hypotheses, asked.source, asked.target, *filter(None, [asked.baseline]))
+        if asked.hypotheses.is_dir():
+            raise DragomanError(f"--hypotheses {asked.hypotheses} is a folder; give the name of a file.")
+    if asked.search.n_best > 1 and not asked.search.temperature:
+        raise DragomanError(f"n_best is {asked.search.n_best}, and the best translation alone is scored; leave it out.")
     from dragoman.decoding.translator import Translator
     from dragoman.evaluation.compare import paired_bootstrap
     from dragoman.evaluation.metrics import bleu, check_lines, chrf, suitable_tokenization

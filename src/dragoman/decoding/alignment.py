@@ -22,8 +22,8 @@ WATCHING = Lock()  # one thread at a time: the models are everybody's
 
 
 def has_heads(model: Model) -> bool:
-    """Whether there are heads to look through."""
-    return any(isinstance(module, DecoderLayer) for module in model.modules())
+    """Whether there are heads to look through; of an ensemble, in its first model."""
+    return any(isinstance(module, DecoderLayer) for module in next(iter(model.members)).modules())
 
 
 def refuse_without_heads(settings: SearchSettings, heads: bool) -> None:
@@ -94,18 +94,11 @@ def words_of(pieces: Sequence[str], unknown_is_word: bool = False) -> list[int]:
     return words
 
 
-def source_words(weights: Float[Tensor, "T S"], pieces: Sequence[str]) -> list[str]:
-    """For each target token the source word that it looks at most; `pieces` are the source's but END."""
-    of = words_of(pieces)
-    texts = ["".join(piece for piece, word in zip(pieces, of, strict=True) if word == own).replace(SPACE, " ").strip() for own in of]
-    return [texts[place] for place in weights[:, :-1].argmax(1).tolist()]
-
-
 def word_alignment(weights: Float[Tensor, "T S"], source: Sequence[int], target: Sequence[int]) -> list[tuple[int, int]]:
     """For each target word the source word that it looks at most, as (source, target), counted from 0.
 
     `source` and `target` are the words of their tokens but END, the last of each, which is no word. The weights of a word's tokens
-    are added up in the source and averaged in the target.
+    are added up in the source and averaged in the target. A word without a token of its own is not there.
     """
     if not source or not target:
         return []
@@ -113,4 +106,5 @@ def word_alignment(weights: Float[Tensor, "T S"], source: Sequence[int], target:
     mine.index_add_(0, torch.tensor(target), weights[:-1].cpu())
     both = torch.zeros(len(mine), source[-1] + 1, dtype=weights.dtype)
     both.index_add_(1, torch.tensor(source), mine[:, :-1])
-    return [(int(best), word) for word, best in enumerate(both.argmax(1))]
+    there = set(target)
+    return [(int(best), word) for word, best in enumerate(both.argmax(1)) if word in there]

@@ -10,7 +10,7 @@ from torch import Tensor
 from dragoman.decoding.constraints import Constraints
 from dragoman.decoding.likeliest import likeliest
 from dragoman.decoding.scoring import token_log_probabilities
-from dragoman.decoding.search import NO_NUMBERS, Hypothesis, beam_search, next_log_p, scored
+from dragoman.decoding.search import NO_NUMBERS, Hypothesis, beam_search, end_only, longest_targets, next_log_p, scored
 from dragoman.decoding.settings import SearchSettings
 from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
@@ -28,7 +28,8 @@ def alternatives(
     log_p = next_log_p(model, features[:, -1])[None]
     if log_p.isnan().any():
         raise DragomanError(NO_NUMBERS)
-    allowed = constraints.apply(log_p, read[None], torch.zeros(1, dtype=torch.bool, device=source.device))
+    at_end = len(prefix) >= longest_targets(model, source, settings, len(prefix))
+    allowed = end_only(constraints.apply(log_p, read[None], at_end), at_end)
     totals, _, tokens = likeliest(allowed, torch.zeros(1, 1, device=source.device), min(count, log_p.size(2)))
     found = []
     for token, log_probability in zip(tokens[0].tolist(), totals[0].tolist(), strict=True):

@@ -45,7 +45,7 @@ def forced_search_of_one(model: Model, source: Int[Tensor, "1 S"], settings: Sea
     """
     phrases, width = constraints.forced, settings.beam_size
     wanted = sum(map(len, phrases))
-    longest = int(longest_targets(model, source, settings.extra_length, constraints.least)[0])
+    longest = int(longest_targets(model, source, settings, constraints.least)[0])
     rows = width * (wanted + 1)
     state = model.encode(source).with_room(rows, longest + 1)
     live, finished = [Live([START], 0.0, 0)], list[Hypothesis]()
@@ -55,6 +55,7 @@ def forced_search_of_one(model: Model, source: Int[Tensor, "1 S"], settings: Sea
         tokens = torch.tensor([one.ids for one in padded], device=source.device)
         features, state = model.decode(tokens[:, -1:], state)
         log_p = next_log_p(model, features[:, -1])[None, : len(live)]
+        ends = log_p[0, :, END].tolist()
         if log_p.isnan().any():
             raise DragomanError(NO_NUMBERS)
         at_end = torch.tensor([step >= longest], device=source.device)
@@ -77,13 +78,14 @@ def forced_search_of_one(model: Model, source: Int[Tensor, "1 S"], settings: Sea
         best_live = max((one.log_p for one in live), default=-torch.inf) / float(normalizer(longest + 1, settings))
         if not live or len(finished) == width or (len(finished) >= settings.n_best and best_live <= finished[settings.n_best - 1].score):
             break
-    return finished[: settings.n_best] or [most_met(tried, constraints, settings)]
+    return finished[: settings.n_best] or [most_met(tried, ends, constraints, settings)]
 
 
-def most_met(tried: list[Live], constraints: Constraints, settings: SearchSettings) -> Hypothesis:
-    """Of the last hypotheses the one that has met most forced tokens, and of these the likeliest, without an END."""
-    best = max(tried, key=lambda one: (tokens_met(one.ids[1:], constraints.forced), one.log_p))
-    return scored(best.ids[1:], best.log_p, settings)
+def most_met(tried: list[Live], ends: list[float], constraints: Constraints, settings: SearchSettings) -> Hypothesis:
+    """Of the last hypotheses, whose ends are so likely, the one that has met most forced tokens, and of these the likeliest."""
+    whole = [(tokens_met(one.ids[1:], constraints.forced), one.log_p + end, one.ids[1:]) for one, end in zip(tried, ends, strict=True)]
+    _, log_p, ids = max(whole)
+    return scored(ids, log_p, settings)
 
 
 def tokens_met(ids: Sequence[int], phrases: Phrases) -> int:

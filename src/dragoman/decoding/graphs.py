@@ -156,7 +156,7 @@ class GraphSearch:
     @torch.no_grad()
     def search(self, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints) -> list[list[Hypothesis]]:
         """As `beam_search`; of the rules it knows `min_length` alone."""
-        longest = longest_targets(self.model, source, settings.extra_length, constraints.least)
+        longest = longest_targets(self.model, source, settings, constraints.least)
         most = int(longest.max())
         room = rounded(most, self.model.longest_target and self.model.longest_target - 1)
         source = F.pad(source, (0, rounded(source.size(1), self.model.longest_source) - source.size(1)), value=PAD)

@@ -24,7 +24,7 @@ def sample(
     The draws of a sentence depend on the seed and its tokens alone. Log-probabilities are the model's own; best first.
     """
     constraints, draws = constraints or Constraints(), settings.n_best
-    longest = longest_targets(model, source, settings.extra_length, constraints.least)
+    longest = longest_targets(model, source, settings, constraints.least)
     steps = int(longest.max()) + 1
     uniform = uniform_numbers(source, draws, steps, settings.draw_seed)
     each = torch.arange(len(source), device=source.device).repeat_interleave(draws)
@@ -52,17 +52,22 @@ def sample(
 
 
 def draw(log_p: Float[Tensor, "B W V"], uniform: Float[Tensor, "B W"], settings: SearchSettings) -> Int[Tensor, "B W"]:
-    """One token a row, by the inverse of the cumulated probabilities, likeliest first, of those that top-k and top-p leave."""
-    scaled = (log_p.double() / settings.temperature).softmax(-1)
-    p, tokens = scaled.sort(dim=-1, descending=True, stable=True)
-    if settings.top_k:
-        p[..., settings.top_k :] = 0
-    before = p.cumsum(-1) - p
-    p = p.masked_fill(before >= settings.top_p, 0)  # the fewest likeliest tokens that reach top_p together
+    """One token a row, by the inverse of the cumulated probabilities, in the order of ids, of those that top-k and top-p leave.
+
+    In the order of probabilities two that are as likely would change places by a rounding, and with them what is drawn.
+    """
+    p = (log_p.double() / settings.temperature).softmax(-1)
+    if settings.top_k or settings.top_p < 1:
+        likeliest, tokens = p.sort(dim=-1, descending=True, stable=True)
+        if settings.top_k:
+            likeliest[..., settings.top_k :] = 0
+        before = likeliest.cumsum(-1) - likeliest
+        likeliest = likeliest.masked_fill(before >= settings.top_p, 0)  # the fewest likeliest tokens that reach top_p together
+        p = torch.zeros_like(p).scatter(-1, tokens, likeliest)
     cumulated = p.cumsum(-1)
-    place = (cumulated <= uniform[:, :, None] * cumulated[..., -1:]).sum(-1, keepdim=True)
-    last = (p > 0).sum(-1, keepdim=True) - 1
-    return tokens.gather(-1, place.minimum(last))[..., 0]
+    drawn = (cumulated <= uniform[:, :, None] * cumulated[..., -1:]).sum(-1)
+    last = p.size(-1) - 1 - (p > 0).flip(-1).int().argmax(-1)
+    return drawn.minimum(last)
 
 
 def uniform_numbers(source: Int[Tensor, "B S"], draws: int, steps: int, seed: int) -> Float[Tensor, "B W T"]:

@@ -62,7 +62,7 @@ def greedy_search(
 
     Raises `DragomanError` where probabilities are no numbers, as all searches do.
     """
-    longest = longest_targets(model, source, settings.extra_length)
+    longest = longest_targets(model, source, settings)
     state = model.encode(source).with_room(1, int(longest.max()) + 1)
     left = torch.arange(len(source), device=source.device)
     token = torch.full((len(source), 1), START, device=source.device)
@@ -86,19 +86,19 @@ def greedy_search(
     return [[scored(row[: row.index(END)], log_p, settings)] for row, log_p in zip(ids.tolist(), total.tolist(), strict=True)]
 
 
-def longest_targets(model: Model, source: Int[Tensor, "B S"], extra_length: int, least: int = 0) -> Int[Tensor, "B"]:
-    """Tokens that each translation may have before END: as many as its source, and some more, or `least`; within the model's limit.
+def longest_targets(model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, least: int = 0) -> Int[Tensor, "B"]:
+    """Tokens that each translation may have before END: as many as its source, and some more, or `least`; within the limits.
 
-    Raises `DragomanError` where the limit is less than `least`.
+    These are max_length and the model's. Raises `DragomanError` where they are less than `least`.
     """
-    longest = ((source != PAD).sum(1) - 1 + extra_length).clamp(min=least)
-    if model.longest_target is None:
-        return longest
-    if least > model.longest_target - 1:
-        raise DragomanError(
-            f"The prefix or min_length asks for {least} tokens, and this model can write {model.longest_target - 1}; ask for fewer."
-        )
-    return longest.clamp(max=model.longest_target - 1)
+    longest = ((source != PAD).sum(1) - 1 + settings.extra_length).clamp(min=least)
+    own = None if model.longest_target is None else model.longest_target - 1
+    for most, why in ((settings.max_length, "max_length allows"), (own, "this model can write")):
+        if most is not None:
+            if least > most:
+                raise DragomanError(f"The prefix, force or min_length asks for {least} tokens, and {why} {most}; ask for fewer.")
+            longest = longest.clamp(max=most)
+    return longest
 
 
 def next_log_p(model: Model, features: Float[Tensor, "R D"]) -> Float[Tensor, "R V"]:
@@ -184,7 +184,7 @@ def beam_steps(model: Model, source: Int[Tensor, "B S"], settings: SearchSetting
     hypotheses are made to end. Where the beam has groups, each of them does so for its share of W.
     """
     width, penalised = settings.beam_size, settings.coverage_penalty > 0
-    longest = longest_targets(model, source, settings.extra_length, constraints.least)
+    longest = longest_targets(model, source, settings, constraints.least)
     seen = (source if penalised else source[:, :0]).eq(PAD).float()
     beam = Beam.start(len(source), width, settings.groups, int(longest.max()), seen)
     state: State = model.encode(source).with_room(width, int(longest.max()) + 1)

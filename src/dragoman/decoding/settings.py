@@ -41,6 +41,8 @@ class SearchSettings:
     """α of ((5 + |Y|) / 6)^α, by which a hypothesis's log-probability is divided; |Y| counts the end token."""
     extra_length: int = 50
     """A translation may have this many tokens more than its source."""
+    max_length: int | None = None
+    """No translation has more tokens than this, whatever its source has."""
     n_best: int = 1
     """Translations to give for each sentence: at most beam_size of a beam, any number of draws."""
     length_power: float | None = None
@@ -85,6 +87,7 @@ class SearchSettings:
         others = (
             "length_penalty",
             "extra_length",
+            "max_length",
             "length_power",
             "coverage_penalty",
             "diversity",
@@ -98,8 +101,8 @@ class SearchSettings:
         )
         check_kinds(self)
         most: dict[str, float] = dict.fromkeys(("extra_length", "min_length", "no_repeat_ngram", "beam_size"), 10_000)
-        powers = dict.fromkeys(("length_penalty", "length_power"), 30)
-        require(self, least=counts | dict.fromkeys(others, 0), most=most | powers | {"diversity": 1e6})
+        most |= {"length_penalty": 8, "length_power": 8, "diversity": 1e6, "n_best": 100_000}
+        require(self, least=counts | dict.fromkeys(others, 0), most=most)
         for contradiction, sentence in self._contradictions():
             if contradiction:
                 raise DragomanError(sentence)
@@ -120,6 +123,10 @@ class SearchSettings:
         yield (
             draws and (self.beam_size != default.beam_size or self.length_penalty != default.length_penalty),
             "beam_size and length_penalty are for a beam; of draws, with a temperature, n_best are made.",
+        )
+        yield (
+            self.max_length is not None and self.min_length > self.max_length,
+            f"min_length is {self.min_length} and max_length {self.max_length}; no translation can have both.",
         )
         yield draws and self.groups > 1, "groups are parts of a beam; draws, with a temperature, have none."
         yield not draws and (self.top_k or self.top_p < 1), "top_k and top_p are for draws; they need a temperature above 0."

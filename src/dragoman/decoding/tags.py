@@ -1,13 +1,14 @@
 """Tags and placeholders of a sentence: taken out before it is translated, and put back by alignment."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 PLACEHOLDER = r"\{[^{}\s]*\}|\{\{[^{}\s]*\}\}|<[A-Za-z][^<>]*/>"
 TAG = re.compile(rf"{PLACEHOLDER}|</?[A-Za-z][^<>]*>")
-PUNCTUATED = re.compile(rf"(?:\s*(?:{PLACEHOLDER}))*([.,;:!?…)\]\"'”’»“。，、！？]+)(?=\s|$|[<{{])")
+PUNCTUATION = re.compile(r"([.,;:!?…)\]\"'”’»“。，、！？]+)(?=\s|$|[<{])")
 """What follows a placeholder that stands for the last word before a punctuation mark."""
 END_OF_WORD = re.compile(r"[\W_]*$")
 
@@ -44,26 +45,36 @@ class _Found(NamedTuple):
     """Of a placeholder before punctuation: how many marks."""
 
 
+def marks_after(sentence: str, tags: Sequence[re.Match[str]]) -> list[int]:
+    """For each tag how many punctuation marks follow it, other placeholders between; none for what is no placeholder."""
+    marks: list[int] = []
+    for match, later in zip(reversed(tags), [None, *reversed(tags)], strict=False):
+        there = PUNCTUATION.match(sentence, match.end())
+        chained = later is not None and re.fullmatch(PLACEHOLDER, later[0]) and not sentence[match.end() : later.start()].strip()
+        marks.append(len(there[1]) if there else marks[-1] if chained else 0)
+    return [count if re.fullmatch(PLACEHOLDER, match[0]) else 0 for match, count in zip(tags, reversed(marks), strict=True)]
+
+
 def taken_out(sentence: str) -> tuple[str, list[Tag]]:
     """The sentence without its tags, its words parted by single spaces, and the tags in their order."""
     plain, end = "", 0
     found: list[_Found] = []
-    for match in TAG.finditer(sentence):
+    matches = list(TAG.finditer(sentence))
+    for match, following in zip(matches, marks_after(sentence, matches), strict=True):
         plain += sentence[end : match.start()]
         end = match.end()
         after_word, before_word = plain[-1:].strip() != "", sentence[end : end + 1].strip() != ""
-        marks = PUNCTUATED.match(sentence, end) if re.fullmatch(PLACEHOLDER, match[0]) else None
-        if found and not found[-1].marks and found[-1].place > len(plain.rstrip()):
-            marks = None  # another tag stands between it and the word before
+        parted = found and not found[-1].marks and found[-1].place > len(plain.rstrip())
+        marks = 0 if parted else following  # another tag stands between it and the word before
         if marks and plain.rstrip()[-1:].isalnum():
             plain = plain.rstrip()  # no word parts the punctuation from the one before it any more
         elif plain[-1:].isalnum() and sentence[end : end + 1].isalnum():
             plain += " "  # a tag that parts two words
-        found.append(_Found(match[0], len(plain), after_word, before_word, len(marks[1]) if marks else 0))
+        found.append(_Found(match[0], len(plain), after_word, before_word, marks))
     plain += sentence[end:]
-    tags = []
+    tags, begins = [], [word.start() for word in re.finditer(r"\S+", plain)]
     for text, place, after_word, before_word, marks_there in found:
-        started = len(plain[:place].split())
+        started = bisect_left(begins, place)
         within = plain[place - 1 : place].strip() != "" and plain[place : place + 1].strip() != ""
         if marks_there:
             tags.append(Tag(text, started - within, True, after_word, marks_there))
@@ -81,11 +92,11 @@ def put_back(tags: Sequence[Tag], translation: str, alignment: Sequence[tuple[in
     before: list[list[str]] = [[] for _ in range(len(words) + 1)]
     inside: list[list[tuple[int, str]]] = [[] for _ in range(len(words) + 1)]
     after: list[list[str]] = [[] for _ in range(len(words) + 1)]
-    latest = 0
+    latest, reached = 0, reaches(alignment)
     for tag in tags:
         space = "" if tag.glued else " "
         if tag.after:
-            last = max((target for source, target in alignment if source == nearest(tag.word, alignment, -1)), default=-1)
+            last = nearest(tag.word, reached, -1, default=-1)
             place = min(max(last, latest - 1), len(words) - 1) + 1
             if latest > len(words):
                 before[-1].append(tag.text)  # after one that belongs to no word
@@ -98,8 +109,7 @@ def put_back(tags: Sequence[Tag], translation: str, alignment: Sequence[tuple[in
             else:
                 before[0].append(tag.text + space)  # no word comes before
         else:
-            place = min((target for source, target in alignment if source == nearest(tag.word, alignment, 1)), default=len(words))
-            place = min(place, len(words))
+            place = min(nearest(tag.word, reached, 1, default=len(words)), len(words))
             latest = place + 1
             before[place].append(tag.text + space)
     parts = ["".join(before[0])]
@@ -112,8 +122,21 @@ def put_back(tags: Sequence[Tag], translation: str, alignment: Sequence[tuple[in
     return " ".join(part.strip() for part in parts if part.strip())
 
 
-def nearest(word: int, alignment: Sequence[tuple[int, int]], step: int) -> int | None:
-    """The word itself, or the next aligned one after it (step 1) or before it (step -1)."""
-    aligned = {source for source, _ in alignment}
-    there = [source for source in aligned if (source - word) * step >= 0]
-    return min(there, key=lambda source: abs(source - word)) if there else None
+Reaches = list[tuple[int, int, int]]
+
+
+def reaches(alignment: Sequence[tuple[int, int]]) -> Reaches:
+    """Each aligned source word with the first and the last target word of its own, in order."""
+    targets: dict[int, list[int]] = {}
+    for source, target in alignment:
+        targets.setdefault(source, []).append(target)
+    return [(source, min(own), max(own)) for source, own in sorted(targets.items())]
+
+
+def nearest(word: int, reached: Reaches, step: int, default: int) -> int:
+    """Of the word itself, or the next aligned one after it (step 1) the first target, before it (step -1) the last."""
+    place = bisect_left(reached, (word,)) if step > 0 else bisect_left(reached, (word + 1,)) - 1
+    if not 0 <= place < len(reached):
+        return default
+    _, first, last = reached[place]
+    return first if step > 0 else last

@@ -12,7 +12,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from dragoman.decoding.alignment import chosen, cross_attention, has_heads, refuse_without_heads, source_words, word_alignment, words_of
+from dragoman.decoding.alignment import chosen, cross_attention, has_heads, refuse_without_heads, word_alignment, words_of
 from dragoman.decoding.alternatives import alternatives
 from dragoman.decoding.constraints import Constraints
 from dragoman.decoding.ensemble import Ensemble
@@ -250,7 +250,8 @@ class Translator:
         """Beam search for a sentence; no step for a blank one. Raises `DragomanError` for settings that search otherwise."""
         source, constraints = self._one(sentence, settings, what)
         if source.size(1) > 1:
-            yield from beam_steps(self.model, source, settings, constraints)
+            with lack_of_memory_told(1):
+                yield from beam_steps(self.model, source, settings, constraints)
 
     def alternatives(self, sentence: str, count: int, settings: SearchSettings | None = None) -> list[Alternative]:
         """The likeliest tokens after the prefix, END among them, likeliest first, each with the best translation that begins so.
@@ -261,7 +262,8 @@ class Translator:
             raise DragomanError(f"count is {count}; it must be at least 0.")
         settings = settings or SearchSettings()
         source, constraints = self._one(sentence, settings, "list of alternatives")
-        found = alternatives(self.model, source, constraints, count, settings) if source.size(1) > 1 else []
+        with lack_of_memory_told(1):
+            found = alternatives(self.model, source, constraints, count, settings) if source.size(1) > 1 else []
         pieces = self.tokenizers.target.pieces([token for token, _, _ in found])
         return [Alternative(piece, p, self._translation(best)) for piece, (_, p, best) in zip(pieces, found, strict=True)]
 
@@ -284,7 +286,9 @@ class Translator:
         """
         found: dict[int, Likelihood] = {}
         for batch, source, target in self._forced(pairs, batch_tokens):
-            for (number, _, ids), log_p in zip(batch, token_log_probabilities(self.model, source, target).tolist(), strict=True):
+            with lack_of_memory_told(len(batch)):
+                rows = token_log_probabilities(self.model, source, target).tolist()
+            for (number, _, ids), log_p in zip(batch, rows, strict=True):
                 found[number] = Likelihood(self.tokenizers.target.pieces(ids), log_p[: len(ids)])
         return [found[number] for number in range(len(pairs))]
 
@@ -298,11 +302,11 @@ class Translator:
         """
         found: dict[int, list[tuple[int, int]]] = {}
         for batch, *rows in self._forced(pairs, batch_tokens):
-            weights = chosen(cross_attention(self.model, *rows), layer, head)
+            with lack_of_memory_told(len(batch)):
+                weights = chosen(cross_attention(self.model, *rows), layer, head)
             for (number, source, target), here in zip(batch, weights, strict=True):
                 words = (
-                    words_of(side.spelt(text))
-                    for side, text in zip((self.tokenizers.source, self.tokenizers.target), pairs[number], strict=True)
+                    side.words(text) for side, text in zip((self.tokenizers.source, self.tokenizers.target), pairs[number], strict=True)
                 )
                 found[number] = word_alignment(here[: len(target), : len(source)], *words)
         return [found[number] for number in range(len(pairs))]
@@ -324,25 +328,27 @@ class Translator:
     def _looks(self, source: list[int], written: list[int]) -> Tensor:
         """With which weights each written token, END last, looks at each source token."""
         rows = (pad([ids]).to(self.device) for ids in (source, [*written, END]))
-        return chosen(cross_attention(self.model, *rows), None, None)[0]
+        with lack_of_memory_told(1):
+            return chosen(cross_attention(self.model, *rows), None, None)[0]
 
     def _aligned(self, sentence: str, source: list[int], written: list[int]) -> list[tuple[int, int]]:
         """The words of a sentence, whose ids these are, and of its translation that belong together."""
         target = self.tokenizers.target
-        words = words_of(self._spelt(sentence, source)), words_of(target.pieces(written), target.unknown_is_word)
+        words = self._words(sentence, source), words_of(target.pieces(written), target.unknown_is_word)
         return word_alignment(self._looks(source, written), *words)
 
-    def _spelt(self, sentence: str, source: list[int]) -> list[str]:
-        """The pieces of a sentence, as far as its ids go, without END."""
-        return self.tokenizers.source.spelt(sentence)[: len(source) - 1]
+    def _words(self, sentence: str, source: list[int]) -> list[int]:
+        """The word of each token of a sentence, as far as its ids go, without END."""
+        return self.tokenizers.source.words(sentence)[: len(source) - 1]
 
     def _known(self, sentence: str, source: list[int], written: list[int]) -> str:
         """The text with words of the source in the place of unknown tokens."""
         text = self._text(written)
         if UNKNOWN not in written or text.count(UNKNOWN_TEXT) != written.count(UNKNOWN):
             return text
-        words = source_words(self._looks(source, written), self._spelt(sentence, source))
-        known = [words[place] for place, token in enumerate(written) if token == UNKNOWN]
+        words, own = sentence.split(), self._words(sentence, source)
+        most = self._looks(source, written)[:, :-1].argmax(1).tolist()
+        known = [words[own[most[place]]] for place, token in enumerate(written) if token == UNKNOWN]
         return "".join(part for pair in zip_longest(text.split(UNKNOWN_TEXT), known, fillvalue="") for part in pair)
 
     def _translation(self, hypothesis: Hypothesis) -> Translation:
@@ -357,7 +363,9 @@ def lack_of_memory_told(sentences: int) -> Iterator[None]:
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):
             raise
-        raise DragomanError(f"The memory does not suffice for {sentences} sentences at once; give a lower --batch-tokens.") from error
+        raise DragomanError(
+            f"The memory does not suffice for {sentences} sentences at once; give a lower --batch-tokens, or shorter sentences."
+        ) from error
 
 
 def search_for(settings: SearchSettings, constraints: Constraints) -> Search:
@@ -399,6 +407,9 @@ def constraints_of(settings: SearchSettings, tokenizer: Tokenizer) -> Constraint
     for text, ids in zip((*settings.ban, *settings.force), others, strict=True):
         if not ids:
             raise DragomanError(f"{'ban' if text in settings.ban else 'force'} is {text!r}, which has no tokens.")
+    for text, ids in zip((settings.prefix, *settings.ban, *settings.force), (prefix, *others), strict=True):
+        if UNKNOWN in ids:
+            raise DragomanError(f"{text!r} cannot be written with this model's vocabulary; leave it out of prefix, ban and force.")
     for text, ids in zip(settings.ban, banned, strict=True):
         if any(ids in ngrams(phrase, len(ids)) for phrase in forced):
             raise DragomanError(f"{text!r} is banned, and in what force asks for.")

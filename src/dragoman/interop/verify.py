@@ -20,7 +20,7 @@ TOLERANCE = 1e-3
 """Nats by which a log-probability may differ: float32 sums in another order, not another model."""
 ROUNDED = 0.2
 """The same for weights that were rounded, in the mean of a translation's tokens."""
-EXTRA_LENGTH = 8  # tokens that a sample's translation may have more than its source: endings of untrained models never come
+SEARCH = SearchSettings(beam_size=1, extra_length=8)  # not many more tokens than the source: endings of untrained models never come
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def verify(engine: Engine, model: Model, tokenizers: Tokenizers, sentences: Sequ
         source = [*ids, END]
         if not ids:
             continue  # what is blank has no translation
-        most = int(longest_targets(model, torch.tensor([source]), EXTRA_LENGTH)) + 1
+        most = int(longest_targets(model, torch.tensor([source]), SEARCH)) + 1
         if engine.longest is not None and max(len(source), most) > engine.longest:
             raise DragomanError(
                 f"The sample that begins with {sentence[:40]!r} has {len(source)} tokens, and {engine.name} with this model reads and "
@@ -83,7 +83,7 @@ def verify(engine: Engine, model: Model, tokenizers: Tokenizers, sentences: Sequ
             raise DragomanError(
                 f"{engine.name} cuts {sentence!r} into {spell(tokenizers, theirs)}, and Dragoman into {spell(tokenizers, source)}."
             )
-        [[best]] = greedy_search(model, torch.tensor([source]), SearchSettings(beam_size=1, extra_length=EXTRA_LENGTH))
+        [[best]] = greedy_search(model, torch.tensor([source]), SEARCH)
         largest = max(largest, compare(engine, model, sentence, source, [*best.ids, END]))
         if not engine.rounded:
             refuse_other_text(engine, model, tokenizers, sentence, source, best.ids)
@@ -119,7 +119,7 @@ def refuse_other_text(engine: Engine, model: Model, tokenizers: Tokenizers, sent
 
     Two tokens that are equally likely, as far as the tolerance goes, may each be written.
     """
-    theirs = engine.greedy(source, int(longest_targets(model, torch.tensor([source]), EXTRA_LENGTH)))
+    theirs = engine.greedy(source, int(longest_targets(model, torch.tensor([source]), SEARCH)))
     if theirs != written:
         place, one, other = next(
             (place, one, other) for place, (one, other) in enumerate(zip([*written, END], [*theirs, END], strict=False)) if one != other

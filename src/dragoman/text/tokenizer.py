@@ -138,12 +138,24 @@ class Tokenizer:
             text = SEAM.sub("", text)
         return text.removeprefix(" ") if kept[:1] == [UNKNOWN] else text
 
-    def spelt(self, line: str) -> list[str]:
-        """The tokens of a line as they are written there, unknown ones too; several unknown characters in a row are one."""
-        if self.unknown_is_word:
-            return [piece for word in self._processor.encode(self._cut(line).split(" "), out_type=str) for piece in word]
-        pieces: list[str] = self._processor.encode(self._cut(line), out_type=str)
-        return pieces
+    def words(self, line: str) -> list[int]:
+        """For each token of a line the word in which it begins, counted from 0: words are what `str.split` gives, before normalising.
+
+        None for a blank line, whatever its tokens.
+        """
+        line = self._cut(line) if line.strip() else ""
+        word, parted, at = -1, True, []
+        for place, character in enumerate(line):
+            if character.isspace():
+                parted = self.codes is None or not line[:place].endswith("@@")  # where codes have cut a word it goes on
+            elif parted:
+                word, parted = word + 1, False
+            at.append(word + (character.isspace() and parted))
+        begins, place = [], 0
+        for part in line.split(" ") if self.unknown_is_word else [line]:
+            begins += [place + begin for begin, _ in self._processor.encode(part, out_type="offset_mapping")["offsets"]]
+            place += len(part) + 1
+        return [min(at[min(begin, len(at) - 1)], word) for begin in begins]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The tokens themselves, as they are written in the vocabulary."""

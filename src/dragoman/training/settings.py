@@ -24,7 +24,7 @@ class TrainingSettings:
     """Largest norm of the gradient; 0 does not clip, as in the paper."""
     on_divergence: Literal["stop", "skip", "rollback"] = "stop"
     """What to do where the gradient is no number: end, leave the update out (19 in succession at most), or go back to the last
-    checkpoint, or to the beginning, with half the rate (down to a 64th)."""
+    checkpoint, the one before it if that fails again, or the beginning, with half the rate each time (down to a 64th)."""
     precision: Literal["float32", "bfloat16"] | None = None
     """Arithmetic of matrix products, and with `native` and post-norm of what goes from sub-layer to sub-layer; weights stay float32.
     None is bfloat16 where the processor has it."""

@@ -135,7 +135,7 @@ class Native:
     @torch.no_grad()
     def _search(self, sources: list[list[int]], settings: SearchSettings, rules: Constraints) -> Iterator[list[Hypothesis]]:
         n_best = settings.n_best
-        longest = longest_targets(self.model, pad(sources), settings.extra_length, rules.least).tolist()
+        longest = longest_targets(self.model, pad(sources), settings, rules.least).tolist()
         room = [n_best * (most + 1) for most in longest]
         lists = [np.empty(0, np.int32)]
         if self.shortlist is not None:
