@@ -31,6 +31,9 @@ def place(tmp_path, monkeypatch):
     for name, lines in (("train", 200), ("test", 5)):
         for path, language in zip(write_copies(tmp_path, name, lines), ("en", "de"), strict=True):
             path.rename(tmp_path / f"{name}.{language}")
+    for language in ("en", "de"):  # with the word of which the README makes a prefix
+        with (tmp_path / f"train.{language}").open("a") as file:
+            file.write("Ein\n" * 3)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
