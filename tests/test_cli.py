@@ -412,3 +412,16 @@ def test_what_nobody_reads_any_more_ends_nothing():
         "print('done')"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "done\n"
+
+
+@pytest.mark.parametrize(("verb", "done"), [("score", "scored"), ("align", "aligned")])
+def test_pairs_longer_than_any_of_training_are_named(monkeypatch, capsysbinary, folder, tmp_path, verb, done):
+    for name, words in (("source", ["amber", "amber " * 50]), ("target", ["AMBER", "AMBER"])):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in words))
+    status, out, err = call(
+        monkeypatch, capsysbinary, verb, folder / "run", "--source", tmp_path / "source", "--target", tmp_path / "target"
+    )
+    assert status == 0
+    assert out.count("\n") == 2
+    assert "Line 2 has 51 tokens; the longest text that the model was trained on has" in err
+    assert f"It is {done} whole, perhaps badly." in err

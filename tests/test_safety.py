@@ -29,7 +29,7 @@ from dragoman.training.distributed import World
 from dragoman.training.divergence import DivergenceError, first_bad_layer
 from dragoman.training.job import Job
 from dragoman.training.memory import fitting_tokens, free_on_machine, kept_for_backward
-from dragoman.training.objective import accumulate
+from dragoman.training.objective import accumulate, corpus_loss
 from dragoman.training.resume import averaged, checkpoints, resume
 from dragoman.training.train import make_optimizer, step_optimizer, train
 from tests.conftest import MOST_SECONDS
@@ -247,12 +247,16 @@ def split_where_memory_is_short(folder: Path) -> None:
     objective.register_forward_hook(lambda *_: calls.append(1))
     accumulate(objective, update, HERE)
     (folder / "result").write_text(str(len(calls)))
+    calls.clear()
+    cut = corpus_loss(objective, update.batches, HERE)
+    assert len(calls) > 1
     resource.setrlimit(resource.RLIMIT_AS, limits)
     apart = [weight.grad.clone() for weight in model.parameters()]
     model.zero_grad()
     calls.clear()
     accumulate(objective, update, HERE)
     assert len(calls) == 1
+    assert cut == pytest.approx(corpus_loss(objective, update.batches, HERE))
     for one, other in zip(apart, model.parameters(), strict=True):
         torch.testing.assert_close(one, other.grad)
 
@@ -263,6 +267,12 @@ def test_where_memory_does_not_suffice_batches_are_cut_and_the_gradient_is_the_s
     process.join()
     assert process.exitcode == 0
     assert int((tmp_path / "result").read_text()) > 1
+
+
+def test_a_model_beyond_all_memory_is_told(tmp_path):
+    recipe, data = begun(tmp_path, "run")
+    with pytest.raises(DragomanError, match="The memory does not suffice for a model of this size; choose a smaller --preset"):
+        make_model(replace(recipe, model=replace(recipe.model, d_ff=2**42)), data, HERE.device)
 
 
 def translate_where_memory_is_short(folder):

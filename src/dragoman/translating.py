@@ -6,7 +6,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -177,6 +177,17 @@ def report_long(
         )
 
 
+def blocks_of(pairs: Iterator[tuple[str, str]], translator: "Translator", done: str) -> Iterator[list[tuple[str, str]]]:
+    """Blocks of pairs, one after the other; sources that are longer than any of training are named."""
+    from dragoman.decoding.files import BLOCK
+
+    before = 0
+    while block := list(islice(pairs, BLOCK)):
+        report_long(translator, SearchSettings(), [source for source, _ in block], range(before + 1, before + len(block) + 1), done)
+        before += len(block)
+        yield block
+
+
 def as_json(line: str, name: str, found: "Sequence[Translation | Alternative]", more: Mapping[str, object] | None = None) -> str:
     """A line of JSON: the source, what was found for it, and more."""
     return json.dumps({"source": line, name: list(map(dataclasses.asdict, found)), **(more or {})}, ensure_ascii=False)
@@ -206,16 +217,13 @@ class Score:
 def score(arguments: Sequence[str]) -> None:
     """Say how likely given translations are, by forced decoding."""
     asked = parse(Score, "score", arguments)
-    from dragoman.decoding.files import BLOCK
     from dragoman.decoding.translator import Translator
     from dragoman.text.lines import read_pairs
 
     translator = Translator.load(asked.run)
     pairs = read_pairs(asked.source, asked.target, strip_carriage_returns=True)
-    total, tokens, lines = 0.0, 0, 0
-    while block := list(islice(pairs, BLOCK)):
-        report_long(translator, SearchSettings(), [source for source, _ in block], range(lines + 1, lines + len(block) + 1), "scored")
-        lines += len(block)
+    total, tokens = 0.0, 0
+    for block in blocks_of(pairs, translator, "scored"):
         for (source, target), found in zip(block, translator.score(block), strict=True):
             total, tokens = total + found.log_probability, tokens + len(found.tokens)
             about = {"log_probability": found.log_probability, "perplexity": found.perplexity, **dataclasses.asdict(found)}
@@ -244,16 +252,12 @@ class Align:
 def align(arguments: Sequence[str]) -> None:
     """Say which words of given translations belong together."""
     asked = parse(Align, "align", arguments)
-    from dragoman.decoding.files import BLOCK
     from dragoman.decoding.translator import Translator
     from dragoman.text.lines import read_pairs
 
     translator = Translator.load(asked.run)
     pairs = read_pairs(asked.source, asked.target, strip_carriage_returns=True)
-    lines = 0
-    while block := list(islice(pairs, BLOCK)):
-        report_long(translator, SearchSettings(), [source for source, _ in block], range(lines + 1, lines + len(block) + 1), "aligned")
-        lines += len(block)
+    for block in blocks_of(pairs, translator, "aligned"):
         for found in translator.align(block, asked.layer, asked.head):
             print(" ".join(f"{source}-{target}" for source, target in found))
 
