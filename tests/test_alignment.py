@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dragoman.decoding.alignment import chosen, cross_attention, has_heads, word_alignment, words_of
@@ -76,6 +76,7 @@ def test_pieces_are_put_together_to_words():
     assert word_alignment(weights[:1, :1], [], []) == []
 
 
+@example("\u200b a")  # of the first word nothing is left
 @given(st.text("ab\u00b4\ufdfa\u200b\u00a0\u2581\u0085 \t.", max_size=12))
 @pytest.mark.parametrize("kind", ["bpe", "word", "char"])
 def test_words_are_those_of_the_text_before_it_is_normalised(kind, text):

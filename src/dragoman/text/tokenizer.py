@@ -2,6 +2,7 @@
 
 import io
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from dragoman.text.settings import TokenizerSettings, TokenKind
 UNKNOWN_TEXT = "\N{REPLACEMENT CHARACTER}"  # what an unknown token, or a part of a character's bytes, becomes in a text
 CODES = ".codes"  # the ending of their file
 WITHIN = "#within the vocabulary\n"  # before codes whose pieces are cut again, down to letters, where the vocabulary lacks them
+SPACES = " \N{LOWER ONE EIGHTH BLOCK}"  # the second is SentencePiece's
 SEAM = re.compile("@@( |$)")  # between the pieces of a word that codes have cut
 
 
@@ -141,7 +143,7 @@ class Tokenizer:
     def words(self, line: str) -> list[int]:
         """For each token of a line the word in which it begins, counted from 0: words are what `str.split` gives, before normalising.
 
-        None for a blank line, whatever its tokens.
+        None for a blank line, whatever its tokens. A word of which normalising leaves nothing, as of a zero-width space, has no token.
         """
         line = self._cut(line) if line.strip() else ""
         word, parted, at = -1, True, []
@@ -151,11 +153,14 @@ class Tokenizer:
             elif parted:
                 word, parted = word + 1, False
             at.append(word + (character.isspace() and parted))
-        begins, place = [], 0
+        words, place = [], 0
         for part in line.split(" ") if self.unknown_is_word else [line]:
-            begins += [place + begin for begin, _ in self._processor.encode(part, out_type="offset_mapping")["offsets"]]
+            normal, origins = self._processor.normalize(part, with_offsets=True)
+            seen = [origin for character, origin in zip(normal, origins, strict=False) if character not in SPACES] or [0]
+            for begin, _ in self._processor.encode(part, out_type="offset_mapping")["offsets"]:
+                words.append(min(at[place + seen[min(bisect_left(seen, begin), len(seen) - 1)]], word))
             place += len(part) + 1
-        return [min(at[min(begin, len(at) - 1)], word) for begin in begins]
+        return words
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The tokens themselves, as they are written in the vocabulary."""
