@@ -28,9 +28,10 @@ from peers import marian_config
 from rich.console import Console
 from rich.table import Table
 
+from dragoman.decoding.batching import encoded
 from dragoman.decoding.folder import Tokenizers, model_folder, save_model
 from dragoman.decoding.settings import EngineSettings, SearchSettings
-from dragoman.decoding.translator import Translator, encoded
+from dragoman.decoding.translator import Translator
 from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import END, PAD

@@ -4,6 +4,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import time
 
 from tests.conftest import MOST_SECONDS
 
@@ -35,6 +36,16 @@ def test_it_is_compiled_once_and_kept(tmp_path):
     assert told(begun(tmp_path, **own)) == ("5", "")
     assert made.stat().st_mtime_ns == before
     assert made.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_what_a_killed_compiler_has_left_is_cleared_away(tmp_path):
+    kept = tmp_path / "cache" / "dragoman" / "native"
+    kept.mkdir(parents=True, mode=0o700)
+    for name, hours in {"tmpold": 2, "tmpnew": 0}.items():
+        (kept / name).mkdir()
+        os.utime(kept / name, (time.time() - 3600 * hours,) * 2)
+    assert told(begun(tmp_path)) == ("5", "")
+    assert [path.name for path in kept.glob("tmp*")] == ["tmpnew"]
 
 
 def test_a_damaged_library_is_made_anew(tmp_path):

@@ -12,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.decoding.batching import lack_of_memory_told
 from dragoman.decoding.constraints import Constraints
 from dragoman.decoding.native import SEARCH
 from dragoman.decoding.native.engine import PRECISIONS, Native
@@ -19,7 +20,6 @@ from dragoman.decoding.scoring import token_log_probabilities
 from dragoman.decoding.search import NO_NUMBERS, beam_search, greedy_search
 from dragoman.decoding.settings import SearchSettings
 from dragoman.decoding.shortlist import Shortlist
-from dragoman.decoding.translator import lack_of_memory_told
 from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings

@@ -110,4 +110,9 @@ def test_from_the_command_line(folder):
     assert examined.returncode == 1
     assert "pairs that were there before" in examined.stdout
     one_sided = dragoman("doctor", "--source", "a", "--target", "b", "--test-source", "c")
-    assert one_sided.stderr == "dragoman: --test-source and --test-target belong together.\n"
+    assert one_sided.stderr == "dragoman: test_source and test_target belong together, and one of them is missing.\n"
+    recipe = folder / "recipe.toml"
+    recipe.write_text("[data]\nsource = 'train.source'\ntarget = 'nowhere'\n[training]\nupdates = 3\n")
+    of_recipe = dragoman("doctor", str(recipe), "--folder", str(folder), "--target", "train.target")
+    assert (of_recipe.returncode, of_recipe.stdout) == (1, examined.stdout)
+    assert dragoman("doctor").stderr == "dragoman: Which text? Give --source FILE --target FILE, or a recipe that has them.\n"

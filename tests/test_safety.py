@@ -152,6 +152,15 @@ def test_a_recipe_that_lacks_what_was_chosen_is_told(table, name, tmp_path):
         recorded_recipe(recipe.out)
 
 
+def test_a_recipe_whose_model_is_another_is_told(tmp_path):
+    recipe = small_recipe(tmp_path, tmp_path / "run", updates=8)
+    run(recipe, silent)
+    recorded = recorded_recipe(recipe.out)
+    write_toml(replace(recorded, model=replace(recorded.model, heads=1)), recipe.out / "recipe.toml")
+    with pytest.raises(DragomanError, match=r"recipe\.toml is not as the run has written it: of its model, heads is 1 and was \d\. Put"):
+        run(recipe, silent)
+
+
 def test_a_run_that_was_begun_without_is_not_asked_what_fits(tmp_path):
     recipe, _ = begun(tmp_path, "run")
     write_toml(recipe, recipe.out / "recipe.toml")
@@ -456,6 +465,7 @@ def test_a_diverged_run_can_go_back_to_the_last_checkpoint_with_half_the_rate(tm
     place = train_poisoned(recipe, data, {10}, told)
     assert (place.step, place.pace) == (24, 0.5)
     assert told[0].endswith("Rolled back to step-00000008, with 0.5 of the rate.")
+    assert [(line["step"], line["message"]) for line in log_of(recipe) if line["event"] == "rollback"] == [(8, told[0])]
     rates = {line["step"]: line["learning_rate"] for line in log_of(recipe) if line["event"] == "train"}
     assert rates[12] == pytest.approx(0.5 * 16**-0.5 * min(12**-0.5, 12 * 10**-1.5), abs=1e-6)
 

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import torch
 
+from dragoman.decoding.batching import encoded
 from dragoman.decoding.ensemble import Ensemble
 from dragoman.decoding.settings import EngineSettings, SearchSettings
 from dragoman.decoding.shortlist import Shortlist, best_translations
-from dragoman.decoding.translator import Translator, encoded
+from dragoman.decoding.translator import Translator
 from dragoman.errors import DragomanError
 from dragoman.model.symbols import END, UNKNOWN
 from dragoman.training.checkpoint import file_hash, save_tensors

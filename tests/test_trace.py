@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from dragoman import SearchSettings
 from dragoman.decoding.alternatives import alternatives
+from dragoman.decoding.batching import encoded
 from dragoman.decoding.constraints import Constraints
 from dragoman.decoding.scoring import token_log_probabilities
 from dragoman.decoding.search import beam_search, beam_steps
 from dragoman.decoding.trace import certain, trace
-from dragoman.decoding.translator import encoded
 from dragoman.errors import DragomanError
 from dragoman.model.symbols import END, PAD, START
 from tests.conftest import VOCABULARY
@@ -61,6 +61,11 @@ def test_a_group_of_tokens_is_certain_when_all_hypotheses_have_it(model, sources
         assert grown[-1] == beam_search(model, source, asked)[0][0].ids
         for before, after in itertools.pairwise(grown):
             assert after[: len(before)] == before
+
+
+def test_of_a_blank_line_there_is_one_hypothesis_and_nothing_to_search(translator):  # noqa: F811
+    (node,) = translator.trace(" ")
+    assert (node.parent, node.end) == (None, "the search was over")
 
 
 @settings(max_examples=25)

@@ -265,6 +265,18 @@ def test_killed_while_it_finishes_or_begins_again_a_run_keeps_its_best_model(tmp
         assert all(torch.equal(weight, other[key]) for key, weight in one.items())
 
 
+def test_a_copy_of_the_best_model_is_not_taken_for_an_average(tmp_path):
+    """As it is there where a run was killed before the average took the model's place."""
+    recipe = small_recipe(tmp_path, tmp_path / "run", updates=8)
+    run(recipe, silent)
+    (recipe.out / "result.json").unlink()
+    checkpoint.copy_folder(recipe.out / "model", recipe.out / "best")
+    told = []
+    go_on(recipe.out, recipe, recorded_recipe(recipe.out), told.append)
+    assert [(recipe.out / name).exists() for name in ("model", "best", "average")] == [True, False, False]
+    assert told == [f"Going on with {recipe.out}."]
+
+
 def test_a_finished_run_that_does_not_go_on_says_why(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run", rate_scale=0.0, patience=1)
     told = []

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from dragoman import SearchSettings, Translator
 from dragoman.decoding.alignment import cross_attention
+from dragoman.decoding.batching import encoded
 from dragoman.decoding.folder import Tokenizers, save_model
 from dragoman.decoding.long import parts
 from dragoman.decoding.scoring import token_log_probabilities
@@ -23,7 +24,6 @@ from dragoman.decoding.search import NO_NUMBERS, beam_search
 from dragoman.decoding.settings import EngineSettings
 from dragoman.decoding.shortlist import Shortlist
 from dragoman.decoding.tags import TAG, taken_out
-from dragoman.decoding.translator import encoded
 from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings

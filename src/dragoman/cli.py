@@ -7,24 +7,29 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import tyro
 
 from dragoman import __version__
-from dragoman.config import read_toml
+from dragoman.config import overlay, read_toml
 from dragoman.console import has_gpu, parse, say, tell_own_warnings
 from dragoman.errors import DragomanError
 from dragoman.exchange import export_model, import_model
-from dragoman.recipe import Recipe, complete
+from dragoman.recipe import Recipe, complete, paths, refuse_one_sided
 from dragoman.translating import align, evaluate, score, shortlist, translate
+
+
+def recipe_first(arguments: Sequence[str]) -> tuple[dict[str, Any], str, list[str]]:
+    """The table of the recipe that comes before the flags, if one does; where it is from; the flags."""
+    if arguments and not arguments[0].startswith("-"):
+        return read_toml(Path(arguments[0])), arguments[0], list(arguments[1:])
+    return {}, "the command line", list(arguments)
 
 
 def train(arguments: Sequence[str]) -> None:
     """Train a model from two text files, or from a recipe (a TOML file)."""
-    table, origin, flags = {}, "the command line", list(arguments)
-    if flags and not flags[0].startswith("-"):
-        origin = flags.pop(0)
-        table = read_toml(Path(origin))
+    table, origin, flags = recipe_first(arguments)
     recipe = complete(table, origin, lambda default: parse(Recipe, "train [RECIPE.toml]", flags, default), has_gpu, say)
     from dragoman.run import run
 
@@ -88,11 +93,13 @@ def quickstart(arguments: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Doctor:
-    """Report what may be wrong with a parallel corpus before it is trained on. Exit status 1 where something is found."""
+    """Report what may be wrong with a parallel corpus, or with that of a recipe, before it is trained on. Exit status 1: something is."""
 
-    source: Path
+    folder: Path | None = None
+    """Folder of the files below."""
+    source: Path | None = None
     """Sentences to translate from, as for `train`."""
-    target: Path
+    target: Path | None = None
     """Their translations."""
     valid_source: Path | None = None
     """Validation sentences, to find those that are in the training data too, and what training would refuse."""
@@ -106,15 +113,20 @@ class Doctor:
 
 def doctor(arguments: Sequence[str]) -> None:
     """Report what may be wrong with a parallel corpus."""
-    asked = parse(Doctor, "doctor", arguments)
+    table, origin, flags = recipe_first(arguments)
+    files = [name.name for name in dataclasses.fields(Doctor)]
+    given = overlay(Recipe(), table, origin).data
+    asked = parse(Doctor, "doctor [RECIPE.toml]", flags, Doctor(**{name: getattr(given, name) for name in files}))
+    from dragoman.text.datasets import with_dataset
     from dragoman.text.doctor import examine
 
-    others = {"validation": (asked.valid_source, asked.valid_target), "test": (asked.test_source, asked.test_target)}
-    for name, files in others.items():
-        if files.count(None) == 1:
-            raise DragomanError(f"--{name.removesuffix('ation')}-source and --{name.removesuffix('ation')}-target belong together.")
-    given = {name: (source, target) for name, (source, target) in others.items() if source is not None and target is not None}
-    findings = examine(asked.source, asked.target, given)
+    data = with_dataset(dataclasses.replace(given, **dataclasses.asdict(asked)))
+    refuse_one_sided(data)
+    data = paths(data)
+    if data.source is None or data.target is None:
+        raise DragomanError("Which text? Give --source FILE --target FILE, or a recipe that has them.")
+    others = {"validation": (data.valid_source, data.valid_target), "test": (data.test_source, data.test_target)}
+    findings = examine(data.source, data.target, {name: (one, other) for name, (one, other) in others.items() if one and other})
     for finding in findings:
         print(finding)
     if findings:

@@ -81,10 +81,15 @@ def complete(
         )
     if data.dataset is None and (data.source is None or data.target is None):
         raise DragomanError("Training needs two text files: --source FILE --target FILE, line n of one belonging to line n of the other.")
+    refuse_one_sided(data)
+    return recipe
+
+
+def refuse_one_sided(data: DataSettings) -> None:
+    """Raise `DragomanError` where there are validation or test sentences without translations, or translations without them."""
     for kind in ("valid", "test"):
         if (getattr(data, f"{kind}_source") is None) != (getattr(data, f"{kind}_target") is None):
             raise DragomanError(f"{kind}_source and {kind}_target belong together, and one of them is missing.")
-    return recipe
 
 
 def paths(data: DataSettings) -> DataSettings:
@@ -189,7 +194,7 @@ def changed(asked: Recipe, recorded: Recipe) -> Recipe:
     return replace(overlay(recorded, tables, "the command line"), search=asked.search)
 
 
-def told_apart(new: Changes, recorded: Recipe) -> list[str]:
+def told_apart(new: Changes, recorded: Recipe | ModelSettings) -> list[str]:
     """Changes in words."""
     old = flat(to_table(recorded))
     return [f"{key} is {value!r} and was {old.get(key)!r}" for key, value in new.items()]

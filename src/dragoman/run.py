@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 
 from dragoman.choices import settle
 from dragoman.config import overlay, read_toml, write_toml
-from dragoman.decoding.folder import save_model
+from dragoman.decoding.folder import identity, save_model, settings_of
 from dragoman.decoding.native import SEARCH
 from dragoman.decoding.settings import SearchSettings
 from dragoman.decoding.translator import Translator
@@ -26,7 +26,7 @@ from dragoman.model.kernels import compile_kernels
 from dragoman.native import build
 from dragoman.parts import make_batches, make_model, make_objective, schedule_of
 from dragoman.prepare import Prepared, check_prepared, prepare
-from dragoman.recipe import Recipe, changed, changes, differences, paths, told_apart
+from dragoman.recipe import Recipe, changed, changes, differences, different, paths, told_apart
 from dragoman.text.batches import Batches
 from dragoman.text.datasets import DATASETS, with_dataset
 from dragoman.text.lines import read_lines
@@ -140,17 +140,25 @@ def go_on(out: Path, recipe: Recipe, recorded: Recipe, say: Say) -> None:
         return
     say(f"Going on with {out}.")
     if (out / "best").exists():
-        if (out / "model").exists():
-            if (out / "average").exists():
-                checkpoint.remove_folder(out / "average")
-            (out / "model").rename(out / "average")
-            say(f"The model so far, which is an average, is kept in {out / 'average'}.")
-        (out / "best").rename(out / "model")
+        take_best_again(out, say)
     for path in changed_since(out / "data", recipe.data):
         say(f"{path} is newer than this run's copy of it; the run goes on with the copy.")
     if new:
         write_toml(asked, out / "recipe.toml")
         say(f"Changed: {'; '.join(told_apart(new, recorded))}.")
+
+
+def take_best_again(out: Path, say: Say) -> None:
+    """Let the best checkpoint be the model once more, and keep the average that took its place."""
+    if (out / "model").exists():
+        if identity(out / "model") == identity(out / "best"):  # a run was killed before the average could take its place
+            checkpoint.remove_folder(out / "best")
+            return
+        if (out / "average").exists():
+            checkpoint.remove_folder(out / "average")
+        (out / "model").rename(out / "average")
+        say(f"The model so far, which is an average, is kept in {out / 'average'}.")
+    (out / "best").rename(out / "model")
 
 
 def opened_again(out: Path, asked: Recipe, say: Say) -> bool:
@@ -198,7 +206,10 @@ def lock(out: Path) -> Iterator[None]:
 
 
 def recorded_recipe(out: Path) -> Recipe | None:
-    """The recipe that a run was started with, or None. Raises `DragomanError` where it lacks what was chosen."""
+    """The recipe that a run was started with, or None.
+
+    Raises `DragomanError` where it lacks what was chosen, and where the run's model has other settings than it says.
+    """
     path = out / "recipe.toml"
     if not path.exists():
         return None
@@ -206,6 +217,9 @@ def recorded_recipe(out: Path) -> Recipe | None:
     lacking = [name for table, names in CHOSEN.items() for name in names if getattr(getattr(recipe, table), name) is None]
     if lacking and (out / "data" / "train" / "corpus.json").exists():
         raise DragomanError(f"{path} lacks {', '.join(lacking)}: it is not as the run has written it. Put that back.")
+    model = checkpoint.whole_folder(out / "model")
+    if (model / "model.toml").exists() and (new := different(recipe.model, kept := settings_of(model))):
+        raise DragomanError(f"{path} is not as the run has written it: of its model, {'; '.join(told_apart(new, kept))}. Put that back.")
     return recipe
 
 

@@ -16,7 +16,7 @@ import tyro
 
 from dragoman.console import own_gpu, parse, say, warn
 from dragoman.decoding.native import SEARCH
-from dragoman.decoding.settings import EngineSettings, SearchSettings
+from dragoman.decoding.settings import EngineSettings, SearchSettings, refuse_more_than_a_beam
 from dragoman.disk import whole
 from dragoman.errors import DragomanError, require
 from dragoman.evaluation.metrics import Tokenization
@@ -123,8 +123,6 @@ def at_hand(translator: "Translator", lines: int) -> "Translator":
 
 def refuse_contradictions(asked: Translate) -> None:
     """Raise `DragomanError` for flags that do not go together, before any work."""
-    from dragoman.decoding.translator import refuse_more_than_a_beam
-
     if asked.mbr and (not asked.search.temperature or asked.search.n_best == 1):
         raise DragomanError("--mbr chooses among draws: it needs a --temperature above 0 and an --n-best above 1.")
     if asked.search.n_best > 1 and not asked.json and not asked.mbr:

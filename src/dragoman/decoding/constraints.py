@@ -7,7 +7,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from dragoman.model.symbols import END
+from dragoman.decoding.settings import SearchSettings
+from dragoman.errors import DragomanError
+from dragoman.model.symbols import END, UNKNOWN
+from dragoman.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -64,3 +67,31 @@ class Constraints:
         again = (windows[..., :-1] == here[:, :, None]).all(-1)
         counts = written.new_zeros(*written.shape[:2], vocabulary)
         return counts.scatter_add_(2, windows[..., -1], again.to(counts.dtype)) > 0
+
+
+def constraints_of(settings: SearchSettings, tokenizer: Tokenizer) -> Constraints:
+    """The rules of the settings in tokens. Raises `DragomanError` where they contradict each other."""
+    prefix, *others = tokenizer.encode([settings.prefix, *settings.ban, *settings.force])
+    banned, forced = others[: len(settings.ban)], others[len(settings.ban) :]
+    for text, ids in zip((*settings.ban, *settings.force), others, strict=True):
+        if not ids:
+            raise DragomanError(f"{'ban' if text in settings.ban else 'force'} is {text!r}, which has no tokens.")
+    for text, ids in zip((settings.prefix, *settings.ban, *settings.force), (prefix, *others), strict=True):
+        if UNKNOWN in ids:
+            raise DragomanError(f"{text!r} cannot be written with this model's vocabulary; leave it out of prefix, ban and force.")
+    for text, ids in zip(settings.ban, banned, strict=True):
+        if any(ids in ngrams(phrase, len(ids)) for phrase in forced):
+            raise DragomanError(f"{text!r} is banned, and in what force asks for.")
+        if ids in ngrams(prefix, len(ids)):
+            raise DragomanError(f"The prefix {settings.prefix!r} has {text!r}, which is banned.")
+    size = settings.no_repeat_ngram
+    if size and any(len(set(map(tuple, found))) < len(found) for found in (ngrams(phrase, size) for phrase in forced)):
+        raise DragomanError(f"What force asks for repeats {size} tokens, which no_repeat_ngram forbids.")
+    if size and len(prefix) >= size and len(set(map(tuple, ngrams(prefix, size)))) < len(prefix) - size + 1:
+        raise DragomanError(f"The prefix {settings.prefix!r} repeats {size} tokens, which no_repeat_ngram forbids.")
+    return Constraints(settings.min_length, size, banned, prefix, forced)
+
+
+def ngrams(ids: list[int], size: int) -> list[list[int]]:
+    """All sequences of so many tokens that follow each other."""
+    return [ids[first : first + size] for first in range(len(ids) - size + 1)]

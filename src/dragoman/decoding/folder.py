@@ -71,6 +71,11 @@ def model_folder(folder: Path) -> Path:
     return folder
 
 
+def settings_of(folder: Path) -> ModelSettings:
+    """The settings of the model in its folder."""
+    return overlay(ModelSettings(), read_toml(folder / "model.toml"), str(folder / "model.toml"))
+
+
 def identity(folder: Path) -> str:
     """A hash of the model's files: that of their manifest."""
     return checkpoint.file_hash(model_folder(folder) / checkpoint.MANIFEST)
@@ -84,8 +89,7 @@ def load_model(folder: Path) -> tuple[Model, Tokenizers, int | None]:
     folder = model_folder(folder)
     checkpoint.check_folder(folder)
     tokenizers = Tokenizers.load(folder)
-    settings = overlay(ModelSettings(), read_toml(folder / "model.toml"), str(folder / "model.toml"))
-    model = build_model(settings, len(tokenizers.source), len(tokenizers.target))
+    model = build_model(settings_of(folder), len(tokenizers.source), len(tokenizers.target))
     path = folder / "model.safetensors"
     checkpoint.load_weights(model, checkpoint.load_tensors(path), path)
     about = json.loads((folder / ABOUT).read_text()) if (folder / ABOUT).exists() else {}

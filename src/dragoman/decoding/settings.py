@@ -152,3 +152,10 @@ class SearchSettings:
         yield self.split and self.n_best > 1, "split puts the best translations of the parts together; there is no n_best of them."
         for name in ("prefix", "force", "min_length", "keep_tags", "replace_unknown"):
             yield self.split and getattr(self, name), f"{name} is for a whole sentence, and split translates it in parts; give one of them."
+
+
+def refuse_more_than_a_beam(settings: SearchSettings, what: str) -> None:
+    """Raise `DragomanError` for settings that ask for more than one beam search, of which alone there is a `what`."""
+    for name in ("temperature", "force", "split", "keep_tags", "replace_unknown", "coverage_penalty"):
+        if getattr(settings, name):
+            raise DragomanError(f"There is a {what} of one plain beam search, and {name} asks for something else; leave it out.")

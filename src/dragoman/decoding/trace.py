@@ -28,10 +28,10 @@ class Node:
 def trace(steps: Iterable[Step], name: Callable[[int], str]) -> list[Node]:
     """All hypotheses of the search for one sentence, in the order in which they were made; `name` writes a token."""
     nodes = [Node(None, name(START), 0.0)]
-    live: list[int | None] = []  # None is an empty place
+    live: list[int | None] = [0]  # None is an empty place
     for step in steps:
         extensions = step.extensions
-        live = live or [0] * extensions.lives.size(1)
+        live = live if len(nodes) > 1 else [0] * extensions.lives.size(1)
         lives, ends = set(extensions.lives[0].tolist()), extensions.ends[0].tolist()
         rows = zip(extensions.log_p[0].tolist(), extensions.origin[0].tolist(), extensions.token[0].tolist(), strict=True)
         places: dict[int, int] = {}
@@ -45,7 +45,7 @@ def trace(steps: Iterable[Step], name: Callable[[int], str]) -> list[Node]:
         for number in {number for number in live if number is not None} - parents:
             nodes[number] = replace(nodes[number], end="no extension in the beam")
         live = [places.get(place) for place in extensions.lives[0].tolist()]
-    for number in {number for number in live if number}:
+    for number in {number for number in live if number is not None}:
         nodes[number] = replace(nodes[number], end="the search was over")
     return nodes
 

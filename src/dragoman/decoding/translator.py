@@ -1,20 +1,18 @@
 """Sentences in, sentences out: N of them, in order, the same whatever their neighbours."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from dragoman.decoding.alignment import chosen, cross_attention, has_heads, refuse_without_heads, word_alignment, words_of
 from dragoman.decoding.alternatives import alternatives
-from dragoman.decoding.constraints import Constraints
+from dragoman.decoding.batching import batches, encoded, in_threads, lack_of_memory_told, refuse_too_long, with_room
+from dragoman.decoding.constraints import Constraints, constraints_of
 from dragoman.decoding.ensemble import Ensemble
 from dragoman.decoding.folder import Tokenizers, load_model
 from dragoman.decoding.forced import forced_search
@@ -24,7 +22,7 @@ from dragoman.decoding.native.engine import Native
 from dragoman.decoding.sampling import sample
 from dragoman.decoding.scoring import Likelihood, token_log_probabilities
 from dragoman.decoding.search import NO_NUMBERS, Hypothesis, Step, beam_search, beam_steps, greedy_search
-from dragoman.decoding.settings import EngineSettings, SearchSettings
+from dragoman.decoding.settings import EngineSettings, SearchSettings, refuse_more_than_a_beam
 from dragoman.decoding.shortlist import Shortlist
 from dragoman.decoding.tags import put_back, taken_out
 from dragoman.decoding.trace import Node, certain, trace
@@ -35,10 +33,8 @@ from dragoman.model.settings import Precision
 from dragoman.model.symbols import END, UNKNOWN
 from dragoman.model.transformer import Transformer
 from dragoman.text.batches import pad
-from dragoman.text.tokenizer import UNKNOWN_TEXT, Tokenizer
-from dragoman.training.memory import out_of_memory
+from dragoman.text.tokenizer import UNKNOWN_TEXT
 
-T = TypeVar("T")
 NO_SHORTLIST = "A shortlist is for greedy and beam search in C++, which needs a compiler, and these settings ask for more; leave it out."
 Search = Callable[[Model, Tensor, SearchSettings, Constraints], list[list[Hypothesis]]]
 Numbered = tuple[int, list[int], list[int]]  # a pair's number, its source's and its target's ids
@@ -355,19 +351,6 @@ class Translator:
         return Translation(self._text(hypothesis.ids), hypothesis.log_probability, hypothesis.score)
 
 
-@contextmanager
-def lack_of_memory_told(sentences: int) -> Iterator[None]:
-    """Raise `DragomanError` where memory does not suffice for so many sentences."""
-    try:
-        yield
-    except (RuntimeError, MemoryError) as error:
-        if not out_of_memory(error):
-            raise
-        raise DragomanError(
-            f"The memory does not suffice for {sentences} sentences at once; give a lower --batch-tokens, or shorter sentences."
-        ) from error
-
-
 def search_for(settings: SearchSettings, constraints: Constraints) -> Search:
     """The search that finds what is asked for."""
     if settings.temperature:
@@ -375,85 +358,3 @@ def search_for(settings: SearchSettings, constraints: Constraints) -> Search:
     if settings.force:
         return forced_search
     return beam_search if settings.beam_size > 1 or settings.coverage_penalty or constraints.any else greedy_search
-
-
-def refuse_more_than_a_beam(settings: SearchSettings, what: str) -> None:
-    """Raise `DragomanError` for settings that ask for more than one beam search, of which alone there is a `what`."""
-    for name in ("temperature", "force", "split", "keep_tags", "replace_unknown", "coverage_penalty"):
-        if getattr(settings, name):
-            raise DragomanError(f"There is a {what} of one plain beam search, and {name} asks for something else; leave it out.")
-
-
-def in_threads(work: Callable[[list[int]], T], batches: list[list[int]], workers: int) -> Iterator[T]:
-    """What `work` makes of each batch, in order.
-
-    Several batches at once, a thread each, are faster than several threads for one: PyTorch leaves Python's lock while it computes.
-    """
-    if workers == 1 or len(batches) == 1:
-        yield from map(work, batches)
-        return
-    before = torch.get_num_threads()
-    try:
-        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            yield from pool.map(work, batches)
-    finally:
-        torch.set_num_threads(before)  # which threads that are made later have, too
-
-
-def constraints_of(settings: SearchSettings, tokenizer: Tokenizer) -> Constraints:
-    """The rules of the settings in tokens. Raises `DragomanError` where they contradict each other."""
-    prefix, *others = tokenizer.encode([settings.prefix, *settings.ban, *settings.force])
-    banned, forced = others[: len(settings.ban)], others[len(settings.ban) :]
-    for text, ids in zip((*settings.ban, *settings.force), others, strict=True):
-        if not ids:
-            raise DragomanError(f"{'ban' if text in settings.ban else 'force'} is {text!r}, which has no tokens.")
-    for text, ids in zip((settings.prefix, *settings.ban, *settings.force), (prefix, *others), strict=True):
-        if UNKNOWN in ids:
-            raise DragomanError(f"{text!r} cannot be written with this model's vocabulary; leave it out of prefix, ban and force.")
-    for text, ids in zip(settings.ban, banned, strict=True):
-        if any(ids in ngrams(phrase, len(ids)) for phrase in forced):
-            raise DragomanError(f"{text!r} is banned, and in what force asks for.")
-        if ids in ngrams(prefix, len(ids)):
-            raise DragomanError(f"The prefix {settings.prefix!r} has {text!r}, which is banned.")
-    size = settings.no_repeat_ngram
-    if size and any(len(set(map(tuple, found))) < len(found) for found in (ngrams(phrase, size) for phrase in forced)):
-        raise DragomanError(f"What force asks for repeats {size} tokens, which no_repeat_ngram forbids.")
-    if size and len(prefix) >= size and len(set(map(tuple, ngrams(prefix, size)))) < len(prefix) - size + 1:
-        raise DragomanError(f"The prefix {settings.prefix!r} repeats {size} tokens, which no_repeat_ngram forbids.")
-    return Constraints(settings.min_length, size, banned, prefix, forced)
-
-
-def ngrams(ids: list[int], size: int) -> list[list[int]]:
-    """All sequences of so many tokens that follow each other."""
-    return [ids[first : first + size] for first in range(len(ids) - size + 1)]
-
-
-def encoded(tokenizer: Tokenizer, sentences: Sequence[str]) -> list[list[int]]:
-    """Ids of each sentence with END; END alone for a blank one."""
-    return [[*row, END] for row in tokenizer.encode([line if line.strip() else "" for line in sentences])]
-
-
-def refuse_too_long(sentences: Sequence[str], ids: list[list[int]], longest: int | None) -> None:
-    """Raise `DragomanError` where a text has more tokens than the model can read, with its beginning, before anything is done."""
-    for sentence, row in zip(sentences, ids, strict=True):
-        if longest is not None and len(row) > longest:
-            raise DragomanError(
-                f"The text that begins with {sentence[:40]!r} has {len(row)} tokens, its end included, and this model has learnt the "
-                f"positions of {longest}; split the text, or train with a larger max_positions."
-            )
-
-
-def with_room(ids: Sequence[list[int]], extra: int) -> dict[int, int]:
-    """How long the translation of each sentence that is not blank may become: as long as its source, and `extra` more."""
-    return {number: len(row) + extra for number, row in enumerate(ids) if len(row) > 1}
-
-
-def batches(lengths: dict[int, int], tokens: int) -> list[list[int]]:
-    """Numbers of sentences, longest first, in batches of at most so many tokens, padding included, or of one sentence."""
-    found: list[list[int]] = []
-    for number in sorted(lengths, key=lambda number: -lengths[number]):
-        if found and (len(found[-1]) + 1) * lengths[found[-1][0]] <= tokens:
-            found[-1].append(number)
-        else:
-            found.append([number])
-    return found

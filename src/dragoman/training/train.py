@@ -23,7 +23,7 @@ from dragoman.training import checkpoint
 from dragoman.training.distributed import World
 from dragoman.training.divergence import DivergenceError
 from dragoman.training.job import Job, Schedule
-from dragoman.training.log import progress_bar
+from dragoman.training.log import Log, progress_bar
 from dragoman.training.objective import accumulate, seed_update
 from dragoman.training.parallel import synchronised, whole
 from dragoman.training.recent import Recent
@@ -64,7 +64,10 @@ def train(job: Job) -> Place:
             if len(found) > 1 and step_of(found[-1]) == rolled_back_to:  # and it has failed again: the trouble began before it
                 set_aside(found.pop(), job.world)
             rolled_back_to = step_of(found[-1]) if found else 0
-            job.say(f"{error} {f'Rolled back to {found[-1].name}' if found else 'Begun again'}, with {pace:g} of the rate.")
+            told = f"{error} {f'Rolled back to {found[-1].name}' if found else 'Begun again'}, with {pace:g} of the rate."
+            job.say(told)
+            if job.world.leads:
+                Log(job.folder, rolled_back_to, job.settings.tensorboard).write("rollback", rolled_back_to, {"message": told})
             for weight, value in zip(job.model.parameters(), [] if found else fresh, strict=not found):
                 weight.data.copy_(value)
 

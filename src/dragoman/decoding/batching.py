@@ -1,0 +1,75 @@
+"""Sentences become ids, ids batches, and batches the work of several threads."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
+
+import torch
+
+from dragoman.errors import DragomanError
+from dragoman.model.symbols import END
+from dragoman.text.tokenizer import Tokenizer
+from dragoman.training.memory import out_of_memory
+
+T = TypeVar("T")
+
+
+def encoded(tokenizer: Tokenizer, sentences: Sequence[str]) -> list[list[int]]:
+    """Ids of each sentence with END; END alone for a blank one."""
+    return [[*row, END] for row in tokenizer.encode([line if line.strip() else "" for line in sentences])]
+
+
+def refuse_too_long(sentences: Sequence[str], ids: list[list[int]], longest: int | None) -> None:
+    """Raise `DragomanError` where a text has more tokens than the model can read, with its beginning, before anything is done."""
+    for sentence, row in zip(sentences, ids, strict=True):
+        if longest is not None and len(row) > longest:
+            raise DragomanError(
+                f"The text that begins with {sentence[:40]!r} has {len(row)} tokens, its end included, and this model has learnt the "
+                f"positions of {longest}; split the text, or train with a larger max_positions."
+            )
+
+
+def with_room(ids: Sequence[list[int]], extra: int) -> dict[int, int]:
+    """How long the translation of each sentence that is not blank may become: as long as its source, and `extra` more."""
+    return {number: len(row) + extra for number, row in enumerate(ids) if len(row) > 1}
+
+
+def batches(lengths: dict[int, int], tokens: int) -> list[list[int]]:
+    """Numbers of sentences, longest first, in batches of at most so many tokens, padding included, or of one sentence."""
+    found: list[list[int]] = []
+    for number in sorted(lengths, key=lambda number: -lengths[number]):
+        if found and (len(found[-1]) + 1) * lengths[found[-1][0]] <= tokens:
+            found[-1].append(number)
+        else:
+            found.append([number])
+    return found
+
+
+def in_threads(work: Callable[[list[int]], T], batches: list[list[int]], workers: int) -> Iterator[T]:
+    """What `work` makes of each batch, in order.
+
+    Several batches at once, a thread each, are faster than several threads for one: PyTorch leaves Python's lock while it computes.
+    """
+    if workers == 1 or len(batches) == 1:
+        yield from map(work, batches)
+        return
+    before = torch.get_num_threads()
+    try:
+        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            yield from pool.map(work, batches)
+    finally:
+        torch.set_num_threads(before)  # which threads that are made later have, too
+
+
+@contextmanager
+def lack_of_memory_told(sentences: int) -> Iterator[None]:
+    """Raise `DragomanError` where memory does not suffice for so many sentences."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not out_of_memory(error):
+            raise
+        raise DragomanError(
+            f"The memory does not suffice for {sentences} sentences at once; give a lower --batch-tokens, or shorter sentences."
+        ) from error
