@@ -28,9 +28,11 @@ from peers import marian_config
 from rich.console import Console
 from rich.table import Table
 
+from dragoman.allocator import keep_memory_and_kernels
 from dragoman.decoding.batching import encoded
-from dragoman.decoding.folder import Tokenizers, model_folder, save_model
+from dragoman.decoding.folder import Tokenizers, model_folder
 from dragoman.decoding.settings import EngineSettings, SearchSettings
+from dragoman.decoding.stored import save_model
 from dragoman.decoding.translator import Translator
 from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS, ModelSettings
@@ -38,7 +40,6 @@ from dragoman.model.symbols import END, PAD
 from dragoman.model.transformer import Transformer
 from dragoman.text.batches import pad
 from dragoman.text.lines import read_lines
-from dragoman.training.memory import keep_memory_and_kernels
 
 SYSTEMS = {"dragoman": ("float32", "bfloat16", "int8"), "ctranslate2": ("float32", "int8"), "transformers": ("float32", "bfloat16", "int8")}
 PEERS = ("ctranslate2", "transformers")

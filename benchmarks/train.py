@@ -32,6 +32,7 @@ from rich.table import Table
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from dragoman.allocator import MOST_KERNELS, keep_memory_and_kernels
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import PAD
 from dragoman.parts import make_batches, make_model, make_objective
@@ -41,7 +42,6 @@ from dragoman.run import silent
 from dragoman.text.batches import Batch, Update
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.distributed import World
-from dragoman.training.memory import MOST_KERNELS, keep_memory_and_kernels
 from dragoman.training.objective import accumulate, seed_update
 from dragoman.training.settings import TrainingSettings
 from dragoman.training.train import ahead, make_optimizer, step_optimizer

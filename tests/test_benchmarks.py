@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.decoding.folder import Tokenizers, save_model
+from dragoman.decoding.folder import Tokenizers
+from dragoman.decoding.stored import save_model
 from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS
 from dragoman.text.settings import TokenizerSettings

@@ -10,8 +10,9 @@ import sentencepiece
 import torch
 
 from dragoman import interop
-from dragoman.decoding.folder import save_model
+from dragoman.decoding.stored import save_model
 from dragoman.errors import DragomanError
+from dragoman.folders import check_folder
 from dragoman.interop import huggingface
 from dragoman.interop.joeynmt import read_yaml
 from dragoman.interop.pickles import load_pickle
@@ -19,7 +20,6 @@ from dragoman.interop.vocabulary import sentencepiece_model
 from dragoman.model.recurrent import Recurrent
 from dragoman.model.settings import ModelSettings
 from dragoman.text.tokenizer import cut_by
-from dragoman.training.checkpoint import check_folder
 from tests.test_cli import call
 from tests.test_huggingface import SIZES, SOURCE, marian, ours
 

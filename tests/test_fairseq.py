@@ -21,9 +21,9 @@ import torch
 from subword_nmt.apply_bpe import BPE
 from torch.nn import functional as F
 
-from dragoman.decoding.folder import load_model, save_model
 from dragoman.decoding.search import greedy_search
 from dragoman.decoding.settings import SearchSettings
+from dragoman.decoding.stored import load_model, save_model
 from dragoman.errors import DragomanError
 from dragoman.interop import fairseq
 from dragoman.interop.vocabulary import NEVER

@@ -10,7 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from dragoman.decoding import graphs
 from dragoman.decoding.constraints import Constraints
 from dragoman.decoding.graphs import FixedSearch, GraphSearch
-from dragoman.decoding.search import NO_NUMBERS, longest_targets
+from dragoman.decoding.hypothesis import NO_NUMBERS
+from dragoman.decoding.search import longest_targets
 from dragoman.decoding.settings import EngineSettings, SearchSettings
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DragomanError

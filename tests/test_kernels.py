@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from dragoman.allocator import out_of_memory
 from dragoman.model import attention as plain
 from dragoman.model import kernels
 from dragoman.model.attention import MultiHeadAttention, causal_mask
@@ -22,7 +23,6 @@ from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD
 from dragoman.model.transformer import FeedForward, Residual
 from dragoman.text.batches import Batch, pad
-from dragoman.training.memory import out_of_memory
 from dragoman.training.objective import Objective
 from tests.processes import fork
 

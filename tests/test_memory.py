@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from dragoman.training.memory import keep_memory_and_kernels
+from dragoman.allocator import keep_memory_and_kernels
 from tests.conftest import MOST_SECONDS
 
 
@@ -29,7 +29,7 @@ FILL = """
 import ctypes
 import resource
 from pathlib import Path
-from dragoman.training.memory import give_back_memory, keep_memory_and_kernels
+from dragoman.allocator import give_back_memory, keep_memory_and_kernels
 
 keep_memory_and_kernels()
 libc = ctypes.CDLL(None)

@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 
 from dragoman.decoding.batching import lack_of_memory_told
 from dragoman.decoding.constraints import Constraints
+from dragoman.decoding.hypothesis import NO_NUMBERS
 from dragoman.decoding.native import SEARCH
 from dragoman.decoding.native.engine import PRECISIONS, Native
 from dragoman.decoding.scoring import token_log_probabilities
-from dragoman.decoding.search import NO_NUMBERS, beam_search, greedy_search
+from dragoman.decoding.search import beam_search, greedy_search
 from dragoman.decoding.settings import SearchSettings
 from dragoman.decoding.shortlist import Shortlist
+from dragoman.decoding.stored import weights_of
 from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
@@ -73,6 +75,11 @@ def texts(count, longest=9, seed=1):
     return [[*(draw.randrange(4, 140) for _ in range(draw.randrange(longest))), END] for _ in range(count)]
 
 
+def native(lib, model, *more):
+    """The model laid out for C++."""
+    return Native(lib, model.settings, weights_of(model), *more)
+
+
 def python_search(model, sources, asked, rules=None):
     """What search.py finds, a sentence at a time."""
     search = beam_search if asked.beam_size > 1 or rules else greedy_search
@@ -90,7 +97,7 @@ def lib():
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_finds_what_search_in_pytorch_finds(lib, kind, asked):
     model, sources = model_of(kind), texts(12)
-    found = Native(lib, model, "float32", 2).search(sources, ASKED[asked])
+    found = native(lib, model, "float32", 2).search(sources, ASKED[asked])
     expected = python_search(model, sources, ASKED[asked])
     assert [[one.ids for one in best] for best in found] == [[one.ids for one in best] for best in expected]
     for one, other in zip(chain(*found), chain(*expected), strict=True):
@@ -104,7 +111,7 @@ def test_it_keeps_the_rules_as_pytorch_does(lib, rules, beam_size):
     expected = python_search(model, sources, asked, RULES[rules])
     assert [[one.ids for one in best] for best in expected] != [[one.ids for one in best] for best in python_search(model, sources, asked)]
     for listed in (None, listing(set(range(150)) - {PAD, START})):
-        found = Native(lib, model, "float32", 2, listed).search(sources, asked, RULES[rules])
+        found = native(lib, model, "float32", 2, listed).search(sources, asked, RULES[rules])
         assert [[one.ids for one in best] for best in found] == [[one.ids for one in best] for best in expected]
         for one, other in zip(chain(*found), chain(*expected), strict=True):
             assert (one.log_probability, one.score) == pytest.approx((other.log_probability, other.score), abs=1e-4)
@@ -112,7 +119,7 @@ def test_it_keeps_the_rules_as_pytorch_does(lib, rules, beam_size):
 
 def test_a_prefix_may_have_tokens_that_are_not_listed(lib):
     model, sources = model_of("pre-norm, GELU, biases"), texts(8)
-    found = Native(lib, model, "float32", 1, listing(range(40, 110))).search(sources, SearchSettings(), Constraints(prefix=[7, 9]))
+    found = native(lib, model, "float32", 1, listing(range(40, 110))).search(sources, SearchSettings(), Constraints(prefix=[7, 9]))
     assert all(one.ids[:2] == [7, 9] for one in chain(*found))
     assert all(set(one.ids[2:]) <= {UNKNOWN, 7, 9, *range(40, 110)} for one in chain(*found))
 
@@ -124,8 +131,8 @@ def test_neighbours_threads_and_batches_change_no_bit(precision, seed, beam_size
     model, sources = model_of("as in the paper", seed=seed), texts(10, seed=seed)
     asked = SearchSettings(beam_size=beam_size, extra_length=4)
     lib = library(SEARCH)
-    together = Native(lib, model, precision, 3).search(sources, replace(asked, batch_tokens=10 * batch_tokens))
-    alone = Native(lib, model, precision, 1)
+    together = native(lib, model, precision, 3).search(sources, replace(asked, batch_tokens=10 * batch_tokens))
+    alone = native(lib, model, precision, 1)
     assert together == [alone.search([row], asked)[0] for row in sources]
 
 
@@ -133,7 +140,7 @@ def test_neighbours_threads_and_batches_change_no_bit(precision, seed, beam_size
 def test_forced_decoding_gives_the_log_probabilities_back(lib, precision, most):
     """PyTorch also rounds what comes out of a product in bfloat16, which C++ does not."""
     model, sources = model_of("as in the paper"), [row for row in texts(30) if len(row) > 1]
-    best = [found[0] for found in Native(lib, model, precision, 1).search(sources, ASKED["beam 4"])]
+    best = [found[0] for found in native(lib, model, precision, 1).search(sources, ASKED["beam 4"])]
     model.pack(precision)
     log_p = token_log_probabilities(model, pad(sources), pad([[*one.ids, END] for one in best]))
     rows = [row[: len(one.ids) + 1].sum().item() for row, one in zip(log_p, best, strict=True)]
@@ -145,7 +152,7 @@ def test_equal_probabilities_fall_as_in_pytorch(lib, precision):
     model, asked = model_of("nothing tied, learnt positions"), ASKED["a wide beam, little memory"]
     with torch.no_grad():
         model.output.weight.zero_()
-    found = Native(lib, model, precision, 2).search(texts(9), asked)
+    found = native(lib, model, precision, 2).search(texts(9), asked)
     expected = python_search(model, texts(9), asked)
     assert [[one.ids for one in best] for best in found] == [[one.ids for one in best] for best in expected]
 
@@ -159,7 +166,7 @@ def test_older_processors_have_the_same_results(lib, tmp_path, monkeypatch, proc
     older = library(replace(SEARCH, flags=(*SEARCH.flags, f"-march={processor}", "-O1")))
     model = model_of("odd widths, swish")
     for precision in PRECISIONS:
-        found, again = (Native(each, model, precision, 2).search(texts(30), ASKED["greedy"]) for each in (lib, older))
+        found, again = (native(each, model, precision, 2).search(texts(30), ASKED["greedy"]) for each in (lib, older))
         for one, other in zip(chain(*found), chain(*again), strict=True):
             assert one.ids == other.ids
             assert one.score == pytest.approx(other.score, abs=1e-4 if precision == "float32" else 0.1)
@@ -173,15 +180,15 @@ def listing(tokens, vocabulary=150):
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_list_of_all_tokens_changes_nothing(lib, precision):
     model, sources = model_of("pre-norm, GELU, biases"), texts(20)
-    listed = Native(lib, model, precision, 2, listing(set(range(150)) - {PAD, START})).search(sources, ASKED["beam 4"])
-    for one, other in zip(chain(*listed), chain(*Native(lib, model, precision, 2).search(sources, ASKED["beam 4"])), strict=True):
+    listed = native(lib, model, precision, 2, listing(set(range(150)) - {PAD, START})).search(sources, ASKED["beam 4"])
+    for one, other in zip(chain(*listed), chain(*native(lib, model, precision, 2).search(sources, ASKED["beam 4"])), strict=True):
         assert (one.ids, one.score) == (other.ids, pytest.approx(other.score, abs=1e-5))
 
 
 def test_tokens_that_are_not_listed_are_as_if_they_were_not_there(lib):
     model, sources, tokens = model_of("pre-norm, GELU, biases"), texts(8), {5, 8, *range(40, 110)}
     for asked in ASKED.values():
-        found = Native(lib, model, "float32", 2, listing(tokens)).search(sources, asked)
+        found = native(lib, model, "float32", 2, listing(tokens)).search(sources, asked)
         other = model_of("pre-norm, GELU, biases")
         with torch.no_grad():
             other.output_bias[[token for token in range(150) if token not in {UNKNOWN, END, *tokens}]] = -1e9
@@ -193,7 +200,7 @@ def test_tokens_that_are_not_listed_are_as_if_they_were_not_there(lib):
 
 def test_an_id_that_the_vocabulary_lacks_is_refused(lib):
     with pytest.raises(IndexError, match="150"):
-        Native(lib, model_of("as in the paper"), "float32", 1).search([[5, 150, END]], SearchSettings())
+        native(lib, model_of("as in the paper"), "float32", 1).search([[5, 150, END]], SearchSettings())
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -202,14 +209,14 @@ def test_weights_that_are_no_numbers_get_a_sentence(lib, precision):
     with torch.no_grad():
         model.decoder[1].feed_forward.inner.weight[3, 4] = float("nan")
     with pytest.raises(DragomanError, match=NO_NUMBERS):
-        Native(lib, model, precision, 1).search(texts(3, seed=2), SearchSettings())
+        native(lib, model, precision, 1).search(texts(3, seed=2), SearchSettings())
 
 
 def test_a_lack_of_memory_gets_a_sentence(lib):
     full = ctypes.CDLL(lib._name)
     full.dragoman_work = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(lambda model, job: 1)
     with pytest.raises(DragomanError, match="does not suffice for 3 sentences at once; give a lower"), lack_of_memory_told(3):
-        Native(full, model_of("as in the paper"), "float32", 1).search(texts(3, seed=2), SearchSettings())
+        native(full, model_of("as in the paper"), "float32", 1).search(texts(3, seed=2), SearchSettings())
     full.dragoman_load = lambda *arguments: None
     with pytest.raises(DragomanError, match="does not suffice to lay out this model"):
-        Native(full, model_of("as in the paper"), "float32", 1)
+        native(full, model_of("as in the paper"), "float32", 1)

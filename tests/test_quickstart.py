@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from dragoman import quickstart
-from dragoman.decoding.folder import load_model
+from dragoman.decoding.stored import load_model
 from dragoman.errors import DragomanError
 from dragoman.interop import ctranslate2, huggingface
 from dragoman.interop.verify import samples, verify

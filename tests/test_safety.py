@@ -21,10 +21,10 @@ from dragoman.config import write_toml
 from dragoman.decoding.settings import EngineSettings, SearchSettings
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DragomanError
+from dragoman.folders import file_hash
 from dragoman.parts import make_batches, make_model, make_objective, schedule_of
 from dragoman.prepare import Prepared, prepare
 from dragoman.run import fit, recorded_recipe, run, silent, validation
-from dragoman.training.checkpoint import file_hash
 from dragoman.training.distributed import World
 from dragoman.training.divergence import DivergenceError, first_bad_layer
 from dragoman.training.job import Job

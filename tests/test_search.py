@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.decoding.alignment import cross_attention
-from dragoman.decoding.search import beam_search, greedy_search, length_penalty
+from dragoman.decoding.hypothesis import length_penalty
+from dragoman.decoding.search import beam_search, greedy_search
 from dragoman.decoding.settings import SearchSettings
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings

@@ -13,8 +13,9 @@ from dragoman.decoding.settings import EngineSettings, SearchSettings
 from dragoman.decoding.shortlist import Shortlist, best_translations
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DragomanError
+from dragoman.folders import file_hash
 from dragoman.model.symbols import END, UNKNOWN
-from dragoman.training.checkpoint import file_hash, save_tensors
+from dragoman.training.checkpoint import save_tensors
 from tests.test_cli import call
 from tests.test_translator import LINES, folder  # noqa: F401  a fixture
 

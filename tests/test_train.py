@@ -12,10 +12,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from dragoman import folders
 from dragoman.choices import settle
 from dragoman.config import write_toml
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DragomanError
+from dragoman.folders import file_hash
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.parts import make_batches, make_model, make_objective, schedule_of
@@ -26,7 +28,6 @@ from dragoman.text.batches import Update
 from dragoman.text.corpus import line_hash
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training import checkpoint
-from dragoman.training.checkpoint import file_hash
 from dragoman.training.distributed import World
 from dragoman.training.job import Schedule
 from dragoman.training.objective import Objective, accumulate, corpus_loss
@@ -238,7 +239,7 @@ def test_killed_while_it_finishes_or_begins_again_a_run_keeps_its_best_model(tmp
     def has_the_best():
         begin_again()
         assert not (folder / "best").exists()
-        checkpoint.check_folder(folder / "model")
+        folders.check_folder(folder / "model")
         assert all(torch.equal(best[name], weight) for name, weight in load_file(folder / "model" / "model.safetensors").items())
 
     shutil.copytree(ended, begun)
@@ -270,7 +271,7 @@ def test_a_copy_of_the_best_model_is_not_taken_for_an_average(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run", updates=8)
     run(recipe, silent)
     (recipe.out / "result.json").unlink()
-    checkpoint.copy_folder(recipe.out / "model", recipe.out / "best")
+    folders.copy_folder(recipe.out / "model", recipe.out / "best")
     told = []
     go_on(recipe.out, recipe, recorded_recipe(recipe.out), told.append)
     assert [(recipe.out / name).exists() for name in ("model", "best", "average")] == [True, False, False]

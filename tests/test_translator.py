@@ -17,12 +17,14 @@ from hypothesis import strategies as st
 from dragoman import SearchSettings, Translator
 from dragoman.decoding.alignment import cross_attention
 from dragoman.decoding.batching import encoded
-from dragoman.decoding.folder import Tokenizers, save_model
+from dragoman.decoding.folder import Tokenizers
+from dragoman.decoding.hypothesis import NO_NUMBERS
 from dragoman.decoding.long import parts
 from dragoman.decoding.scoring import token_log_probabilities
-from dragoman.decoding.search import NO_NUMBERS, beam_search
+from dragoman.decoding.search import beam_search
 from dragoman.decoding.settings import EngineSettings
 from dragoman.decoding.shortlist import Shortlist
+from dragoman.decoding.stored import save_model
 from dragoman.decoding.tags import TAG, taken_out
 from dragoman.errors import DragomanError
 from dragoman.model.build import build_model

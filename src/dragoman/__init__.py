@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dragoman.decoding.sentences import Translation
     from dragoman.decoding.settings import SearchSettings
-    from dragoman.decoding.translator import Translation, Translator
+    from dragoman.decoding.translator import Translator
 
 __version__ = "0.1.0"
 __all__ = ["SearchSettings", "Translation", "Translator"]
@@ -16,8 +17,12 @@ def __getattr__(name: str) -> object:
         from dragoman.decoding.settings import SearchSettings
 
         return SearchSettings
-    if name in ("Translator", "Translation"):
-        from dragoman.decoding import translator
+    if name == "Translation":
+        from dragoman.decoding.sentences import Translation
 
-        return {"Translator": translator.Translator, "Translation": translator.Translation}[name]
+        return Translation
+    if name == "Translator":
+        from dragoman.decoding.translator import Translator
+
+        return Translator
     raise AttributeError(f"module 'dragoman' has no attribute {name!r}")

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from dragoman.decoding.alignment import refuse_without_heads
 from dragoman.decoding.constraints import constraints_of
+from dragoman.decoding.settings import refuse_without_heads
 from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
 from dragoman.parts import make_batches, make_model, make_objective

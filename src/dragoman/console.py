@@ -75,6 +75,12 @@ def has_gpu() -> bool:
     return torch.cuda.is_available()
 
 
+def may_have_gpu() -> bool:
+    """Whether the system may have one, as far as that can be told without torch."""
+    devices = ("nvidia0", "nvidiactl", "dxg", "kfd")  # of CUDA, in Windows's Linux, and ROCm's
+    return sys.platform == "win32" or any(Path("/dev", name).exists() for name in devices)
+
+
 def own_gpu() -> str | None:
     """The GPU of this process among those that torchrun has started on this machine; None leaves the choice to the model."""
     return f"cuda:{os.environ['LOCAL_RANK']}" if "LOCAL_RANK" in os.environ and has_gpu() else None

@@ -61,10 +61,10 @@ def export_model(arguments: Sequence[str]) -> None:
         raise DragomanError(f"--precision {asked.precision} is for --to ctranslate2; --to {asked.to} writes float32.")
     asked = replace(asked, out=asked.out.absolute())
     refuse_existing(asked.out)
-    from dragoman.decoding.folder import load_model
+    from dragoman.decoding.stored import load_model
+    from dragoman.folders import write_folder
     from dragoman.interop.verify import samples, verify
     from dragoman.model.transformer import Transformer
-    from dragoman.training.checkpoint import write_folder
 
     model, tokenizers, _ = load_model(asked.run)
     if not isinstance(model, Transformer):
@@ -121,7 +121,7 @@ def import_model(arguments: Sequence[str]) -> None:
     refuse_existing(asked.out)
     if not asked.model.exists():
         raise DragomanError(f"There is no {asked.model}.")
-    from dragoman.decoding.folder import save_model
+    from dragoman.decoding.stored import save_model
     from dragoman.interop.verify import samples, verify
 
     imported = read_model(asked)

@@ -2,6 +2,7 @@
 
 import torch
 
+from dragoman.allocator import out_of_memory
 from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
 from dragoman.model.contract import Model
@@ -10,7 +11,6 @@ from dragoman.recipe import Recipe
 from dragoman.text.batches import Batches
 from dragoman.training.distributed import World
 from dragoman.training.job import Schedule
-from dragoman.training.memory import out_of_memory
 from dragoman.training.objective import Objective
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from dragoman import folders
 from dragoman.decoding.folder import Tokenizers
 from dragoman.disk import sync
 from dragoman.errors import DragomanError
@@ -13,7 +14,6 @@ from dragoman.text.corpus import Corpus, Selection, held_out_pairs, plain_file, 
 from dragoman.text.lines import read_lines, read_pairs
 from dragoman.text.settings import DataSettings
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.training import checkpoint
 
 Say = Callable[[str], None]
 
@@ -68,7 +68,7 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
         valid_found, _ = survey(*valid_files, DataSettings(), {}, hold_out=False)
         write_corpus(new / "valid", valid_files, models, DataSettings(), Selection(), valid_found, longest=0)
         shutil.rmtree(new / "plain", ignore_errors=True)
-        checkpoint.write_manifest(new)
+        folders.write_manifest(new)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise
@@ -81,10 +81,10 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
 
 def check_prepared(folder: Path) -> None:
     """Compare the folder that `prepare` wrote with its manifest, if it has one: it did not always. Raises `DragomanError`."""
-    if not (folder / checkpoint.MANIFEST).exists():
+    if not (folder / folders.MANIFEST).exists():
         return
     try:
-        checkpoint.check_folder(folder)
+        folders.check_folder(folder)
     except DragomanError as error:
         raise DragomanError(
             f"{error} The run might go on with another text than it began with: put a copy of {folder} back, or begin again with another "

@@ -12,11 +12,14 @@ from pathlib import Path
 import torch
 from filelock import FileLock, Timeout
 
+from dragoman import folders
+from dragoman.allocator import give_back_memory, keep_memory_and_kernels
 from dragoman.choices import settle
 from dragoman.config import overlay, read_toml, write_toml
-from dragoman.decoding.folder import identity, save_model, settings_of
+from dragoman.decoding.folder import identity, settings_of
 from dragoman.decoding.native import SEARCH
 from dragoman.decoding.settings import SearchSettings
+from dragoman.decoding.stored import save_model
 from dragoman.decoding.translator import Translator
 from dragoman.disk import whole
 from dragoman.errors import DragomanError
@@ -35,7 +38,7 @@ from dragoman.training import checkpoint
 from dragoman.training.distributed import World, world
 from dragoman.training.job import Job, Samples, Say, Schedule, Validate
 from dragoman.training.log import NO_TENSORBOARD
-from dragoman.training.memory import give_back_memory, keep_memory_and_kernels, without_denormals
+from dragoman.training.memory import without_denormals
 from dragoman.training.objective import corpus_loss
 from dragoman.training.resume import Place, averaged, checkpoints, newest_place
 from dragoman.training.train import better, stopped_early, train
@@ -133,7 +136,7 @@ def go_on(out: Path, recipe: Recipe, recorded: Recipe, say: Say) -> None:
         )
     new, asked = changes(recipe, recorded), changed(recipe, recorded)
     for name in ("model", "best"):
-        checkpoint.recover(out / name)
+        folders.recover(out / name)
     if not (out / "result.json").exists():
         check_prepared(out / "data")
     elif not (new.keys() & {"training.updates", "training.patience"} and opened_again(out, asked, say)):
@@ -152,10 +155,10 @@ def take_best_again(out: Path, say: Say) -> None:
     """Let the best checkpoint be the model once more, and keep the average that took its place."""
     if (out / "model").exists():
         if identity(out / "model") == identity(out / "best"):  # a run was killed before the average could take its place
-            checkpoint.remove_folder(out / "best")
+            folders.remove_folder(out / "best")
             return
         if (out / "average").exists():
-            checkpoint.remove_folder(out / "average")
+            folders.remove_folder(out / "average")
         (out / "model").rename(out / "average")
         say(f"The model so far, which is an average, is kept in {out / 'average'}.")
     (out / "best").rename(out / "model")
@@ -172,7 +175,7 @@ def opened_again(out: Path, asked: Recipe, say: Say) -> bool:
     if place.best is not None and result["validation"] != place.best:  # model/ is an average
         if not (out / "best").exists():
             raise DragomanError(f"{out} is finished, and without the model in {out / 'best'} it cannot go on; choose another --out.")
-        checkpoint.check_folder(out / "best")
+        folders.check_folder(out / "best")
     check_prepared(out / "data")
     (out / "result.json").replace(out / f"result-{place.step}.json")
     return True
@@ -217,7 +220,7 @@ def recorded_recipe(out: Path) -> Recipe | None:
     lacking = [name for table, names in CHOSEN.items() for name in names if getattr(getattr(recipe, table), name) is None]
     if lacking and (out / "data" / "train" / "corpus.json").exists():
         raise DragomanError(f"{path} lacks {', '.join(lacking)}: it is not as the run has written it. Put that back.")
-    model = checkpoint.whole_folder(out / "model")
+    model = folders.whole_folder(out / "model")
     if (model / "model.toml").exists() and (new := different(recipe.model, kept := settings_of(model))):
         raise DragomanError(f"{path} is not as the run has written it: of its model, {'; '.join(told_apart(new, kept))}. Put that back.")
     return recipe
@@ -299,7 +302,7 @@ def finish(recipe: Recipe, schedule: Schedule, data: Prepared, place: Place, say
         chosen = f"the average of the checkpoints at {', '.join(map(str, steps))}"
         if world.leads:
             if place.best is not None and (out / "model").exists() and not (out / "best").exists():  # a later end would begin from it
-                checkpoint.copy_folder(out / "model", out / "best")
+                folders.copy_folder(out / "model", out / "best")
             save_model(out / "model", model, recipe.model, data.tokenizers, longest_source(data))
     else:
         scores, chosen = place.best, f"the checkpoint at {place.best_step}"

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import tyro
 
-from dragoman.console import own_gpu, parse, say, warn
+from dragoman.console import may_have_gpu, own_gpu, parse, say, warn
 from dragoman.decoding.native import SEARCH
 from dragoman.decoding.settings import EngineSettings, SearchSettings, refuse_more_than_a_beam
 from dragoman.disk import whole
@@ -23,7 +23,8 @@ from dragoman.evaluation.metrics import Tokenization
 from dragoman.native.build import begin, is_ready
 
 if TYPE_CHECKING:
-    from dragoman.decoding.translator import Alternative, Translation, Translator
+    from dragoman.decoding.sentences import SentenceTranslator, Translation
+    from dragoman.decoding.translator import Alternative, Translator
 
 FEW = 16  # lines that PyTorch translates sooner than search in C++ is compiled
 
@@ -72,26 +73,25 @@ def translate(arguments: Sequence[str]) -> None:
     """Translate standard input to standard output, or a file to a file."""
     asked = parse(Translate, "translate", arguments)
     if asked.engine.native:
-        begin(SEARCH)  # torch is imported meanwhile
+        begin(SEARCH)  # other things are read meanwhile
+    from dragoman.allocator import keep_memory_and_kernels
     from dragoman.decoding.files import BLOCK, translate_file
     from dragoman.decoding.folder import identity
-    from dragoman.decoding.translator import Translator
-    from dragoman.training.checkpoint import file_hash
-    from dragoman.training.memory import keep_memory_and_kernels
+    from dragoman.folders import file_hash
 
     refuse_contradictions(asked)
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
     if ranks > 1 and asked.input is None:
         raise DragomanError(f"{ranks} processes would each translate all of standard input; give --input and --output, which they share.")
-    runs = (asked.run, *asked.ensemble)
     keep_memory_and_kernels()
-    translator = Translator.together([Translator.load(run, own_gpu(), asked.engine) for run in runs])
+    more = asked.stream or asked.trace or asked.alternatives > 0
+    translator = loaded((asked.run, *asked.ensemble), asked.search, asked.engine, more)
     if asked.input is not None and asked.output is not None:
         search = {name: value for name, value in dataclasses.asdict(asked.search).items() if name != "batch_tokens"}
         written = {name: getattr(asked, name) for name in ("json", "trace", "alternatives", "mbr")}
         listed = None if asked.engine.shortlist is None else file_hash(asked.engine.shortlist)
         engine = {"precision": asked.engine.precision, "native": asked.engine.native, "shortlist": listed}
-        about = {"models": list(map(identity, runs)), "search": search, **engine, **written}
+        about = {"models": list(map(identity, (asked.run, *asked.ensemble))), "search": search, **engine, **written}
         rank = int(os.environ.get("RANK", "0"))
         if not translate_file(asked.input, asked.output, about, lambda block: translated(translator, asked, block), rank, ranks):
             say(f"Of {asked.output} the blocks of lines are not there that other processes write; whoever is last joins them.")
@@ -101,7 +101,7 @@ def translate(arguments: Sequence[str]) -> None:
         for number, raw in numbered:
             line = input_line(raw, number)
             report_long(translator, asked.search, [line], [number])
-            for part in chain(translator.stream(line, asked.search), "\n"):
+            for part in chain(cast("Translator", translator).stream(line, asked.search), "\n"):
                 sys.stdout.buffer.write(part.encode("utf-8", "replace"))
                 sys.stdout.buffer.flush()
         return
@@ -111,14 +111,33 @@ def translate(arguments: Sequence[str]) -> None:
         sys.stdout.buffer.flush()
 
 
-def at_hand(translator: "Translator", lines: int) -> "Translator":
+def loaded(runs: Sequence[Path], search: SearchSettings, engine: EngineSettings, more: bool = False) -> "SentenceTranslator":
+    """What translates: without PyTorch, where nothing that is asked for needs it and search in C++ was compiled before.
+
+    `more` is asked for where not only translations are: it is a `Translator` then.
+    """
+    from dragoman.decoding.plain import PlainTranslator, is_plain
+
+    if not more and len(runs) == 1 and is_plain(search, engine) and is_ready(SEARCH) and not may_have_gpu():
+        plain = PlainTranslator.load(runs[0], engine)
+        if plain is not None:
+            return plain
+    from dragoman.decoding.translator import Translator
+
+    return Translator.together([Translator.load(run, own_gpu(), engine) for run in runs])
+
+
+def at_hand(translator: "SentenceTranslator", lines: int) -> "SentenceTranslator":
     """The translator; where search in C++ is being compiled and the lines are few, the same by PyTorch, in one thread from then on."""
-    if translator.native != "float32" or translator.shortlist is not None or lines > FEW or is_ready(SEARCH):
+    if lines > FEW or is_ready(SEARCH):
+        return translator
+    by_both = cast("Translator", translator)
+    if by_both.native != "float32" or by_both.shortlist is not None:
         return translator
     import torch
 
     torch.set_num_threads(1)  # others would wait for the compiler's
-    return translator.by_pytorch()
+    return by_both.by_pytorch()
 
 
 def refuse_contradictions(asked: Translate) -> None:
@@ -145,25 +164,26 @@ def refuse_contradictions(asked: Translate) -> None:
         raise DragomanError("--input and --output belong together: a file is translated to a file, and standard input to standard output.")
 
 
-def translated(translator: "Translator", asked: Translate, block: list[tuple[int, bytes]]) -> list[str]:
+def translated(translator: "SentenceTranslator", asked: Translate, block: list[tuple[int, bytes]]) -> list[str]:
     """A line of output for each numbered line of input."""
     lines = [input_line(raw, number) for number, raw in block]
     report_long(translator, asked.search, lines, [number for number, _ in block])
+    by_both = cast("Translator", translator)  # where more than translations is asked for, `loaded` gives one
     if asked.trace:
-        translator = translator.by_pytorch()  # as what is traced
+        translator = by_both = by_both.by_pytorch()  # as what is traced
     if asked.alternatives:
-        return [as_json(line, "alternatives", translator.alternatives(line, asked.alternatives, asked.search)) for line in lines]
+        return [as_json(line, "alternatives", by_both.alternatives(line, asked.alternatives, asked.search)) for line in lines]
     found = translator.n_best(lines, asked.search)
     if asked.mbr:
         found = [[most_agreeing(best)] for best in found]
     if not asked.json:
         return [best[0].text for best in found]
-    traces = [{"trace": list(map(dataclasses.asdict, translator.trace(line, asked.search)))} if asked.trace else {} for line in lines]
+    traces = [{"trace": list(map(dataclasses.asdict, by_both.trace(line, asked.search)))} if asked.trace else {} for line in lines]
     return [as_json(line, "translations", best, more) for line, best, more in zip(lines, found, traces, strict=True)]
 
 
 def report_long(
-    translator: "Translator", settings: SearchSettings, lines: Sequence[str], numbers: Sequence[int], done: str = "translated"
+    translator: "SentenceTranslator", settings: SearchSettings, lines: Sequence[str], numbers: Sequence[int], done: str = "translated"
 ) -> None:
     """Name the lines that are longer than any that the model was trained on, where they are read as a whole."""
     if settings.truncate or settings.split:
@@ -344,18 +364,17 @@ def evaluate(arguments: Sequence[str]) -> None:
             raise DragomanError(f"--hypotheses {asked.hypotheses} is a folder; give the name of a file.")
     if asked.search.n_best > 1 and not asked.search.temperature:
         raise DragomanError(f"n_best is {asked.search.n_best}, and the best translation alone is scored; leave it out.")
-    from dragoman.decoding.translator import Translator
+    from dragoman.allocator import keep_memory_and_kernels
     from dragoman.evaluation.compare import paired_bootstrap
     from dragoman.evaluation.metrics import bleu, check_lines, chrf, suitable_tokenization
     from dragoman.evaluation.paper import tokenised_bleu
     from dragoman.text.lines import read_lines, read_pairs
-    from dragoman.training.memory import keep_memory_and_kernels
 
     pairs = list(read_pairs(asked.source, asked.target, strip_carriage_returns=True))
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
     tokenize = asked.tokenize or suitable_tokenization(references)
     keep_memory_and_kernels()
-    baseline = Translator.load(asked.baseline, None, asked.engine) if asked.baseline and asked.baseline.is_dir() else None
+    baseline = loaded([asked.baseline], asked.search, asked.engine) if asked.baseline and asked.baseline.is_dir() else None
     theirs = list(read_lines(asked.baseline, strip_carriage_returns=True)) if asked.baseline and not baseline else []
     if theirs:
         check_lines(theirs, references)  # all that may be wrong, before any work
@@ -363,7 +382,7 @@ def evaluate(arguments: Sequence[str]) -> None:
         tokenised_bleu(references[:1], references[:1], asked.paper_bleu)
     if asked.hypotheses is not None and not asked.hypotheses.parent.is_dir():
         raise DragomanError(f"--hypotheses {asked.hypotheses} cannot be written: there is no such folder.")
-    translator = Translator.together([Translator.load(run, None, asked.engine) for run in (asked.run, *asked.ensemble)])
+    translator = loaded((asked.run, *asked.ensemble), asked.search, asked.engine)
     report_long(translator, asked.search, sources, range(1, len(sources) + 1))
     translations = translator.translate(sources, asked.search)
     if asked.hypotheses is not None:

@@ -8,15 +8,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.decoding.settings import SearchSettings
 from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
 from dragoman.model.transformer import DecoderLayer
 from dragoman.text.batches import Batch
+from dragoman.text.tokenizer import SPACE
 
 UNKNOWN_PIECE = "<unk>"
-SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # SentencePiece's sign before the first token of a word
-
 
 WATCHING = Lock()  # one thread at a time: the models are everybody's
 
@@ -24,13 +22,6 @@ WATCHING = Lock()  # one thread at a time: the models are everybody's
 def has_heads(model: Model) -> bool:
     """Whether there are heads to look through; of an ensemble, in its first model."""
     return any(isinstance(module, DecoderLayer) for module in next(iter(model.members)).modules())
-
-
-def refuse_without_heads(settings: SearchSettings, heads: bool) -> None:
-    """Raise `DragomanError` for settings that read the heads of a transformer, where there are none."""
-    asked = [name for name in ("coverage_penalty", "keep_tags", "replace_unknown") if getattr(settings, name)]
-    if asked and not heads:
-        raise DragomanError(f"{asked[0]} reads the heads of a transformer; this architecture has none.")
 
 
 @contextmanager

@@ -8,9 +8,11 @@ from jaxtyping import Int
 from torch import Tensor
 
 from dragoman.decoding.constraints import Constraints
+from dragoman.decoding.forbidden import without_forbidden
+from dragoman.decoding.hypothesis import NO_NUMBERS, Hypothesis, scored
 from dragoman.decoding.likeliest import likeliest
 from dragoman.decoding.scoring import token_log_probabilities
-from dragoman.decoding.search import NO_NUMBERS, Hypothesis, beam_search, end_only, longest_targets, next_log_p, scored
+from dragoman.decoding.search import beam_search, end_only, longest_targets, next_log_p
 from dragoman.decoding.settings import SearchSettings
 from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
@@ -29,7 +31,7 @@ def alternatives(
     if log_p.isnan().any():
         raise DragomanError(NO_NUMBERS)
     at_end = len(prefix) >= longest_targets(model, source, settings, len(prefix))
-    allowed = end_only(constraints.apply(log_p, read[None], at_end), at_end)
+    allowed = end_only(without_forbidden(log_p, constraints, read[None], at_end), at_end)
     totals, _, tokens = likeliest(allowed, torch.zeros(1, 1, device=source.device), min(count, log_p.size(2)))
     found = []
     for token, log_probability in zip(tokens[0].tolist(), totals[0].tolist(), strict=True):

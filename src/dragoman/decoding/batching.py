@@ -1,18 +1,12 @@
-"""Sentences become ids, ids batches, and batches the work of several threads."""
+"""Sentences become ids, and ids batches. No torch here."""
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
 
-import torch
-
+from dragoman.allocator import out_of_memory
 from dragoman.errors import DragomanError
 from dragoman.model.symbols import END
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.training.memory import out_of_memory
-
-T = TypeVar("T")
 
 
 def encoded(tokenizer: Tokenizer, sentences: Sequence[str]) -> list[list[int]]:
@@ -44,22 +38,6 @@ def batches(lengths: dict[int, int], tokens: int) -> list[list[int]]:
         else:
             found.append([number])
     return found
-
-
-def in_threads(work: Callable[[list[int]], T], batches: list[list[int]], workers: int) -> Iterator[T]:
-    """What `work` makes of each batch, in order.
-
-    Several batches at once, a thread each, are faster than several threads for one: PyTorch leaves Python's lock while it computes.
-    """
-    if workers == 1 or len(batches) == 1:
-        yield from map(work, batches)
-        return
-    before = torch.get_num_threads()
-    try:
-        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            yield from pool.map(work, batches)
-    finally:
-        torch.set_num_threads(before)  # which threads that are made later have, too
 
 
 @contextmanager

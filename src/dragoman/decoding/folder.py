@@ -1,18 +1,23 @@
-"""The model's folder: weights, settings and vocabularies, all that a translation needs."""
+"""The model's folder: weights, settings and vocabularies, all that a translation needs. No torch here."""
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from dragoman import folders
 from dragoman.config import overlay, read_toml, write_toml
 from dragoman.errors import DragomanError
-from dragoman.model.build import build_model
-from dragoman.model.contract import Model
 from dragoman.model.settings import ModelSettings
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.training import checkpoint
 
 ABOUT = "about.json"  # what is known of the training
+Weights = dict[str, npt.NDArray[np.float32]]  # by their names in the model, each once: tied weights are one
 
 
 @dataclass(frozen=True)
@@ -47,24 +52,51 @@ class Tokenizers:
             tokenizer.save(path)
 
 
-def save_model(folder: Path, model: Model, settings: ModelSettings, tokenizers: Tokenizers, longest_source: int | None = None) -> None:
-    """Write the folder that `Translator.load` reads, in place of what is there.
+def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """Named arrays of a file of safetensors. Raises `DragomanError` with its name where it is damaged."""
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise DragomanError(f"{path} cannot be read: {error}.") from error
 
-    `longest_source` is the number of tokens, END included, of the longest source that the model was trained on, where it is known.
-    """
 
-    def write(new: Path) -> None:
-        checkpoint.save_tensors(new / "model.safetensors", checkpoint.weights(model))
-        write_toml(settings, new / "model.toml")
-        (new / ABOUT).write_text(json.dumps({"longest_source": longest_source}) + "\n")
-        tokenizers.save(new)
+@dataclass(frozen=True)
+class Stored:
+    """What a model's folder holds."""
 
-    checkpoint.write_folder(folder, write)
+    weights: Weights
+    settings: ModelSettings
+    tokenizers: Tokenizers
+    longest_source: int | None = None
+    """Tokens, END included, of the longest source that the model was trained on, where it is known."""
+
+    @classmethod
+    def load(cls, folder: Path) -> "Stored":
+        """Read a run's folder, or the model's.
+
+        Raises `DragomanError` where there is no model yet, or where a file is missing or damaged.
+        """
+        folder = model_folder(folder)
+        folders.check_folder(folder)
+        tokenizers, weights = Tokenizers.load(folder), read_arrays(folder / "model.safetensors")
+        about = json.loads((folder / ABOUT).read_text()) if (folder / ABOUT).exists() else {}
+        return cls(weights, settings_of(folder), tokenizers, about.get("longest_source"))
+
+    def save(self, folder: Path) -> None:
+        """Write such a folder in place of what is there."""
+
+        def write(new: Path) -> None:
+            save_file(self.weights, new / "model.safetensors")
+            write_toml(self.settings, new / "model.toml")
+            (new / ABOUT).write_text(json.dumps({"longest_source": self.longest_source}) + "\n")
+            self.tokenizers.save(new)
+
+        folders.write_folder(folder, write)
 
 
 def model_folder(folder: Path) -> Path:
     """The folder of the model in a run's folder, or the folder itself. Raises `DragomanError` where there is no model."""
-    if (whole := checkpoint.whole_folder(folder / "model")).is_dir():
+    if (whole := folders.whole_folder(folder / "model")).is_dir():
         return whole
     if not (folder / "model.toml").exists():
         raise DragomanError(f"{folder} holds no model. Train one with: dragoman train --out {folder} --source … --target …")
@@ -78,19 +110,4 @@ def settings_of(folder: Path) -> ModelSettings:
 
 def identity(folder: Path) -> str:
     """A hash of the model's files: that of their manifest."""
-    return checkpoint.file_hash(model_folder(folder) / checkpoint.MANIFEST)
-
-
-def load_model(folder: Path) -> tuple[Model, Tokenizers, int | None]:
-    """What `save_model` wrote: the model, its vocabularies, and the tokens of the longest source of training, where that is known.
-
-    Raises `DragomanError` where there is no model yet, or where a file is missing, damaged or does not fit the others.
-    """
-    folder = model_folder(folder)
-    checkpoint.check_folder(folder)
-    tokenizers = Tokenizers.load(folder)
-    model = build_model(settings_of(folder), len(tokenizers.source), len(tokenizers.target))
-    path = folder / "model.safetensors"
-    checkpoint.load_weights(model, checkpoint.load_tensors(path), path)
-    about = json.loads((folder / ABOUT).read_text()) if (folder / ABOUT).exists() else {}
-    return model, tokenizers, about.get("longest_source")
+    return folders.file_hash(model_folder(folder) / folders.MANIFEST)

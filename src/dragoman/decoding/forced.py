@@ -12,8 +12,10 @@ from jaxtyping import Int
 from torch import Tensor
 
 from dragoman.decoding.constraints import Constraints
+from dragoman.decoding.forbidden import without_forbidden
+from dragoman.decoding.hypothesis import NO_NUMBERS, Hypothesis, normalizer, scored
 from dragoman.decoding.likeliest import likeliest
-from dragoman.decoding.search import NO_NUMBERS, Hypothesis, end_only, longest_targets, next_log_p, normalizer, scored
+from dragoman.decoding.search import end_only, longest_targets, next_log_p
 from dragoman.decoding.settings import SearchSettings
 from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
@@ -59,7 +61,7 @@ def forced_search_of_one(model: Model, source: Int[Tensor, "1 S"], settings: Sea
         if log_p.isnan().any():
             raise DragomanError(NO_NUMBERS)
         at_end = torch.tensor([step >= longest], device=source.device)
-        log_p = end_only(constraints.apply(log_p, tokens[None, : len(live)], at_end), at_end)[0]
+        log_p = end_only(without_forbidden(log_p, constraints, tokens[None, : len(live)], at_end), at_end)[0]
         beams: dict[int, list[Live]] = defaultdict(list)
         for row, one in enumerate(live):
             met, own = tokens_met(one.ids[1:], phrases), log_p[row]

@@ -13,18 +13,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dragoman.decoding.constraints import Constraints
+from dragoman.decoding.hypothesis import NO_NUMBERS, Hypothesis, normalizer
 from dragoman.decoding.likeliest import likeliest
-from dragoman.decoding.search import (
-    NO_NUMBERS,
-    Beam,
-    Hypothesis,
-    add_finished,
-    finished,
-    hypotheses,
-    longest_targets,
-    next_log_p,
-    normalizer,
-)
+from dragoman.decoding.search import Beam, add_finished, finished, hypotheses, longest_targets, next_log_p
 from dragoman.decoding.settings import SearchSettings
 from dragoman.errors import DragomanError
 from dragoman.model.attention import KeysValues

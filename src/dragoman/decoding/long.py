@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from dragoman.decoding.alignment import SPACE
 from dragoman.model.symbols import END
+from dragoman.text.tokenizer import SPACE
 
 PAUSES = (".", "!", "?", ";", ":", ",", "。", "！", "？", "；", "，", "、")
 

@@ -8,7 +8,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.decoding.constraints import Constraints
-from dragoman.decoding.search import NO_NUMBERS, Hypothesis, longest_targets, next_log_p
+from dragoman.decoding.forbidden import without_forbidden
+from dragoman.decoding.hypothesis import NO_NUMBERS, Hypothesis
+from dragoman.decoding.search import longest_targets, next_log_p
 from dragoman.decoding.settings import SearchSettings
 from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
@@ -38,7 +40,7 @@ def sample(
         if log_p.isnan().any():
             raise DragomanError(NO_NUMBERS)
         at_end = step >= longest
-        drawn = draw(constraints.apply(log_p, written, at_end), uniform[:, :, step], settings)
+        drawn = draw(without_forbidden(log_p, constraints, written, at_end), uniform[:, :, step], settings)
         drawn = drawn.masked_fill(ended | at_end[:, None], END)
         log_probability += log_p.gather(2, drawn[:, :, None])[:, :, 0].masked_fill(ended, 0.0)
         written, ended = torch.cat([written, drawn[:, :, None]], 2), ended | (drawn == END)

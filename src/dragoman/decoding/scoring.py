@@ -7,7 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dragoman.decoding.search import NO_NUMBERS, next_log_p
+from dragoman.decoding.hypothesis import NO_NUMBERS
+from dragoman.decoding.search import next_log_p
 from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
 from dragoman.model.symbols import PAD

@@ -15,40 +15,15 @@ from torch.nn import functional as F
 
 from dragoman.decoding.alignment import watched
 from dragoman.decoding.constraints import Constraints
+from dragoman.decoding.forbidden import without_forbidden
+from dragoman.decoding.hypothesis import NO_NUMBERS, Hypothesis, longest_target, normalizer, scored
 from dragoman.decoding.likeliest import likeliest, order
 from dragoman.decoding.settings import SearchSettings
 from dragoman.errors import DragomanError
 from dragoman.model.contract import Model, State
 from dragoman.model.symbols import END, PAD, START
 
-NO_NUMBERS = "The model's probabilities are no numbers: its training diverged, or its weights were damaged before they were saved."
 WORTH_MOVING = 0.75  # where no more than this share of a batch's sentences is unfinished, the others leave it
-
-
-@dataclass(frozen=True)
-class Hypothesis:
-    """A finished translation: its ids without START and END, its log-probability in nats (END's included), and its score."""
-
-    ids: list[int]
-    log_probability: float
-    score: float
-
-
-def length_penalty(length: Tensor | int, alpha: float) -> Tensor:
-    """lp(Y) = ((5 + |Y|) / 6)^α (Wu et al. 2016, equation 14); |Y| counts END."""
-    return ((5 + torch.as_tensor(length)) / 6) ** alpha
-
-
-def normalizer(length: Tensor | int, settings: SearchSettings) -> Tensor:
-    """What the log-probability of a hypothesis is divided by to rank it."""
-    if settings.length_power is not None:
-        return torch.as_tensor(length) ** settings.length_power
-    return length_penalty(length, settings.length_penalty)
-
-
-def scored(ids: list[int], log_p: float, settings: SearchSettings) -> Hypothesis:
-    """A hypothesis of these ids, without START and END, that has ended."""
-    return Hypothesis(ids, log_p, log_p / float(normalizer(len(ids) + 1, settings)))
 
 
 @torch.no_grad()
@@ -87,18 +62,9 @@ def greedy_search(
 
 
 def longest_targets(model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, least: int = 0) -> Int[Tensor, "B"]:
-    """Tokens that each translation may have before END: as many as its source, and some more, or `least`; within the limits.
-
-    These are max_length and the model's. Raises `DragomanError` where they are less than `least`.
-    """
-    longest = ((source != PAD).sum(1) - 1 + settings.extra_length).clamp(min=least)
-    own = None if model.longest_target is None else model.longest_target - 1
-    for most, why in ((settings.max_length, "max_length allows"), (own, "this model can write")):
-        if most is not None:
-            if least > most:
-                raise DragomanError(f"The prefix, force or min_length asks for {least} tokens, and {why} {most}; ask for fewer.")
-            longest = longest.clamp(max=most)
-    return longest
+    """`longest_target` of each source."""
+    counts = (source != PAD).sum(1).tolist()
+    return torch.tensor([longest_target(count, model.longest_target, settings, least) for count in counts], device=source.device)
 
 
 def next_log_p(model: Model, features: Float[Tensor, "R D"]) -> Float[Tensor, "R V"]:
@@ -198,7 +164,7 @@ def beam_steps(model: Model, source: Int[Tensor, "B S"], settings: SearchSetting
             beam.coverage = beam.coverage + torch.stack([weights.mean(1) for weights in looks]).mean(0)  # of all layers and heads
         log_p = next_log_p(model, features[:, -1]).view(len(left), width, -1)
         at_end = step >= longest
-        extensions = extend(beam, end_only(constraints.apply(log_p, beam.live, at_end), at_end), settings)
+        extensions = extend(beam, end_only(without_forbidden(log_p, constraints, beam.live, at_end), at_end), settings)
         ended = going & finished(beam, longest, settings)
         done = dict(zip(left[ended].tolist(), hypotheses(beam.keep(ended), settings.n_best), strict=True)) if ended.any() else {}
         yield Step(left, extensions, beam, done)

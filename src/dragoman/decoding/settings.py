@@ -82,6 +82,11 @@ class SearchSettings:
     batch_tokens: int = 32_000
     """Sentences · beams · (longest source + extra_length) decoded at once; changes memory and speed, never a translation."""
 
+    @property
+    def plain(self) -> bool:
+        """Whether one greedy or beam search does it that looks at probabilities alone."""
+        return not (self.temperature or self.force or self.groups > 1 or self.coverage_penalty)
+
     def __post_init__(self) -> None:
         counts = dict.fromkeys(("beam_size", "n_best", "batch_tokens", "groups"), 1)
         others = (
@@ -159,3 +164,10 @@ def refuse_more_than_a_beam(settings: SearchSettings, what: str) -> None:
     for name in ("temperature", "force", "split", "keep_tags", "replace_unknown", "coverage_penalty"):
         if getattr(settings, name):
             raise DragomanError(f"There is a {what} of one plain beam search, and {name} asks for something else; leave it out.")
+
+
+def refuse_without_heads(settings: SearchSettings, heads: bool) -> None:
+    """Raise `DragomanError` for settings that read the heads of a transformer, where there are none."""
+    asked = [name for name in ("coverage_penalty", "keep_tags", "replace_unknown") if getattr(settings, name)]
+    if asked and not heads:
+        raise DragomanError(f"{asked[0]} reads the heads of a transformer; this architecture has none.")

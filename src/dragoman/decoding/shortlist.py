@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import torch
+from safetensors.numpy import save_file
 
+from dragoman.decoding.folder import read_arrays
 from dragoman.errors import DragomanError
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
-from dragoman.training.checkpoint import load_tensors, save_tensors
 
 Ids = npt.NDArray[np.int32]
 ROUNDS = 5  # of expectation and maximisation; Model 1 has one optimum
@@ -42,13 +42,13 @@ class Shortlist:
 
     def save(self, path: Path) -> None:
         """Write a file of safetensors."""
-        save_tensors(path, {name: torch.from_numpy(value) for name, value in vars(self).items()})
+        save_file(vars(self), path)
 
     @classmethod
     def load(cls, path: Path, sizes: tuple[int, int]) -> "Shortlist":
         """Read it for vocabularies of these sizes. Raises `DragomanError` where it is damaged, or was made for others."""
-        tensors = load_tensors(path)
-        ids = [tensors[name].numpy() for name in ("translations", "always") if name in tensors]
+        arrays = read_arrays(path)
+        ids = [arrays[name] for name in ("translations", "always") if name in arrays]
         whole = [value.ndim for value in ids] == [2, 1] and all(value.dtype == np.int32 and value.min(initial=0) >= -1 for value in ids)
         if not whole or not {UNKNOWN, END} <= set(ids[1].tolist()) or any(np.isin([PAD, START], value).any() for value in ids):
             raise DragomanError(f"{path} is no shortlist; make one with: dragoman shortlist RUN --source … --target … --out {path}")

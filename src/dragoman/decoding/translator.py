@@ -1,30 +1,35 @@
-"""Sentences in, sentences out: N of them, in order, the same whatever their neighbours."""
+"""Everything that a trained model is asked for, by PyTorch, and by C++ where that does it."""
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from dragoman.decoding.alignment import chosen, cross_attention, has_heads, refuse_without_heads, word_alignment, words_of
+from dragoman.decoding.alignment import chosen, cross_attention, has_heads, word_alignment, words_of
 from dragoman.decoding.alternatives import alternatives
-from dragoman.decoding.batching import batches, encoded, in_threads, lack_of_memory_told, refuse_too_long, with_room
+from dragoman.decoding.batching import batches, encoded, lack_of_memory_told, refuse_too_long, with_room
 from dragoman.decoding.constraints import Constraints, constraints_of
 from dragoman.decoding.ensemble import Ensemble
-from dragoman.decoding.folder import Tokenizers, load_model
+from dragoman.decoding.folder import Tokenizers
 from dragoman.decoding.forced import forced_search
 from dragoman.decoding.graphs import GraphSearch
-from dragoman.decoding.long import parts, truncated
+from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.decoding.long import truncated
 from dragoman.decoding.native.engine import Native
 from dragoman.decoding.sampling import sample
 from dragoman.decoding.scoring import Likelihood, token_log_probabilities
-from dragoman.decoding.search import NO_NUMBERS, Hypothesis, Step, beam_search, beam_steps, greedy_search
+from dragoman.decoding.search import Step, beam_search, beam_steps, greedy_search
+from dragoman.decoding.sentences import SentenceTranslator, Translation
 from dragoman.decoding.settings import EngineSettings, SearchSettings, refuse_more_than_a_beam
 from dragoman.decoding.shortlist import Shortlist
-from dragoman.decoding.tags import put_back, taken_out
+from dragoman.decoding.stored import load_model, weights_of
+from dragoman.decoding.tags import Tag, put_back
 from dragoman.decoding.trace import Node, certain, trace
 from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
@@ -36,17 +41,9 @@ from dragoman.text.batches import pad
 from dragoman.text.tokenizer import UNKNOWN_TEXT
 
 NO_SHORTLIST = "A shortlist is for greedy and beam search in C++, which needs a compiler, and these settings ask for more; leave it out."
+T = TypeVar("T")
 Search = Callable[[Model, Tensor, SearchSettings, Constraints], list[list[Hypothesis]]]
 Numbered = tuple[int, list[int], list[int]]  # a pair's number, its source's and its target's ids
-
-
-@dataclass(frozen=True)
-class Translation:
-    """A text, its log-probability in nats, and the score that ranks it."""
-
-    text: str
-    log_probability: float
-    score: float
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,7 @@ class Alternative:
     translation: Translation
 
 
-class Translator:
+class Translator(SentenceTranslator):
     """A trained model with its tokenizers. Made by `Translator.load`."""
 
     def __init__(
@@ -75,13 +72,11 @@ class Translator:
 
         `shortlist`, which only they take, has the target tokens that they look at. `graphs` searches on a GPU, in the same cases.
         """
+        super().__init__(tokenizers, longest_trained, model.longest_source, has_heads(model))
         self.model = model.eval()
         self.native, self.shortlist, self._graphs = native, shortlist, graphs
         self.workers = workers
         """Threads that each translate batches of their own."""
-        self.longest_trained = longest_trained
-        """Tokens, END included, of the longest source that the model was trained on; None where it is not known."""
-        self.tokenizers = tokenizers
         self.device = next(model.parameters()).device
 
     @classmethod
@@ -122,7 +117,7 @@ class Translator:
     def _native(self) -> Native | None:
         if self.native is None or not isinstance(self.model, Transformer):
             return None
-        return Native.of(self.model, self.native, self.workers, self.shortlist)
+        return Native.of(self.model.settings, weights_of(self.model), self.native, self.workers, self.shortlist)
 
     def by_pytorch(self) -> "Translator":
         """The same model, for which PyTorch searches: on a processor, the same translations up to rounding."""
@@ -143,70 +138,17 @@ class Translator:
         longest = min((each.longest_trained for each in translators if each.longest_trained is not None), default=None)
         return cls(Ensemble([translator.model for translator in translators]), first.tokenizers, longest, first.workers)
 
-    def unusually_long(self, sentences: Sequence[str]) -> dict[int, int]:
-        """Of the sentences that are longer than any that the model was trained on, the places and the tokens, END included."""
-        if self.longest_trained is None:
-            return {}
-        ids = encoded(self.tokenizers.source, sentences)
-        return {place: len(row) for place, row in enumerate(ids) if len(row) > self.longest_trained}
-
-    def translate(self, sentences: Sequence[str], settings: SearchSettings | None = None) -> list[str]:
-        """The best translation of each sentence; "" for one that is blank."""
-        return [best[0].text for best in self.n_best(sentences, settings)]
-
-    def n_best(self, sentences: Sequence[str], settings: SearchSettings | None = None) -> list[list[Translation]]:
-        """The `n_best` best translations of each sentence, best first.
-
-        Raises `DragomanError` for settings that contradict each other in tokens, or ask for heads of a model that has none; for a text
-        beyond the positions that the model has learnt; where memory does not suffice; and for a model whose weights are no numbers.
-        """
-        if isinstance(sentences, str):
-            raise DragomanError("A list of sentences is to be translated, and this is one text; put it in a list.")
-        settings = settings or SearchSettings()
-        refuse_without_heads(settings, has_heads(self.model))
-        taken = [taken_out(sentence) if settings.keep_tags else (sentence, []) for sentence in sentences]
-        plain, tags = [text for text, _ in taken], [own for _, own in taken]
-        ids = encoded(self.tokenizers.source, plain)
-        if settings.split:
-            return [[whole] for whole in self._in_parts(ids, settings)]
-        if settings.truncate:
-            ids = [truncated(row, settings.truncate) for row in ids]
-        refuse_too_long(plain, ids, self.model.longest_source)
-        found: list[list[Translation]] = []
-        for sentence, source, own, best in zip(plain, ids, tags, self.search(ids, settings), strict=True):
-            texts = [self._known(sentence, source, one.ids) if settings.replace_unknown else self._text(one.ids) for one in best]
-            if own:
-                texts = [put_back(own, text, self._aligned(sentence, source, one.ids)) for text, one in zip(texts, best, strict=True)]
-            written = [Translation(text, one.log_probability, one.score) for text, one in zip(texts, best, strict=True)]
-            if not written and len(source) > 1:
-                raise DragomanError(NO_NUMBERS)
-            found.append(written or [Translation(put_back(own, "", []), 0.0, 0.0)])
-        return found
-
-    def _in_parts(self, ids: list[list[int]], settings: SearchSettings) -> Iterator[Translation]:
-        """The best translations of each sentence's parts, put together; log-probabilities and scores are added up."""
-        cut = [parts(row, self.tokenizers.source.pieces(row), settings.split) for row in ids]
-        flat = [part for sentence in cut for part in sentence]
-        refuse_too_long(list(map(self.tokenizers.source.decode, flat)), flat, self.model.longest_source)
-        written = iter(self.search(flat, settings))
-        for sentence in cut:
-            best = [hypotheses[0] for hypotheses in islice(written, len(sentence)) if hypotheses]
-            text = " ".join(filter(None, (self._text(one.ids) for one in best)))
-            yield Translation(text, sum((one.log_probability for one in best), 0.0), sum((one.score for one in best), 0.0))
-
     def search(self, sources: Sequence[list[int]], settings: SearchSettings) -> list[list[Hypothesis]]:
-        """The `n_best` best hypotheses of each source, whose ids end with END; none for END alone. Raises as `n_best`."""
         constraints = constraints_of(settings, self.tokenizers.target)
         search = search_for(settings, constraints)
-        plain = search in (greedy_search, beam_search) and settings.groups == 1 and not settings.coverage_penalty
-        if plain and self._native:
+        if settings.plain and self._native:
             with lack_of_memory_told(len(sources)):
                 return self._native.search(sources, settings, constraints)
         if self.shortlist is not None:
             raise DragomanError(NO_SHORTLIST)
         width = settings.n_best if settings.temperature else settings.beam_size
         ruled = replace(constraints, min_length=0).any
-        searched = self._graphs.search if plain and not ruled and self._graphs else partial(search, self.model)
+        searched = self._graphs.search if settings.plain and not ruled and self._graphs else partial(search, self.model)
 
         def hypotheses(batch: list[int]) -> list[list[Hypothesis]]:
             with lack_of_memory_told(len(batch)):
@@ -271,7 +213,7 @@ class Translator:
         ids = encoded(self.tokenizers.source, [sentence])
         if settings.truncate:
             ids = [truncated(ids[0], settings.truncate)]
-        refuse_too_long([sentence], ids, self.model.longest_source)
+        refuse_too_long([sentence], ids, self.longest_source)
         return pad(ids).to(self.device), constraints_of(settings, self.tokenizers.target)
 
     def score(self, pairs: Sequence[tuple[str, str]], batch_tokens: int = 2_000) -> list[Likelihood]:
@@ -311,15 +253,15 @@ class Translator:
         """Batches of at most so many tokens: each pair's number and ids, and both sides padded. Refuses what the model cannot read."""
         texts = [source for source, _ in pairs], [target for _, target in pairs]
         sources, targets = encoded(self.tokenizers.source, texts[0]), encoded(self.tokenizers.target, texts[1])
-        refuse_too_long(texts[0], sources, self.model.longest_source)
+        refuse_too_long(texts[0], sources, self.longest_source)
         refuse_too_long(texts[1], targets, self.model.longest_target)
         for batch in batches({number: max(map(len, rows)) for number, rows in enumerate(zip(sources, targets, strict=True))}, tokens):
             source, target = (pad([side[number] for number in batch]).to(self.device) for side in (sources, targets))
             yield [(number, sources[number], targets[number]) for number in batch], source, target
 
-    def _text(self, ids: list[int]) -> str:
-        """One line, whatever bytes the model has spelt."""
-        return " ".join(self.tokenizers.target.decode(ids).splitlines())
+    def _written(self, sentence: str, tags: list[Tag], source: list[int], written: list[int], settings: SearchSettings) -> str:
+        text = self._known(sentence, source, written) if settings.replace_unknown else self._text(written)
+        return put_back(tags, text, self._aligned(sentence, source, written)) if tags else text
 
     def _looks(self, source: list[int], written: list[int]) -> Tensor:
         """With which weights each written token, END last, looks at each source token."""
@@ -358,3 +300,19 @@ def search_for(settings: SearchSettings, constraints: Constraints) -> Search:
     if settings.force:
         return forced_search
     return beam_search if settings.beam_size > 1 or settings.coverage_penalty or constraints.any else greedy_search
+
+
+def in_threads(work: Callable[[list[int]], T], batches: list[list[int]], workers: int) -> Iterator[T]:
+    """What `work` makes of each batch, in order.
+
+    Several batches at once, a thread each, are faster than several threads for one: PyTorch leaves Python's lock while it computes.
+    """
+    if workers == 1 or len(batches) == 1:
+        yield from map(work, batches)
+        return
+    before = torch.get_num_threads()
+    try:
+        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            yield from pool.map(work, batches)
+    finally:
+        torch.set_num_threads(before)  # which threads that are made later have, too

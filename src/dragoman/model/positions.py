@@ -1,38 +1,16 @@
 """Positions (section 3.5): the paper's sinusoids, the two other layouts that toolkits use, and a learned table."""
 
-import math
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from dragoman.errors import DragomanError
 from dragoman.model.settings import ModelSettings, PositionKind
+from dragoman.model.sinusoids import beyond, table_of_sinusoids
 
 
 def sinusoids(length: int, d_model: int, kind: PositionKind = "sinusoidal") -> Float[Tensor, "N D"]:
-    """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(pos / 10000^(2i/d_model)), pos from 0.
-
-    - `sinusoidal`: the formula; sine and cosine alternate.
-    - `sinusoidal-halves`: the same numbers, all sines before all cosines (Hugging Face Marian, Sockeye).
-    - `sinusoidal-tensor2tensor`: in halves, and the wavelengths end at exactly 10000 · 2π, which makes every step of the
-      progression a little longer than the formula's (Tensor2Tensor, fairseq, Marian).
-
-    Computed in float64. Raises `ValueError` for another kind.
-    """
-    half = (d_model + 1) // 2
-    pairs = torch.arange(half, dtype=torch.float64)
-    if kind == "sinusoidal-tensor2tensor":
-        rates = torch.exp(pairs * (-math.log(10000) / max(half - 1, 1)))
-    elif kind in ("sinusoidal", "sinusoidal-halves"):
-        rates = torch.exp(pairs * (-math.log(10000) * 2 / d_model))
-    else:
-        raise ValueError(f"There are no sinusoids of the kind {kind!r}.")
-    angles = torch.arange(length, dtype=torch.float64)[:, None] * rates
-    sine, cosine = angles.sin(), angles.cos()
-    if kind == "sinusoidal":
-        return torch.stack([sine, cosine], -1).flatten(1)[:, :d_model].float()
-    return torch.cat([sine, cosine[:, : d_model // 2]], -1).float()
+    """The table as a tensor. Raises `ValueError` for another kind."""
+    return torch.from_numpy(table_of_sinusoids(length, d_model, kind))
 
 
 class Positions(nn.Module):
@@ -56,10 +34,7 @@ class Positions(nn.Module):
         table = self.table  # other threads may make it longer
         if end > len(table):
             if self.kind == "learned":
-                raise DragomanError(
-                    f"A text of {end} tokens is longer than the {len(self.table)} positions that this model has learned; "
-                    "split the text, or train with a larger max_positions."
-                )
+                raise beyond(end, len(table))
             table = sinusoids(2 * end, self.d_model, self.kind).to(self.table)
             self.table = table
         return table[start:end]

@@ -78,6 +78,11 @@ class ModelSettings:
         """d_v. Raises as `key_width`."""
         return self._head_width() if self.d_v is None else self.d_v
 
+    @property
+    def longest(self) -> int | None:
+        """Tokens, END included, of the longest text that a model has positions for; None is no limit."""
+        return self.max_positions if self.positions == "learned" else None
+
     def _head_width(self) -> int:
         if self.d_model % self.heads:
             raise DragomanError(

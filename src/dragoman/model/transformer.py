@@ -225,7 +225,7 @@ class Transformer(Fusible, Model):
             self.source_embedding = self.target_embedding
         else:
             raise DragomanError(two_vocabularies(source_vocabulary, target_vocabulary))
-        self.longest_source = self.longest_target = settings.max_positions if settings.positions == "learned" else None
+        self.longest_source = self.longest_target = settings.longest
         self.source_positions, self.target_positions = Positions(settings), Positions(settings)
         self.dropout = Dropout(settings.dropout)
         self.encoder = nn.ModuleList(EncoderLayer(settings) for _ in range(settings.encoder_layers))

@@ -40,7 +40,10 @@ class Program:
 
 @cache
 def begin(program: Program) -> Future[Path] | None:
-    """Start to compile, so that other work can go on, to the end even if this process has ended; None where there is no C++ compiler."""
+    """Start to compile, so that other work can go on, to the end even if this process has ended; None where there is no C++ compiler.
+
+    A library that was made before is there at once.
+    """
     compiler = shlex.split(os.environ.get("CXX", "")) or [found for name in ("g++", "clang++") if (found := shutil.which(name))][:1]
     if not compiler:
         return None
@@ -48,11 +51,20 @@ def begin(program: Program) -> Future[Path] | None:
 
     def work() -> None:
         try:
-            future.set_result(compiled(program, compiler))
+            future.set_result(make(made, program, compiler))
         except BaseException as error:  # whatever it is, `library` waits for it
             future.set_exception(error)
 
-    Thread(target=work, daemon=True).start()
+    try:
+        made = place(program, compiler)
+        there = is_whole(made)
+    except (OSError, RuntimeError, DragomanError) as error:
+        future.set_exception(error)
+        return future
+    if there:
+        future.set_result(made)
+    else:
+        Thread(target=work, daemon=True).start()
     return future
 
 
@@ -94,8 +106,8 @@ def loaded(path: Path) -> ctypes.CDLL:
         raise
 
 
-def compiled(program: Program, compiler: list[str]) -> Path:
-    """The library for these sources, this compiler and this processor, made if it is not there.
+def place(program: Program, compiler: list[str]) -> Path:
+    """Where the library for these sources, this compiler and this processor is, or will be.
 
     Raises `OSError`, `RuntimeError` with what the compiler says, and `DragomanError` where there is no folder to keep it in.
     """
@@ -103,18 +115,22 @@ def compiled(program: Program, compiler: list[str]) -> Path:
     told = answer([*command, "-dM", "-E", "-x", "c++", os.devnull], compiler)
     sources = [*program.sources, HERE / "vectors.h"]
     key = hashlib.sha256(b"".join([told, *map(str.encode, command[len(compiler) :]), *map(Path.read_bytes, sources)])).hexdigest()[:24]
-    made = cache_folder() / "native" / f"{key}.so"
-    if not (made.exists() and is_whole(made)):
-        made.parent.parent.mkdir(parents=True, exist_ok=True)
-        made.parent.mkdir(exist_ok=True, mode=0o700)
-        answer([sys.executable, "-I", str(HERE / "make.py"), str(made), *command, f"-I{HERE}", str(sources[0])], compiler)
-    return made
+    return cache_folder() / "native" / f"{key}.so"
 
 
 def is_whole(made: Path) -> bool:
-    """Whether a library ends with the hash of all before it, as make.py leaves it: one that was cut would end the process."""
-    content = made.read_bytes()
+    """Whether a library is there, and ends with the hash of all before it, as make.py leaves it: one that was cut would end the process."""
+    content = made.read_bytes() if made.exists() else b""
     return hashlib.sha256(content[:-32]).digest() == content[-32:]
+
+
+def make(made: Path, program: Program, compiler: list[str]) -> Path:
+    """Compile the library to its place. Raises `OSError`, and `RuntimeError` with what the compiler says."""
+    made.parent.parent.mkdir(parents=True, exist_ok=True)
+    made.parent.mkdir(exist_ok=True, mode=0o700)
+    command = [*program.command(compiler), f"-I{HERE}", str(program.sources[0])]
+    answer([sys.executable, "-I", str(HERE / "make.py"), str(made), *command], compiler)
+    return made
 
 
 def answer(command: list[str], compiler: list[str]) -> bytes:

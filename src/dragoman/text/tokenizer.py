@@ -15,7 +15,7 @@ from dragoman.text.settings import TokenizerSettings, TokenKind
 UNKNOWN_TEXT = "\N{REPLACEMENT CHARACTER}"  # what an unknown token, or a part of a character's bytes, becomes in a text
 CODES = ".codes"  # the ending of their file
 WITHIN = "#within the vocabulary\n"  # before codes whose pieces are cut again, down to letters, where the vocabulary lacks them
-SPACES = " \N{LOWER ONE EIGHTH BLOCK}"  # the second is SentencePiece's
+SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # SentencePiece's sign before the first token of a word
 SEAM = re.compile("@@( |$)")  # between the pieces of a word that codes have cut
 
 
@@ -156,7 +156,7 @@ class Tokenizer:
         words, place = [], 0
         for part in line.split(" ") if self.unknown_is_word else [line]:
             normal, origins = self._processor.normalize(part, with_offsets=True)
-            seen = [origin for character, origin in zip(normal, origins, strict=False) if character not in SPACES] or [0]
+            seen = [origin for character, origin in zip(normal, origins, strict=False) if character not in (" ", SPACE)] or [0]
             for begin, _ in self._processor.encode(part, out_type="offset_mapping")["offsets"]:
                 words.append(min(at[place + seen[min(bisect_left(seen, begin), len(seen) - 1)]], word))
             place += len(part) + 1

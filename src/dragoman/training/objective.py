@@ -7,13 +7,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from dragoman.allocator import out_of_memory
 from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
 from dragoman.model.kernels import fuse
 from dragoman.model.loss import cross_entropy
 from dragoman.text.batches import Batch, Update
 from dragoman.training.distributed import World
-from dragoman.training.memory import out_of_memory
 from dragoman.training.parallel import synchronising
 from dragoman.training.settings import TrainingSettings
 

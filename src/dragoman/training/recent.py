@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
+from dragoman.allocator import out_of_memory
 from dragoman.model.contract import Model
 from dragoman.text.batches import Update
 from dragoman.training.divergence import DivergenceError, first_bad_layer
 from dragoman.training.job import Job
 from dragoman.training.log import Log
-from dragoman.training.memory import out_of_memory
 from dragoman.training.objective import seed_update
 from dragoman.training.resume import Place
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from dragoman import folders
 from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
 from dragoman.training import checkpoint
@@ -52,7 +53,7 @@ def save(model: Model, optimizer: torch.optim.Optimizer, place: Place, job: Job)
         checkpoint.save_tensors(new / "optimizer.safetensors", moments)
         (new / "place.json").write_text(json.dumps(asdict(place), indent=2) + "\n")
 
-    checkpoint.write_folder(job.folder / "checkpoints" / f"step-{place.step:08}", write)
+    folders.write_folder(job.folder / "checkpoints" / f"step-{place.step:08}", write)
     kept = regular(job.folder, max(2, job.settings.average), job.schedule.checkpoint_every, place.step)
     for path in (job.folder / "checkpoints").iterdir():
         if path not in kept:
@@ -110,7 +111,7 @@ def newest_whole(model: Model, optimizer: torch.optim.Optimizer, folder: Path, s
     found = checkpoints(folder)
     for path in reversed(found):
         try:
-            checkpoint.check_folder(path)
+            folders.check_folder(path)
         except DragomanError as error:
             say(f"{error} Trying the checkpoint before it.")
             continue
@@ -137,7 +138,7 @@ def newest_whole(model: Model, optimizer: torch.optim.Optimizer, folder: Path, s
 def newest_place(folder: Path) -> Place:
     """The place of the newest checkpoint. Raises `DragomanError` where it is damaged."""
     newest = checkpoints(folder)[-1]
-    checkpoint.check_folder(newest)
+    folders.check_folder(newest)
     return Place(**json.loads((newest / "place.json").read_text()))
 
 
@@ -146,7 +147,7 @@ def averaged(folder: Path, last: int, every: int, step: int, say: Say) -> tuple[
     paths = []
     for path in regular(folder, last, every, step):
         try:
-            checkpoint.check_folder(path)
+            folders.check_folder(path)
         except DragomanError as error:
             say(f"{error} It is left out of the average.")
         else:

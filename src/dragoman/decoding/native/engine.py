@@ -1,30 +1,30 @@
-"""Hands a Transformer and sentences to search.cpp. Shapes: N sentences, D = d_model."""
+"""Hands a Transformer and sentences to search.cpp. No torch here. Shapes: N sentences, D = d_model."""
 
 import ctypes
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from ctypes import POINTER, Structure, c_float, c_int32, c_void_p
 from itertools import accumulate, chain
-from typing import cast
+from typing import Any, get_args
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+import numpy.typing as npt
 
 from dragoman.decoding.constraints import Constraints
+from dragoman.decoding.folder import Weights
+from dragoman.decoding.hypothesis import NO_NUMBERS, Hypothesis, longest_target, normalizer
 from dragoman.decoding.native import SEARCH
-from dragoman.decoding.search import NO_NUMBERS, Hypothesis, longest_targets, normalizer
 from dragoman.decoding.settings import SearchSettings
 from dragoman.decoding.shortlist import Shortlist
 from dragoman.errors import DragomanError
-from dragoman.model.attention import MultiHeadAttention
-from dragoman.model.settings import Precision
-from dragoman.model.transformer import ACTIVATIONS, DecoderLayer, EncoderLayer, Residual, Transformer
+from dragoman.model.settings import Activation, ModelSettings, Precision
+from dragoman.model.sinusoids import Table, beyond, table_of_sinusoids
 from dragoman.native.build import library
-from dragoman.text.batches import pad
 
+Array = npt.NDArray[Any]
 PRECISIONS: list[Precision] = ["float32", "bfloat16", "int8"]  # by their numbers in product.h
 LANES = 16  # the most in vectors.h
+ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)  # the same of transformer.h
 ROWS_AT_ONCE = 36  # hypotheses that a thread extends together: enough for full speed, few enough for the cache (three full tiles)
 
 
@@ -64,15 +64,20 @@ class Native:
     """A Transformer laid out for one precision, with threads that search for translations."""
 
     def __init__(
-        self, lib: ctypes.CDLL, model: Transformer, precision: Precision, workers: int, shortlist: Shortlist | None = None
+        self,
+        lib: ctypes.CDLL,
+        settings: ModelSettings,
+        weights: Weights,
+        precision: Precision,
+        workers: int,
+        shortlist: Shortlist | None = None,
     ) -> None:
-        self.model = model
-        self.shortlist = shortlist
+        """`weights` by their names in `Transformer`, of which they may be a part no longer."""
+        self.longest, self.shortlist = settings.longest, shortlist
         self._lib = lib
         self._threads = ThreadPoolExecutor(workers)
         self._workers = workers
-        self._kept: list[Tensor] = []  # what C++ reads where it is
-        settings = model.settings
+        self._kept: list[Array] = []  # what C++ reads where it is
         sizes = Sizes(
             settings.d_model,
             settings.d_ff,
@@ -83,16 +88,20 @@ class Native:
             settings.decoder_layers,
             PRECISIONS.index(precision),
             settings.norm == "pre",
-            list(ACTIVATIONS).index(settings.activation),
+            ACTIVATIONS.index(settings.activation),
             settings.source_end,
             settings.d_model**0.5 if settings.scale_embeddings else 1.0,
             settings.key_width**-0.5,
             settings.norm_epsilon,
         )
-        copied: list[Tensor] = []
-        matrices = [matrix_of(*one, copied) for one in linear_maps(model)]
-        norms = [matrix_of(norm.weight[None], norm.bias, self._kept) for norm in norms_of(model)]
-        embeddings = [pointer_to(embedding.weight, self._kept) for embedding in (model.source_embedding, model.target_embedding)]
+        target = weights["target_embedding.weight"]
+        source = weights.get("source_embedding.weight", target)
+        self.source_vocabulary = len(source)
+        self._positions = [Positions(settings, weights.get(f"{side}_positions.table")) for side in ("source", "target")]
+        copied: list[Array] = []
+        matrices = [matrix_of(*one, copied) for one in linear_maps(settings, weights)]
+        norms = [matrix_of(weights[f"{name}.weight"][None], weights[f"{name}.bias"], self._kept) for name in norms_of(settings)]
+        embeddings = [pointer_to(embedding, self._kept) for embedding in (source, target)]
         lib.dragoman_load.restype = c_void_p
         lib.dragoman_load.argtypes = [POINTER(Sizes), POINTER(Matrix), c_int32, POINTER(Matrix), c_int32, c_void_p, c_void_p]
         lib.dragoman_free.argtypes = [c_void_p]
@@ -103,10 +112,12 @@ class Native:
             raise DragomanError("The memory does not suffice to lay out this model for translation.")
 
     @classmethod
-    def of(cls, model: Transformer, precision: Precision, workers: int, shortlist: Shortlist | None = None) -> "Native | None":
+    def of(
+        cls, settings: ModelSettings, weights: Weights, precision: Precision, workers: int, shortlist: Shortlist | None = None
+    ) -> "Native | None":
         """None where there is no C++ compiler."""
         lib = library(SEARCH)
-        return None if lib is None else cls(lib, model, precision, workers, shortlist)
+        return None if lib is None else cls(lib, settings, weights, precision, workers, shortlist)
 
     def __del__(self) -> None:
         if getattr(self, "_own", None):
@@ -125,53 +136,51 @@ class Native:
         found: list[list[Hypothesis]] = [[] for _ in sources]
         if not real:
             return found
-        if (highest := max(map(max, sources))) >= len(self.model.source_embedding.weight):
+        if (highest := max(map(max, sources))) >= self.source_vocabulary:
             raise IndexError(f"The source vocabulary has no id {highest}.")
         searched = self._search([sources[number] for number in real], settings, constraints or Constraints())
         for number, hypotheses in zip(real, searched, strict=True):
             found[number] = hypotheses
         return found
 
-    @torch.no_grad()
     def _search(self, sources: list[list[int]], settings: SearchSettings, rules: Constraints) -> Iterator[list[Hypothesis]]:
         n_best = settings.n_best
-        longest = longest_targets(self.model, pad(sources), settings, rules.least).tolist()
+        longest = [longest_target(len(row), self.longest, settings, rules.least) for row in sources]
         room = [n_best * (most + 1) for most in longest]
         lists = [np.empty(0, np.int32)]
         if self.shortlist is not None:
             lists = [np.union1d(self.shortlist.of(row), rules.prefix).astype(np.int32) for row in sources]
-        tensors = {
-            "listed": torch.from_numpy(np.concatenate(lists)),  # an empty tensor's address is null
+        arrays: dict[str, Array] = {
+            "listed": np.concatenate(lists),
             "lists": integers(accumulate(map(len, lists), initial=0)),
-            "ids": integers(token for row in sources for token in row),
+            "ids": integers(chain(*sources)),
             "begins": integers(accumulate(map(len, sources), initial=0)),
             "longest": integers(longest),
             "bans": integers(chain(*rules.banned)),
             "ban_begins": integers(accumulate(map(len, rules.banned), initial=0)),
             "prefix": integers(rules.prefix),
-            "source_positions": self.model.source_positions(0, max(map(len, sources))).float().contiguous(),
-            "target_positions": self.model.target_positions(0, max(longest) + 1).float().contiguous(),
-            "normalizer": normalizer(torch.arange(max(longest) + 2), settings).float(),
-            "places": torch.tensor(list(accumulate(room, initial=0))[:-1]),
-            "written": torch.empty(sum(room), dtype=torch.int32),
-            "lengths": torch.empty(len(sources), n_best, dtype=torch.int32),
-            "log_p": torch.empty(len(sources), n_best),
-            "scores": torch.empty(len(sources), n_best),
+            "source_positions": self._positions[0].first(max(map(len, sources))),
+            "target_positions": self._positions[1].first(max(longest) + 1),
+            "normalizer": normalizer(np.arange(max(longest) + 2, dtype=np.float32), settings).astype(np.float32),
+            "places": np.array([*accumulate(room, initial=0)][:-1], np.int64),
+            "written": np.empty(sum(room), np.int32),
+            "lengths": np.empty((len(sources), n_best), np.int32),
+            "log_p": np.empty((len(sources), n_best), np.float32),
+            "scores": np.empty((len(sources), n_best), np.float32),
         }
         width = settings.beam_size
         share = -(-len(sources) // self._workers) * width
         rows = max(width, min(ROWS_AT_ONCE, share, settings.batch_tokens // (max(longest) + 1)))
         numbers = (rules.min_length, min(rules.no_repeat_ngram, max(longest) + 1), len(rules.banned), len(rules.prefix))
-        job = Job(len(sources), width, n_best, rows, *numbers, **{name: tensor.data_ptr() for name, tensor in tensors.items()})
-        job.kept = self, tensors  # as long as a thread has the job, however this one ends
+        job = Job(len(sources), width, n_best, rows, *numbers, **{name: address(array) for name, array in arrays.items()})
+        job.kept = self, arrays  # as long as a thread has the job, however this one ends
         self._work(job)
-        written = tensors["written"].numpy()
-        lengths, log_p, scores = (tensors[name].tolist() for name in ("lengths", "log_p", "scores"))
-        for sentence, place in enumerate(tensors["places"].tolist()):
+        lengths, log_p, scores = (arrays[name].tolist() for name in ("lengths", "log_p", "scores"))
+        for sentence, place in enumerate(arrays["places"].tolist()):
             if lengths[sentence][0] < 0:
                 raise DragomanError(NO_NUMBERS)
             yield [
-                Hypothesis(written[first : first + length].tolist(), *numbers)
+                Hypothesis(arrays["written"][first : first + length].tolist(), *numbers)
                 for length, first, *numbers in zip(
                     lengths[sentence],
                     range(place, place + room[sentence], longest[sentence] + 1),
@@ -197,68 +206,103 @@ class Native:
             raise MemoryError
 
 
-def pointer_to(tensor: Tensor | None, kept: list[Tensor]) -> int | None:
-    """Where the numbers of a tensor lie, in float32 and in order, as long as they are kept."""
-    if tensor is None:
+class Positions:
+    """The rows of a table of positions as C++ reads them; sinusoids are made as far as they are needed."""
+
+    def __init__(self, settings: ModelSettings, learned: Table | None) -> None:
+        self._settings, self._learned = settings, learned is not None
+        self._table = np.empty((0, settings.d_model), np.float32) if learned is None else np.ascontiguousarray(learned, np.float32)
+
+    def first(self, length: int) -> Table:
+        """The first rows, at least so many. Raises `DragomanError` past the end of a learned table."""
+        table = self._table  # other threads may make it longer
+        if length > len(table):
+            if self._learned:
+                raise beyond(length, len(table))
+            start = self._settings.first_position
+            table = table_of_sinusoids(start + max(256, 2 * length), self._settings.d_model, self._settings.positions)[start:]
+            self._table = table
+        return table
+
+
+def address(array: Array) -> int | None:
+    """Where its numbers lie; None is null, where there are none."""
+    return int(array.__array_interface__["data"][0]) if array.size else None
+
+
+def pointer_to(array: Array | None, kept: list[Array]) -> int | None:
+    """Where the numbers of an array lie, in float32 and in order, as long as they are kept."""
+    if array is None:
         return None
-    kept.append(tensor.detach().float().contiguous())
-    return kept[-1].data_ptr()
+    kept.append(np.ascontiguousarray(array, np.float32))
+    return address(kept[-1])
 
 
-def matrix_of(weight: Tensor, bias: Tensor | None, kept: list[Tensor]) -> Matrix:
+def matrix_of(weight: Array, bias: Array | None, kept: list[Array]) -> Matrix:
     """A weight and its bias."""
     return Matrix(pointer_to(weight, kept), pointer_to(bias, kept), *weight.shape)
 
 
-def integers(numbers: Iterable[int]) -> Tensor:
+def integers(numbers: Iterable[int]) -> Array:
     """Whole numbers of 32 bits."""
-    return torch.tensor(list(numbers), dtype=torch.int32)
+    return np.fromiter(numbers, np.int32)
 
 
-Map = tuple[Tensor, Tensor | None]  # a matrix, and its bias
+Map = tuple[Array, Array | None]  # a matrix, and its bias
 
 
-def linear_maps(model: Transformer) -> Iterator[Map]:
+def linear_maps(settings: ModelSettings, weights: Weights) -> Iterator[Map]:
     """All matrices with their biases in the order of transformer.h."""
-    for module in [*model.encoder, *model.decoder]:
-        layer = cast(EncoderLayer | DecoderLayer, module)
-        queries, keys, values = projections(layer.self_attention)
-        yield from (together(queries, keys, values), output(layer.self_attention))
-        if isinstance(layer, DecoderLayer):
-            queries, keys, values = projections(layer.cross_attention)
-            yield from (queries, together(keys, values), output(layer.cross_attention))
-        for linear in (layer.feed_forward.inner, layer.feed_forward.outer):
-            yield linear.weight, linear.bias
-    yield model.output.weight, model.output_bias
+
+    def linear(name: str) -> Map:
+        return weights[f"{name}.weight"], weights.get(f"{name}.bias")
+
+    def projections(attention: str) -> list[Map]:
+        """W^Q, W^K and W^V."""
+        weight, bias = linear(f"{attention}.query_key_value")
+        ends = [settings.heads * settings.key_width, 2 * settings.heads * settings.key_width]
+        parts = [in_lanes(part, settings.heads) for part in np.split(weight, ends)]
+        biases = [None] * 3 if bias is None else [in_lanes(part, settings.heads) for part in np.split(bias, ends)]
+        return list(zip(parts, biases, strict=True))
+
+    def output(attention: str) -> Map:
+        """W^O."""
+        weight, bias = linear(f"{attention}.output")
+        return in_lanes(weight.T, settings.heads).T, bias
+
+    for layer in layers_of(settings):
+        queries, keys, values = projections(f"{layer}.self_attention")
+        yield from (together(queries, keys, values), output(f"{layer}.self_attention"))
+        if layer.startswith("decoder"):
+            queries, keys, values = projections(f"{layer}.cross_attention")
+            yield from (queries, together(keys, values), output(f"{layer}.cross_attention"))
+        yield from (linear(f"{layer}.feed_forward.inner"), linear(f"{layer}.feed_forward.outer"))
+    yield weights.get("output.weight", weights["target_embedding.weight"]), weights.get("output_bias")
 
 
-def projections(attention: MultiHeadAttention) -> list[Map]:
-    """W^Q, W^K and W^V."""
-    linear = attention.query_key_value
-    biases = [None] * 3 if linear.bias is None else [in_lanes(bias, attention.heads) for bias in linear.bias.split(attention.widths)]
-    return list(zip((in_lanes(weight, attention.heads) for weight in linear.weight.split(attention.widths)), biases, strict=True))
+def layers_of(settings: ModelSettings) -> list[str]:
+    """Their names, in order."""
+    depths = {"encoder": settings.encoder_layers, "decoder": settings.decoder_layers}
+    return [f"{side}.{number}" for side, depth in depths.items() for number in range(depth)]
 
 
 def together(*maps: Map) -> Map:
     """One map that gives the features of all."""
     weights, biases = zip(*maps, strict=True)
-    return torch.cat(weights), None if biases[0] is None else torch.cat(biases)
+    return np.concatenate(weights), None if biases[0] is None else np.concatenate(biases)
 
 
-def output(attention: MultiHeadAttention) -> Map:
-    """W^O."""
-    return in_lanes(attention.output.weight.t(), attention.heads).t(), attention.output.bias
-
-
-def in_lanes(rows: Tensor, heads: int) -> Tensor:
+def in_lanes(rows: Array, heads: int) -> Array:
     """Rows of all heads, with zeros after those of each head: their number becomes a multiple of LANES."""
-    each = rows.unflatten(0, (heads, -1))
-    zeros = each.new_zeros(heads, -each.size(1) % LANES, *each.shape[2:])
-    return torch.cat([each, zeros], 1).flatten(0, 1)
+    each = rows.reshape(heads, -1, *rows.shape[1:])
+    zeros = np.zeros((heads, -each.shape[1] % LANES, *rows.shape[1:]), np.float32)
+    return np.concatenate([each, zeros], 1).reshape(-1, *rows.shape[1:])
 
 
-def norms_of(model: Transformer) -> list[nn.LayerNorm]:
-    """All normalisations in the order of transformer.h."""
-    residuals = [module for layer in [*model.encoder, *model.decoder] for module in layer.children() if isinstance(module, Residual)]
-    last = [norm for norm in (model.encoder_norm, model.decoder_norm) if isinstance(norm, nn.LayerNorm)]
-    return [*(residual.norm for residual in residuals), *last]
+def norms_of(settings: ModelSettings) -> Iterator[str]:
+    """The names of all normalisations in the order of transformer.h."""
+    for layer in layers_of(settings):
+        looks = ["self_attention", "cross_attention"] if layer.startswith("decoder") else ["self_attention"]
+        yield from (f"{layer}.{part}_residual.norm" for part in (*looks, "feed_forward"))
+    if settings.norm == "pre":
+        yield from ("encoder_norm", "decoder_norm")

@@ -1,0 +1,63 @@
+"""Translating by C++ alone, on a processor: PyTorch takes seconds to import, and greedy and beam search do not need it."""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from dragoman.decoding.batching import lack_of_memory_told
+from dragoman.decoding.constraints import constraints_of
+from dragoman.decoding.folder import Stored
+from dragoman.decoding.hypothesis import Hypothesis
+from dragoman.decoding.native.engine import Native
+from dragoman.decoding.sentences import SentenceTranslator
+from dragoman.decoding.settings import EngineSettings, SearchSettings
+from dragoman.decoding.shortlist import Shortlist
+from dragoman.decoding.tags import Tag
+
+
+def is_plain(search: SearchSettings, engine: EngineSettings) -> bool:
+    """Whether nothing is asked for that needs PyTorch. It knows best whether a processor has bfloat16."""
+    looks = search.keep_tags or search.replace_unknown
+    return search.plain and not looks and engine.native and not engine.graphs and engine.precision != "bfloat16"
+
+
+class PlainTranslator(SentenceTranslator):
+    """A Transformer laid out for C++. Made by `PlainTranslator.load`, for settings that are plain."""
+
+    def __init__(self, stored: Stored, native: Native) -> None:
+        super().__init__(stored.tokenizers, stored.longest_source, stored.settings.longest, has_heads=True)
+        self._native = native
+
+    @classmethod
+    def load(cls, folder: Path, engine: EngineSettings) -> "PlainTranslator | None":
+        """Read a run's folder, or the folder `model` in it alone; None where there is no compiler, or no Transformer.
+
+        Raises `DragomanError` where there is no model yet, and where a file is missing or damaged.
+        """
+        stored = Stored.load(folder)
+        if stored.settings.architecture != "transformer":
+            return None
+        sizes = len(stored.tokenizers.source), len(stored.tokenizers.target)
+        listed = None if engine.shortlist is None else Shortlist.load(engine.shortlist, sizes)
+        native = Native.of(stored.settings, stored.weights, engine.precision, engine.workers or cores(), listed)
+        return None if native is None else cls(stored, native)
+
+    def search(self, sources: Sequence[list[int]], settings: SearchSettings) -> list[list[Hypothesis]]:
+        assert settings.plain
+        with lack_of_memory_told(len(sources)):
+            return self._native.search(sources, settings, constraints_of(settings, self.tokenizers.target))
+
+    def _written(self, sentence: str, tags: list[Tag], source: list[int], written: list[int], settings: SearchSettings) -> str:  # noqa: ARG002
+        assert not settings.keep_tags
+        assert not settings.replace_unknown
+        return self._text(written)
+
+
+def cores() -> int:
+    """How many threads are of use: OMP_NUM_THREADS, as for PyTorch, or one for each core that this process may run on."""
+    if (asked := os.environ.get("OMP_NUM_THREADS", "")).isdigit() and int(asked):
+        return int(asked)
+    allowed = os.sched_getaffinity(0) if sys.platform == "linux" else range(os.cpu_count() or 1)
+    siblings = (Path(f"/sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list") for number in allowed)
+    return len({path.read_text() if path.exists() else str(path) for path in siblings})

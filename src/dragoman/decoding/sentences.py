@@ -1,0 +1,97 @@
+"""Sentences in, sentences out: N of them, in order, the same whatever their neighbours. No torch here."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from dragoman.decoding.batching import encoded, refuse_too_long
+from dragoman.decoding.folder import Tokenizers
+from dragoman.decoding.hypothesis import NO_NUMBERS, Hypothesis
+from dragoman.decoding.long import parts, truncated
+from dragoman.decoding.settings import SearchSettings, refuse_without_heads
+from dragoman.decoding.tags import Tag, put_back, taken_out
+from dragoman.errors import DragomanError
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A text, its log-probability in nats, and the score that ranks it."""
+
+    text: str
+    log_probability: float
+    score: float
+
+
+class SentenceTranslator(ABC):
+    """What every translator does with sentences, however it searches."""
+
+    def __init__(self, tokenizers: Tokenizers, longest_trained: int | None, longest_source: int | None, has_heads: bool) -> None:
+        self.tokenizers = tokenizers
+        self.longest_trained = longest_trained
+        """Tokens, END included, of the longest source that the model was trained on; None where it is not known."""
+        self.longest_source = longest_source
+        """The same of the longest that it can read; None is no limit."""
+        self.has_heads = has_heads
+        """Whether there is attention to be read."""
+
+    @abstractmethod
+    def search(self, sources: Sequence[list[int]], settings: SearchSettings) -> list[list[Hypothesis]]:
+        """The `n_best` best hypotheses of each source, whose ids end with END; none for END alone. Raises as `n_best`."""
+
+    @abstractmethod
+    def _written(self, sentence: str, tags: list[Tag], source: list[int], written: list[int], settings: SearchSettings) -> str:
+        """The text of a translation's ids, with what the settings put into it from the sentence, whose ids are `source`."""
+
+    def unusually_long(self, sentences: Sequence[str]) -> dict[int, int]:
+        """Of the sentences that are longer than any that the model was trained on, the places and the tokens, END included."""
+        if self.longest_trained is None:
+            return {}
+        ids = encoded(self.tokenizers.source, sentences)
+        return {place: len(row) for place, row in enumerate(ids) if len(row) > self.longest_trained}
+
+    def translate(self, sentences: Sequence[str], settings: SearchSettings | None = None) -> list[str]:
+        """The best translation of each sentence; "" for one that is blank."""
+        return [best[0].text for best in self.n_best(sentences, settings)]
+
+    def n_best(self, sentences: Sequence[str], settings: SearchSettings | None = None) -> list[list[Translation]]:
+        """The `n_best` best translations of each sentence, best first.
+
+        Raises `DragomanError` for settings that contradict each other in tokens, or ask for heads of a model that has none; for a text
+        beyond the positions that the model has learnt; where memory does not suffice; and for a model whose weights are no numbers.
+        """
+        if isinstance(sentences, str):
+            raise DragomanError("A list of sentences is to be translated, and this is one text; put it in a list.")
+        settings = settings or SearchSettings()
+        refuse_without_heads(settings, self.has_heads)
+        taken = [taken_out(sentence) if settings.keep_tags else (sentence, []) for sentence in sentences]
+        plain, tags = [text for text, _ in taken], [own for _, own in taken]
+        ids = encoded(self.tokenizers.source, plain)
+        if settings.split:
+            return [[whole] for whole in self._in_parts(ids, settings)]
+        if settings.truncate:
+            ids = [truncated(row, settings.truncate) for row in ids]
+        refuse_too_long(plain, ids, self.longest_source)
+        found: list[list[Translation]] = []
+        for sentence, source, own, best in zip(plain, ids, tags, self.search(ids, settings), strict=True):
+            texts = [self._written(sentence, own, source, one.ids, settings) for one in best]
+            written = [Translation(text, one.log_probability, one.score) for text, one in zip(texts, best, strict=True)]
+            if not written and len(source) > 1:
+                raise DragomanError(NO_NUMBERS)
+            found.append(written or [Translation(put_back(own, "", []), 0.0, 0.0)])
+        return found
+
+    def _in_parts(self, ids: list[list[int]], settings: SearchSettings) -> Iterator[Translation]:
+        """The best translations of each sentence's parts, put together; log-probabilities and scores are added up."""
+        cut = [parts(row, self.tokenizers.source.pieces(row), settings.split) for row in ids]
+        flat = [part for sentence in cut for part in sentence]
+        refuse_too_long(list(map(self.tokenizers.source.decode, flat)), flat, self.longest_source)
+        written = iter(self.search(flat, settings))
+        for sentence in cut:
+            best = [hypotheses[0] for hypotheses in islice(written, len(sentence)) if hypotheses]
+            text = " ".join(filter(None, (self._text(one.ids) for one in best)))
+            yield Translation(text, sum((one.log_probability for one in best), 0.0), sum((one.score for one in best), 0.0))
+
+    def _text(self, ids: list[int]) -> str:
+        """One line, whatever bytes the model has spelt."""
+        return " ".join(self.tokenizers.target.decode(ids).splitlines())

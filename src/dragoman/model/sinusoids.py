@@ -1,0 +1,44 @@
+"""Positions as sinusoids (section 3.5), in NumPy: C++ translates with them where PyTorch is not even imported."""
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from dragoman.errors import DragomanError
+from dragoman.model.settings import PositionKind
+
+Table = npt.NDArray[np.float32]
+
+
+def table_of_sinusoids(length: int, d_model: int, kind: PositionKind = "sinusoidal") -> Table:
+    """[N, D]: PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(pos / 10000^(2i/d_model)), pos from 0.
+
+    - `sinusoidal`: the formula; sine and cosine alternate.
+    - `sinusoidal-halves`: the same numbers, all sines before all cosines (Hugging Face Marian, Sockeye).
+    - `sinusoidal-tensor2tensor`: in halves, and the wavelengths end at exactly 10000 · 2π, which makes every step of the
+      progression a little longer than the formula's (Tensor2Tensor, fairseq, Marian).
+
+    Computed in float64. Raises `ValueError` for another kind.
+    """
+    half = (d_model + 1) // 2
+    pairs = np.arange(half, dtype=np.float64)
+    if kind == "sinusoidal-tensor2tensor":
+        rates = np.exp(pairs * (-math.log(10000) / max(half - 1, 1)))
+    elif kind in ("sinusoidal", "sinusoidal-halves"):
+        rates = np.exp(pairs * (-math.log(10000) * 2 / d_model))
+    else:
+        raise ValueError(f"There are no sinusoids of the kind {kind!r}.")
+    angles = np.arange(length, dtype=np.float64)[:, None] * rates
+    sine, cosine = np.sin(angles), np.cos(angles)
+    if kind == "sinusoidal":
+        return np.stack([sine, cosine], -1).reshape(length, -1)[:, :d_model].astype(np.float32)
+    return np.concatenate([sine, cosine[:, : d_model // 2]], -1).astype(np.float32)
+
+
+def beyond(tokens: int, positions: int) -> DragomanError:
+    """What to raise for a text that is longer than a learned table."""
+    return DragomanError(
+        f"A text of {tokens} tokens is longer than the {positions} positions that this model has learned; split the text, or train with "
+        "a larger max_positions."
+    )
