@@ -2,7 +2,6 @@
 
 import hashlib
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -16,6 +15,8 @@ from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
 from dragoman.model.symbols import END, PAD, START
 
+GOLDEN, FIRST, SECOND = (number - 2**64 for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))  # of SplitMix64
+
 
 @torch.no_grad()
 def sample(
@@ -28,7 +29,7 @@ def sample(
     constraints, draws = constraints or Constraints(), settings.n_best
     longest = longest_targets(model, source, settings, constraints.least)
     steps = int(longest.max()) + 1
-    uniform = uniform_numbers(source, draws, steps, settings.draw_seed)
+    keys = keys_of(source, draws, settings.draw_seed)
     each = torch.arange(len(source), device=source.device).repeat_interleave(draws)
     state = model.encode(source).keep(each).with_room(1, steps)  # draws have nothing in common but the source
     written = torch.full((len(source), draws, 1), START, device=source.device)
@@ -40,7 +41,8 @@ def sample(
         if log_p.isnan().any():
             raise DragomanError(NO_NUMBERS)
         at_end = step >= longest
-        drawn = draw(without_forbidden(log_p, constraints, written, at_end), uniform[:, :, step], settings)
+        noise = gumbel_noise(keys, step, log_p.size(-1))
+        drawn = draw(without_forbidden(log_p, constraints, written, at_end), noise, settings)
         drawn = drawn.masked_fill(ended | at_end[:, None], END)
         log_probability += log_p.gather(2, drawn[:, :, None])[:, :, 0].masked_fill(ended, 0.0)
         written, ended = torch.cat([written, drawn[:, :, None]], 2), ended | (drawn == END)
@@ -53,30 +55,45 @@ def sample(
     return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score) for hypotheses in found]
 
 
-def draw(log_p: Float[Tensor, "B W V"], uniform: Float[Tensor, "B W"], settings: SearchSettings) -> Int[Tensor, "B W"]:
-    """One token a row, by the inverse of the cumulated probabilities, in the order of ids, of those that top-k and top-p leave.
+def draw(log_p: Float[Tensor, "B W V"], noise: Float[Tensor, "B W V"], settings: SearchSettings) -> Int[Tensor, "B W"]:
+    """One token a row of those that top-k and top-p leave: the one whose log-probability / temperature and noise add up to most.
 
-    In the order of probabilities two that are as likely would change places by a rounding, and with them what is drawn.
+    With Gumbel noise it is any with its probability (Gumbel 1954). A rounding of log-probabilities changes what is drawn where two sums
+    nearly agree and nowhere else, while it would move all borders between cumulated probabilities at once.
     """
-    p = (log_p.double() / settings.temperature).softmax(-1)
+    scaled = log_p / settings.temperature
     if settings.top_k or settings.top_p < 1:
-        likeliest, tokens = p.sort(dim=-1, descending=True, stable=True)
+        likeliest, tokens = scaled.double().softmax(-1).sort(dim=-1, descending=True, stable=True)
+        left = likeliest > 0
         if settings.top_k:
-            likeliest[..., settings.top_k :] = 0
-        before = likeliest.cumsum(-1) - likeliest
-        likeliest = likeliest.masked_fill(before >= settings.top_p, 0)  # the fewest likeliest tokens that reach top_p together
-        p = torch.zeros_like(p).scatter(-1, tokens, likeliest)
-    cumulated = p.cumsum(-1)
-    drawn = (cumulated <= uniform[:, :, None] * cumulated[..., -1:]).sum(-1)
-    last = p.size(-1) - 1 - (p > 0).flip(-1).int().argmax(-1)
-    return drawn.minimum(last)
+            left[..., settings.top_k :] = False
+            likeliest = likeliest.masked_fill(~left, 0)
+        left &= likeliest.cumsum(-1) - likeliest < settings.top_p  # the fewest likeliest tokens that reach top_p together
+        scaled = scaled.masked_fill(~torch.zeros_like(left).scatter(-1, tokens, left), -torch.inf)
+    return (scaled + noise).argmax(-1)
 
 
-def uniform_numbers(source: Int[Tensor, "B S"], draws: int, steps: int, seed: int) -> Float[Tensor, "B W T"]:
-    """Numbers between 0 and 1 for each sentence, draw and step, made from the seed and the sentence's tokens."""
-    rows = []
-    for ids in source.tolist():
-        digest = hashlib.blake2b(f"{seed} {[token for token in ids if token != PAD]}".encode(), digest_size=16).digest()
-        generator = np.random.default_rng(int.from_bytes(digest, "big"))
-        rows.append(np.stack([stream.random(steps) for stream in generator.spawn(draws)]))
-    return torch.from_numpy(np.stack(rows)).to(source.device)
+def keys_of(source: Int[Tensor, "B S"], draws: int, seed: int) -> Int[Tensor, "B W"]:
+    """A number of 64 bits for each sentence and draw, made from the seed and the sentence's tokens."""
+    texts = [[token for token in ids if token != PAD] for ids in source.tolist()]
+    digests = [[hashlib.blake2b(f"{seed} {number} {ids}".encode(), digest_size=8).digest() for number in range(draws)] for ids in texts]
+    keys = [[int.from_bytes(digest, "big", signed=True) for digest in row] for row in digests]
+    return torch.tensor(keys, device=source.device)
+
+
+def gumbel_noise(keys: Int[Tensor, "B W"], step: int, vocabulary: int) -> Float[Tensor, "B W V"]:
+    """-log(-log(u)) of a uniform number for each token, from SplitMix64 (Steele et al. 2014), whose sequence begins at the key.
+
+    1 - u is as precise near 0 as a float32 can be, so that the least likely tokens have their chance.
+    """
+    places = torch.arange(step * vocabulary + 1, (step + 1) * vocabulary + 1, device=keys.device)
+    bits = keys[:, :, None] + places * GOLDEN
+    bits = (bits ^ shifted(bits, 30)) * FIRST
+    bits = (bits ^ shifted(bits, 27)) * SECOND
+    uniform = shifted(bits ^ shifted(bits, 31), 11).float().add_(0.5).mul_(2.0**-53)
+    return uniform.neg_().log1p_().neg_().log_().neg_()
+
+
+def shifted(bits: Int[Tensor, "*N"], places: int) -> Int[Tensor, "*N"]:
+    """To the right, with zeros from the left."""
+    return (bits >> places) & ((1 << (64 - places)) - 1)
