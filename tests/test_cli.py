@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-import numpy
+import numpy as np
 import pytest
 
 from dragoman import cli
@@ -197,6 +197,9 @@ def test_pairs_are_scored_line_by_line(monkeypatch, capsysbinary, folder):
     found = [json.loads(line) for line in out.splitlines()]
     assert [one["log_probability"] for one in found] == pytest.approx(totals, abs=1e-4)
     assert all(sum(one["log_probabilities"]) == pytest.approx(one["log_probability"]) for one in found)
+    for more in (("--ensemble", folder / "run"), ("--precision", "int8")):  # a model with itself is the model
+        _, out, _ = call(monkeypatch, capsysbinary, "score", folder / "run", *files, *more)
+        assert [float(line) for line in out.splitlines()] == pytest.approx(totals, abs=1e-3 if "--ensemble" in more else 1)
     tokens = sum(len(one["tokens"]) for one in found)
     assert f"{tokens} tokens; negative log-likelihood {-sum(totals) / tokens:.4f} a token" in err
 
@@ -207,6 +210,13 @@ def test_pairs_are_aligned_line_by_line(monkeypatch, capsysbinary, folder):
     assert status == 0
     for line, target in zip(out.splitlines(), (folder / "test.target").read_text().splitlines(), strict=True):
         assert [int(pair.split("-")[1]) for pair in line.split()] == list(range(len(target.split())))
+    _, told, _ = call(monkeypatch, capsysbinary, "align", folder / "run", *files, "--json", "--layer", 1, "--head", 2)
+    for line, source, target in zip(*(text.splitlines() for text in (told, *(path.read_text() for path in files[1::2]))), strict=True):
+        seen = json.loads(line)
+        assert (seen["source"], seen["target"]) == (source, target)
+        weights = np.array(seen["weights"])
+        assert weights.shape == (len(seen["target_tokens"]), len(seen["source_tokens"]))
+        assert weights.sum(1) == pytest.approx(np.ones(len(weights)), abs=1e-5)
     status, _, err = call(monkeypatch, capsysbinary, "align", folder / "run", *files, "--layer", 9)
     assert status == 2
     assert "There is no layer 9; this model has 1, counted from 1." in err
@@ -341,7 +351,7 @@ def test_wrong_input_gets_a_sentence_and_leaves_nothing(monkeypatch, capsysbinar
 def test_python_too_refuses_values_of_a_wrong_kind(make, message):
     with pytest.raises(DragomanError, match=message):
         make()
-    assert SearchSettings(force=["a"], length_penalty=1, beam_size=numpy.int64(3)) == SearchSettings(3, 1.0, force=("a",))
+    assert SearchSettings(force=["a"], length_penalty=1, beam_size=np.int64(3)) == SearchSettings(3, 1.0, force=("a",))
 
 
 def test_closed_standard_streams_get_a_sentence(monkeypatch, capsys):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman import Translator
-from dragoman.decoding.constraints import Constraints
+from dragoman.decoding.constraints import Constraints, follows
 from dragoman.decoding.folder import Tokenizers
 from dragoman.decoding.forced import forced_search
 from dragoman.decoding.sampling import sample
@@ -176,12 +176,38 @@ def test_every_translation_begins_with_the_prefix(translator):  # noqa: F811
         ({"force": ("der der",), "no_repeat_ngram": 1}, "What force asks for repeats 1 tokens, which no_repeat_ngram forbids"),
         ({"min_length": 3, "max_length": 2}, "min_length is 3 and max_length 2; no translation can have both"),
         ({"ban": (" ",)}, "ban is ' ', which has no tokens"),
+        ({"prefix": "  "}, "prefix is '  ', which has no tokens"),
+        (
+            {"prefix": "der hund", "force": ("der mann",), "no_repeat_ngram": 1},
+            r"'der hund' and 'der mann' have 1 tokens in common, which no_repeat_ngram forbids to repeat\.",
+        ),
     ],
 )
 def test_rules_that_contradict_each_other_are_refused_by_name(translator, asked, message):  # noqa: F811
     assert isinstance(translator, Translator)
     with pytest.raises(DragomanError, match=message):
         translator.translate(LINES, SearchSettings(**asked))
+
+
+def together(first, second, size):
+    """Whether a text with the second after the start of the first, at any distance, and else new tokens, repeats none of their n-grams."""
+    for offset in range(len(first) + 2):
+        text = [*first, *range(100, 100 + max(0, offset + len(second) - len(first)))]
+        fits = all(text[offset + place] in (token, *range(100, 200)) for place, token in enumerate(second))
+        text[offset : offset + len(second)] = second
+        ngrams = [tuple(text[at : at + size]) for at in range(len(text) - size + 1)]
+        if fits and len(set(ngrams)) == len(ngrams):
+            return True
+    return False
+
+
+SEQUENCE = st.lists(st.integers(1, 4), min_size=1, max_size=5)
+
+
+@given(SEQUENCE, SEQUENCE, st.integers(1, 3))
+def test_two_phrases_go_together_where_a_text_can_have_both(first, second, size):
+    alone = all(together(one, [99], size) for one in (first, second))  # they repeat nothing by themselves
+    assert follows(first, second, size) == together(first, second, size) or not alone
 
 
 @pytest.mark.parametrize("name", ["prefix", "ban", "force"])

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,29 @@ def test_n_lines_in_n_lines_out_in_order(text, tmp_path):
     packed.write_bytes(gzip.compress(text.read_bytes()))
     assert translate_file(packed, tmp_path / "other", ABOUT, shout)
     assert (tmp_path / "other").read_bytes() == (tmp_path / "out").read_bytes()
+
+
+def test_where_there_is_no_terminal_progress_is_told_now_and_then(text, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(files, "TELL_EVERY", 0.0)
+    assert translate_file(text, tmp_path / "out", ABOUT, shout)
+    told = [f"{done} of 4 blocks of 3 lines are translated; 0 more minutes." for done in (1, 2, 3)]
+    assert capsys.readouterr().err.splitlines() == told
+    assert translate_file(text, tmp_path / "other", ABOUT, shout, rank=1, ranks=2) is False
+    assert capsys.readouterr().err == ""
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
+    def peak(lines):
+        path = tmp_path / f"{lines}"
+        path.write_text("a line of some forty letters, more or less\n" * lines)
+        tracemalloc.start()
+        assert translate_file(path, tmp_path / f"{lines}.out", ABOUT, shout)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    monkeypatch.setattr(files, "BLOCK", 100)
+    assert peak(20_000) < 1.2 * peak(2_000)
 
 
 def test_lines_have_their_numbers_and_an_empty_file_stays_empty(text, tmp_path):

@@ -28,6 +28,7 @@ from dragoman.run import fit, recorded_recipe, run, silent, validation
 from dragoman.training.distributed import World
 from dragoman.training.divergence import DivergenceError, first_bad_layer
 from dragoman.training.job import Job
+from dragoman.training.log import Log
 from dragoman.training.memory import fitting_tokens, free_on_machine, kept_for_backward
 from dragoman.training.objective import accumulate, corpus_loss
 from dragoman.training.resume import averaged, checkpoints, resume
@@ -109,6 +110,16 @@ def test_a_full_disk_leaves_the_former_checkpoint_and_says_so(tmp_path):
     assert [path.name for path in (short.out / "checkpoints").iterdir()] == ["step-00000004"]
     go_on(short)
     assert_same(final_weights(straight), final_weights(short))
+
+
+def test_a_log_that_cannot_be_written_says_what_is_whole(tmp_path):
+    log = Log(tmp_path, 0, tensorboard=False)
+    log.path.unlink()
+    log.path.mkdir()
+    with pytest.raises(
+        DragomanError, match=r"log\.jsonl could not be written: Is a directory\. The checkpoints before it are whole; make room"
+    ):
+        log.write("train", 1, {})
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "place.json", "manifest.json"])
@@ -254,7 +265,8 @@ def split_where_memory_is_short(folder: Path) -> None:
     model.zero_grad()
     calls = []
     objective.register_forward_hook(lambda *_: calls.append(1))
-    accumulate(objective, update, HERE)
+    with pytest.warns(UserWarning, match=r"for \d+ pairs at once; .* Its gradient is added up from parts meanwhile, which takes longer\."):
+        accumulate(objective, update, HERE)
     (folder / "result").write_text(str(len(calls)))
     calls.clear()
     cut = corpus_loss(objective, update.batches, HERE)
@@ -464,7 +476,7 @@ def test_a_diverged_run_can_go_back_to_the_last_checkpoint_with_half_the_rate(tm
     told = []
     place = train_poisoned(recipe, data, {10}, told)
     assert (place.step, place.pace) == (24, 0.5)
-    assert told[0].endswith("Rolled back to step-00000008, with 0.5 of the rate.")
+    assert told[0].endswith("The weights were not changed by it. Rolled back to step-00000008, with 0.5 of the rate.")
     assert [(line["step"], line["message"]) for line in log_of(recipe) if line["event"] == "rollback"] == [(8, told[0])]
     rates = {line["step"]: line["learning_rate"] for line in log_of(recipe) if line["event"] == "train"}
     assert rates[12] == pytest.approx(0.5 * 16**-0.5 * min(12**-0.5, 12 * 10**-1.5), abs=1e-6)

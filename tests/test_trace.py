@@ -38,7 +38,7 @@ def test_a_trace_has_every_hypothesis_and_the_reason_of_its_end(model, sources, 
     asked = SearchSettings(beam_size=4, n_best=3, extra_length=3, groups=groups)
     for row in sources:
         source = row[row != 0][None]
-        nodes = trace(beam_steps(model, source, asked, rules), str)
+        nodes = trace(beam_steps(model, source, asked, rules), asked, str)
         finished = {tuple(path(nodes, number)[:-1]): node.log_probability for number, node in enumerate(nodes) if node.end == "finished"}
         for best in beam_search(model, source, asked, rules)[0]:
             assert finished[tuple(best.ids)] == pytest.approx(best.log_probability, abs=1e-6)

@@ -190,6 +190,7 @@ def test_a_finished_run_goes_on_to_a_later_end(tmp_path):
     told = []
     run(later, told.append)
     assert "Changed: training.updates is 48 and was 24." in told
+    assert "Expected: 0 more minutes for 24 updates at most." in told
     assert (recipe.out / "result-24.json").read_text() == first
     assert f"The model so far, which is an average, is kept in {recipe.out / 'average'}." in told
     assert file_hash(recipe.out / "average" / "model.safetensors") == average
@@ -295,7 +296,7 @@ def test_a_finished_run_that_does_not_go_on_says_why(tmp_path):
     assert (recipe.out / "result-16.json").exists()
     for less in ({}, {"updates": 12, "patience": 0}):  # the first command again, and an end that is behind
         again(**less)
-        assert told[0] == why.replace("16", "24")
+        assert told[0] == why.replace("than 16", "than 24")
     shutil.rmtree(recipe.out / "checkpoints")
     with pytest.raises(DragomanError, match="is finished, and without its checkpoints it cannot go on; choose another --out"):
         again(updates=48, patience=0)

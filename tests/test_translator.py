@@ -33,7 +33,7 @@ from dragoman.model.symbols import END, UNKNOWN
 from dragoman.text.batches import pad
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
-from tests.conftest import MOST_SECONDS
+from tests.conftest import MODELS, MOST_SECONDS
 
 LINES = ["ein Mann fährt Rad", "two dogs play", "der Schnee ist kalt", "a man rides a bike"]
 SETTINGS = ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=1, decoder_layers=1)
@@ -334,6 +334,11 @@ def test_long_sentences_are_truncated_or_split_only_as_asked(translator):
     [
         ({"truncate": 5, "split": 5}, "truncate leaves out what split would translate; give one of them"),
         ({"split": 9, "prefix": "a"}, "prefix is for a whole sentence, and split translates it in parts; give one of them"),
+        ({"split": 9, "no_repeat_ngram": 2}, "no_repeat_ngram is for a whole sentence, and split translates it in parts; give one of them"),
+        (
+            {"keep_tags": True, "force": ("{city}",)},
+            "keep_tags puts tags back where the source has them; leave them out of prefix and force",
+        ),
         ({"split": 1}, "truncate and split count a sentence's end, so that 1 leaves nothing; give 2 at least"),
         ({"split": 9, "n_best": 2}, "split puts the best translations of the parts together; there is no n_best of them"),
     ],
@@ -378,3 +383,40 @@ def test_a_model_that_predicts_no_numbers_is_named(translator):
     for asked in (SEARCH, replace(SEARCH, force=("Mann",))):
         with pytest.raises(DragomanError, match="The model's probabilities are no numbers: its training diverged"):
             Translator(broken, translator.tokenizers).translate(["a man"], asked)
+
+
+@pytest.mark.parametrize("kind", ["transformer", "transformer, other options"])
+def test_all_weights_of_attention_are_those_of_equation_1(kind, translator):
+    tokenizers = translator.tokenizers
+    model = build_model(MODELS[kind], len(tokenizers.source), len(tokenizers.target)).eval()
+    seen = Translator(model, tokenizers).attention("two dogs", "a man")
+    source, target = (
+        [*side.encode([text])[0], END] for side, text in zip((tokenizers.source, tokenizers.target), ("two dogs", "a man"), strict=True)
+    )
+    assert (seen.source, seen.target) == (tokenizers.source.pieces(source), tokenizers.target.pieces(target))
+    layers = [model.settings.encoder_layers, *[model.settings.decoder_layers] * 2]
+    sizes = [(len(source), len(source)), (len(target), len(target)), (len(target), len(source))]
+    found = [seen.encoder, seen.decoder, seen.cross]
+    assert [weights.shape for weights in found] == [(depth, model.settings.heads, *size) for depth, size in zip(layers, sizes, strict=True)]
+    for weights in found:
+        torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
+    assert torch.equal(seen.decoder, seen.decoder.tril())
+    assert torch.equal(seen.cross, cross_attention(model, torch.tensor([source]), torch.tensor([target]))[:, 0])
+    first = model.encoder[0]
+    x = model.embed(torch.tensor([source]), model.source_embedding, model.source_positions(0, len(source)))
+    queries, here = first.self_attention.project(first.self_attention_residual.before(x))
+    scores = queries @ here.keys.transpose(-1, -2) / model.settings.key_width**0.5
+    torch.testing.assert_close(seen.encoder[0], scores.softmax(-1)[0])
+
+
+def test_a_trace_has_the_scores_that_rank(translator):
+    asked = SearchSettings(n_best=2, extra_length=5, length_power=0.7)
+    nodes = translator.trace("two dogs", asked)
+    ended = sorted((node.score for node in nodes if node.end == "finished"), reverse=True)
+    assert ended[:2] == pytest.approx([one.score for one in translator.n_best(["two dogs"], asked)[0]], abs=1e-5)
+
+
+def test_one_translation_is_streamed_and_goes_on_from_an_alternative(translator):
+    for ask in (lambda asked: list(translator.stream("two dogs", asked)), lambda asked: translator.alternatives("two dogs", 3, asked)):
+        with pytest.raises(DragomanError, match=r"n_best is 2, and there is one .*; leave n_best out\."):
+            ask(SearchSettings(n_best=2))

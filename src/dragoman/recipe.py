@@ -93,10 +93,14 @@ def refuse_one_sided(data: DataSettings) -> None:
 
 
 def paths(data: DataSettings) -> DataSettings:
-    """The settings with every path in its folder. Raises `DragomanError` for a file that is not there."""
+    """The settings with every path in its folder, or that of the packed file (.gz). Raises `DragomanError` for a file that is not there."""
     names = ("source", "target", "valid_source", "valid_target", "test_source", "test_target")
     found = {name: (data.folder or Path()) / path for name in names if (path := getattr(data, name)) is not None}
     for name, path in found.items():
+        packed = path.with_name(f"{path.name}.gz")
+        if not path.exists() and packed.is_file():
+            found[name] = packed
+            continue
         if path.exists() and not path.is_file():
             raise DragomanError(f"{name} is {path}, which is no plain file: it is read several times.")
         if not path.is_file():

@@ -37,7 +37,7 @@ from dragoman.text.settings import DataSettings
 from dragoman.training import checkpoint
 from dragoman.training.distributed import World, world
 from dragoman.training.job import Job, Samples, Say, Schedule, Validate
-from dragoman.training.log import NO_TENSORBOARD
+from dragoman.training.log import NO_TENSORBOARD, events
 from dragoman.training.memory import without_denormals
 from dragoman.training.objective import corpus_loss
 from dragoman.training.resume import Place, averaged, checkpoints, newest_place
@@ -80,12 +80,20 @@ def locked_run(out: Path, recipe: Recipe, say: Say, here: World) -> None:
     assert recorded is not None
     recipe = replace(recorded, out=out)
     data, schedule = Prepared.load(out / "data"), schedule_of(recipe)
+    say_what_is_left(out, schedule, say)
     set_threads(recipe)
     place = fit(recipe, schedule, data, say, here)
     if place.step < schedule.updates and not stopped_early(place, recipe.training, schedule):
         say(f"Stopped after update {place.step}; nothing is lost. Go on with: dragoman resume {out}")
         return
     finish(recipe, schedule, data, place, say, here)
+
+
+def say_what_is_left(out: Path, schedule: Schedule, say: Say) -> None:
+    """How long the rest of a run may take, by the pace so far; nothing where it has not begun."""
+    done = [event for event in events(out / "log.jsonl") if event["event"] == "validation"]
+    if done and (left := schedule.updates - done[-1]["step"]) > 0:
+        say(f"Expected: {left * done[-1]['minutes'] / done[-1]['step']:.0f} more minutes for {left:,} updates at most.")
 
 
 def set_threads(recipe: Recipe) -> None:

@@ -20,6 +20,7 @@ from dragoman.decoding.settings import EngineSettings, SearchSettings, refuse_mo
 from dragoman.disk import whole
 from dragoman.errors import DragomanError, require
 from dragoman.evaluation.metrics import Tokenization
+from dragoman.model.settings import Precision
 from dragoman.native.build import begin, is_ready
 
 if TYPE_CHECKING:
@@ -228,6 +229,10 @@ class Score:
     """Sentences."""
     target: Path
     """Their translations, line n of one belonging to line n of the other."""
+    ensemble: tuple[Path, ...] = ()
+    """Other runs of the same vocabulary, whose probabilities are averaged with this one's."""
+    precision: Precision = "float32"
+    """Of matrix products, as for `translate`."""
     json: bool = False
     """Write one JSON object a line, with the log-probability of each token."""
 
@@ -238,7 +243,8 @@ def score(arguments: Sequence[str]) -> None:
     from dragoman.decoding.translator import Translator
     from dragoman.text.lines import read_pairs
 
-    translator = Translator.load(asked.run)
+    engine = EngineSettings(asked.precision)
+    translator = Translator.together([Translator.load(run, None, engine) for run in (asked.run, *asked.ensemble)])
     pairs = read_pairs(asked.source, asked.target, strip_carriage_returns=True)
     total, tokens = 0.0, 0
     for block in blocks_of(pairs, translator, "scored"):
@@ -265,6 +271,8 @@ class Align:
     """The decoder layer whose attention is read, counted from 1; None is the last but one."""
     head: int | None = None
     """The head that is read, counted from 1; None is the mean of all."""
+    json: bool = False
+    """Write one JSON object a line: the pair, its words that belong together, its tokens, and the weights of each target token."""
 
 
 def align(arguments: Sequence[str]) -> None:
@@ -276,8 +284,19 @@ def align(arguments: Sequence[str]) -> None:
     translator = Translator.load(asked.run)
     pairs = read_pairs(asked.source, asked.target, strip_carriage_returns=True)
     for block in blocks_of(pairs, translator, "aligned"):
-        for found in translator.align(block, asked.layer, asked.head):
-            print(" ".join(f"{source}-{target}" for source, target in found))
+        for pair, found in zip(block, translator.align(block, asked.layer, asked.head), strict=True):
+            line = attention_as_json(translator, asked, pair, found) if asked.json else " ".join(f"{one}-{other}" for one, other in found)
+            sys.stdout.buffer.write(line.encode("utf-8", "replace") + b"\n")
+
+
+def attention_as_json(translator: "Translator", asked: Align, pair: tuple[str, str], found: list[tuple[int, int]]) -> str:
+    """A line of JSON about what the words of a translation looked at."""
+    from dragoman.decoding.alignment import chosen
+
+    seen = translator.attention(*pair)
+    weights = chosen(seen.cross[:, None], asked.layer, asked.head)[0].tolist()
+    about = {"source": pair[0], "target": pair[1], "alignment": found, "source_tokens": seen.source, "target_tokens": seen.target}
+    return json.dumps(about | {"weights": weights}, ensure_ascii=False)
 
 
 @dataclass(frozen=True)

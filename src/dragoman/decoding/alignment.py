@@ -9,8 +9,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.errors import DragomanError
+from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.contract import Model
-from dragoman.model.transformer import DecoderLayer
+from dragoman.model.transformer import DecoderLayer, EncoderLayer
 from dragoman.text.batches import Batch
 from dragoman.text.tokenizer import SPACE
 
@@ -24,12 +25,17 @@ def has_heads(model: Model) -> bool:
     return any(isinstance(module, DecoderLayer) for module in next(iter(model.members)).modules())
 
 
-@contextmanager
-def watched(model: Model) -> Iterator[list[Tensor]]:
-    """While it is open, the weights with which each decoder layer looks at the source in this thread, in the order of the layers."""
+def looks_at_source(model: Model) -> list[MultiHeadAttention]:
+    """What each layer of the decoder looks at the source with, in order. Raises `DragomanError` where there are none."""
     looks = [module.cross_attention for module in model.modules() if isinstance(module, DecoderLayer)]
     if not looks:
         raise DragomanError("Alignments are read from the heads of a transformer; this architecture has none.")
+    return looks
+
+
+@contextmanager
+def watched(looks: Sequence[MultiHeadAttention]) -> Iterator[list[Tensor]]:
+    """While it is open, the weights with which these look in this thread, in the order in which they do."""
     seen: list[Tensor] = []
     watcher = get_ident()
 
@@ -54,9 +60,22 @@ def cross_attention(model: Model, source: Int[Tensor, "B S"], target: Int[Tensor
     Both sides end with END. Of an ensemble, its first model's. Raises `DragomanError` for a model without heads.
     """
     model = next(iter(model.members))
-    with watched(model) as seen:
+    with watched(looks_at_source(model)) as seen:
         model.decode(Batch.of(source, target, []).target_in, model.encode(source))
     return torch.stack(seen)
+
+
+@torch.no_grad()
+def all_attention(
+    model: Model, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]
+) -> tuple[Float[Tensor, "L B H S S"], Float[Tensor, "M B H T T"], Float[Tensor, "M B H T S"]]:
+    """The weights of the encoder's self-attention, of the decoder's, and of the decoder's at the source. Otherwise as `cross_attention`."""
+    model = next(iter(model.members))
+    layers = [module for module in model.modules() if isinstance(module, EncoderLayer | DecoderLayer)]
+    with watched([*(layer.self_attention for layer in layers), *(cross := looks_at_source(model))]) as seen:
+        model.decode(Batch.of(source, target, []).target_in, model.encode(source))
+    first = len(layers) - len(cross)  # of the decoder, whose layers look at their own side and at the source in turn
+    return torch.stack(seen[:first]), torch.stack(seen[first::2]), torch.stack(seen[first + 1 :: 2])
 
 
 def chosen(weights: Float[Tensor, "L B H T S"], layer: int | None, head: int | None) -> Float[Tensor, "B T S"]:

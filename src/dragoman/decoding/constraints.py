@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from dragoman.decoding.settings import SearchSettings
 from dragoman.errors import DragomanError
@@ -42,6 +43,8 @@ def constraints_of(settings: SearchSettings, tokenizer: Tokenizer) -> Constraint
     for text, ids in zip((*settings.ban, *settings.force), others, strict=True):
         if not ids:
             raise DragomanError(f"{'ban' if text in settings.ban else 'force'} is {text!r}, which has no tokens.")
+    if settings.prefix and not prefix:
+        raise DragomanError(f"prefix is {settings.prefix!r}, which has no tokens.")
     for text, ids in zip((settings.prefix, *settings.ban, *settings.force), (prefix, *others), strict=True):
         if UNKNOWN in ids:
             raise DragomanError(f"{text!r} cannot be written with this model's vocabulary; leave it out of prefix, ban and force.")
@@ -55,7 +58,20 @@ def constraints_of(settings: SearchSettings, tokenizer: Tokenizer) -> Constraint
         raise DragomanError(f"What force asks for repeats {size} tokens, which no_repeat_ngram forbids.")
     if size and len(prefix) >= size and len(set(map(tuple, ngrams(prefix, size)))) < len(prefix) - size + 1:
         raise DragomanError(f"The prefix {settings.prefix!r} repeats {size} tokens, which no_repeat_ngram forbids.")
+    asked = list(zip((settings.prefix, *settings.force), (prefix, *forced), strict=True))
+    for (one, first), (other, second) in combinations(asked, 2) if size else ():
+        if not (follows(first, second, size) or (first is not prefix and follows(second, first, size))):
+            raise DragomanError(f"{one!r} and {other!r} have {size} tokens in common, which no_repeat_ngram forbids to repeat.")
     return Constraints(settings.min_length, size, banned, prefix, forced)
+
+
+def follows(first: list[int], second: list[int], size: int) -> bool:
+    """Whether a text can have both, the second later or in the end of the first, so that it repeats nothing of theirs of so many tokens."""
+    if second in ngrams(first, len(second)):
+        return True
+    overlaps = (length for length in range(min(len(first), len(second))) if first[len(first) - length :] == second[:length])
+    known = ngrams(first, size)
+    return any(not any(part in known for part in ngrams(second, size)[max(0, length - size + 1) :]) for length in overlaps)
 
 
 def ngrams(ids: list[int], size: int) -> list[list[int]]:

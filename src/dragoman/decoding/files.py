@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -17,6 +18,7 @@ from dragoman.text.lines import raw_lines
 
 BLOCK = 2_000  # lines that are translated and written together
 Block = list[tuple[int, bytes]]  # lines with their numbers, counted from 1
+TELL_EVERY = 60.0  # seconds, where there is no terminal to show a bar
 About = dict[str, object]
 T = TypeVar("T")
 
@@ -119,15 +121,25 @@ def blocks(source: Path, own: set[int]) -> Iterator[tuple[int, Block]]:
 
 
 def with_progress(items: Iterator[T], count: int, visible: bool) -> Iterator[T]:
-    """The items, with a bar on a terminal."""
+    """The items, with a bar on a terminal, and elsewhere a sentence now and then."""
     counted = TextColumn(f"blocks of {BLOCK:,} lines")
     columns = (SpinnerColumn(), TextColumn("translating"), MofNCompleteColumn(), counted, TimeRemainingColumn())
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    if not (visible and bar.console.is_terminal):
+    if not visible:
         yield from items
-        return
-    with bar:
-        yield from bar.track(items, total=count)
+    elif bar.console.is_terminal:
+        with bar:
+            yield from bar.track(items, total=count)
+    else:
+        begun = told = time.monotonic()
+        for done, item in enumerate(items):
+            if done and (now := time.monotonic()) - told >= TELL_EVERY:
+                minutes = (now - begun) / done * (count - done) / 60
+                bar.console.print(
+                    f"{done:,} of {count:,} blocks of {BLOCK:,} lines are translated; {minutes:.0f} more minutes.", soft_wrap=True
+                )
+                told = now
+            yield item
 
 
 def write(path: Path, content: bytes) -> None:

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from dragoman.decoding.alignment import watched
+from dragoman.decoding.alignment import looks_at_source, watched
 from dragoman.decoding.constraints import Constraints
 from dragoman.decoding.forbidden import without_forbidden
 from dragoman.decoding.hypothesis import NO_NUMBERS, Hypothesis, longest_target, normalizer, scored
@@ -157,7 +157,7 @@ def beam_steps(model: Model, source: Int[Tensor, "B S"], settings: SearchSetting
     left = torch.arange(len(source), device=source.device)
     going = torch.ones_like(left, dtype=torch.bool)
     for step in range(int(longest.max()) + 1):
-        watching: AbstractContextManager[list[Tensor]] = watched(model) if penalised else nullcontext([])
+        watching: AbstractContextManager[list[Tensor]] = watched(looks_at_source(model)) if penalised else nullcontext([])
         with watching as looks:
             features, state = model.decode(beam.live[:, :, -1].reshape(-1, 1), state)
         if looks:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.config import check_kinds
+from dragoman.decoding.tags import taken_out
 from dragoman.errors import DragomanError, require
 from dragoman.model.settings import Precision
 
@@ -154,8 +155,12 @@ class SearchSettings:
             1 in (self.truncate, self.split),
             "truncate and split count a sentence's end, so that 1 leaves nothing; give 2 at least.",
         )
+        yield (
+            self.keep_tags and any(taken_out(text)[1] for text in (self.prefix, *self.force)),
+            "keep_tags puts tags back where the source has them; leave them out of prefix and force.",
+        )
         yield self.split and self.n_best > 1, "split puts the best translations of the parts together; there is no n_best of them."
-        for name in ("prefix", "force", "min_length", "keep_tags", "replace_unknown"):
+        for name in ("prefix", "force", "min_length", "max_length", "no_repeat_ngram", "keep_tags", "replace_unknown"):
             yield self.split and getattr(self, name), f"{name} is for a whole sentence, and split translates it in parts; give one of them."
 
 
@@ -164,6 +169,12 @@ def refuse_more_than_a_beam(settings: SearchSettings, what: str) -> None:
     for name in ("temperature", "force", "split", "keep_tags", "replace_unknown", "coverage_penalty"):
         if getattr(settings, name):
             raise DragomanError(f"There is a {what} of one plain beam search, and {name} asks for something else; leave it out.")
+
+
+def refuse_n_best(settings: SearchSettings, what: str) -> None:
+    """Raise `DragomanError` for settings that ask for several translations, where there is one `what`."""
+    if settings.n_best > 1:
+        raise DragomanError(f"n_best is {settings.n_best}, and there is one {what}; leave n_best out.")
 
 
 def refuse_without_heads(settings: SearchSettings, heads: bool) -> None:

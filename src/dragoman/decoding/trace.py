@@ -6,7 +6,9 @@ from typing import Literal
 
 import torch
 
+from dragoman.decoding.hypothesis import normalizer
 from dragoman.decoding.search import Step
+from dragoman.decoding.settings import SearchSettings
 from dragoman.model.symbols import START
 
 End = Literal["finished", "below the beam", "no extension in the beam", "the search was over"]
@@ -21,15 +23,17 @@ class Node:
     token: str
     log_probability: float
     """Of the whole hypothesis, in nats."""
+    score: float
+    """What would rank it if it ended here: for one that did, what ranked it."""
     end: End | None = None
     """Why nothing follows; None where hypotheses that follow were kept."""
 
 
-def trace(steps: Iterable[Step], name: Callable[[int], str]) -> list[Node]:
+def trace(steps: Iterable[Step], settings: SearchSettings, name: Callable[[int], str]) -> list[Node]:
     """All hypotheses of the search for one sentence, in the order in which they were made; `name` writes a token."""
-    nodes = [Node(None, name(START), 0.0)]
+    nodes = [Node(None, name(START), 0.0, 0.0)]
     live: list[int | None] = [0]  # None is an empty place
-    for step in steps:
+    for length, step in enumerate(steps, 1):
         extensions = step.extensions
         live = live if len(nodes) > 1 else [0] * extensions.lives.size(1)
         lives, ends = set(extensions.lives[0].tolist()), extensions.ends[0].tolist()
@@ -38,9 +42,8 @@ def trace(steps: Iterable[Step], name: Callable[[int], str]) -> list[Node]:
         for place, (log_p, origin, token) in enumerate(rows):
             if log_p > -torch.inf:
                 places[place] = len(nodes)
-                nodes.append(
-                    Node(live[origin], name(token), log_p, None if place in lives else "finished" if ends[place] else "below the beam")
-                )
+                end: End | None = None if place in lives else "finished" if ends[place] else "below the beam"
+                nodes.append(Node(live[origin], name(token), log_p, log_p / normalizer(float(length), settings), end))
         parents = {nodes[number].parent for number in places.values() if nodes[number].end in (None, "finished")}
         for number in {number for number in live if number is not None} - parents:
             nodes[number] = replace(nodes[number], end="no extension in the beam")

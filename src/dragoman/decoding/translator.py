@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TypeVar
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
-from dragoman.decoding.alignment import chosen, cross_attention, has_heads, word_alignment, words_of
+from dragoman.decoding.alignment import all_attention, chosen, cross_attention, has_heads, word_alignment, words_of
 from dragoman.decoding.alternatives import alternatives
 from dragoman.decoding.batching import batches, encoded, lack_of_memory_told, refuse_too_long, with_room
 from dragoman.decoding.constraints import Constraints, constraints_of
@@ -26,7 +27,7 @@ from dragoman.decoding.sampling import sample
 from dragoman.decoding.scoring import Likelihood, token_log_probabilities
 from dragoman.decoding.search import Step, beam_search, beam_steps, greedy_search
 from dragoman.decoding.sentences import SentenceTranslator, Translation
-from dragoman.decoding.settings import EngineSettings, SearchSettings, refuse_more_than_a_beam
+from dragoman.decoding.settings import EngineSettings, SearchSettings, refuse_more_than_a_beam, refuse_n_best
 from dragoman.decoding.shortlist import Shortlist
 from dragoman.decoding.stored import load_model, weights_of
 from dragoman.decoding.tags import Tag, put_back
@@ -53,6 +54,20 @@ class Alternative:
     token: str
     probability: float
     translation: Translation
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Equation 1's weights for a pair of texts. Shapes: L and M layers of encoder and decoder, H heads, S and T tokens, END included."""
+
+    source: list[str]
+    """The S tokens."""
+    target: list[str]
+    """The T tokens; the last row of `decoder` and `cross` is of what predicts END."""
+    encoder: Float[Tensor, "L H S S"]
+    decoder: Float[Tensor, "M H T T"]
+    """At the tokens before: START, then all but END."""
+    cross: Float[Tensor, "M H T S"]
 
 
 class Translator(SentenceTranslator):
@@ -171,6 +186,7 @@ class Translator(SentenceTranslator):
         By PyTorch, as `trace` and `alternatives` are: in bfloat16 and int8 another translation than `translate` finds now and then.
         Raises as `n_best`, and `DragomanError` for settings that ask for more than one beam search.
         """
+        refuse_n_best(settings or SearchSettings(), "stream")
         told = text = ""
         for ids in certain(self._steps(sentence, settings or SearchSettings(), "stream")):
             text = self._text(ids)
@@ -182,7 +198,8 @@ class Translator(SentenceTranslator):
 
     def trace(self, sentence: str, settings: SearchSettings | None = None) -> list[Node]:
         """Every hypothesis of the beam search for a sentence. Raises as `stream`."""
-        return trace(self._steps(sentence, settings or SearchSettings(), "trace"), lambda token: self.tokenizers.target.pieces([token])[0])
+        settings = settings or SearchSettings()
+        return trace(self._steps(sentence, settings, "trace"), settings, lambda token: self.tokenizers.target.pieces([token])[0])
 
     def _steps(self, sentence: str, settings: SearchSettings, what: str) -> Iterator[Step]:
         """Beam search for a sentence; no step for a blank one. Raises `DragomanError` for settings that search otherwise."""
@@ -199,6 +216,7 @@ class Translator(SentenceTranslator):
         if count < 0:
             raise DragomanError(f"count is {count}; it must be at least 0.")
         settings = settings or SearchSettings()
+        refuse_n_best(settings, "best translation with each alternative")
         source, constraints = self._one(sentence, settings, "list of alternatives")
         with lack_of_memory_told(1):
             found = alternatives(self.model, source, constraints, count, settings) if source.size(1) > 1 else []
@@ -248,6 +266,18 @@ class Translator(SentenceTranslator):
                 )
                 found[number] = word_alignment(here[: len(target), : len(source)], *words)
         return [found[number] for number in range(len(pairs))]
+
+    def attention(self, source: str, target: str) -> Attention:
+        """With which weights each layer and head of the model looks at each token, while it reads a text and writes its translation.
+
+        Of an ensemble, its first model. Raises as `align`.
+        """
+        ((_, *rows),) = self._forced([(source, target)], 1)
+        read, written = (
+            side.pieces(ids[0].tolist()) for side, ids in zip((self.tokenizers.source, self.tokenizers.target), rows, strict=True)
+        )
+        with lack_of_memory_told(1):
+            return Attention(read, written, *(weights[:, 0] for weights in all_attention(self.model, *rows)))
 
     def _forced(self, pairs: Sequence[tuple[str, str]], tokens: int) -> Iterator[tuple[list[Numbered], Tensor, Tensor]]:
         """Batches of at most so many tokens: each pair's number and ids, and both sides padded. Refuses what the model cannot read."""

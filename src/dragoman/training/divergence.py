@@ -9,7 +9,11 @@ from dragoman.text.batches import Batch
 
 
 class DivergenceError(DragomanError):
-    """The loss or the gradient is no number."""
+    """The loss or the gradient is no number: what was seen, and what people may do, who are told both where the run ends."""
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(f"{what} {remedy}")
+        self.what = what
 
 
 def first_bad_layer(objective: nn.Module, batch: Batch) -> str | None:

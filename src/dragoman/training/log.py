@@ -35,9 +35,18 @@ class Log:
             self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
 
     def write(self, event: str, step: int, values: Mapping[str, Any]) -> None:
-        """Add a line. Numbers in it, also those in a table of it, become TensorBoard's curves, and texts its texts."""
-        with self.path.open("a") as file:
-            file.write(json.dumps({"event": event, "step": step, **rounded(values)}) + "\n")
+        """Add a line. Numbers in it, also those in a table of it, become TensorBoard's curves, and texts its texts.
+
+        Raises `DragomanError` where the disk is full or refuses to be written.
+        """
+        try:
+            with self.path.open("a") as file:
+                file.write(json.dumps({"event": event, "step": step, **rounded(values)}) + "\n")
+        except OSError as error:
+            raise DragomanError(
+                f"{self.path} could not be written: {error.strerror}. The checkpoints before it are whole; make room, then go on with the "
+                "same command."
+            ) from error
         if self.board is not None:
             for name, value in curves(values).items():
                 self.board.add_scalar(f"{event}/{name}", value, step)

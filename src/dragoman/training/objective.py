@@ -1,6 +1,7 @@
 """What is minimised (section 5.4), over a batch, an update and a corpus."""
 
 import math
+import warnings
 from collections.abc import Iterable
 
 import numpy as np
@@ -78,9 +79,11 @@ def accumulate(objective: nn.Module, update: Update, world: World) -> Tensor:
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
-            short = f"The memory does not suffice for {len(batches[0].pairs)} pairs at once; give the same command a lower --max-tokens."
-            if world.size > 1 or max(len(batch.pairs) for batch in batches) < 2:
+            most = max(len(batch.pairs) for batch in batches)
+            short = f"The memory does not suffice for {most} pairs at once; give the same command a lower --max-tokens."
+            if world.size > 1 or most < 2:
                 raise DragomanError(short) from error
+        warnings.warn(f"{short} Its gradient is added up from parts meanwhile, which takes longer.", stacklevel=2)
         objective.zero_grad()
         batches = [half for batch in batches for half in (batch.halves() if len(batch.pairs) > 1 else [batch])]
 

@@ -86,8 +86,8 @@ class Recent:
             self.write("skipped", step, {"message": what})
             return
         raise DivergenceError(
-            f"{what} The weights were not changed by it, and the last checkpoint is whole. Give the same command a lower --rate-scale, a "
-            "--clip-norm or another --on-divergence, or look at these lines."
+            f"{what} The weights were not changed by it.",
+            "Give the same command a lower --rate-scale, a --clip-norm or another --on-divergence, or look at these lines.",
         )
 
     def _where(self, step: int, update: Update) -> str:

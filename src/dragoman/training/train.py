@@ -64,7 +64,7 @@ def train(job: Job) -> Place:
             if len(found) > 1 and step_of(found[-1]) == rolled_back_to:  # and it has failed again: the trouble began before it
                 set_aside(found.pop(), job.world)
             rolled_back_to = step_of(found[-1]) if found else 0
-            told = f"{error} {f'Rolled back to {found[-1].name}' if found else 'Begun again'}, with {pace:g} of the rate."
+            told = f"{error.what} {f'Rolled back to {found[-1].name}' if found else 'Begun again'}, with {pace:g} of the rate."
             job.say(told)
             if job.world.leads:
                 Log(job.folder, rolled_back_to, job.settings.tensorboard).write("rollback", rolled_back_to, {"message": told})
@@ -111,8 +111,8 @@ def train_from(place: Place, job: Job, together: nn.Module, optimizer: torch.opt
                 scores, samples = job.validate(judged)
                 if not math.isfinite(scores["loss"]):
                     raise DivergenceError(
-                        f"After step {step} the validation loss is {scores['loss']}. The best model before it is kept, if there is one. "
-                        "Give the same command a lower --rate-scale, a --clip-norm or another --on-divergence."
+                        f"After step {step} the validation loss is {scores['loss']}. The best model before it is kept, if there is one.",
+                        "Give the same command a lower --rate-scale, a --clip-norm or another --on-divergence.",
                     )
                 recent.write("validation", step, {"minutes": place.seconds / 60, **scores, "samples": samples})
                 if place.best is None or better(scores, place.best, settings.best_by):
@@ -136,7 +136,7 @@ def train_from(place: Place, job: Job, together: nn.Module, optimizer: torch.opt
 def refuse_ruined(model: nn.Module, step: int) -> None:
     """Raise `DivergenceError` where weights are no numbers, so that no checkpoint has them. All processes call this."""
     if not whole(nn.utils.get_total_norm([weight.detach() for weight in model.parameters()])).isfinite():
-        raise DivergenceError(f"After step {step} there are weights that are no numbers. Give the same command a lower --rate-scale.")
+        raise DivergenceError(f"After step {step} there are weights that are no numbers.", "Give the same command a lower --rate-scale.")
 
 
 def make_optimizer(model: nn.Module) -> torch.optim.Adam:
