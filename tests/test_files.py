@@ -60,7 +60,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
         tracemalloc.stop()
         return found
 
-    monkeypatch.setattr(files, "BLOCK", 100)
+    monkeypatch.setattr(files, "BLOCK", 1000)
     assert peak(20_000) < 1.2 * peak(2_000)
 
 
