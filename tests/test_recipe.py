@@ -128,5 +128,7 @@ def test_another_search_takes_the_place_of_the_recorded_one_as_a_whole():
 def test_paths_are_in_their_folder(tmp_path):
     (tmp_path / "a").write_text("x")
     assert paths(DataSettings(source=Path("a"), folder=tmp_path)).source == tmp_path / "a"
+    (tmp_path / "c.gz").touch()
+    assert paths(DataSettings(source=Path("c"), folder=tmp_path)).source == tmp_path / "c.gz"
     with pytest.raises(DragomanError, match="target is .*b, and there is no such file"):
         paths(DataSettings(target=Path("b"), folder=tmp_path))

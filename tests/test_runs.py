@@ -1,5 +1,6 @@
 """Runs as people look at them."""
 
+import gzip
 import json
 import shutil
 import subprocess
@@ -115,4 +116,13 @@ def test_from_the_command_line(folder):
     recipe.write_text("[data]\nsource = 'train.source'\ntarget = 'nowhere'\n[training]\nupdates = 3\n")
     of_recipe = dragoman("doctor", str(recipe), "--folder", str(folder), "--target", "train.target")
     assert (of_recipe.returncode, of_recipe.stdout) == (1, examined.stdout)
+    for kind, name in (("train.de", "train.source"), ("train.en.gz", "train.target")):
+        (folder / "texts").mkdir(exist_ok=True)
+        content = (folder / name).read_bytes()
+        (folder / "texts" / kind).write_bytes(gzip.compress(content) if kind.endswith(".gz") else content)
+    of_folder, of_run = dragoman("doctor", str(folder / "texts")), dragoman("doctor", str(folder / "done"))
+    assert of_folder.stdout.count("\n") == of_run.stdout.count("\n") == examined.stdout.count("\n")
+    empty = f"dragoman: {folder / 'runs'} has no train.*, where two texts are looked for; give --folder {folder / 'runs'} --source FILE"
+    (folder / "runs").mkdir()
+    assert dragoman("doctor", str(folder / "runs")).stderr.startswith(empty)
     assert dragoman("doctor").stderr == "dragoman: Which text? Give --source FILE --target FILE, or a recipe that has them.\n"

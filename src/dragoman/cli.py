@@ -17,6 +17,7 @@ from dragoman.console import has_gpu, parse, say, tell_own_warnings
 from dragoman.errors import DragomanError
 from dragoman.exchange import export_model, import_model
 from dragoman.recipe import Recipe, complete, paths, refuse_one_sided
+from dragoman.text.settings import DataSettings
 from dragoman.translating import align, evaluate, score, shortlist, translate
 
 
@@ -93,7 +94,7 @@ def quickstart(arguments: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Doctor:
-    """Report what may be wrong with a parallel corpus, or with that of a recipe, before it is trained on. Exit status 1: something is."""
+    """Report what may be wrong with a corpus: files, a recipe's, a run's, or train.en and train.de in a folder. Exit status 1: it is."""
 
     folder: Path | None = None
     """Folder of the files below."""
@@ -113,10 +114,14 @@ class Doctor:
 
 def doctor(arguments: Sequence[str]) -> None:
     """Report what may be wrong with a parallel corpus."""
-    table, origin, flags = recipe_first(arguments)
+    flags = list(arguments)
+    if flags and Path(flags[0]).is_dir():
+        given = in_folder(Path(flags.pop(0)))
+    else:
+        table, origin, flags = recipe_first(arguments)
+        given = overlay(Recipe(), table, origin).data
     files = [name.name for name in dataclasses.fields(Doctor)]
-    given = overlay(Recipe(), table, origin).data
-    asked = parse(Doctor, "doctor [RECIPE.toml]", flags, Doctor(**{name: getattr(given, name) for name in files}))
+    asked = parse(Doctor, "doctor [RECIPE.toml | FOLDER]", flags, Doctor(**{name: getattr(given, name) for name in files}))
     from dragoman.text.datasets import with_dataset
     from dragoman.text.doctor import examine
 
@@ -132,6 +137,28 @@ def doctor(arguments: Sequence[str]) -> None:
     if findings:
         sys.exit(1)
     print("Nothing was found.")
+
+
+def in_folder(folder: Path) -> DataSettings:
+    """The data of a run's folder, or of one that has train.ONE and train.OTHER, and perhaps valid and test texts of the same endings.
+
+    Raises `DragomanError` where it is neither.
+    """
+    if (folder / "recipe.toml").exists():
+        return overlay(Recipe(), read_toml(folder / "recipe.toml"), str(folder / "recipe.toml")).data
+    found = sorted({path.name.removesuffix(".gz") for path in folder.glob("train.*")})
+    if len(found) != 2:
+        raise DragomanError(
+            f"{folder} has {', '.join(found) or 'no train.*'}, where two texts are looked for; give --folder {folder} --source FILE "
+            "--target FILE."
+        )
+    texts: dict[str, Any] = {}
+    for kind, prefix in (("train", ""), ("valid", "valid_"), ("test", "test_")):
+        for side, name in zip(("source", "target"), found, strict=True):
+            path = Path(name.replace("train", kind, 1))
+            if (folder / path).exists() or (folder / f"{path}.gz").exists():
+                texts[f"{prefix}{side}"] = path
+    return DataSettings(folder=folder, **texts)
 
 
 @dataclass(frozen=True)
