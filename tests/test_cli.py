@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dragoman import cli
+from dragoman import Translator, cli
 from dragoman.decoding.settings import EngineSettings, SearchSettings
 from dragoman.errors import DragomanError
 from dragoman.recipe import Recipe
@@ -104,10 +104,15 @@ def test_minimum_bayes_risk_chooses_one_of_the_draws(monkeypatch, capsysbinary, 
     status, out, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", *draws, "--mbr", stdin=b"amber birch\n\n")
     assert status == 0
     assert out.split("\n")[0] in drawn
+    out_of_draws = out.splitlines()
     assert out.split("\n")[1:] == ["", ""]
     status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--mbr", stdin=b"amber")
     assert status == 2
-    assert "--mbr chooses among draws" in err
+    assert "mbr chooses among draws" in err
+    asked = SearchSettings(temperature=2.0, n_best=8, mbr=True)
+    assert Translator.load(folder / "run").translate(["amber birch", ""], asked) == out_of_draws
+    files = ["--source", folder / "test.source", "--target", folder / "test.target"]
+    assert call(monkeypatch, capsysbinary, "evaluate", folder / "run", *files, *draws, "--mbr")[0] == 0
 
 
 def test_a_line_longer_than_those_of_training_is_reported_and_translated_whole(monkeypatch, capsysbinary, folder):
@@ -155,7 +160,7 @@ def test_alternatives_at_a_position_are_given_instead_of_translations(monkeypatc
     assert "alternatives is -1; it must be at least 0" in err
     status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", *asked, "--trace", stdin=b"amber\n")
     assert status == 2
-    assert "--alternatives takes the place of translations; it goes with no --trace, --mbr or --n-best" in err
+    assert "--alternatives takes the place of translations; it goes with no --trace or --n-best" in err
 
 
 def test_a_stream_adds_up_to_the_translations(monkeypatch, capsysbinary, folder):
@@ -314,7 +319,7 @@ REFUSED = [
     (["train", "--character-coverage", "1.5"], "character_coverage is 1.5; it must be at most 1."),
     (["translate", "{0}/run", "--ban", "a", "--ban", "b"], "--ban is given more than once; give it once, with all its values: --ban A B."),
     (["translate", "{0}/run", "--ensemble={0}/run", "--ensemble", "{0}/run"], "--ensemble is given more than once"),
-    ([*EVALUATE, "--n-best", "2"], "n_best is 2, and the best translation alone is scored; leave it out."),
+    ([*EVALUATE, "--n-best", "2"], "n_best is 2, and the best translation alone is scored; leave it out, or add mbr."),
     ([*EVALUATE, "--hypotheses", "{0}/run"], "run is a folder; give the name of a file."),
     (
         ["shortlist", "{0}/run", "--source", "{0}/test.source", "--target", "{0}/test.target", "--out", "{0}/run"],

@@ -47,8 +47,6 @@ class Translate:
     """A file to translate instead of standard input. Interrupted, the same command goes on; torchrun shares it among processes."""
     output: Path | None = None
     """Where its translations go; it appears when it is complete."""
-    mbr: bool = False
-    """Of the n_best drawn, write the one that agrees best with all of them: minimum Bayes risk with chrF2. Needs a temperature."""
     json: bool = False
     """Write one JSON object a line, with the n best translations and their scores."""
     trace: bool = False
@@ -89,7 +87,7 @@ def translate(arguments: Sequence[str]) -> None:
     translator = loaded((asked.run, *asked.ensemble), asked.search, asked.engine, more)
     if asked.input is not None and asked.output is not None:
         search = {name: value for name, value in dataclasses.asdict(asked.search).items() if name != "batch_tokens"}
-        written = {name: getattr(asked, name) for name in ("json", "trace", "alternatives", "mbr")}
+        written = {name: getattr(asked, name) for name in ("json", "trace", "alternatives")}
         listed = None if asked.engine.shortlist is None else file_hash(asked.engine.shortlist)
         engine = {"precision": asked.engine.precision, "native": asked.engine.native, "shortlist": listed}
         about = {"models": list(map(identity, (asked.run, *asked.ensemble))), "search": search, **engine, **written}
@@ -143,9 +141,7 @@ def at_hand(translator: "SentenceTranslator", lines: int) -> "SentenceTranslator
 
 def refuse_contradictions(asked: Translate) -> None:
     """Raise `DragomanError` for flags that do not go together, before any work."""
-    if asked.mbr and (not asked.search.temperature or asked.search.n_best == 1):
-        raise DragomanError("--mbr chooses among draws: it needs a --temperature above 0 and an --n-best above 1.")
-    if asked.search.n_best > 1 and not asked.json and not asked.mbr:
+    if asked.search.n_best > 1 and not asked.json and not asked.search.mbr:
         raise DragomanError(f"--n-best {asked.search.n_best} needs --json: plain output has one line for each line of input.")
     if (asked.trace or asked.alternatives) and not asked.json:
         raise DragomanError("--trace and --alternatives need --json: plain output has one translation a line.")
@@ -153,8 +149,8 @@ def refuse_contradictions(asked: Translate) -> None:
         raise DragomanError(f"alternatives is {asked.alternatives}; it must be at least 0.")
     if asked.trace or asked.alternatives:
         refuse_more_than_a_beam(asked.search, "trace" if asked.trace else "list of alternatives")
-    if asked.alternatives and (asked.trace or asked.mbr or asked.search.n_best > 1):
-        raise DragomanError("--alternatives takes the place of translations; it goes with no --trace, --mbr or --n-best.")
+    if asked.alternatives and (asked.trace or asked.search.n_best > 1):
+        raise DragomanError("--alternatives takes the place of translations; it goes with no --trace or --n-best.")
     if asked.stream:
         refuse_more_than_a_beam(asked.search, "stream")
         if asked.json or asked.input or asked.output or asked.search.n_best > 1:
@@ -175,8 +171,6 @@ def translated(translator: "SentenceTranslator", asked: Translate, block: list[t
     if asked.alternatives:
         return [as_json(line, "alternatives", by_both.alternatives(line, asked.alternatives, asked.search)) for line in lines]
     found = translator.n_best(lines, asked.search)
-    if asked.mbr:
-        found = [[most_agreeing(best)] for best in found]
     if not asked.json:
         return [best[0].text for best in found]
     traces = [{"trace": list(map(dataclasses.asdict, by_both.trace(line, asked.search)))} if asked.trace else {} for line in lines]
@@ -210,13 +204,6 @@ def blocks_of(pairs: Iterator[tuple[str, str]], translator: "Translator", done: 
 def as_json(line: str, name: str, found: "Sequence[Translation | Alternative]", more: Mapping[str, object] | None = None) -> str:
     """A line of JSON: the source, what was found for it, and more."""
     return json.dumps({"source": line, name: list(map(dataclasses.asdict, found)), **(more or {})}, ensure_ascii=False)
-
-
-def most_agreeing(draws: "Sequence[Translation]") -> "Translation":
-    """The draw that agrees best with all of them."""
-    from dragoman.evaluation.risk import minimum_bayes_risk
-
-    return draws[minimum_bayes_risk([one.text for one in draws])]
 
 
 @dataclass(frozen=True)
@@ -381,8 +368,8 @@ def evaluate(arguments: Sequence[str]) -> None:
         refuse_own_input("hypotheses", asked.hypotheses, asked.source, asked.target, *filter(None, [asked.baseline]))
         if asked.hypotheses.is_dir():
             raise DragomanError(f"--hypotheses {asked.hypotheses} is a folder; give the name of a file.")
-    if asked.search.n_best > 1 and not asked.search.temperature:
-        raise DragomanError(f"n_best is {asked.search.n_best}, and the best translation alone is scored; leave it out.")
+    if asked.search.n_best > 1 and not asked.search.mbr:
+        raise DragomanError(f"n_best is {asked.search.n_best}, and the best translation alone is scored; leave it out, or add mbr.")
     from dragoman.allocator import keep_memory_and_kernels
     from dragoman.evaluation.compare import paired_bootstrap
     from dragoman.evaluation.metrics import bleu, check_lines, chrf, suitable_tokenization

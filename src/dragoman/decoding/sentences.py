@@ -9,6 +9,7 @@ from dragoman.decoding.batching import encoded, refuse_too_long
 from dragoman.decoding.folder import Tokenizers
 from dragoman.decoding.hypothesis import NO_NUMBERS, Hypothesis
 from dragoman.decoding.long import parts, truncated
+from dragoman.decoding.risk import minimum_bayes_risk
 from dragoman.decoding.settings import SearchSettings, refuse_without_heads
 from dragoman.decoding.tags import Tag, put_back, taken_out
 from dragoman.errors import DragomanError
@@ -55,7 +56,7 @@ class SentenceTranslator(ABC):
         return [best[0].text for best in self.n_best(sentences, settings)]
 
     def n_best(self, sentences: Sequence[str], settings: SearchSettings | None = None) -> list[list[Translation]]:
-        """The `n_best` best translations of each sentence, best first.
+        """The `n_best` best translations of each sentence, best first; one of them with `mbr`.
 
         Raises `DragomanError` for settings that contradict each other in tokens, or ask for heads of a model that has none; for a text
         beyond the positions that the model has learnt; where memory does not suffice; and for a model whose weights are no numbers.
@@ -78,7 +79,8 @@ class SentenceTranslator(ABC):
             written = [Translation(text, one.log_probability, one.score) for text, one in zip(texts, best, strict=True)]
             if not written and len(source) > 1:
                 raise DragomanError(NO_NUMBERS)
-            found.append(written or [Translation(put_back(own, "", []), 0.0, 0.0)])
+            written = written or [Translation(put_back(own, "", []), 0.0, 0.0)]
+            found.append([written[minimum_bayes_risk([one.text for one in written])]] if settings.mbr else written)
         return found
 
     def _in_parts(self, ids: list[list[int]], settings: SearchSettings) -> Iterator[Translation]:

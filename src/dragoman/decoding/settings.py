@@ -76,6 +76,8 @@ class SearchSettings:
     """Draw among the fewest likeliest tokens that have this probability together."""
     draw_seed: int = 1
     """Of the draws: the same seed gives a sentence the same translations, whatever its neighbours."""
+    mbr: bool = False
+    """Of n_best draws give the one that agrees best with all of them, by chrF2: minimum Bayes risk (Eikema and Aziz 2020)."""
     truncate: int = 0
     """Read at most this many tokens of a sentence, its end included, and leave out the others; 0 reads all."""
     split: int = 0
@@ -150,6 +152,7 @@ class SearchSettings:
             self.force and (draws or self.groups > 1 or self.coverage_penalty),
             "force searches a grid of beams; it goes with no temperature, groups or coverage_penalty.",
         )
+        yield self.mbr and (not draws or self.n_best == 1), "mbr chooses among draws; it needs a temperature above 0 and an n_best above 1."
         yield self.truncate and self.split, "truncate leaves out what split would translate; give one of them."
         yield (
             1 in (self.truncate, self.split),
