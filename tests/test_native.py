@@ -4,7 +4,7 @@ import ctypes
 import platform
 import random
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, product
 
 import numpy as np
 import pytest
@@ -28,6 +28,8 @@ from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.native.build import library
 from dragoman.text.batches import pad
+from tests.conftest import VOCABULARY
+from tests.test_search import PENALTIES, plain_steps, same_hypotheses, tiny
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -43,6 +45,7 @@ ASKED = {
     "beam 4": SearchSettings(extra_length=6),
     "greedy": SearchSettings(beam_size=1, extra_length=6),
     "n best of a power": SearchSettings(beam_size=5, n_best=3, length_penalty=0.6, length_power=1.3, extra_length=0),
+    "a greatest length": SearchSettings(max_length=3),
     "a wide beam, little memory": SearchSettings(beam_size=20, n_best=20, length_penalty=0.0, extra_length=2, batch_tokens=1),
 }
 
@@ -104,10 +107,26 @@ def test_it_finds_what_search_in_pytorch_finds(lib, kind, asked):
         assert (one.log_probability, one.score) == pytest.approx((other.log_probability, other.score), abs=1e-4)
 
 
-@pytest.mark.parametrize("rules", RULES)
-@pytest.mark.parametrize("beam_size", [1, 4])
-def test_it_keeps_the_rules_as_pytorch_does(lib, rules, beam_size):
-    model, sources, asked = model_of("pre-norm, GELU, biases"), texts(12), SearchSettings(beam_size=beam_size, extra_length=3)
+@pytest.mark.parametrize("kind", ["transformer", "transformer, other options"])
+def test_it_stops_when_its_rule_says_so_in_plain_lists(lib, kind):
+    model, sources = tiny(kind, VOCABULARY, 7).float(), [[first, *range(4, last), END] for first in (5, 8, 9) for last in (5, 7)]
+    in_cpp = native(lib, model, "float32", 1)
+    for (beam_size, n_best), most, penalty in product(((1, 1), (2, 1), (4, 1), (6, 3)), (None, 5), PENALTIES):
+        asked = SearchSettings(beam_size=beam_size, n_best=n_best, extra_length=8, max_length=most, **penalty)
+        for row, found in zip(sources, in_cpp.search(sources, asked), strict=True):
+            *_, (_, ranked) = plain_steps(model, row, asked)
+            same_hypotheses(found, ranked[:n_best])
+
+
+@pytest.mark.parametrize(
+    ("kind", "rules", "beam_size"),
+    [
+        *(("pre-norm, GELU, biases", rules, beam_size) for rules in RULES for beam_size in (1, 4)),
+        *((kind, "all of them", 4) for kind in KINDS if kind != "pre-norm, GELU, biases"),
+    ],
+)
+def test_it_keeps_the_rules_as_pytorch_does(lib, kind, rules, beam_size):
+    model, sources, asked = model_of(kind), texts(12), SearchSettings(beam_size=beam_size, extra_length=3)
     expected = python_search(model, sources, asked, RULES[rules])
     assert [[one.ids for one in best] for best in expected] != [[one.ids for one in best] for best in python_search(model, sources, asked)]
     for listed in (None, listing(set(range(150)) - {PAD, START})):
@@ -155,6 +174,19 @@ def test_equal_probabilities_fall_as_in_pytorch(lib, precision):
     found = native(lib, model, precision, 2).search(texts(9), asked)
     expected = python_search(model, texts(9), asked)
     assert [[one.ids for one in best] for best in found] == [[one.ids for one in best] for best in expected]
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_of_equally_likely_tokens_greedy_search_takes_the_smallest(lib, precision):
+    model, sources = model_of("pre-norm, GELU, biases"), [[5, 6, END], [7, END]]
+    for tokens in ([17, 18], [63, 64], [9, 140, 149], [END, 5]):
+        with torch.no_grad():
+            model.target_embedding.weight.zero_()
+            model.output_bias.zero_()[tokens] = 1
+        expected = [[] if END in tokens else tokens[:1] * (len(row) + 1) for row in sources]
+        asked = SearchSettings(beam_size=1, extra_length=2)
+        for found in (native(lib, model, precision, 1).search(sources, asked), python_search(model, sources, asked)):
+            assert [best.ids for (best,) in found] == expected
 
 
 @pytest.mark.parametrize("processor", ["x86-64", "x86-64-v3"])

@@ -4,6 +4,7 @@ import itertools
 import math
 from collections import Counter
 from dataclasses import replace
+from functools import lru_cache
 
 import pytest
 import torch
@@ -11,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.decoding.alignment import cross_attention
+from dragoman.decoding.constraints import Constraints
 from dragoman.decoding.hypothesis import length_penalty
-from dragoman.decoding.search import beam_search, greedy_search
+from dragoman.decoding.search import beam_search, beam_steps, greedy_search
 from dragoman.decoding.settings import SearchSettings
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
@@ -59,10 +61,11 @@ def test_a_wide_beam_finds_the_best_of_all_translations(kind, alpha):
         torch.testing.assert_close([one.score for one in found], [score for score, _ in expected[:5]], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("power", [0.0, 1.0, 2.0])
 @torch.no_grad()
-def test_the_plain_power_ranks_by_it(power):
-    model = tiny("transformer", 6, 1)
+def test_the_plain_power_ranks_by_it(kind, power):
+    model = tiny(kind, 6, 1)
     ranked = sorted(((log_p / (len(ids) + 1) ** power, ids) for log_p, ids in brute_force(model, torch.tensor([[4, 5, END]]), 3, 0.0)))[
         ::-1
     ]
@@ -193,45 +196,95 @@ def test_settings_that_contradict_each_other_are_refused(wrong, message):
         replace(SearchSettings(), **wrong)
 
 
-def naive_groups(model, source, asked):
-    """Diverse beam search of one sentence in plain lists, without a cache: the finished hypotheses with their log-probabilities."""
-    width, longest = asked.beam_size // asked.groups, source.size(1) - 1 + asked.extra_length
-    live = [[([], 0.0)] for _ in range(asked.groups)]
-    ended = []
+@lru_cache(20_000)
+def following(model, source, ids):
+    """The log-probability of each token after these, without what a model keeps from step to step."""
+    features, _ = model.decode(torch.tensor([[START, *ids]]), model.encode(torch.tensor([source])))
+    logits = model.logits(features)[0, -1].float()
+    logits[[PAD, START]] = -torch.inf
+    return logits.log_softmax(-1).tolist()
+
+
+@torch.no_grad()
+def plain_steps(model, source, asked):
+    """Beam search of one sentence in plain lists: after each step the ids of what lives, and what has ended as (score, log-probability,
+    ids), best first. Sorting leaves equal ones as they were: by hypothesis, then by token."""
+    width, longest = asked.beam_size // asked.groups, len(source) - 1 + asked.extra_length
+    longest = longest if asked.max_length is None else min(longest, asked.max_length)
+
+    def score(log_p, length):
+        return log_p / (((5 + length) / 6) ** asked.length_penalty if asked.length_power is None else length**asked.length_power)
+
+    live, ended = [[([], 0.0)] for _ in range(asked.groups)], {}
     for step in range(longest + 1):
         used = Counter()
         for group, hypotheses in enumerate(live):
             candidates = []
             for ids, log_p in hypotheses:
-                features, _ = model.decode(torch.tensor([[START, *ids]]), model.encode(source))
-                logits = model.logits(features)[0, -1].float()
-                logits[[PAD, START]] = -torch.inf
-                for token, own in enumerate(logits.log_softmax(-1).tolist()):
+                for token, own in enumerate(following(model, tuple(source), tuple(ids))):
                     if own > -math.inf and (step < longest or token == END):
                         candidates.append((log_p + own - asked.diversity * used[token], log_p + own, [*ids, token]))
             candidates.sort(key=lambda candidate: -candidate[0])
-            ended += [(ids[:-1], log_p) for _, log_p, ids in candidates[:width] if ids[-1] == END]
-            live[group] = [(ids, log_p) for _, log_p, ids in candidates[: 2 * width] if ids[-1] != END][:width]
+            for _, log_p, ids in candidates[:width]:
+                if ids[-1] == END:  # what two groups have found counts once
+                    ended.setdefault(tuple(ids[:-1]), log_p)
+            live[group] = [(ids, log_p) for _, log_p, ids in candidates if ids[-1] != END][:width]
             used.update(ids[-1] for ids, _ in live[group])
-    return ended
+        alive = list(itertools.chain(*live))
+        ranked = sorted(((score(log_p, len(ids) + 1), log_p, list(ids)) for ids, log_p in ended.items()), key=lambda one: -one[0])
+        yield [ids for ids, _ in alive], ranked
+        if len(ranked) >= asked.beam_size:
+            return
+        if len(ranked) >= asked.n_best and all(score(log_p, longest + 1) <= ranked[asked.n_best - 1][0] for _, log_p in alive):
+            return
 
 
-@pytest.mark.parametrize("kind", ["transformer", "gru"])
-@pytest.mark.parametrize("diversity", [0.0, 0.7, 5.0])
+def as_in_plain_lists(model, sources, asked):
+    """The search's own hypotheses of each source, after as many steps as in plain lists and with the same scores."""
+    done = {}
+    for number, step in enumerate(beam_steps(model, sources, asked, Constraints()), 1):
+        done |= {sentence: (number, best) for sentence, best in step.done.items()}
+    for sentence, row in enumerate(sources):
+        expected = list(plain_steps(model, row[row != PAD].tolist(), asked))
+        assert done[sentence][0] == len(expected)
+        same_hypotheses(done[sentence][1], expected[-1][1][: asked.n_best])
+    return [best for _, best in done.values()]
+
+
+def same_hypotheses(found, expected):
+    assert [one.ids for one in found] == [ids for *_, ids in expected]
+    for one, (score, log_p, _) in zip(found, expected, strict=True):
+        assert (one.score, one.log_probability) == pytest.approx((score, log_p), abs=1e-4)
+
+
+PENALTIES = [{"length_penalty": 0.0}, {"length_penalty": 0.6}, {"length_penalty": 1.4}, {"length_power": 1.0}]
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=str)
+def test_a_search_stops_when_its_rule_says_so_in_plain_lists(model, sources, penalty):
+    for beam_size, n_best in ((1, 1), (2, 1), (3, 2), (4, 1), (4, 4)):
+        as_in_plain_lists(model, sources[1:], SearchSettings(beam_size=beam_size, n_best=n_best, extra_length=8, **penalty))
+
+
 @torch.no_grad()
+def test_equal_extensions_fall_to_the_likelier_hypothesis_and_the_smaller_token(model, sources):
+    for weight in model.parameters():
+        weight.zero_()
+    for row, (best,) in zip(sources, greedy_search(model, sources, SearchSettings(beam_size=1, extra_length=2)), strict=True):
+        assert best.ids == [UNKNOWN] * (int((row != PAD).sum()) - 1 + 2)
+    for beam_size, alpha in itertools.product(range(1, 5), (0.0, 0.6)):
+        for n_best in {1, beam_size}:
+            as_in_plain_lists(model, sources[1:2, :4], SearchSettings(beam_size, alpha, extra_length=2, n_best=n_best))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("diversity", [0.0, 0.7, 5.0])
 def test_groups_of_a_beam_avoid_each_others_tokens_as_in_plain_lists(kind, diversity):
     model, source = tiny(kind, 7, 3), torch.tensor([[4, 5, END]])
     asked = SearchSettings(beam_size=6, groups=3, diversity=diversity, extra_length=1, n_best=6, length_penalty=0.0)
-    expected = sorted(naive_groups(model, source, asked), key=lambda one: -one[1])
-    (found,) = beam_search(model, source, asked)
-    assert found
-    log_p = {}
-    for ids, value in expected:
-        log_p.setdefault(tuple(ids), value)
-    for one in found:  # the search may stop before the naive one does
-        assert one.log_probability == pytest.approx(log_p[tuple(one.ids)], abs=1e-4)
-    assert found[0].ids == expected[0][0]
+    as_in_plain_lists(model, source, replace(asked, n_best=1))
+    (found,) = as_in_plain_lists(model, source, asked)
     assert len({tuple(one.ids) for one in found}) == len(found)
     if diversity == 0.7:
-        first, *_ = beam_search(model, source, replace(asked, groups=1, diversity=SearchSettings.diversity))
+        (first,) = beam_search(model, source, replace(asked, groups=1, diversity=SearchSettings.diversity))
         assert {tuple(one.ids) for one in found} != {tuple(one.ids) for one in first}

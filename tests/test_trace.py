@@ -18,6 +18,7 @@ from dragoman.decoding.trace import certain, trace
 from dragoman.errors import DragomanError
 from dragoman.model.symbols import END, PAD, START
 from tests.conftest import VOCABULARY
+from tests.test_search import plain_steps
 from tests.test_translator import LINES, TEXT, folder, translator  # noqa: F401
 
 
@@ -63,6 +64,15 @@ def test_a_group_of_tokens_is_certain_when_all_hypotheses_have_it(model, sources
             assert after[: len(before)] == before
 
 
+def test_certain_is_what_all_hypotheses_of_a_step_begin_with(model, sources):
+    for row, (beam_size, groups) in itertools.product(sources, ((1, 1), (2, 1), (3, 1), (4, 2))):
+        source, asked = row[row != PAD], SearchSettings(beam_size=beam_size, extra_length=3, groups=groups)
+        *steps, (_, ((_, _, best), *_)) = plain_steps(model, source.tolist(), asked)
+        places = [zip(*live, *(ids for *_, ids in ended), strict=False) for live, ended in steps]
+        common = [[token for token, *_ in itertools.takewhile(lambda tokens: len(set(tokens)) == 1, each)] for each in places]
+        assert list(certain(beam_steps(model, source[None], asked, Constraints()))) == [*common, best]
+
+
 def test_of_a_blank_line_there_is_one_hypothesis_and_nothing_to_search(translator):  # noqa: F811
     (node,) = translator.trace(" ")
     assert (node.parent, node.end) == (None, "the search was over")
@@ -73,6 +83,11 @@ def test_of_a_blank_line_there_is_one_hypothesis_and_nothing_to_search(translato
 def test_what_is_streamed_is_the_translation(translator, sentence, beam_size):  # noqa: F811
     asked = SearchSettings(beam_size=beam_size, extra_length=4)
     assert "".join(translator.stream(sentence, asked)) == translator.translate([sentence], asked)[0]
+
+
+def test_a_translation_is_streamed_before_its_end(translator):  # noqa: F811
+    streams = [list(translator.stream(line, SearchSettings(beam_size=1, extra_length=4))) for line in LINES]
+    assert any(len(pieces) > 1 for pieces in streams)  # of bytes that are no text nothing is told
 
 
 @pytest.mark.parametrize("prefix", [[], [5, 7]])
@@ -92,6 +107,14 @@ def test_alternatives_are_all_that_may_follow(model, sources, prefix):
     log_p = token_log_probabilities(model, source, torch.tensor([[*prefix, END]])).sum().item()
     assert ended.log_probability == pytest.approx(log_p, abs=1e-6)
     assert max(best.score for _, _, best in found) >= beam_search(model, source, asked, rules)[0][0].score - 1e-6
+
+
+@pytest.mark.parametrize("rules", [Constraints(), Constraints(2, 2, [[4], [6, 5]], [5, 7])], ids=["none", "all of them"])
+def test_each_alternative_goes_on_as_the_search_that_must_begin_so(model, sources, rules):
+    asked, source = SearchSettings(beam_size=4, n_best=2, length_penalty=1.4, extra_length=3), sources[1:2, :4]
+    for token, _, best in alternatives(model, source, rules, 99, asked):
+        if token != END:
+            assert best == beam_search(model, source, asked, replace(rules, prefix=[*rules.prefix, token]))[0][0]
 
 
 def test_alternatives_of_a_text_are_named_by_their_pieces(translator):  # noqa: F811
