@@ -1,5 +1,7 @@
 """Attention read as alignment."""
 
+import itertools
+from collections import Counter
 from functools import cache
 
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from dragoman.decoding.alignment import chosen, cross_attention, has_heads, word_alignment, words_of
 from dragoman.decoding.ensemble import Ensemble
+from dragoman.decoding.translator import Translator
 from dragoman.errors import DragomanError
 from dragoman.model.attention import attention
 from dragoman.model.symbols import END, PAD
@@ -101,3 +104,22 @@ def test_pairs_are_aligned_alike_whatever_their_neighbours(translator):  # noqa:
         assert [target for _, target in found] == list(range(len(pair[1].split()))) or not (pair[0] and pair[1])
         assert all(source < len(pair[0].split()) for source, _ in found)
     assert together[-3:] == [[], [], []]
+
+
+@pytest.mark.parametrize("layer", [None, 1, 3])
+def test_words_are_aligned_by_the_layer_and_the_head_that_are_asked_for(translator, layer):  # noqa: F811
+    tokenizer, pairs, answers = translator.tokenizers.target, list(zip(LINES, LINES[::-1], strict=True)), []
+    deep = Translator(tiny("transformer, other options", len(tokenizer), 0), translator.tokenizers)
+    for head in (None, 1, 2, 3):
+        answers.append(deep.align(pairs, layer, head))
+        for pair, found in zip(pairs, answers[-1], strict=True):
+            weights = cross_attention(deep.model, *(torch.tensor([[*tokenizer.encode([text])[0], END]]) for text in pair))
+            heads = weights[1 if layer is None else layer - 1, 0].tolist()
+            looks = Counter()
+            for of_head in heads if head is None else heads[head - 1 : head]:
+                for written, row in zip(tokenizer.words(pair[1]), of_head, strict=False):  # their END is no word
+                    for read, weight in zip(tokenizer.words(pair[0]), row, strict=False):
+                        looks[read, written] += weight
+            most = [max(range(len(pair[0].split())), key=lambda read: looks[read, word]) for word in range(len(pair[1].split()))]
+            assert found == list(zip(most, range(len(most)), strict=True))
+    assert all(one != other for one, other in itertools.combinations(answers, 2))
