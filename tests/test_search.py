@@ -248,7 +248,7 @@ def as_in_plain_lists(model, sources, asked):
         expected = list(plain_steps(model, row[row != PAD].tolist(), asked))
         assert done[sentence][0] == len(expected)
         same_hypotheses(done[sentence][1], expected[-1][1][: asked.n_best])
-    return [best for _, best in done.values()]
+    return [done[sentence][1] for sentence in range(len(sources))]
 
 
 def same_hypotheses(found, expected):
