@@ -13,11 +13,17 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import distributed
 
+from dragoman.model.build import build_model
+from dragoman.model.settings import ModelSettings
+from dragoman.text.batches import Batch, Update
 from dragoman.training.distributed import World
+from dragoman.training.objective import Objective, accumulate
+from dragoman.training.parallel import synchronised
 from dragoman.training.resume import checkpoints
 from tests.conftest import MOST_SECONDS, write_copies
-from tests.processes import dragoman, start, worst
+from tests.processes import dragoman, fork, start, worst
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
@@ -62,9 +68,17 @@ def weights(out: Path) -> dict[str, torch.Tensor]:
     return load_file(checkpoints(out)[-1] / "model.safetensors")
 
 
+def log(out: Path) -> list[dict]:
+    return [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+
+
 def losses(out: Path) -> list[float]:
-    lines = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
-    return [line["loss"] for line in lines]
+    return [line["loss"] for line in log(out)]
+
+
+def gradient_norms(out: Path) -> list[dict[str, float]]:
+    """Of the whole gradient, and of each layer: Adam would not tell one gradient from its double."""
+    return [{"all": line["gradient_norm"], **line["gradient_norms"]} for line in log(out) if line["event"] == "train"]
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +113,8 @@ def sharded(text) -> Path:
 
 def assert_near(run: Path, other: Path) -> None:
     assert losses(run) == pytest.approx(losses(other), abs=2e-4)
+    for norms, others in zip(gradient_norms(run), gradient_norms(other), strict=True):
+        assert norms == pytest.approx(others, rel=1e-4)
     for name, weight in weights(run).items():
         torch.testing.assert_close(weight, weights(other)[name], atol=2e-3, rtol=1e-3)
 
@@ -117,12 +133,37 @@ def test_spread_weights_train_as_whole_ones_do(two, sharded):
     assert {path.name for path in checkpoints(two)} == {path.name for path in checkpoints(sharded)}
 
 
-def test_spread_weights_add_up_the_gradients_of_small_batches(text):
+def test_processes_add_up_the_gradients_of_small_batches(text):
     """Three batches an update, cut further, in two forward calls a decoder layer each; clipped."""
     more = ("--accumulate", "3", "--max-tokens", "90", "--clip-norm", "0.5", "--updates", "8", "--checkpoint-every", "8")
-    for name, ranks, flags in (("cut-one", 1, ()), ("cut-spread", 2, ("--shard",))):
+    for name, ranks, flags in (("cut-one", 1, ()), ("cut-two", 2, ()), ("cut-spread", 2, ("--shard",))):
         train(text, text / name, ranks, *more, *flags)
+    assert_near(text / "cut-one", text / "cut-two")
     assert_near(text / "cut-one", text / "cut-spread")
+
+
+def reductions(objective: torch.nn.Module, update: Update, world: World) -> int:
+    """How often processes add up numbers in an update."""
+    with torch.autograd.profiler.profile(use_kineto=False) as profile:
+        accumulate(objective, update, world)
+    return sum(event.name().startswith(("c10d::allreduce", "c10d::_reduce_scatter")) for event in profile.kineto_results.events())
+
+
+@pytest.mark.parametrize("shards", [False, True])
+def test_processes_tell_each_other_their_gradients_once_an_update_however_it_is_cut(tmp_path, shards):
+    def count(rank: int) -> None:
+        distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=rank, world_size=2)
+        world = World(rank, 2, torch.device("cpu"))
+        model = build_model(ModelSettings(d_model=8, d_ff=8, heads=2, encoder_layers=1, decoder_layers=1), 11, 11)
+        together = synchronised(Objective(model, 0.1, bfloat16=False), model, world, shards)
+        batch = Batch.of(*torch.randint(4, 11, (2, 8, 5)), list(range(8)))
+        updates = [Update(0, 0, batches, 2 * batch.tokens) for batches in ([batch], [batch], batch.halves(), [batch] * 3)]
+        _, once, *cut = (reductions(together, update, world) for update in updates)  # DDP sorts weights into buckets in the first
+        assert once > 0
+        assert cut == [once, once]
+        distributed.destroy_process_group()
+
+    assert worst([fork(lambda rank=rank: count(rank)) for rank in range(2)]) == 0
 
 
 def test_spread_weights_that_diverge_are_named(text):
