@@ -3,7 +3,9 @@
 import json
 import os
 import platform
+import shlex
 import subprocess
+from argparse import Namespace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
@@ -12,17 +14,32 @@ import torch
 
 
 def passport(command: str) -> dict[str, object]:
-    """What was run, of which commit, when, and on what."""
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    """What was run, of which commit (`dirty`: with changes to what runs that are not in it), when, and on what."""
     return {
         "command": command,
-        "commit": commit.stdout.strip(),
+        "commit": git("rev-parse", "--short", "HEAD"),
+        "dirty": bool(git("status", "--porcelain", "--", "../src", "*.py")),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),
         "machine": f"{os.cpu_count()} cores, {processor()}",
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU",
     }
+
+
+def git(*words: str) -> str:
+    """What git says about this checkout; nothing where there is none."""
+    return subprocess.run(["git", *words], cwd=Path(__file__).parent, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def asked(program: str, arguments: Namespace) -> str:
+    """The command that asks for these arguments, each named with its value."""
+    words = ["python", f"benchmarks/{program}"]
+    for name, value in vars(arguments).items():
+        if value is not None and value is not False:
+            given = [] if value is True else value if isinstance(value, list | tuple) else [value]
+            words += [f"--{name.replace('_', '-')}", *map(str, given)]
+    return shlex.join(words)
 
 
 def keep(found: dict[str, object], folder: Path, name: str) -> Path:

@@ -7,7 +7,12 @@ Each system is a process of its own. It trains on the same padded batches (8,000
 dropout, label smoothing and Adam; the whole loop is inside the time. Peers run as people run them, and once more with the settings of
 the allocator and of oneDNN that ours makes for itself. In a first epoch most batches have shapes that were not met before, later ones
 have the same again: --warm-up with as many updates as an epoch has measures what lasts. The floor, what matrix products alone would
-allow, is measured in between. Writes benchmarks/results/train-PRESET-DATE.json (or -2, -3).
+allow, is measured in between. Writes benchmarks/results/train-PRESET-DATE.json (or -2, -3), and with --profile beside it
+train-PRESET-DATE-PRECISION.txt: the operators in which our updates spend their time.
+
+Seconds to 100 updates count from the start of the process, imports included (the third of a second that it takes to import the reading
+of batches is in the peers' too), and ours compiles its kernels in them, which a second training need not. Where fewer updates than 100
+are made, they are extrapolated.
 """
 
 import argparse
@@ -25,26 +30,24 @@ from itertools import product
 from pathlib import Path
 
 import torch
-from passport import keep, passport
+from passport import asked, keep, passport
 from peers import marian_config
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.allocator import MOST_KERNELS, keep_memory_and_kernels
+from dragoman.allocator import MOST_KERNELS
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import PAD
-from dragoman.parts import make_batches, make_model, make_objective
+from dragoman.parts import make_batches
 from dragoman.prepare import Prepared, prepare
 from dragoman.recipe import Recipe
-from dragoman.run import silent
 from dragoman.text.batches import Batch, Update
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.distributed import World
-from dragoman.training.objective import accumulate, seed_update
 from dragoman.training.settings import TrainingSettings
-from dragoman.training.train import ahead, make_optimizer, step_optimizer
+from dragoman.training.train import ahead
 
 ALLOCATOR = {
     "MALLOC_MMAP_MAX_": "0",
@@ -55,6 +58,8 @@ ALLOCATOR = {
 }
 PRECISIONS = ("bfloat16", "float32")
 PEERS = ("transformers", "torch.nn.Transformer")
+ALLOCATORS = {"its": False, "ours": True}
+PROFILED = 5  # updates, after all others
 SMOOTHING, DROPOUT, RATE = 0.1, 0.1, 1e-4
 
 Step = Callable[[Update], None]
@@ -78,8 +83,15 @@ def recipe_for(source: Path, target: Path, preset: str, precision: str, out: Pat
 
 
 def dragoman_step(recipe: Recipe, data: Prepared) -> Step:
-    """Ours, as `dragoman train` runs it."""
+    """Ours, as `dragoman train` runs it, with all that it imports."""
+    from dragoman.model.kernels import compile_kernels
+    from dragoman.parts import make_model, make_objective
+    from dragoman.run import keep_memory_and_kernels
+    from dragoman.training.objective import accumulate, seed_update
+    from dragoman.training.train import make_optimizer, step_optimizer
+
     keep_memory_and_kernels()
+    compile_kernels()
     world = World(device=torch.device("cpu"))
     model = make_model(recipe, data, world.device)
     objective, optimizer = make_objective(recipe, model).train(), make_optimizer(model)
@@ -165,9 +177,8 @@ def torch_step(recipe: Recipe, vocabulary: int) -> Step:
 # ---- measuring
 
 
-def measure(system: str, recipe: Recipe, updates: int) -> None:
-    """Make an update for each line that is read, and write what it took; first of all, how long the program took to begin."""
-    started = time.monotonic()
+def measure(system: str, recipe: Recipe, updates: int, profile: Path | None) -> None:
+    """Say when all is ready, make an update for each line that is read, and write what it took; then have some more looked into."""
     torch.manual_seed(1)
     assert recipe.out is not None
     data = Prepared.load(recipe.out / "data")
@@ -180,13 +191,31 @@ def measure(system: str, recipe: Recipe, updates: int) -> None:
     step = steps[system]()
     world = World(device=torch.device("cpu"))
     stream = ahead(make_batches(recipe, data, world).after(0, 0), world.device)
-    print(time.monotonic() - started, flush=True)
+    print("ready", flush=True)
     for _ in range(updates):
         sys.stdin.readline()
         begun = time.monotonic()
         update = next(stream)
         step(update)
         print(update.tokens, time.monotonic() - begun, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, flush=True)
+    if profile is not None:
+        profile.write_text(operators(lambda: step(next(stream))))
+
+
+def operators(update: Callable[[], None]) -> str:
+    """In which operators an update spends its time, most first; what is in none of them has a line too."""
+    none = "(in no operator)"
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        for _ in range(PROFILED):
+            with torch.profiler.record_function(none):
+                update()
+    rows = sorted(profile.key_averages(), key=lambda row: -row.self_cpu_time_total)
+    total = sum(row.self_cpu_time_total for row in rows)
+    lines = [
+        f"{row.self_cpu_time_total / total:7.2%} {row.self_cpu_time_total / 1000 / PROFILED:10.3f} {row.count / PROFILED:8.1f}  {row.key}\n"
+        for row in rows
+    ]
+    return "".join([f"{'share':>7} {'ms':>10} {'calls':>8}  an update, self CPU time ({PROFILED} updates)\n", *lines])
 
 
 def floor(size: ModelSettings, vocabulary: int, precision: str) -> tuple[float, float]:
@@ -205,9 +234,9 @@ def floor(size: ModelSettings, vocabulary: int, precision: str) -> tuple[float, 
 
 
 class Measured:
-    """A system in a process of its own, and what its updates took."""
+    """A system in a process of its own, which finds no kernels that were compiled before, and what its updates took."""
 
-    def __init__(self, kind: Kind, arguments: argparse.Namespace, out: Path) -> None:
+    def __init__(self, kind: Kind, arguments: argparse.Namespace, out: Path, profile: Path | None = None) -> None:
         system, precision, allocator = kind
         flags = {
             "--measure": system,
@@ -218,81 +247,100 @@ class Measured:
             "--target": arguments.target,
             "--updates": arguments.warm_up + arguments.updates,
         }
+        flags |= {"--profile-to": profile} if profile else {}
         command = [sys.executable, __file__, *(str(part) for flag in flags.items() for part in flag)]
-        environment = os.environ | (ALLOCATOR if allocator else {})
+        self.warm_up, self.updates = arguments.warm_up, list[list[float]]()
+        environment = os.environ | {"XDG_CACHE_HOME": tempfile.mkdtemp(dir=out)} | (ALLOCATOR if allocator else {})
+        begun = time.monotonic()
         self.process = subprocess.Popen(command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.warm_up = arguments.warm_up
-        (self.start,) = self.read()
-        self.updates: list[list[float]] = []
+        assert self.read() == "ready\n"
+        self.start = time.monotonic() - begun
 
-    def read(self) -> list[float]:
+    def read(self) -> str:
         """The next line of the process."""
         assert self.process.stdout is not None
-        return [float(word) for word in self.process.stdout.readline().split()]
+        return self.process.stdout.readline()
 
     def update(self) -> None:
         """Make one."""
         assert self.process.stdin is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
-        self.updates.append(self.read())
+        self.updates.append([float(word) for word in self.read().split()])
+
+    @property
+    def counted(self) -> list[list[float]]:
+        """Tokens, seconds and memory of all updates but those of the warm-up."""
+        return self.updates[self.warm_up :]
 
     def found(self) -> dict[str, float]:
-        """What all updates took, those of the warm-up left out."""
+        """What they took."""
         self.process.communicate()
-        tokens, seconds, memory = zip(*self.updates[self.warm_up :], strict=True)
+        tokens, seconds, memory = zip(*self.counted, strict=True)
         hundred = [update[1] for update in self.updates[:100]]
         return {
             "tokens_per_second": sum(tokens) / sum(seconds),
+            "median_tokens_per_second": statistics.median(count / time for count, time in zip(tokens, seconds, strict=True)),
+            "seconds_to_start": self.start,
             "seconds_to_100_updates": self.start + statistics.mean(hundred) * 100,
+            "extrapolated": len(hundred) < 100,
             "peak_gib": max(memory),
         }
 
 
+def median_ratio(ours: Measured, theirs: Measured) -> float:
+    """How many times as long theirs takes for an update as ours for the same just before it: the median."""
+    return statistics.median(their[1] / our[1] for our, their in zip(ours.counted, theirs.counted, strict=True))
+
+
 def compare(arguments: argparse.Namespace) -> None:
     """Ours beside each peer, an update of each in turn, so that a machine that others slow down does so to both; a table and a file."""
+    from dragoman.run import silent
+
     rows, floors = [], []
     with tempfile.TemporaryDirectory() as folder:
         recipe = recipe_for(arguments.source, arguments.target, arguments.preset, "bfloat16", Path(folder))
         prepare(Path(folder), recipe, silent)
         vocabulary = len(Prepared.load(Path(folder) / "data").tokenizers.target)
-        for precision, peer, allocator in product(arguments.precisions, arguments.peers, (False, True)):
-            pair = [Measured(kind, arguments, Path(folder)) for kind in (("dragoman", precision, False), (peer, precision, allocator))]
+        profiles = {precision: Path(folder) / f"{precision}.txt" for precision in arguments.precisions if arguments.profile}
+        for precision, peer, allocator in product(arguments.precisions, arguments.peers, arguments.allocators):
+            kinds: list[Kind] = [("dragoman", precision, False), (peer, precision, ALLOCATORS[allocator])]
+            looked_into = profiles.get(precision) if peer == arguments.peers[0] and allocator == arguments.allocators[0] else None
+            pair = [Measured(kind, arguments, Path(folder), path) for kind, path in zip(kinds, (looked_into, None), strict=True)]
             for number in range(arguments.warm_up + arguments.updates):
                 for system in pair:
                     system.update()
                 if number >= arguments.warm_up and (number - arguments.warm_up) % 5 == 0:
                     floors.append((precision, *floor(recipe.model, vocabulary, precision)))
             ours, theirs = (system.found() for system in pair)
-            ratio = ours["tokens_per_second"] / theirs["tokens_per_second"]
-            rows.append(
-                {"peer": peer, "precision": precision, "allocator_settings": allocator, "ratio": ratio, "ours": ours, "theirs": theirs}
-            )
+            ratios = {"ratio": ours["tokens_per_second"] / theirs["tokens_per_second"], "median_ratio": median_ratio(*pair)}
+            row = {"peer": peer, "precision": precision, "allocator_settings": ALLOCATORS[allocator]}
+            rows.append(row | ratios | {"ours": ours, "theirs": theirs})
             print(rows[-1], file=sys.stderr, flush=True)
-    report(arguments, rows, floors)
+        report(arguments, rows, floors, {precision: path.read_text() for precision, path in profiles.items()})
 
 
-def report(arguments: argparse.Namespace, rows: list[dict], floors: list[tuple[str, float, float]]) -> None:
-    """Print ratios, and shares of the floor; write all of it with its passport."""
+def report(arguments: argparse.Namespace, rows: list[dict], floors: list[tuple[str, float, float]], profiles: dict[str, str]) -> None:
+    """Print ratios, and shares of the floor; write all of it with its passport, and profiles beside it."""
     columns = ("beside", "precision", "its allocator", "ours, target tokens/s", "theirs", "ours is × as fast", "s to 100 updates", "GiB")
-    table = Table(*columns, title=f"Training, {arguments.preset}")
+    table = Table(*columns, title=f"Training, {arguments.preset}; medians")
     for row in rows:
         both = (row["ours"], row["theirs"])
         table.add_row(
             row["peer"],
             row["precision"],
             "as ours" if row["allocator_settings"] else "as it comes",
-            *(f"{found['tokens_per_second']:,.0f}" for found in both),
-            f"{row['ratio']:.2f}",
-            ", ".join(f"{found['seconds_to_100_updates']:.0f}" for found in both),
+            *(f"{found['median_tokens_per_second']:,.0f}" for found in both),
+            f"{row['median_ratio']:.2f}",
+            ", ".join(f"{found['seconds_to_100_updates']:.0f}" for found in both)
+            + " (extrapolated)" * any(found["extrapolated"] for found in both),
             ", ".join(f"{found['peak_gib']:.1f}" for found in both),
         )
     Console(width=150).print(table)
-    counts = f"--preset {arguments.preset} --updates {arguments.updates} --warm-up {arguments.warm_up}"
-    where = passport(f"python benchmarks/train.py {counts} --precisions {' '.join(arguments.precisions)}") | {"floors": {}}
+    where = passport(asked("train.py", arguments)) | {"floors": {}}
     for precision in arguments.precisions:
         rates, tokens = ([row[place] for row in floors if row[0] == precision] for place in (1, 2))
-        speed = statistics.median(row["ours"]["tokens_per_second"] for row in rows if row["precision"] == precision)
+        speed = statistics.median(row["ours"]["median_tokens_per_second"] for row in rows if row["precision"] == precision)
         share = speed / statistics.median(tokens)
         where["floors"][precision] = {"gflops": rates, "tokens_per_second": statistics.median(tokens), "share": share}
         print(
@@ -300,6 +348,8 @@ def report(arguments: argparse.Namespace, rows: list[dict], floors: list[tuple[s
             f"(the median; {min(rates):,.0f} to {max(rates):,.0f})."
         )
     out = keep(where | {"rows": rows}, arguments.results, f"train-{arguments.preset}")
+    for precision, profile in profiles.items():
+        out.with_name(f"{out.stem}-{precision}.txt").write_text(profile)
     print(f"{out} has every measurement.")
 
 
@@ -313,16 +363,19 @@ def main() -> None:
     parser.add_argument("--warm-up", type=int, default=10)
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS)
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=PEERS)
+    parser.add_argument("--allocators", nargs="+", choices=ALLOCATORS, default=list(ALLOCATORS), help="the peers' settings of it")
+    parser.add_argument("--profile", action="store_true", help="write in which operators our updates spend their time")
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--measure", choices=("dragoman", *PEERS), help=argparse.SUPPRESS)
-    parser.add_argument("--precision", choices=PRECISIONS, default="bfloat16", help=argparse.SUPPRESS)
+    parser.add_argument("--precision", choices=PRECISIONS, help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--profile-to", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure is None:
         compare(arguments)
         return
     recipe = recipe_for(arguments.source, arguments.target, arguments.preset, arguments.precision, arguments.out)
-    measure(arguments.measure, recipe, arguments.updates)
+    measure(arguments.measure, recipe, arguments.updates, arguments.profile_to)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,9 @@
 
 import json
 import os
+import runpy
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -31,16 +34,46 @@ def test_the_benchmark_for_a_gpu_runs_anywhere(tmp_path):
 def test_the_benchmark_for_a_cpu_measures_and_writes_its_passport(tmp_path):
     source, target = write_copies(tmp_path, "train", 100)
     command = [sys.executable, str(BENCHMARKS / "train.py"), "--source", str(source), "--target", str(target), "--preset", "tiny"]
-    peers = ["--precisions", "float32", "--peers", "torch.nn.Transformer"]
-    more = ["--updates", "1", "--warm-up", "1", *peers, "--results", str(tmp_path)]
+    peers = ["--precisions", "float32", "--peers", "torch.nn.Transformer", "--allocators", "ours"]
+    more = ["--updates", "1", "--warm-up", "1", *peers, "--results", str(tmp_path), "--profile"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     done = subprocess.run([*command, *more], env=environment, capture_output=True, text=True, timeout=MOST_SECONDS, check=True)
     assert "ours is" in done.stdout
+    assert "(extrapolated)" in done.stdout
     (path,) = tmp_path.glob("train-tiny-*.json")
     found = json.loads(path.read_text())
-    assert [row["peer"] for row in found["rows"]] == ["torch.nn.Transformer"] * 2
-    assert all(row[side]["tokens_per_second"] > 0 for row in found["rows"] for side in ("ours", "theirs"))
+    assert shlex.split(found["command"])[2:] == [*command[2:], *more[:-3], "--profile", *more[-3:-1]]
+    (row,) = found["rows"]
+    assert row["peer"] == "torch.nn.Transformer"
+    assert row["allocator_settings"]
+    for side in (row["ours"], row["theirs"]):
+        assert side["tokens_per_second"] == pytest.approx(side["median_tokens_per_second"])  # there is one update
+        assert side["extrapolated"]
+        assert side["seconds_to_start"] < side["seconds_to_100_updates"]
+    assert row["ratio"] == pytest.approx(row["median_ratio"])
     assert found["floors"]["float32"]["tokens_per_second"] > 0
+    lines = path.with_name(f"{path.stem}-float32.txt").read_text().splitlines()[1:]
+    shares, names = [float(line.split()[0].rstrip("%")) for line in lines], {line.split(maxsplit=3)[3] for line in lines}
+    assert sum(shares) == pytest.approx(100, abs=0.01 * len(shares))
+    assert shares == sorted(shares, reverse=True)
+    assert {"aten::mm", "(in no operator)"} <= names
+
+
+def test_a_measurement_says_whether_what_it_measured_was_changed_since_the_commit(tmp_path):
+    program = tmp_path / "benchmarks" / "passport.py"
+    program.parent.mkdir()
+    shutil.copy(BENCHMARKS / "passport.py", program)
+    me = ["-c", "user.name=me", "-c", "user.email=me@example.org"]
+    for words in (["init", "-q"], ["add", "."], [*me, "commit", "-q", "-m", "one"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    passport = runpy.run_path(str(program))["passport"]
+    assert passport("")["commit"]
+    assert not passport("")["dirty"]
+    (tmp_path / "train.en").touch()
+    assert not passport("")["dirty"]
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "new.py").touch()
+    assert passport("")["dirty"]
 
 
 def test_a_measurement_never_takes_the_place_of_another(tmp_path, monkeypatch):
