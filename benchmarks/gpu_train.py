@@ -3,20 +3,23 @@
     python benchmarks/gpu_train.py [--preset base] [--compile] [--profile] [--source train.en --target train.de]
 
 Batches of 25,000 + 25,000 tokens, a vocabulary of 37,000 (the paper's), the functions that `dragoman train` calls, bfloat16. Prints
-target tokens a second, the share of the device's peak, memory, and with --profile where the time goes. `--toy` runs on any machine.
+target tokens a second, the share of the device's peak where that is known, memory, and how often an operation made the host wait for a
+GPU (the loop is to have none), and writes it beside this file; --profile writes there too where the time goes. `--toy` runs on any machine.
 """
 
 import argparse
 import json
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import repeat
 from pathlib import Path
 
 import torch
-from passport import keep, passport
+from passport import asked, keep, passport
 
 from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS, ModelSettings
@@ -31,7 +34,8 @@ from dragoman.training.distributed import World
 from dragoman.training.objective import Objective, accumulate, seed_update
 from dragoman.training.train import ahead, compile_layers, make_optimizer, step_optimizer
 
-PEAK = 790e12  # multiplications and additions a second in bfloat16 that an H200 was seen to reach
+PEAKS = {"NVIDIA H100 80GB HBM3": 989e12, "NVIDIA H200": 989e12}
+"""Floating-point operations a second in bfloat16, not sparse, by NVIDIA's data sheets, of devices as PyTorch names them (the SXM ones)."""
 
 
 def random_updates(tokens: int, length: int, vocabulary: int, device: torch.device) -> Iterator[Update]:
@@ -71,8 +75,27 @@ def synchronise(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def measure(updates: Iterator[Update], vocabulary: int, settings: ModelSettings, arguments: argparse.Namespace) -> dict[str, float]:
-    """Train on some updates, the first ones uncounted."""
+@contextmanager
+def noticing_waits(device: torch.device) -> Iterator[list[str]]:
+    """Collects a message for every operation that makes the host wait for a GPU: they are counted, since an error would end it all."""
+    waits: list[str] = []
+    if device.type != "cuda":
+        yield waits
+        return
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            yield waits
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+            waits += [text for warning in told if "synchronizing" in (text := str(warning.message))]
+
+
+def measure(
+    updates: Iterator[Update], vocabulary: int, settings: ModelSettings, arguments: argparse.Namespace
+) -> tuple[dict[str, float], str | None]:
+    """Train on some updates, the first ones uncounted; what they took, and where three more spend their time, if that is asked."""
     world = World()
     torch.manual_seed(1)
     model = build_model(settings, vocabulary, vocabulary).to(world.device)
@@ -96,24 +119,29 @@ def measure(updates: Iterator[Update], vocabulary: int, settings: ModelSettings,
     synchronise(world.device)
     flops = tokens = 0.0
     begun = time.monotonic()
-    for number in range(arguments.updates):
-        step(number)
+    with noticing_waits(world.device) as waits:
+        for number in range(arguments.updates):
+            step(number)
     synchronise(world.device)
     seconds = time.monotonic() - begun
     gpu = world.device.type == "cuda"
     found = {
         "target_tokens_per_second": tokens / seconds,
         "milliseconds_per_update": 1000 * seconds / arguments.updates,
-        "share_of_peak": flops / seconds / PEAK,
         "peak_gib": torch.cuda.max_memory_allocated() / 2**30 if gpu else 0.0,
     }
-    if arguments.profile:
-        with torch.profiler.profile() as profile:
-            for number in range(3):
-                step(number)
-            synchronise(world.device)
-        print(profile.key_averages().table(sort_by="self_device_time_total", row_limit=25, max_name_column_width=60))
-    return found
+    if gpu:
+        found["waits"] = len(waits)
+    if gpu and (peak := PEAKS.get(torch.cuda.get_device_name())):
+        found["share_of_peak"] = flops / seconds / peak
+    if not arguments.profile:
+        return found, None
+    with torch.profiler.profile() as profile:
+        for number in range(3):
+            step(number)
+        synchronise(world.device)
+    sorting = "self_device_time_total" if gpu else "self_cpu_time_total"
+    return found, profile.key_averages().table(sort_by=sorting, row_limit=25, max_name_column_width=60)
 
 
 def main() -> None:
@@ -135,19 +163,21 @@ def main() -> None:
     settings = PRESETS[arguments.preset]
     if arguments.toy:
         settings = replace(PRESETS["tiny"], d_model=32, d_ff=64, encoder_layers=1, decoder_layers=1)
-        arguments.tokens, arguments.vocabulary, arguments.updates, arguments.warm_up = 500, 300, 3, 1
+        arguments.tokens, arguments.vocabulary, arguments.updates, arguments.warm_up = 500, 1000, 3, 1
     world = World()
     vocabulary = arguments.vocabulary
     if arguments.source is None:
         updates = random_updates(arguments.tokens, arguments.length, vocabulary, world.device)
     else:
         updates, vocabulary = corpus_updates(arguments, arguments.tokens, vocabulary, world)
-    found = measure(updates, vocabulary, settings, arguments)
-    asked = {key: str(value) if isinstance(value, Path) else value for key, value in vars(arguments).items()}
-    found |= passport("python benchmarks/gpu_train.py") | asked
+    found, profile = measure(updates, vocabulary, settings, arguments)
+    given = {key: str(value) if isinstance(value, Path) else value for key, value in vars(arguments).items()}
+    found |= passport(asked("gpu_train.py", arguments)) | given | {"vocabulary": vocabulary}
     print(json.dumps(found, indent=1))
     kind = f"{arguments.preset}{'-compiled' if arguments.compile else ''}-{'random' if arguments.source is None else arguments.source.stem}"
-    keep(found, arguments.out, f"gpu-train-{kind}")
+    path = keep(found, arguments.out, f"gpu-train-{kind}")
+    if profile is not None:
+        path.with_suffix(".txt").write_text(profile)
 
 
 if __name__ == "__main__":

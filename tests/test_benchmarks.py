@@ -22,13 +22,19 @@ from tests.conftest import MOST_SECONDS, write_copies
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
-def test_the_benchmark_for_a_gpu_runs_anywhere(tmp_path):
+@pytest.mark.parametrize("text", ["random", "README"])
+def test_the_benchmark_for_a_gpu_runs_anywhere_on_any_text(tmp_path, text):
+    files = [part for side in ("source", "target") for part in (f"--{side}", str(BENCHMARKS.parent / "README.md"))]
     command = [sys.executable, str(BENCHMARKS / "gpu_train.py"), "--toy", "--out", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=MOST_SECONDS, check=True)
+    more = ["--profile", *files] if text == "README" else []
+    done = subprocess.run([*command, *more], capture_output=True, text=True, timeout=MOST_SECONDS, check=True)
     found = json.loads(done.stdout)
     assert found["target_tokens_per_second"] > 0
     assert found["date"]
-    assert len(list(tmp_path.glob("gpu-train-base-random-*.json"))) == 1
+    assert found["device"] != "no GPU" or "share_of_peak" not in found
+    (path,) = tmp_path.glob(f"gpu-train-base-{text}-*.json")
+    assert json.loads(path.read_text()) == found
+    assert path.with_suffix(".txt").exists() == bool(more)
 
 
 def test_the_benchmark_for_a_cpu_measures_and_writes_its_passport(tmp_path):
