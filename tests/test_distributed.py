@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import load_file
 from torch import distributed
 
+from dragoman.decoding.translator import Translator
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.text.batches import Batch, Update
@@ -253,10 +254,38 @@ def test_each_process_may_meet_texts_of_its_own_length(text):
     assert "Translate with" in train(text, text / "long", 2, *files)
 
 
-def test_the_test_data_is_translated_by_all_and_scored_once(text):
-    told = train(text, text / "tested", 2, "--test-source", str(text / "test.source"), "--test-target", str(text / "test.target"))
-    assert told.count("Test: BLEU") == 1
-    assert len((text / "tested" / "test.hypotheses.txt").read_text().splitlines()) == 31
+@pytest.fixture(scope="module")
+def tested(text) -> Path:
+    """A run of two processes with test data; tested.writes has the rank and the event wherever Python code changes a file of the run."""
+    out = text / "tested"
+
+    def note(event: str, given: tuple) -> None:
+        changes = event in {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.truncate"}
+        changes |= event == "open" and bool(given[2] & (os.O_WRONLY | os.O_RDWR))
+        if changes and any(f"{out}/" in f"{part}/" for part in given[:2]):
+            os.write(writes, f"{os.environ.get('RANK')} {event} {given}\n".encode())
+
+    def watched() -> None:
+        sys.addaudithook(note)  # for good, and so in a process that ends; its own have the hook too
+        files = ["--test-source", str(text / "test.source"), "--test-target", str(text / "test.target")]
+        train(text, out, 2, *files, "--updates", "100", "--validate-every", "50", "--rate-scale", "0.2")
+
+    writes = os.open(text / "tested.writes", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    assert worst([fork(watched)]) == 0
+    os.close(writes)
+    return out
+
+
+def test_the_test_data_is_translated_by_all_and_scored_once(tested, unchecked_shapes):
+    assert tested.with_name("tested.told").read_text().count("Test: BLEU") == 1
+    written = (tested / "test.hypotheses.txt").read_text().splitlines()
+    assert written == Translator.load(tested).translate((tested.parent / "test.source").read_text().splitlines())
+    assert len(set(written)) > 4  # so that their order tells
+
+
+def test_only_the_first_process_writes(tested):
+    lines = tested.with_name("tested.writes").read_text().splitlines()
+    assert {line.split()[0] for line in lines} == {"0"}, [line for line in lines if not line.startswith("0 ")]
 
 
 def test_one_process_that_is_told_to_stop_stops_all_of_them_between_lines_of_the_log(text):
