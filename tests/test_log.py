@@ -6,7 +6,13 @@ import sys
 import pytest
 
 from dragoman.errors import DragomanError
+from dragoman.model.settings import ModelSettings
+from dragoman.recipe import Recipe
+from dragoman.run import run, silent
+from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.log import Log, curves
+from dragoman.training.settings import TrainingSettings
+from tests.conftest import write_copies
 
 LINE = {"loss": 2.0, "gradient_norms": {"encoder.0": 1.25}, "samples": [{"source": "amber", "translation": "AMBER"}]}
 
@@ -42,6 +48,38 @@ def test_tensorboard_gets_curves_and_texts(tmp_path):
     assert [(event.step, event.value) for event in events.Scalars("validation/gradient_norms/encoder.0")] == [(7, 1.25)]
     assert tags["tensors"] == ["validation/samples/text_summary"]
     assert b"amber \xc2\xb7 AMBER" in events.Tensors(tags["tensors"][0])[0].tensor_proto.string_val[0]
+
+
+def test_a_training_has_its_curves_and_its_texts_in_tensorboard(tmp_path, unchecked_shapes):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    source, target = write_copies(tmp_path, "train", 50)
+    out = run(
+        Recipe(
+            out=tmp_path / "run",
+            data=DataSettings(source=source, target=target),
+            tokenizer=TokenizerSettings(source_tokens="word", vocabulary=50),
+            model=ModelSettings(d_model=8, d_ff=8, heads=2, encoder_layers=1, decoder_layers=1),
+            batches=BatchSettings(source_tokens_per_batch=100, target_tokens_per_batch=100),
+            training=TrainingSettings(
+                updates=4, warmup_steps=2, validate_every=2, checkpoint_every=4, log_every=1, precision="float32", tensorboard=True
+            ),
+        ),
+        silent,
+    )
+    events = EventAccumulator(str(out / "tensorboard")).Reload()
+    written = [(line["event"], line["step"], line) for line in read(out)]
+    of_training = {"loss", "nll", "learning_rate", "tokens_per_second", "gradient_norm"}
+    layers = {f"gradient_norms/{layer}" for layer in ("encoder.0", "decoder.0", "target_embedding")}
+    curves_of = {"train": of_training | layers, "validation": {"loss", "nll", "bleu"}}
+    for event, names in curves_of.items():
+        for name in names:
+            curve = [(step, pytest.approx(curves(line)[name], abs=1e-6, rel=1e-6)) for kind, step, line in written if kind == event]
+            assert [(point.step, point.value) for point in events.Scalars(f"{event}/{name}")] == curve
+    texts = [(point.step, point.tensor_proto.string_val[0].decode()) for point in events.Tensors("validation/samples/text_summary")]
+    samples = [(step, line["samples"]) for kind, step, line in written if kind == "validation"]
+    assert [step for step, _ in texts] == [step for step, _ in samples]
+    assert all(word in text for (_, text), (_, rows) in zip(texts, samples, strict=True) for row in rows for word in row.values())
 
 
 def test_curves_are_the_numbers_of_a_line():
