@@ -77,6 +77,15 @@ def test_the_shares_of_ranks_have_nearly_the_same_number_of_tokens():
     assert totals.max() / totals.min() < 1.05
 
 
+@pytest.mark.parametrize(("accumulate", "most"), [(1, 1.15), (3, 1.15), (8, 1.3)])
+def test_in_every_update_the_shares_have_about_the_same_number_of_tokens(accumulate, most):
+    """Whole batches are dealt out where they can be: there are as full as the caps allow on one side."""
+    corpus = Pairs([(length % 23 + 5, length % 29 + 5) for length in range(5000)])
+    shares = [first_updates(Batches(corpus, 900, 900, 1, accumulate, rank=rank, ranks=2), 12) for rank in range(2)]
+    tokens = np.array([[sum(batch.tokens for batch in update.batches) for update in share] for share in shares])
+    assert (tokens.max(0) / tokens.min(0)).max() < most
+
+
 @given(LENGTHS)
 @settings(max_examples=30)
 def test_the_halves_of_a_batch_are_the_batch(lengths):

@@ -151,10 +151,14 @@ class Batches:
     def share(self, update: list[Pairs], rank: int) -> list[Pairs]:
         """A rank's part of an update: whole batches where there are enough, else every so-many-th pair of each.
 
-        A batch is sorted by length, so that the parts have nearly the same number of tokens; who gets the longest changes.
+        Batches are dealt out from the fullest to the emptiest, by turns there and back. A batch is sorted by length, so that its parts have
+        nearly the same number of tokens; who gets the longest changes.
         """
         if len(update) % self.ranks == 0:
-            share = update[rank :: self.ranks]
+            fullest = sorted(range(len(update)), key=lambda number: -int(self.lengths[1][update[number]].sum()))
+            turns = [*range(self.ranks), *reversed(range(self.ranks))]
+            mine = {number for place, number in enumerate(fullest) if turns[place % len(turns)] == rank}
+            share = [pairs for number, pairs in enumerate(update) if number in mine]
         else:
             share = [part for pairs in update if len(part := pairs[(rank + int(pairs[0])) % self.ranks :: self.ranks])]
         return [part for pairs in share for part in self.parts(pairs)]
