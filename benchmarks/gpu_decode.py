@@ -8,6 +8,7 @@ without CUDA graphs. With --preset the weights are random, and 16 tokens are wri
 
 import argparse
 import json
+import sys
 import tempfile
 import time
 from dataclasses import replace
@@ -41,7 +42,7 @@ def main() -> None:
     parser.add_argument("--preset", choices=list(PRESETS))
     parser.add_argument("--sentences", type=int, default=1000)
     parser.add_argument("--batch-tokens", type=int, nargs="+", default=(16_000, 64_000, 256_000))
-    parser.add_argument("--profile", action="store_true", help="print where the time of a beam of 4 goes")
+    parser.add_argument("--profile", action="store_true", help="print where the time of a beam of 4 goes, to standard error")
     arguments = parser.parse_args()
     arguments.one_by_one, arguments.length = False, LENGTH if arguments.preset else None
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -63,7 +64,7 @@ def main() -> None:
         if arguments.profile:
             with torch.profiler.profile() as profile:
                 translator.search(sources, search)
-            print(profile.key_averages().table(sort_by=f"self_{device}_time_total", row_limit=25))
+            print(profile.key_averages().table(sort_by=f"self_{device}_time_total", row_limit=25), file=sys.stderr)
     print(json.dumps(passport(f"python benchmarks/gpu_decode.py {arguments.preset or 'RUN'}") | {"rows": rows}, indent=1))
 
 
