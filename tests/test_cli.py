@@ -139,7 +139,7 @@ def test_a_search_is_shown_with_all_its_hypotheses(monkeypatch, capsysbinary, fo
     asked = ["--json", "--trace", "--precision", precision]
     _, out, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", *asked, stdin=b"amber\n\n")
     first, second = map(json.loads, out.splitlines())
-    assert first["trace"][0] == {"parent": None, "token": "<s>", "log_probability": 0.0, "end": None}
+    assert first["trace"][0] == {"parent": None, "token": "<s>", "log_probability": 0.0, "score": 0.0, "end": None}
     finished = [node["log_probability"] for node in first["trace"] if node["end"] == "finished"]
     assert any(value == pytest.approx(first["translations"][0]["log_probability"], abs=1e-4) for value in finished)
     assert len(second["trace"]) == 1

@@ -69,7 +69,8 @@ def follows(first: list[int], second: list[int], size: int) -> bool:
     """Whether a text can have both, the second later or in the end of the first, so that it repeats nothing of theirs of so many tokens."""
     if second in ngrams(first, len(second)):
         return True
-    overlaps = (length for length in range(min(len(first), len(second))) if first[len(first) - length :] == second[:length])
+    most = min(len(first), len(second) - 1)
+    overlaps = (length for length in range(most + 1) if first[len(first) - length :] == second[:length])
     known = ngrams(first, size)
     return any(not any(part in known for part in ngrams(second, size)[max(0, length - size + 1) :]) for length in overlaps)
 
