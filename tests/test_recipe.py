@@ -73,6 +73,8 @@ def test_the_preset_grows_with_the_corpus_and_the_machine(tmp_path):
 
     assert chosen(100_000) == replace(PRESETS["tiny"], dropout=0.3)
     assert chosen(4_000_000) == replace(PRESETS["small"], dropout=0.3)
+    assert chosen(12_000_000) == PRESETS["small"]
+    assert chosen(12_000_000, gpu=True) == replace(PRESETS["small"], dropout=0.3)
     assert chosen(100_000_000, gpu=True) == PRESETS["base"]
 
 

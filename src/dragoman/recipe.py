@@ -112,7 +112,8 @@ def choose_preset(data: DataSettings, gpu: bool) -> tuple[Preset, ModelSettings]
     """Sizes that suit the text and the machine: more text and a GPU allow more, little text asks for more dropout."""
     megabytes = text_size(data) / 1e6
     name: Preset = ("base" if megabytes > 50 else "small") if gpu else ("small" if megabytes > 1 else "tiny")
-    return name, replace(PRESETS[name], dropout=0.3 if megabytes < 20 else 0.1)
+    little = 20 if gpu else 8  # an hour on a CPU passes over 12 MB too seldom for much dropout to pay (experiments/LOG.md)
+    return name, replace(PRESETS[name], dropout=0.3 if megabytes < little else 0.1)
 
 
 def text_size(data: DataSettings) -> int:
