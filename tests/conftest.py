@@ -19,14 +19,6 @@ torch.set_num_threads(1)  # the models are tiny, and pytest runs a process on ea
 
 MOST_SECONDS = 600  # then a process hangs: no machine is so slow
 
-LONG = ("test_distributed", "test_safety", "test_train", "test_benchmarks")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that take long come first, so that no process is left with one of them when the others have nothing to do."""
-    items.sort(key=lambda item: item.path.stem not in LONG)
-
-
 MODELS = {
     "transformer": ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=2, decoder_layers=2),
     "transformer, other options": ModelSettings(

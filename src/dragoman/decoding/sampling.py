@@ -84,13 +84,13 @@ def keys_of(source: Int[Tensor, "B S"], draws: int, seed: int) -> Int[Tensor, "B
 def gumbel_noise(keys: Int[Tensor, "B W"], step: int, vocabulary: int) -> Float[Tensor, "B W V"]:
     """-log(-log(u)) of a uniform number for each token, from SplitMix64 (Steele et al. 2014), whose sequence begins at the key.
 
-    1 - u is as precise near 0 as a float32 can be, so that the least likely tokens have their chance.
+    1 - u is as precise near 0 as a float32 can be, so that the least likely tokens have their chance, and never 1: the noise is finite.
     """
     places = torch.arange(step * vocabulary + 1, (step + 1) * vocabulary + 1, device=keys.device)
     bits = keys[:, :, None] + places * GOLDEN
     bits = (bits ^ shifted(bits, 30)) * FIRST
     bits = (bits ^ shifted(bits, 27)) * SECOND
-    uniform = shifted(bits ^ shifted(bits, 31), 11).float().add_(0.5).mul_(2.0**-53)
+    uniform = shifted(bits ^ shifted(bits, 31), 11).float().add_(0.5).mul_(2.0**-53).clamp_(max=1 - 2.0**-24)
     return uniform.neg_().log1p_().neg_().log_().neg_()
 
 
