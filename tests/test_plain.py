@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dragoman.console import has_gpu, may_have_gpu
+from dragoman.decoding.folder import Stored, Tokenizers
 from dragoman.decoding.plain import PlainTranslator, cores, is_plain
 from dragoman.decoding.settings import EngineSettings, SearchSettings
 from dragoman.decoding.shortlist import Shortlist
@@ -15,6 +16,8 @@ from dragoman.decoding.translator import Translator
 from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
+from dragoman.text.settings import TokenizerSettings
+from dragoman.text.tokenizer import Tokenizer
 from dragoman.translating import loaded
 from tests.conftest import MOST_SECONDS
 from tests.test_translator import LINES, folder  # noqa: F401
@@ -73,6 +76,13 @@ def test_what_is_no_transformer_is_left_to_pytorch(folder, tmp_path):  # noqa: F
     save_model(tmp_path / "model", build_model(settings, *sizes), settings, tokenizers)
     assert PlainTranslator.load(tmp_path, EngineSettings()) is None
     assert isinstance(loaded([tmp_path], SearchSettings(), EngineSettings()), Translator)
+
+
+def test_a_vocabulary_that_does_not_fit_is_told(folder, tmp_path):  # noqa: F811
+    stored, words = Stored.load(folder), Tokenizer.train(["amber birch cedar"] * 3, "word", TokenizerSettings(), 20)
+    replace(stored, tokenizers=Tokenizers(words, words)).save(tmp_path / "model")
+    with pytest.raises(DragomanError, match=r"target_embedding\.weight has the shape"):
+        loaded([tmp_path], SearchSettings(), EngineSettings())
 
 
 def test_a_folder_without_a_model_is_told(tmp_path):

@@ -31,14 +31,17 @@ class PlainTranslator(SentenceTranslator):
 
     @classmethod
     def load(cls, folder: Path, engine: EngineSettings) -> "PlainTranslator | None":
-        """Read a run's folder, or the folder `model` in it alone; None where there is no compiler, or no Transformer.
+        """Read a run's folder, or the folder `model` in it alone.
 
+        None where there is no compiler, no Transformer, or a vocabulary that does not fit the weights: PyTorch says what is wrong.
         Raises `DragomanError` where there is no model yet, and where a file is missing or damaged.
         """
         stored = Stored.load(folder)
         if stored.settings.architecture != "transformer":
             return None
         sizes = len(stored.tokenizers.source), len(stored.tokenizers.target)
+        if len(stored.weights["target_embedding.weight"]) != sizes[1]:
+            return None
         listed = None if engine.shortlist is None else Shortlist.load(engine.shortlist, sizes)
         native = Native.of(stored.settings, stored.weights, engine.precision, engine.workers or cores(), listed)
         return None if native is None else cls(stored, native)

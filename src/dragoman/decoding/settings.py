@@ -17,7 +17,7 @@ class EngineSettings:
     precision: Precision = "float32"
     """Of a transformer's matrix products. bfloat16 and, on a CPU, int8 are faster and nearly as good."""
     workers: int | None = None
-    """Threads that each translate batches of their own; None is as many as PyTorch has. They change no more than batches do."""
+    """Threads that each translate batches of their own; None is one a core, or OMP_NUM_THREADS. They change no more than batches do."""
     native: bool = True
     """Greedy and beam search in C++ on a CPU with a compiler; what they are not for goes by PyTorch. The first time compiles it."""
     shortlist: Path | None = None
