@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from passport import keep, passport
+from passport import asked, keep, passport
 from peers import marian_config
 from rich.console import Console
 from rich.table import Table
@@ -265,11 +265,7 @@ def report(arguments: argparse.Namespace, found: dict[tuple[str, str, int, bool]
             f"{alone:.1%}" if one_by_one else "",
         )
     Console(width=140).print(table)
-    which = f"RUN --preset {arguments.preset}" if arguments.preset else "RUN"
-    beams = " ".join(map(str, arguments.beams))
-    counts = f"{which} --source {arguments.source.name} --sentences {arguments.sentences} --rounds {arguments.rounds} --beams {beams}"
-    where = passport(f"python benchmarks/decode.py {counts}")
-    out = keep(where | {"rows": rows}, arguments.results, f"decode-{name}")
+    out = keep(passport(arguments.command) | {"rows": rows}, arguments.results, f"decode-{name}")
     print(f"{out} has every measurement.")
 
 
@@ -312,6 +308,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if arguments.measure is not None:
         print(json.dumps(measure(arguments, sentences(arguments))))
         return
+    arguments.command = asked("decode.py", arguments, "run")
     with tempfile.TemporaryDirectory() as folder:
         arguments.peers = Path(folder)
         if arguments.preset:

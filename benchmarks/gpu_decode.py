@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 from decode import LENGTH, Ids, random_run, sentences
-from passport import passport
+from passport import asked, passport
 
 from dragoman.decoding.settings import EngineSettings, SearchSettings
 from dragoman.decoding.translator import Translator
@@ -44,6 +44,7 @@ def main() -> None:
     parser.add_argument("--batch-tokens", type=int, nargs="+", default=(16_000, 64_000, 256_000))
     parser.add_argument("--profile", action="store_true", help="print where the time of a beam of 4 goes, to standard error")
     arguments = parser.parse_args()
+    command = asked("gpu_decode.py", arguments, "run")
     arguments.one_by_one, arguments.length = False, LENGTH if arguments.preset else None
     device = "cuda" if torch.cuda.is_available() else "cpu"
     exact = {"min_length": LENGTH, "extra_length": 0} if arguments.preset else {}
@@ -65,7 +66,7 @@ def main() -> None:
             with torch.profiler.profile() as profile:
                 translator.search(sources, search)
             print(profile.key_averages().table(sort_by=f"self_{device}_time_total", row_limit=25), file=sys.stderr)
-    print(json.dumps(passport(f"python benchmarks/gpu_decode.py {arguments.preset or 'RUN'}") | {"rows": rows}, indent=1))
+    print(json.dumps(passport(command) | {"rows": rows}, indent=1))
 
 
 if __name__ == "__main__":

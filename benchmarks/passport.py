@@ -32,13 +32,13 @@ def git(*words: str) -> str:
     return subprocess.run(["git", *words], cwd=Path(__file__).parent, capture_output=True, text=True, check=False).stdout.strip()
 
 
-def asked(program: str, arguments: Namespace) -> str:
-    """The command that asks for these arguments, each named with its value."""
-    words = ["python", f"benchmarks/{program}"]
+def asked(program: str, arguments: Namespace, *places: str) -> str:
+    """The command that asks for these arguments, each named with its value, files by their own names; `places` stand for themselves."""
+    words = ["python", f"benchmarks/{program}", *(place.upper() for place in places)]
     for name, value in vars(arguments).items():
-        if value is not None and value is not False:
+        if name not in (*places, "results") and value is not None and value is not False:
             given = [] if value is True else value if isinstance(value, list | tuple) else [value]
-            words += [f"--{name.replace('_', '-')}", *map(str, given)]
+            words += [f"--{name.replace('_', '-')}", *(one.name if isinstance(one, Path) else str(one) for one in given)]
     return shlex.join(words)
 
 

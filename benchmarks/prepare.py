@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from passport import keep, passport
+from passport import asked, keep, passport
 from rich.console import Console
 from rich.table import Table
 
@@ -80,8 +80,7 @@ def main() -> None:
         pace = row["pairs"] / row["seconds"]
         table.add_row(f"{row['pairs']:,}", f"{row['seconds']:.0f}", f"{pace:,.0f}", f"{row['gib']:.2f}", f"{row['corpus_mib']:.0f}")
     Console(width=100).print(table)
-    where = passport(f"python benchmarks/prepare.py --times {' '.join(map(str, arguments.times))}")
-    keep(where | {"rows": rows}, arguments.results, "prepare")
+    keep(passport(asked("prepare.py", arguments)) | {"rows": rows}, arguments.results, "prepare")
 
 
 if __name__ == "__main__":

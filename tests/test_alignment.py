@@ -9,11 +9,12 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dragoman.decoding.alignment import chosen, cross_attention, has_heads, word_alignment, words_of
+from dragoman.decoding.alignment import all_attention, chosen, cross_attention, word_alignment, words_of
 from dragoman.decoding.ensemble import Ensemble
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DragomanError
 from dragoman.model.attention import attention
+from dragoman.model.contract import Model
 from dragoman.model.symbols import END, PAD
 from dragoman.text.batches import Batch
 from dragoman.text.settings import TokenizerSettings
@@ -60,9 +61,27 @@ def test_layers_and_heads_count_from_one(sources, targets):
             chosen(weights, layer, head)
 
 
-def test_a_model_without_heads_is_refused(sources, targets):
-    with pytest.raises(DragomanError, match="read from the heads of a transformer; this architecture has none"):
-        cross_attention(tiny("gru", VOCABULARY, 0), sources, targets)
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_the_weights_of_a_recurrent_model_are_those_of_additive_attention(sources, targets, kind):
+    model = tiny(kind, VOCABULARY, 0)
+    targets[:, -1] = END
+    target_in = Batch.of(sources, targets, []).target_in
+    encoder, decoder, cross = all_attention(model, sources, targets)
+    assert encoder.shape == (0, 3, 1, 7, 7)
+    assert decoder.shape == (0, 3, 1, 6, 6)
+    assert cross.shape == (1, 3, 1, 6, 7)
+    state = model.encode(sources)
+    look = model.attention
+    for place in range(target_in.size(1)):
+        compared = look.score(torch.tanh(look.query(state.hidden[:, 0])[:, None] + look.key(state.memory))).squeeze(-1)
+        torch.testing.assert_close(cross[0, :, 0, place], compared.masked_fill(sources == PAD, -torch.inf).softmax(-1))
+        _, state = model.decode(target_in[:, place : place + 1], state)
+    assert look.watch is None
+
+
+def test_a_model_without_attention_is_refused(sources, targets):
+    with pytest.raises(DragomanError, match="is read from a model's attention; this architecture has none that is known"):
+        cross_attention(Model(), sources, targets)
 
 
 def test_pieces_are_put_together_to_words():
@@ -91,9 +110,10 @@ def test_words_are_those_of_the_text_before_it_is_normalised(kind, text):
     assert tokenizer.words(f"b {text}")[-1:] == [word + 1 for word in words[-1:]] or not words
 
 
-def test_of_an_ensemble_the_first_model_has_the_heads():
+def test_of_an_ensemble_the_first_model_is_read(sources, targets):
     models = [tiny("gru", VOCABULARY, 0), tiny("transformer", VOCABULARY, 0)]
-    assert [has_heads(Ensemble(order)) for order in (models, models[::-1])] == [False, True]
+    for order in (models, models[::-1]):
+        assert torch.equal(cross_attention(Ensemble(order), sources, targets), cross_attention(order[0], sources, targets))
 
 
 def test_pairs_are_aligned_alike_whatever_their_neighbours(translator):  # noqa: F811

@@ -130,8 +130,8 @@ def test_json_has_the_n_best_with_their_scores(monkeypatch, capsysbinary, folder
     first, second = map(json.loads, out.splitlines())
     assert first["source"] == "amber"
     assert len(first["translations"]) == 2
-    assert set(first["translations"][0]) == {"text", "log_probability", "score"}
-    assert second["translations"] == [{"text": "", "log_probability": 0.0, "score": 0.0}]
+    assert set(first["translations"][0]) == {"text", "log_probability", "score", "tokens"}
+    assert second["translations"] == [{"text": "", "log_probability": 0.0, "score": 0.0, "tokens": []}]
 
 
 @pytest.mark.parametrize("precision", ["float32", "int8"])
@@ -205,6 +205,10 @@ def test_pairs_are_scored_line_by_line(monkeypatch, capsysbinary, folder):
     for more in (("--ensemble", folder / "run"), ("--precision", "int8")):  # a model with itself is the model
         _, out, _ = call(monkeypatch, capsysbinary, "score", folder / "run", *files, *more)
         assert [float(line) for line in out.splitlines()] == pytest.approx(totals, abs=1e-3 if "--ensemble" in more else 1)
+    spelt = folder / "test.tokens"
+    spelt.write_text("".join(" ".join(one["tokens"][:-1]) + "\n" for one in found))
+    _, out, _ = call(monkeypatch, capsysbinary, "score", folder / "run", "--source", folder / "test.source", "--target", spelt, "--tokens")
+    assert [float(line) for line in out.splitlines()] == pytest.approx(totals, abs=1e-4)
     tokens = sum(len(one["tokens"]) for one in found)
     assert f"{tokens} tokens; negative log-likelihood {-sum(totals) / tokens:.4f} a token" in err
 

@@ -29,7 +29,7 @@ from dragoman.training.distributed import World
 from dragoman.training.divergence import DivergenceError, first_bad_layer
 from dragoman.training.job import Job
 from dragoman.training.log import Log
-from dragoman.training.memory import fitting_tokens, free_on_machine, kept_for_backward
+from dragoman.training.memory import fitting_tokens, free_memory, free_on_machine, kept_for_backward
 from dragoman.training.objective import accumulate, corpus_loss
 from dragoman.training.resume import averaged, checkpoints, resume
 from dragoman.training.train import make_optimizer, step_optimizer, train
@@ -334,6 +334,9 @@ def test_as_many_tokens_are_taken_as_fit():
     few = fitting_tokens(lambda pairs: forward(pairs, 2**24), 300, 4096, HERE.device)
     assert 1 <= few <= 4096 * 2**40 // 2**24
     assert few < fitting_tokens(lambda pairs: forward(pairs, 2**23), 300, 4096, HERE.device)
+    half = free_memory(HERE.device) // 2
+    assert 1 <= fitting_tokens(lambda pairs: forward(pairs, 2**24), 300, 4096, HERE.device, half) < few
+    assert fitting_tokens(lambda pairs: forward(pairs, 2**24), 300, 4096, HERE.device, 4 * half) == 1
 
 
 def test_what_a_job_may_use_is_the_least_that_system_and_control_groups_leave(tmp_path):

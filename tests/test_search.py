@@ -76,7 +76,7 @@ def test_the_plain_power_ranks_by_it(kind, power):
     torch.testing.assert_close([one.score for one in found], [score for score, _ in ranked[:5]], rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["transformer", "transformer, other options"])
+@pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("beta", [0.2, 3.0])
 @torch.no_grad()
 def test_the_coverage_penalty_ranks_by_all_that_was_looked_at(kind, beta):

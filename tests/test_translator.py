@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -26,7 +27,7 @@ from dragoman.decoding.settings import EngineSettings
 from dragoman.decoding.shortlist import Shortlist
 from dragoman.decoding.stored import save_model
 from dragoman.decoding.tags import TAG, taken_out
-from dragoman.errors import DragomanError
+from dragoman.errors import DragomanError, LongInput
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, UNKNOWN
@@ -274,6 +275,26 @@ def test_sentences_longer_than_those_of_training_are_known(translator, tmp_path)
     lengths = [len(row) for row in encoded(loaded.tokenizers.source, LINES)]
     assert loaded.unusually_long(LINES) == {place: length for place, length in enumerate(lengths) if length > 4}
     assert Translator.together([translator, loaded]).longest_trained == 4
+    long = next(place for place, length in enumerate(lengths) if length > 4)
+    told = rf"The sentence at {long} \(counted from 0\) has {lengths[long]} tokens; the longest text .* has 4. It is translated whole"
+    for search in (loaded.translate, lambda lines: list(loaded.stream(lines[-1])), lambda lines: loaded.trace(lines[-1])):
+        with pytest.warns(LongInput, match=told if search == loaded.translate else "has .* tokens; the longest"):
+            search(LINES[: long + 1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loaded.translate(LINES, SearchSettings(truncate=4, extra_length=2))
+        loaded.translate(LINES, SearchSettings(split=4, extra_length=2))
+
+
+def test_the_tokens_of_a_translation_give_its_log_probability_back(translator):
+    asked = SearchSettings(n_best=3, extra_length=4)
+    for line, best in zip(LINES, translator.n_best(LINES, asked), strict=True):
+        for one, scored in zip(best, translator.score([(line, one.tokens) for one in best]), strict=True):
+            assert scored.tokens == [*one.tokens, "</s>"]
+            assert sum(scored.log_probabilities) == pytest.approx(one.log_probability, abs=1e-4)
+            assert translator._text(translator.tokenizers.target.ids(one.tokens)) == one.text
+    with pytest.raises(DragomanError, match="'no such token' is no token of this vocabulary; give tokens as a translation has them"):
+        translator.score([("a man", ["no such token"])])
 
 
 def test_models_write_together_if_their_vocabularies_are_the_same(folder, translator):
@@ -286,17 +307,22 @@ def test_models_write_together_if_their_vocabularies_are_the_same(folder, transl
         Translator.together([translator, stranger])
 
 
-def test_unknown_tokens_are_replaced_by_the_words_that_they_look_at():
+@pytest.mark.parametrize("architecture", ["transformer", "lstm", "gru"])
+def test_unknown_tokens_are_replaced_by_the_words_that_they_look_at(architecture):
     torch.manual_seed(2)
     words = Tokenizer.train(["amber birch cedar"] * 3, "word", TokenizerSettings(), 20)
-    model = build_model(replace(SETTINGS, output_bias=True, tied="none"), len(words), len(words))
+    recurrent = architecture != "transformer"  # and has no bias
+    model = build_model(replace(SETTINGS, architecture=architecture, output_bias=not recurrent, tied="none"), len(words), len(words))
     with torch.no_grad():
-        model.output_bias[UNKNOWN] += 5
-    translator, asked = Translator(model, Tokenizers(words, words)), SearchSettings(extra_length=2)
+        if recurrent:
+            model.output.weight.zero_()  # of what is all alike the smallest token is taken
+        else:
+            model.output_bias[UNKNOWN] += 5
+    translator, asked = Translator(model, Tokenizers(words, words)), SearchSettings(extra_length=2, min_length=2)
     for sources in (["amber", "birch"], ["quartz", "amber"], ["quartz", "ruby", "birch", "opal"]):
         line = " ".join(sources)
         known = translator.translate([line], replace(asked, replace_unknown=True))[0]
-        ids = beam_search(model, pad(encoded(words, [line])), asked)[0][0].ids
+        ids = translator.search(encoded(words, [line]), asked)[0][0].ids
         looks = cross_attention(model, pad(encoded(words, [line])), torch.tensor([[*ids, END]]))[0].mean(1)[0]
         best = [sources[int(place)] for place in looks[:, : len(sources)].argmax(1)]
         assert UNKNOWN in ids
@@ -359,12 +385,15 @@ def test_every_tag_is_in_the_translation_of_the_sentence_without_it(translator, 
         assert TAG.sub("", one.text).split() == before.text.split()
 
 
-def test_what_reads_heads_is_refused_where_there_are_none(translator):
+@pytest.mark.parametrize("architecture", ["lstm", "gru"])
+def test_tags_are_put_back_by_recurrent_models_too(translator, architecture):
     size = len(translator.tokenizers.target)
-    recurrent = Translator(build_model(replace(SETTINGS, architecture="lstm"), size, size), translator.tokenizers)
-    for name, value in (("keep_tags", True), ("replace_unknown", True), ("coverage_penalty", 0.2)):
-        with pytest.raises(DragomanError, match=f"{name} reads the heads of a transformer; this architecture has none"):
-            recurrent.translate(["no tag at all"], replace(SEARCH, **{name: value}))
+    recurrent = Translator(build_model(replace(SETTINGS, architecture=architecture), size, size), translator.tokenizers)
+    asked = replace(SEARCH, keep_tags=True, coverage_penalty=0.1)
+    assert sorted(TAG.findall(recurrent.translate(["a <b>man</b> rides"], asked)[0])) == ["</b>", "<b>"]
+    seen = recurrent.attention("two dogs", "a man")
+    assert seen.cross.shape == (1, 1, len(seen.target), len(seen.source))
+    assert recurrent.align([("two dogs", "a man")], 1, 1) == recurrent.align([("two dogs", "a man")])
 
 
 def test_tags_are_put_back_by_the_first_model_of_an_ensemble_and_within_learnt_positions(translator):

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from dragoman.decoding.constraints import constraints_of
-from dragoman.decoding.settings import refuse_without_heads
 from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
 from dragoman.parts import make_batches, make_model, make_objective
@@ -22,11 +21,12 @@ from dragoman.training.objective import accumulate
 from dragoman.training.schedule import learning_rate
 from dragoman.training.train import make_optimizer
 
+GRADIENT_AND_MOMENTS = 3  # times the weights' bytes: what the first update adds to them
+
 
 def settle(recipe: Recipe, data: Prepared, say: Say, world: World) -> Recipe:
     """Choose what the recipe leaves open, and say what and why."""
     gpu = world.device.type == "cuda"
-    refuse_without_heads(recipe.search, recipe.model.architecture == "transformer")
     constraints_of(recipe.search, data.tokenizers.target)  # before any work: refuses what the test data could not be translated with
     target = int(data.train.lengths()[1].sum()) + len(data.train)
     tokenizer, batches, training = recipe.tokenizer, recipe.batches, recipe.training
@@ -129,7 +129,8 @@ def max_tokens(model: Model, recipe: Recipe, data: Prepared, world: World) -> in
     def forward(pairs: int) -> object:
         return objective(batches.load(longest_first[:pairs]).to(world.device))
 
-    return fitting_tokens(forward, int(lengths.max()), max(batches.caps), world.device)
+    weights = sum(weight.numel() * weight.element_size() for weight in model.parameters())
+    return fitting_tokens(forward, int(lengths.max()), max(batches.caps), world.device, GRADIENT_AND_MOMENTS * weights)
 
 
 def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: World) -> float:

@@ -10,7 +10,7 @@ from typing import TextIO, TypeVar, cast, get_origin, get_type_hints
 
 import tyro
 
-from dragoman.errors import DragomanError
+from dragoman.errors import DragomanError, LongInput
 
 T = TypeVar("T")
 CONFIG = (tyro.conf.OmitArgPrefixes,)
@@ -43,6 +43,7 @@ def tell_own_warnings() -> None:
             former(message, category, filename, lineno, file, line)
 
     warnings.showwarning = show
+    warnings.simplefilter("ignore", LongInput)  # the verbs name the line
 
 
 def lists(settings: type) -> Iterator[str]:

@@ -8,6 +8,10 @@ class DragomanError(ValueError):
     """The one exception that the command line prints as a sentence, without a traceback."""
 
 
+class LongInput(UserWarning):
+    """A sentence is longer than any that the model was trained on, and translated whole all the same."""
+
+
 def require(
     settings: object,
     least: Mapping[str, float] | None = None,

@@ -220,6 +220,8 @@ class Score:
     """Other runs of the same vocabulary, whose probabilities are averaged with this one's."""
     precision: Precision = "float32"
     """Of matrix products, as for `translate`."""
+    tokens: bool = False
+    """The translations are tokens with a space between, as `translate --json` has them: their texts may be spelt otherwise."""
     json: bool = False
     """Write one JSON object a line, with the log-probability of each token."""
 
@@ -235,7 +237,8 @@ def score(arguments: Sequence[str]) -> None:
     pairs = read_pairs(asked.source, asked.target, strip_carriage_returns=True)
     total, tokens = 0.0, 0
     for block in blocks_of(pairs, translator, "scored"):
-        for (source, target), found in zip(block, translator.score(block), strict=True):
+        given = [(source, target.split() if asked.tokens else target) for source, target in block]
+        for (source, target), found in zip(block, translator.score(given), strict=True):
             total, tokens = total + found.log_probability, tokens + len(found.tokens)
             about = {"log_probability": found.log_probability, "perplexity": found.perplexity, **dataclasses.asdict(found)}
             text = json.dumps({"source": source, "target": target, **about}, ensure_ascii=False)

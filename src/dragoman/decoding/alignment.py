@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from threading import Lock, get_ident
 
 import torch
@@ -11,41 +12,38 @@ from torch import Tensor
 from dragoman.errors import DragomanError
 from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.contract import Model
+from dragoman.model.recurrent import AdditiveAttention
 from dragoman.model.transformer import DecoderLayer, EncoderLayer
 from dragoman.text.batches import Batch
 from dragoman.text.tokenizer import SPACE
 
 UNKNOWN_PIECE = "<unk>"
+Look = MultiHeadAttention | AdditiveAttention
 
 WATCHING = Lock()  # one thread at a time: the models are everybody's
 
 
-def has_heads(model: Model) -> bool:
-    """Whether there are heads to look through; of an ensemble, in its first model."""
-    return any(isinstance(module, DecoderLayer) for module in next(iter(model.members)).modules())
-
-
-def looks_at_source(model: Model) -> list[MultiHeadAttention]:
+def looks_at_source(model: Model) -> list[Look]:
     """What each layer of the decoder looks at the source with, in order. Raises `DragomanError` where there are none."""
-    looks = [module.cross_attention for module in model.modules() if isinstance(module, DecoderLayer)]
-    if not looks:
-        raise DragomanError("Alignments are read from the heads of a transformer; this architecture has none.")
-    return looks
+    parts = [part for part in model.modules() if isinstance(part, DecoderLayer | AdditiveAttention)]
+    if not parts:
+        raise DragomanError("What a translation looks at is read from a model's attention; this architecture has none that is known.")
+    return [part.cross_attention if isinstance(part, DecoderLayer) else part for part in parts]
 
 
 @contextmanager
-def watched(looks: Sequence[MultiHeadAttention]) -> Iterator[list[Tensor]]:
-    """While it is open, the weights with which these look in this thread, in the order in which they do."""
-    seen: list[Tensor] = []
+def watched(looks: Sequence[Look]) -> Iterator[list[list[Tensor]]]:
+    """While it is open, the weights with which each of these looks in this thread, time after time."""
+    seen: list[list[Tensor]] = [[] for _ in looks]
     watcher = get_ident()
 
-    def note(weights: Tensor) -> None:
+    def note(times: list[Tensor], weights: Tensor) -> None:
         if get_ident() == watcher:
-            seen.append(weights)
+            times.append(weights)
 
     with WATCHING:
-        for look in looks:
-            look.watch = note
+        for look, times in zip(looks, seen, strict=True):
+            look.watch = partial(note, times)
         try:
             yield seen
         finally:
@@ -57,25 +55,35 @@ def watched(looks: Sequence[MultiHeadAttention]) -> Iterator[list[Tensor]]:
 def cross_attention(model: Model, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]) -> Float[Tensor, "L B H T S"]:
     """With which weights each target token, while it is predicted, looks at the source tokens, in every layer and head.
 
-    Both sides end with END. Of an ensemble, its first model's. Raises `DragomanError` for a model without heads.
+    Both sides end with END. An LSTM or GRU has one layer and one head that look. Of an ensemble, its first model's. Raises
+    `DragomanError` for a model without attention.
     """
     model = next(iter(model.members))
-    with watched(looks_at_source(model)) as seen:
+    return weights_of(model, looks_at_source(model), source, target)
+
+
+def weights_of(model: Model, looks: Sequence[Look], source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]) -> Float[Tensor, "L B H Q K"]:
+    """With which weights these look while the model reads a source and, token after token or at once, predicts its target."""
+    with watched(looks) as seen:
         model.decode(Batch.of(source, target, []).target_in, model.encode(source))
-    return torch.stack(seen)
+    return torch.stack([torch.cat(times, 2) for times in seen])
 
 
 @torch.no_grad()
 def all_attention(
     model: Model, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]
-) -> tuple[Float[Tensor, "L B H S S"], Float[Tensor, "M B H T T"], Float[Tensor, "M B H T S"]]:
-    """The weights of the encoder's self-attention, of the decoder's, and of the decoder's at the source. Otherwise as `cross_attention`."""
-    model = next(iter(model.members))
-    layers = [module for module in model.modules() if isinstance(module, EncoderLayer | DecoderLayer)]
-    with watched([*(layer.self_attention for layer in layers), *(cross := looks_at_source(model))]) as seen:
-        model.decode(Batch.of(source, target, []).target_in, model.encode(source))
-    first = len(layers) - len(cross)  # of the decoder, whose layers look at their own side and at the source in turn
-    return torch.stack(seen[:first]), torch.stack(seen[first::2]), torch.stack(seen[first + 1 :: 2])
+) -> tuple[Float[Tensor, "L B H S S"], Float[Tensor, "M B H T T"], Float[Tensor, "N B H T S"]]:
+    """The weights of the encoder's self-attention, of the decoder's, and of the decoder's at the source. Otherwise as `cross_attention`.
+
+    An LSTM or GRU has no layer of the first two.
+    """
+    model, sides = next(iter(model.members)), list[Tensor]()
+    cross = cross_attention(model, source, target)
+    for kind, tokens in ((EncoderLayer, source), (DecoderLayer, target)):
+        looks = [layer.self_attention for layer in model.modules() if isinstance(layer, kind)]
+        none = cross.new_zeros(0, *cross.shape[1:3], *[tokens.size(1)] * 2)
+        sides.append(weights_of(model, looks, source, target) if looks else none)
+    return sides[0], sides[1], cross
 
 
 def chosen(weights: Float[Tensor, "L B H T S"], layer: int | None, head: int | None) -> Float[Tensor, "B T S"]:

@@ -26,7 +26,7 @@ class PlainTranslator(SentenceTranslator):
     """A Transformer laid out for C++. Made by `PlainTranslator.load`, for settings that are plain."""
 
     def __init__(self, stored: Stored, native: Native) -> None:
-        super().__init__(stored.tokenizers, stored.longest_source, stored.settings.longest, has_heads=True)
+        super().__init__(stored.tokenizers, stored.longest_source, stored.settings.longest)
         self._native = native
 
     @classmethod

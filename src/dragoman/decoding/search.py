@@ -157,11 +157,11 @@ def beam_steps(model: Model, source: Int[Tensor, "B S"], settings: SearchSetting
     left = torch.arange(len(source), device=source.device)
     going = torch.ones_like(left, dtype=torch.bool)
     for step in range(int(longest.max()) + 1):
-        watching: AbstractContextManager[list[Tensor]] = watched(looks_at_source(model)) if penalised else nullcontext([])
+        watching: AbstractContextManager[list[list[Tensor]]] = watched(looks_at_source(model)) if penalised else nullcontext([])
         with watching as looks:
             features, state = model.decode(beam.live[:, :, -1].reshape(-1, 1), state)
         if looks:
-            beam.coverage = beam.coverage + torch.stack([weights.mean(1) for weights in looks]).mean(0)  # of all layers and heads
+            beam.coverage = beam.coverage + torch.stack([weights.mean(1) for (weights,) in looks]).mean(0)  # of all layers and heads
         log_p = next_log_p(model, features[:, -1]).view(len(left), width, -1)
         at_end = step >= longest
         extensions = extend(beam, end_only(without_forbidden(log_p, constraints, beam.live, at_end), at_end), settings)

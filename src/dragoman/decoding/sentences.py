@@ -1,5 +1,6 @@
 """Sentences in, sentences out: N of them, in order, the same whatever their neighbours. No torch here."""
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,31 +11,30 @@ from dragoman.decoding.folder import Tokenizers
 from dragoman.decoding.hypothesis import NO_NUMBERS, Hypothesis
 from dragoman.decoding.long import parts, truncated
 from dragoman.decoding.risk import minimum_bayes_risk
-from dragoman.decoding.settings import SearchSettings, refuse_without_heads
+from dragoman.decoding.settings import SearchSettings
 from dragoman.decoding.tags import Tag, put_back, taken_out
-from dragoman.errors import DragomanError
+from dragoman.errors import DragomanError, LongInput
 
 
 @dataclass(frozen=True)
 class Translation:
-    """A text, its log-probability in nats, and the score that ranks it."""
+    """A text, its log-probability in nats, the score that ranks it, and the tokens that it was written with."""
 
     text: str
     log_probability: float
     score: float
+    tokens: tuple[str, ...] = ()
 
 
 class SentenceTranslator(ABC):
     """What every translator does with sentences, however it searches."""
 
-    def __init__(self, tokenizers: Tokenizers, longest_trained: int | None, longest_source: int | None, has_heads: bool) -> None:
+    def __init__(self, tokenizers: Tokenizers, longest_trained: int | None, longest_source: int | None) -> None:
         self.tokenizers = tokenizers
         self.longest_trained = longest_trained
         """Tokens, END included, of the longest source that the model was trained on; None where it is not known."""
         self.longest_source = longest_source
         """The same of the longest that it can read; None is no limit."""
-        self.has_heads = has_heads
-        """Whether there is attention to be read."""
 
     @abstractmethod
     def search(self, sources: Sequence[list[int]], settings: SearchSettings) -> list[list[Hypothesis]]:
@@ -58,13 +58,13 @@ class SentenceTranslator(ABC):
     def n_best(self, sentences: Sequence[str], settings: SearchSettings | None = None) -> list[list[Translation]]:
         """The `n_best` best translations of each sentence, best first; one of them with `mbr`.
 
-        Raises `DragomanError` for settings that contradict each other in tokens, or ask for heads of a model that has none; for a text
-        beyond the positions that the model has learnt; where memory does not suffice; and for a model whose weights are no numbers.
+        Warns with `LongInput` of sentences that are longer than any of training. Raises `DragomanError` for settings that contradict
+        each other in tokens; for a text beyond the positions that the model has learnt; where memory does not suffice; and for a model
+        whose weights are no numbers.
         """
         if isinstance(sentences, str):
             raise DragomanError("A list of sentences is to be translated, and this is one text; put it in a list.")
         settings = settings or SearchSettings()
-        refuse_without_heads(settings, self.has_heads)
         taken = [taken_out(sentence) if settings.keep_tags else (sentence, []) for sentence in sentences]
         plain, tags = [text for text, _ in taken], [own for _, own in taken]
         ids = encoded(self.tokenizers.source, plain)
@@ -73,10 +73,11 @@ class SentenceTranslator(ABC):
         if settings.truncate:
             ids = [truncated(row, settings.truncate) for row in ids]
         refuse_too_long(plain, ids, self.longest_source)
+        self._warn_of_long(ids)
         found: list[list[Translation]] = []
         for sentence, source, own, best in zip(plain, ids, tags, self.search(ids, settings), strict=True):
             texts = [self._written(sentence, own, source, one.ids, settings) for one in best]
-            written = [Translation(text, one.log_probability, one.score) for text, one in zip(texts, best, strict=True)]
+            written = [self._translation(one, text) for text, one in zip(texts, best, strict=True)]
             if not written and len(source) > 1:
                 raise DragomanError(NO_NUMBERS)
             written = written or [Translation(put_back(own, "", []), 0.0, 0.0)]
@@ -91,8 +92,27 @@ class SentenceTranslator(ABC):
         written = iter(self.search(flat, settings))
         for sentence in cut:
             best = [hypotheses[0] for hypotheses in islice(written, len(sentence)) if hypotheses]
-            text = " ".join(filter(None, (self._text(one.ids) for one in best)))
-            yield Translation(text, sum((one.log_probability for one in best), 0.0), sum((one.score for one in best), 0.0))
+            told = [self._translation(one, self._text(one.ids)) for one in best]
+            yield Translation(
+                " ".join(one.text for one in told if one.text),
+                sum((one.log_probability for one in told), 0.0),
+                sum((one.score for one in told), 0.0),
+                tuple(token for one in told for token in one.tokens),
+            )
+
+    def _translation(self, found: Hypothesis, text: str) -> Translation:
+        """What a search has found, with its text."""
+        return Translation(text, found.log_probability, found.score, tuple(self.tokenizers.target.pieces(found.ids)))
+
+    def _warn_of_long(self, ids: Sequence[list[int]]) -> None:
+        """Warn of sentences, whose ids these are, that are longer than any that the model was trained on."""
+        for place, row in enumerate(ids):
+            if self.longest_trained is not None and len(row) > self.longest_trained:
+                told = (
+                    f"The sentence at {place} (counted from 0) has {len(row)} tokens; the longest text that the model was trained on has "
+                    f"{self.longest_trained}. It is translated whole, perhaps badly."
+                )
+                warnings.warn(told, LongInput, stacklevel=3)
 
     def _text(self, ids: list[int]) -> str:
         """One line, whatever bytes the model has spelt."""

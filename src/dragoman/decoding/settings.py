@@ -178,10 +178,3 @@ def refuse_n_best(settings: SearchSettings, what: str) -> None:
     """Raise `DragomanError` for settings that ask for several translations, where there is one `what`."""
     if settings.n_best > 1:
         raise DragomanError(f"n_best is {settings.n_best}, and there is one {what}; leave n_best out.")
-
-
-def refuse_without_heads(settings: SearchSettings, heads: bool) -> None:
-    """Raise `DragomanError` for settings that read the heads of a transformer, where there are none."""
-    asked = [name for name in ("coverage_penalty", "keep_tags", "replace_unknown") if getattr(settings, name)]
-    if asked and not heads:
-        raise DragomanError(f"{asked[0]} reads the heads of a transformer; this architecture has none.")

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from dragoman.decoding.alignment import all_attention, chosen, cross_attention, has_heads, word_alignment, words_of
+from dragoman.decoding.alignment import all_attention, chosen, cross_attention, word_alignment, words_of
 from dragoman.decoding.alternatives import alternatives
 from dragoman.decoding.batching import batches, encoded, lack_of_memory_told, refuse_too_long, with_room
 from dragoman.decoding.constraints import Constraints, constraints_of
@@ -58,7 +58,11 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Attention:
-    """Equation 1's weights for a pair of texts. Shapes: L and M layers of encoder and decoder, H heads, S and T tokens, END included."""
+    """The weights of attention for a pair of texts, in a Transformer equation 1's. Shapes: H heads, S and T tokens, END included.
+
+    L layers of the encoder and M of the decoder look at their own side, N of the decoder at the source. In a Transformer N is M; in an
+    LSTM or GRU L and M are 0, N and H are 1.
+    """
 
     source: list[str]
     """The S tokens."""
@@ -67,7 +71,7 @@ class Attention:
     encoder: Float[Tensor, "L H S S"]
     decoder: Float[Tensor, "M H T T"]
     """At the tokens before: START, then all but END."""
-    cross: Float[Tensor, "M H T S"]
+    cross: Float[Tensor, "N H T S"]
 
 
 class Translator(SentenceTranslator):
@@ -87,7 +91,7 @@ class Translator(SentenceTranslator):
 
         `shortlist`, which only they take, has the target tokens that they look at. `graphs` searches on a GPU, in the same cases.
         """
-        super().__init__(tokenizers, longest_trained, model.longest_source, has_heads(model))
+        super().__init__(tokenizers, longest_trained, model.longest_source)
         self.model = model.eval()
         self.native, self.shortlist, self._graphs = native, shortlist, graphs
         self.workers = workers
@@ -221,7 +225,8 @@ class Translator(SentenceTranslator):
         with lack_of_memory_told(1):
             found = alternatives(self.model, source, constraints, count, settings) if source.size(1) > 1 else []
         pieces = self.tokenizers.target.pieces([token for token, _, _ in found])
-        return [Alternative(piece, p, self._translation(best)) for piece, (_, p, best) in zip(pieces, found, strict=True)]
+        written = [self._translation(best, self._text(best.ids)) for _, _, best in found]
+        return [Alternative(piece, p, best) for piece, (_, p, _), best in zip(pieces, found, written, strict=True)]
 
     def _one(self, sentence: str, settings: SearchSettings, what: str) -> tuple[Tensor, Constraints]:
         """A sentence and the rules for a beam search. Raises `DragomanError` for settings that ask for more than one beam search."""
@@ -232,13 +237,14 @@ class Translator(SentenceTranslator):
         if settings.truncate:
             ids = [truncated(ids[0], settings.truncate)]
         refuse_too_long([sentence], ids, self.longest_source)
+        self._warn_of_long(ids)
         return pad(ids).to(self.device), constraints_of(settings, self.tokenizers.target)
 
-    def score(self, pairs: Sequence[tuple[str, str]], batch_tokens: int = 2_000) -> list[Likelihood]:
-        """How likely each pair's second text is as a translation of the first, by forced decoding.
+    def score(self, pairs: Sequence[tuple[str, str | Sequence[str]]], batch_tokens: int = 2_000) -> list[Likelihood]:
+        """How likely each pair's second text, or its tokens, are as a translation of the first, by forced decoding.
 
-        The text is cut into tokens as the vocabulary does it, which need not be those that a search has written it with. Raises as
-        `n_best`.
+        A text is cut into tokens as the vocabulary does it, which need not be those that a search has written it with: give
+        `Translation.tokens` for the log-probability that it has found. Raises as `n_best`, and for tokens that the vocabulary lacks.
         """
         found: dict[int, Likelihood] = {}
         for batch, source, target in self._forced(pairs, batch_tokens):
@@ -254,7 +260,7 @@ class Translator(SentenceTranslator):
         """For each pair the words that belong together, as (source, target), counted from 0: by encoder-decoder attention.
 
         `layer` counts from 1 (None is the last but one, or the only one), `head` too (None is the mean of all). Raises
-        `DragomanError` where the model has no such layer or head, or no heads.
+        `DragomanError` where the model has no such layer or head. An LSTM or GRU has one of each.
         """
         found: dict[int, list[tuple[int, int]]] = {}
         for batch, *rows in self._forced(pairs, batch_tokens):
@@ -279,12 +285,16 @@ class Translator(SentenceTranslator):
         with lack_of_memory_told(1):
             return Attention(read, written, *(weights[:, 0] for weights in all_attention(self.model, *rows)))
 
-    def _forced(self, pairs: Sequence[tuple[str, str]], tokens: int) -> Iterator[tuple[list[Numbered], Tensor, Tensor]]:
+    def _forced(self, pairs: Sequence[tuple[str, str | Sequence[str]]], tokens: int) -> Iterator[tuple[list[Numbered], Tensor, Tensor]]:
         """Batches of at most so many tokens: each pair's number and ids, and both sides padded. Refuses what the model cannot read."""
-        texts = [source for source, _ in pairs], [target for _, target in pairs]
-        sources, targets = encoded(self.tokenizers.source, texts[0]), encoded(self.tokenizers.target, texts[1])
-        refuse_too_long(texts[0], sources, self.longest_source)
-        refuse_too_long(texts[1], targets, self.model.longest_target)
+        texts, written = [source for source, _ in pairs], [target for _, target in pairs]
+        sources = encoded(self.tokenizers.source, texts)
+        targets = encoded(self.tokenizers.target, [target if isinstance(target, str) else "" for target in written])
+        for number, tokens_given in enumerate(written):
+            if not isinstance(tokens_given, str):
+                targets[number] = [*self.tokenizers.target.ids(tokens_given), END]
+        refuse_too_long(texts, sources, self.longest_source)
+        refuse_too_long([one if isinstance(one, str) else " ".join(one) for one in written], targets, self.model.longest_target)
         for batch in batches({number: max(map(len, rows)) for number, rows in enumerate(zip(sources, targets, strict=True))}, tokens):
             source, target = (pad([side[number] for number in batch]).to(self.device) for side in (sources, targets))
             yield [(number, sources[number], targets[number]) for number in batch], source, target
@@ -318,9 +328,6 @@ class Translator(SentenceTranslator):
         most = self._looks(source, written)[:, :-1].argmax(1).tolist()
         known = [words[own[most[place]]] for place, token in enumerate(written) if token == UNKNOWN]
         return "".join(part for pair in zip_longest(text.split(UNKNOWN_TEXT), known, fillvalue="") for part in pair)
-
-    def _translation(self, hypothesis: Hypothesis) -> Translation:
-        return Translation(self._text(hypothesis.ids), hypothesis.log_probability, hypothesis.score)
 
 
 def search_for(settings: SearchSettings, constraints: Constraints) -> Search:

@@ -3,6 +3,7 @@
 Shapes: B sentences, S source and T target tokens, R = B · W prefixes, D = d_model, M = 2 D, L decoder layers.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -41,6 +42,8 @@ class AdditiveAttention(nn.Module):
         self.query = nn.Linear(query_width, width)
         self.key = nn.Linear(memory_width, width, bias=False)
         self.score = nn.Linear(width, 1, bias=False)
+        self.watch: Callable[[Tensor], None] | None = None
+        """Gets the weights of every look, as those of one head (B 1 W S), where somebody wants to see them."""
 
     def forward(
         self,
@@ -54,6 +57,8 @@ class AdditiveAttention(nn.Module):
         queries = self.query(query).view(sentences, -1, 1, width)
         scores = self.score(torch.tanh(queries + keys[:, None])).squeeze(-1)
         weights = scores.masked_fill(~mask[:, None], -torch.inf).softmax(-1)
+        if self.watch is not None:
+            self.watch(weights[:, None])
         return (weights @ memory).flatten(0, 1)
 
 

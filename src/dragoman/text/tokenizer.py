@@ -165,3 +165,11 @@ class Tokenizer:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The tokens themselves, as they are written in the vocabulary."""
         return [self._processor.id_to_piece(token) for token in ids]
+
+    def ids(self, pieces: Sequence[str]) -> list[int]:
+        """What `pieces` was given. Raises `DragomanError` for what is no token of this vocabulary."""
+        found: list[int] = [self._processor.piece_to_id(piece) for piece in pieces]
+        for piece, again in zip(pieces, self.pieces(found), strict=True):
+            if piece != again:
+                raise DragomanError(f"{piece!r} is no token of this vocabulary; give tokens as a translation has them, or its text.")
+        return found

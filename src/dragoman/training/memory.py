@@ -25,16 +25,16 @@ def without_denormals() -> Iterator[None]:
         torch.set_flush_denormal(False)
 
 
-def fitting_tokens(forward: Callable[[int], object], longest: int, most: int, device: torch.device) -> int:
-    """How many tokens can be computed at once in the memory that is free now, `most` at most.
+def fitting_tokens(forward: Callable[[int], object], longest: int, most: int, device: torch.device, reserved: int = 0) -> int:
+    """How many tokens can be computed at once in the memory that is free now but for `reserved` bytes, `most` at most.
 
     `forward(n)` computes n pairs of `longest` tokens and gives what holds their graph. What it keeps for the backward pass grows
-    with n; as much again is left for gradients and whatever else lives for a moment.
+    with n; as much again is left for whatever else lives for a moment.
     """
     pairs = max(1, most // 16 // longest)
     kept = [kept_for_backward(forward, number) for number in (pairs, 2 * pairs)]
     per_token = max(1.0, (kept[1] - kept[0]) / (pairs * longest))
-    return int(max(1, min(most, free_memory(device) / 2 / per_token)))
+    return int(max(1, min(most, (free_memory(device) - reserved) / 2 / per_token)))
 
 
 def kept_for_backward(forward: Callable[[int], object], pairs: int) -> int:
