@@ -237,7 +237,7 @@ def score(arguments: Sequence[str]) -> None:
     pairs = read_pairs(asked.source, asked.target, strip_carriage_returns=True)
     total, tokens = 0.0, 0
     for block in blocks_of(pairs, translator, "scored"):
-        given = [(source, target.split() if asked.tokens else target) for source, target in block]
+        given = [(source, list(filter(None, target.split(" "))) if asked.tokens else target) for source, target in block]
         for (source, target), found in zip(block, translator.score(given), strict=True):
             total, tokens = total + found.log_probability, tokens + len(found.tokens)
             about = {"log_probability": found.log_probability, "perplexity": found.perplexity, **dataclasses.asdict(found)}
