@@ -335,6 +335,14 @@ REFUSED = [
     (["train", "--max-positions", "2000000"], "max_positions is 2000000; it must be at most"),
     (["train", "--out", "{0}/x", "--source", "/dev/null", "--target", "{0}/train.target"], "/dev/null, which is no plain file"),
     (["plot", "{0}/run", "--out", "{0}/none/x.svg"], "none/x.svg: {0}/none is no folder."),
+    # asked for by name, though it is the default
+    (["translate", "{0}/run", "--temperature", "1", "--beam-size", "4"], "beam_size and length_penalty are for a beam; of draws"),
+    (["translate", "{0}/run", "--draw-seed=1"], "draw_seed is for draws; they need a temperature above 0."),
+    ([*EVALUATE, "--length-power", "1", "--length_penalty", "0.6"], "length_power takes the place of length_penalty; give one of them."),
+    (
+        ["train", "--out", "{0}/x", "--source", "{0}/train.source", "--target", "{0}/train.target", "--diversity", "0.5"],
+        "diversity is what groups of a beam are asked for; give groups above 1.",
+    ),
 ]
 
 

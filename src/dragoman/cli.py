@@ -13,7 +13,7 @@ import tyro
 
 from dragoman import __version__
 from dragoman.config import overlay, read_toml
-from dragoman.console import has_gpu, parse, say, tell_own_warnings
+from dragoman.console import flags_of, has_gpu, parse, say, tell_own_warnings
 from dragoman.errors import DragomanError
 from dragoman.exchange import export_model, import_model
 from dragoman.recipe import Recipe, complete, paths, refuse_one_sided
@@ -32,6 +32,7 @@ def train(arguments: Sequence[str]) -> None:
     """Train a model from two text files, or from a recipe (a TOML file)."""
     table, origin, flags = recipe_first(arguments)
     recipe = complete(table, origin, lambda default: parse(Recipe, "train [RECIPE.toml]", flags, default), has_gpu, say)
+    recipe.search.refuse_contradictions(flags_of(flags))
     from dragoman.run import run
 
     leave(run(recipe, say))

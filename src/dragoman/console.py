@@ -55,6 +55,11 @@ def lists(settings: type) -> Iterator[str]:
             yield name
 
 
+def flags_of(arguments: Sequence[str]) -> set[str]:
+    """The names of the flags among the arguments."""
+    return {argument.removeprefix("--").split("=")[0].replace("-", "_") for argument in arguments if argument.startswith("--")}
+
+
 def parse(settings: type[T], verb: str, arguments: Sequence[str], default: T | None = None) -> T:
     """Settings from flags. Ends the program with help or a message where they are not understood.
 

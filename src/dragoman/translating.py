@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 import tyro
 
-from dragoman.console import may_have_gpu, own_gpu, parse, say, warn
+from dragoman.console import flags_of, may_have_gpu, own_gpu, parse, say, warn
 from dragoman.decoding.native import SEARCH
 from dragoman.decoding.settings import EngineSettings, SearchSettings, refuse_more_than_a_beam
 from dragoman.disk import whole
@@ -71,6 +71,7 @@ def input_line(raw: bytes, number: int) -> str:
 def translate(arguments: Sequence[str]) -> None:
     """Translate standard input to standard output, or a file to a file."""
     asked = parse(Translate, "translate", arguments)
+    asked.search.refuse_contradictions(flags_of(arguments))
     if asked.engine.native:
         begin(SEARCH)  # other things are read meanwhile
     from dragoman.allocator import keep_memory_and_kernels
@@ -237,8 +238,8 @@ def score(arguments: Sequence[str]) -> None:
     pairs = read_pairs(asked.source, asked.target, strip_carriage_returns=True)
     total, tokens = 0.0, 0
     for block in blocks_of(pairs, translator, "scored"):
-        given = [(source, list(filter(None, target.split(" "))) if asked.tokens else target) for source, target in block]
-        for (source, target), found in zip(block, translator.score(given), strict=True):
+        forced = [(source, list(filter(None, target.split(" "))) if asked.tokens else target) for source, target in block]
+        for (source, target), found in zip(block, translator.score(forced), strict=True):
             total, tokens = total + found.log_probability, tokens + len(found.tokens)
             about = {"log_probability": found.log_probability, "perplexity": found.perplexity, **dataclasses.asdict(found)}
             text = json.dumps({"source": source, "target": target, **about}, ensure_ascii=False)
@@ -367,6 +368,7 @@ class Evaluate:
 def evaluate(arguments: Sequence[str]) -> None:
     """Translate a file and score the translations."""
     asked = parse(Evaluate, "evaluate", arguments)
+    asked.search.refuse_contradictions(flags_of(arguments))
     if asked.hypotheses is not None:
         refuse_own_input("hypotheses", asked.hypotheses, asked.source, asked.target, *filter(None, [asked.baseline]))
         if asked.hypotheses.is_dir():

@@ -1,7 +1,7 @@
 """How translations are searched for. The defaults are the paper's (section 6.1); nothing here imports torch."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from dragoman.config import check_kinds
@@ -111,17 +111,22 @@ class SearchSettings:
         most: dict[str, float] = dict.fromkeys(("extra_length", "min_length", "no_repeat_ngram", "beam_size"), 10_000)
         most |= {"length_penalty": 8, "length_power": 8, "diversity": 1e6, "n_best": 100_000}
         require(self, least=counts | dict.fromkeys(others, 0), most=most)
-        for contradiction, sentence in self._contradictions():
+        self.refuse_contradictions()
+
+    def refuse_contradictions(self, given: Collection[str] = ()) -> None:
+        """Raise `DragomanError` where settings contradict each other: those that are not the defaults, and those `given` by name."""
+        asked = {field.name for field in fields(self) if getattr(self, field.name) != field.default} | set(given)
+        for contradiction, sentence in self._contradictions(asked):
             if contradiction:
                 raise DragomanError(sentence)
 
-    def _contradictions(self) -> Iterator[tuple[object, str]]:
-        """What must not be, and what to say of it."""
-        default, draws = SearchSettings, self.temperature > 0
+    def _contradictions(self, asked: Collection[str]) -> Iterator[tuple[object, str]]:
+        """What must not be, where the settings of these names are asked for, and what to say of it."""
+        draws = self.temperature > 0
         yield 0 < self.temperature < 1e-6, f"temperature is {self.temperature}; draws need 0.000001 at least, and 0 searches with the beam."
         yield not 0 < self.top_p <= 1, f"top_p is {self.top_p}; it must be above 0, and 1 at most."
         yield (
-            self.length_power is not None and self.length_penalty != default.length_penalty,
+            self.length_power is not None and "length_penalty" in asked,
             "length_power takes the place of length_penalty; give one of them.",
         )
         yield (
@@ -129,7 +134,7 @@ class SearchSettings:
             "coverage_penalty and length_power rank what a beam finds; draws, with a temperature, are not ranked so.",
         )
         yield (
-            draws and (self.beam_size != default.beam_size or self.length_penalty != default.length_penalty),
+            draws and ("beam_size" in asked or "length_penalty" in asked),
             "beam_size and length_penalty are for a beam; of draws, with a temperature, n_best are made.",
         )
         yield (
@@ -138,14 +143,14 @@ class SearchSettings:
         )
         yield draws and self.groups > 1, "groups are parts of a beam; draws, with a temperature, have none."
         yield not draws and (self.top_k or self.top_p < 1), "top_k and top_p are for draws; they need a temperature above 0."
-        yield not draws and self.draw_seed != default.draw_seed, "draw_seed is for draws; they need a temperature above 0."
+        yield not draws and "draw_seed" in asked, "draw_seed is for draws; they need a temperature above 0."
         yield (
             not draws and self.n_best > self.beam_size,
             f"n_best is {self.n_best}; a beam of {self.beam_size} has no more than {self.beam_size}.",
         )
         yield self.beam_size % self.groups, f"A beam of {self.beam_size} does not divide into {self.groups} groups of equal size."
         yield (
-            self.groups == 1 and self.diversity != default.diversity,
+            self.groups == 1 and "diversity" in asked,
             "diversity is what groups of a beam are asked for; give groups above 1.",
         )
         yield (
