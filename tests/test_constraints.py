@@ -123,10 +123,11 @@ def test_a_prefix_beyond_the_greatest_length_is_told():
         beam_search(tiny("gru", 6, 0), SOURCE, SearchSettings(max_length=2), Constraints(prefix=[4, 5, 4]))
 
 
+@pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("rules", RULES, ids=str)
-def test_nothing_that_is_drawn_breaks_a_rule(rules):
+def test_nothing_that_is_drawn_breaks_a_rule(kind, rules):
     asked = SearchSettings(temperature=3.0, n_best=50, extra_length=1)
-    (drawn,) = sample(tiny("transformer", 6, 0), SOURCE, asked, rules)
+    (drawn,) = sample(tiny(kind, 6, 0), SOURCE, asked, rules)
     assert len(drawn) == 50
     assert all(allowed(one.ids, rules) for one in drawn)
 

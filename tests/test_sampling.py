@@ -12,13 +12,15 @@ from dragoman.decoding.search import greedy_search
 from dragoman.decoding.settings import SearchSettings
 from dragoman.errors import DragomanError
 from dragoman.model.symbols import END, PAD
+from tests.conftest import MODELS
 from tests.test_search import brute_force, tiny
 
 SOURCE = torch.tensor([[4, 5, END]])
 
 
-def test_translations_are_drawn_as_often_as_they_are_likely():
-    model, draws = tiny("transformer", 6, 0), 20_000
+@pytest.mark.parametrize("kind", MODELS)
+def test_translations_are_drawn_as_often_as_they_are_likely(kind):
+    model, draws = tiny(kind, 6, 0), 20_000
     (drawn,) = sample(model, SOURCE, SearchSettings(temperature=1.0, n_best=draws, extra_length=3))
     seen = Counter(tuple(one.ids) for one in drawn)
     for log_p, ids in brute_force(model, SOURCE, 2, 0.0):  # shorter than the longest: not made to end
