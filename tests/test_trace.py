@@ -49,8 +49,11 @@ def test_a_trace_has_every_hypothesis_and_the_reason_of_its_end(model, sources, 
                 assert node.parent < number
                 assert node.log_probability <= nodes[node.parent].log_probability + 1e-6
                 assert nodes[node.parent].end in {None, "no extension in the beam"}
-            kept = [one for one in nodes if one.parent == number and one.end != "below the beam"]
+            kept = [one for one in nodes if one.parent == number and one.end not in {"below the beam", "found by another group"}]
             assert (node.end is None) == bool(kept)
+            if node.end == "found by another group":
+                assert groups == 2
+                assert tuple(path(nodes, number)[:-1]) in finished
             assert number in parents or node.end is not None
 
 

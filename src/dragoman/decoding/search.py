@@ -113,6 +113,8 @@ class Extensions:
     token: Int[Tensor, "B C"]
     ends: Bool[Tensor, "B C"]
     """Which of them have just finished."""
+    again: Bool[Tensor, "B C"]
+    """Which of them would have, had a group before theirs not found the same."""
     lives: Int[Tensor, "B W"]
     """The places, among the C, of those that live on."""
 
@@ -200,9 +202,11 @@ def extend(beam: Beam, log_p: Float[Tensor, "B W V"], settings: SearchSettings) 
     ends = is_end & first & (total > -torch.inf)
 
     prefixes = beam.live.gather(1, origin[:, :, None].expand(-1, -1, length))
+    again = torch.zeros_like(ends)
     if groups > 1:  # what two groups have found counts once
-        again = (prefixes[:, :, None] == prefixes[:, None]).all(3) & ends[:, None] & ends[:, :, None]
-        ends = ends & ~again.tril(-1).any(2)
+        alike = (prefixes[:, :, None] == prefixes[:, None]).all(3) & ends[:, None] & ends[:, :, None]
+        again = alike.tril(-1).any(2)
+        ends = ends & ~again
     coverage = beam.coverage.gather(1, origin[:, :, None].expand(-1, -1, beam.coverage.size(2)))
     if ends.any():
         ending = total.masked_fill(~ends, -torch.inf)[:, first]
@@ -219,7 +223,7 @@ def extend(beam: Beam, log_p: Float[Tensor, "B W V"], settings: SearchSettings) 
     beam.coverage = coverage.gather(1, lives[:, :, None].expand(-1, -1, coverage.size(2)))
     prefix = prefixes.gather(1, lives[:, :, None].expand(-1, -1, length))
     beam.live = torch.cat([prefix, token.gather(1, lives)[:, :, None]], -1)
-    return Extensions(total, origin, token, ends, lives)
+    return Extensions(total, origin, token, ends, again, lives)
 
 
 def likeliest_of_groups(

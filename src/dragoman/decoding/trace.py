@@ -11,7 +11,7 @@ from dragoman.decoding.search import Step
 from dragoman.decoding.settings import SearchSettings
 from dragoman.model.symbols import START
 
-End = Literal["finished", "below the beam", "no extension in the beam", "the search was over"]
+End = Literal["finished", "below the beam", "found by another group", "no extension in the beam", "the search was over"]
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,14 @@ def trace(steps: Iterable[Step], settings: SearchSettings, name: Callable[[int],
     for length, step in enumerate(steps, 1):
         extensions = step.extensions
         live = live if len(nodes) > 1 else [0] * extensions.lives.size(1)
-        lives, ends = set(extensions.lives[0].tolist()), extensions.ends[0].tolist()
+        lives, ends, again = set(extensions.lives[0].tolist()), extensions.ends[0].tolist(), extensions.again[0].tolist()
         rows = zip(extensions.log_p[0].tolist(), extensions.origin[0].tolist(), extensions.token[0].tolist(), strict=True)
         places: dict[int, int] = {}
         for place, (log_p, origin, token) in enumerate(rows):
             if log_p > -torch.inf:
                 places[place] = len(nodes)
-                end: End | None = None if place in lives else "finished" if ends[place] else "below the beam"
+                gone: End = "finished" if ends[place] else "found by another group" if again[place] else "below the beam"
+                end = None if place in lives else gone
                 nodes.append(Node(live[origin], name(token), log_p, log_p / normalizer(float(length), settings), end))
         parents = {nodes[number].parent for number in places.values() if nodes[number].end in (None, "finished")}
         for number in {number for number in live if number is not None} - parents:
