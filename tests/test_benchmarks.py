@@ -48,7 +48,8 @@ def test_the_benchmark_for_a_cpu_measures_and_writes_its_passport(tmp_path):
     assert "(extrapolated)" in done.stdout
     (path,) = tmp_path.glob("train-tiny-*.json")
     found = json.loads(path.read_text())
-    assert shlex.split(found["command"])[2:] == [*command[2:], *more[:-3], "--profile", *more[-3:-1]]
+    said = ["python", "benchmarks/train.py", "--source", source.name, "--target", target.name, *command[-2:], *more[:-3], "--profile"]
+    assert shlex.split(found["command"]) == said  # files by their names alone: what lies where is nobody's business
     (row,) = found["rows"]
     assert row["peer"] == "torch.nn.Transformer"
     assert row["allocator_settings"]
@@ -97,6 +98,7 @@ def test_the_benchmark_of_preparation_measures_every_size(tmp_path):
     subprocess.run([*command, "--results", str(tmp_path)], capture_output=True, timeout=MOST_SECONDS, check=True)
     (path,) = tmp_path.glob("prepare-*.json")
     found = json.loads(path.read_text())
+    assert found["command"] == f"python benchmarks/prepare.py --source {source.name} --target {target.name} --times 1 2"
     assert [row["pairs"] for row in found["rows"]] == [3000, 6000]
     assert all(row["gib"] > 0 for row in found["rows"])
     assert all(row["copies"] == 0 for row in found["rows"])  # the sides are two texts
@@ -120,7 +122,10 @@ def test_the_benchmark_of_decoding_compares_with_a_peer(random_model, tmp_path):
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     subprocess.run([*command, *more, "--results", str(tmp_path)], env=environment, capture_output=True, timeout=MOST_SECONDS, check=True)
     (path,) = tmp_path.glob("decode-tiny-*.json")
-    rows = json.loads(path.read_text())["rows"]
+    found = json.loads(path.read_text())
+    said = ["python", "benchmarks/decode.py", "RUN", "--source", source.name, *command[-2:], *more]
+    assert sorted(shlex.split(found["command"])) == sorted(said)  # flags in the order of the program's own
+    rows = found["rows"]
     assert [(row["system"], row["one_by_one"]) for row in rows] == [
         (system, alone) for alone in (False, True) for system in ("dragoman", "ctranslate2")
     ]
