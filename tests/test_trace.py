@@ -18,7 +18,7 @@ from dragoman.decoding.trace import certain, trace
 from dragoman.errors import DragomanError
 from dragoman.model.symbols import END, PAD, START
 from tests.conftest import VOCABULARY
-from tests.test_search import plain_steps
+from tests.test_search import plain_steps, tiny
 from tests.test_translator import LINES, TEXT, folder, translator  # noqa: F401
 
 
@@ -55,6 +55,14 @@ def test_a_trace_has_every_hypothesis_and_the_reason_of_its_end(model, sources, 
                 assert groups == 2
                 assert tuple(path(nodes, number)[:-1]) in finished
             assert number in parents or node.end is not None
+
+
+def test_what_another_group_has_found_is_named():
+    asked, ends = SearchSettings(beam_size=4, extra_length=3, groups=2), set()
+    for seed in range(6):
+        model = tiny("transformer", VOCABULARY, seed)
+        ends |= {node.end for node in trace(beam_steps(model, torch.tensor([[4, 5, 6, END]]), asked, Constraints()), asked, str)}
+    assert "found by another group" in ends
 
 
 def test_a_group_of_tokens_is_certain_when_all_hypotheses_have_it(model, sources):
