@@ -1,10 +1,11 @@
-"""Training speed on a GPU, with random tokens and with the text of a corpus, in one command.
+"""Training speed on a GPU, with random tokens and with the text of corpora, in one command.
 
-    python benchmarks/gpu_train.py [--preset base] [--compile] [--profile] [--source train.en --target train.de]
+    python benchmarks/gpu_train.py --preset base big --compile no yes --profile --source one.en two.en --target one.de two.de
 
-Batches of 25,000 + 25,000 tokens, a vocabulary of 37,000 (the paper's), the functions that `dragoman train` calls, bfloat16. Prints
-target tokens a second, the share of the device's peak where that is known, memory, and how often an operation made the host wait for a
-GPU (the loop is to have none), and writes it beside this file; --profile writes there too where the time goes. `--toy` runs on any machine.
+measures every preset, compiled or not, on random tokens and on every corpus. Batches of 25,000 + 25,000 tokens, a vocabulary of 37,000
+(the paper's), the functions that `dragoman train` calls, bfloat16. Prints, a line of JSON each, target tokens a second, the share of the
+device's peak where that is known, memory, and how often an operation made the host wait for a GPU (the loop is to have none), and writes
+it beside this file; --profile writes there too where the time goes. `--toy` runs on any machine.
 """
 
 import argparse
@@ -12,10 +13,10 @@ import json
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import repeat
+from itertools import product, repeat
 from pathlib import Path
 
 import torch
@@ -47,18 +48,21 @@ def random_updates(tokens: int, length: int, vocabulary: int, device: torch.devi
     return repeat(Update(0, 0, [batch], batch.tokens))
 
 
-def corpus_updates(arguments: argparse.Namespace, tokens: int, vocabulary: int, world: World) -> tuple[Iterator[Update], int]:
-    """The batches of a corpus, and the size of its vocabulary."""
+@contextmanager
+def updates_of(
+    source: Path, target: Path, tokens: int, vocabulary: int, world: World
+) -> Iterator[tuple[Callable[[], Iterator[Update]], int]]:
+    """What gives the updates of a corpus from its first on, and the size of its vocabulary."""
     with tempfile.TemporaryDirectory() as folder:
         recipe = Recipe(
             out=Path(folder),
-            data=DataSettings(source=arguments.source, target=arguments.target),
+            data=DataSettings(source=source, target=target),
             tokenizer=TokenizerSettings(vocabulary=vocabulary),
             batches=BatchSettings(source_tokens_per_batch=tokens, target_tokens_per_batch=tokens),
         )
         prepare(Path(folder), recipe, silent)
         data = Prepared.load(Path(folder) / "data")
-        return ahead(make_batches(recipe, data, world).after(0, 0), world.device), len(data.tokenizers.target)
+        yield lambda: ahead(make_batches(recipe, data, world).after(0, 0), world.device), len(data.tokenizers.target)
 
 
 def update_flops(settings: ModelSettings, vocabulary: int, source_tokens: int, target_tokens: int) -> float:
@@ -93,13 +97,13 @@ def noticing_waits(device: torch.device) -> Iterator[list[str]]:
 
 
 def measure(
-    updates: Iterator[Update], vocabulary: int, settings: ModelSettings, arguments: argparse.Namespace
-) -> tuple[dict[str, float], str | None]:
+    updates: Iterator[Update], vocabulary: int, settings: ModelSettings, compiled: bool, arguments: argparse.Namespace
+) -> tuple[dict[str, object], str | None]:
     """Train on some updates, the first ones uncounted; what they took, and where three more spend their time, if that is asked."""
     world = World()
     torch.manual_seed(1)
     model = build_model(settings, vocabulary, vocabulary).to(world.device)
-    if arguments.compile:
+    if compiled:
         compile_layers(model)
     objective, optimizer = Objective(model, 0.1, bfloat16=True).train(), make_optimizer(model)
     flops = tokens = 0.0
@@ -125,7 +129,7 @@ def measure(
     synchronise(world.device)
     seconds = time.monotonic() - begun
     gpu = world.device.type == "cuda"
-    found = {
+    found: dict[str, object] = {
         "target_tokens_per_second": tokens / seconds,
         "milliseconds_per_update": 1000 * seconds / arguments.updates,
         "peak_gib": torch.cuda.max_memory_allocated() / 2**30 if gpu else 0.0,
@@ -144,40 +148,50 @@ def measure(
     return found, profile.key_averages().table(sort_by=sorting, row_limit=25, max_name_column_width=60)
 
 
+def measure_all(name: str, updates: Callable[[], Iterator[Update]], vocabulary: int, arguments: argparse.Namespace) -> None:
+    """Measure every preset, compiled or not, on one text; print it, and write it beside this file."""
+    for preset, compiled in product(arguments.preset, arguments.compile):
+        settings = PRESETS[preset]
+        if arguments.toy:
+            settings = replace(PRESETS["tiny"], d_model=32, d_ff=64, encoder_layers=1, decoder_layers=1)
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+        found, profile = measure(updates(), vocabulary, settings, compiled == "yes", arguments)
+        about = {"text": name, "preset": preset, "compile": compiled, "tokens": arguments.tokens, "vocabulary": vocabulary}
+        found |= passport(asked("gpu_train.py", arguments)) | about
+        print(json.dumps(found), flush=True)
+        path = keep(found, arguments.out, f"gpu-train-{preset}{'-compiled' if compiled == 'yes' else ''}-{name}")
+        if profile is not None:
+            path.with_suffix(".txt").write_text(profile)
+
+
 def main() -> None:
-    """Measure, print, and write beside this file."""
+    """Random tokens first, then the corpora."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--preset", choices=list(PRESETS), default="base")
+    parser.add_argument("--preset", nargs="+", choices=list(PRESETS), default=["base"])
     parser.add_argument("--tokens", type=int, default=25_000)
     parser.add_argument("--length", type=int, default=25)
     parser.add_argument("--vocabulary", type=int, default=37_000)
     parser.add_argument("--updates", type=int, default=50)
     parser.add_argument("--warm-up", type=int, default=10)
-    parser.add_argument("--source", type=Path)
-    parser.add_argument("--target", type=Path)
-    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--source", nargs="+", type=Path, default=[])
+    parser.add_argument("--target", nargs="+", type=Path, default=[])
+    parser.add_argument("--compile", nargs="+", choices=["no", "yes"], default=["no"])
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--toy", action="store_true", help="a tiny model for a moment: does it run at all?")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     arguments = parser.parse_args()
-    settings = PRESETS[arguments.preset]
+    if len(arguments.source) != len(arguments.target):
+        parser.error("--source and --target belong together: a file of one to each of the other.")
     if arguments.toy:
-        settings = replace(PRESETS["tiny"], d_model=32, d_ff=64, encoder_layers=1, decoder_layers=1)
         arguments.tokens, arguments.vocabulary, arguments.updates, arguments.warm_up = 500, 1000, 3, 1
     world = World()
-    vocabulary = arguments.vocabulary
-    if arguments.source is None:
-        updates = random_updates(arguments.tokens, arguments.length, vocabulary, world.device)
-    else:
-        updates, vocabulary = corpus_updates(arguments, arguments.tokens, vocabulary, world)
-    found, profile = measure(updates, vocabulary, settings, arguments)
-    given = {key: str(value) if isinstance(value, Path) else value for key, value in vars(arguments).items()}
-    found |= passport(asked("gpu_train.py", arguments)) | given | {"vocabulary": vocabulary}
-    print(json.dumps(found, indent=1))
-    kind = f"{arguments.preset}{'-compiled' if arguments.compile else ''}-{'random' if arguments.source is None else arguments.source.stem}"
-    path = keep(found, arguments.out, f"gpu-train-{kind}")
-    if profile is not None:
-        path.with_suffix(".txt").write_text(profile)
+    tokens, vocabulary = arguments.tokens, arguments.vocabulary
+    measure_all("random", lambda: random_updates(tokens, arguments.length, vocabulary, world.device), vocabulary, arguments)
+    for source, target in zip(arguments.source, arguments.target, strict=True):
+        with updates_of(source, target, tokens, vocabulary, world) as (updates, size):
+            measure_all(source.stem, updates, size, arguments)
 
 
 if __name__ == "__main__":

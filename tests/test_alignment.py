@@ -13,7 +13,7 @@ from dragoman.decoding.alignment import all_attention, chosen, cross_attention, 
 from dragoman.decoding.ensemble import Ensemble
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DragomanError
-from dragoman.model.attention import attention
+from dragoman.model.attention import attention, causal_mask
 from dragoman.model.contract import Model
 from dragoman.model.symbols import END, PAD
 from dragoman.text.batches import Batch
@@ -49,6 +49,28 @@ def test_the_weights_are_those_of_equation_1_and_watching_changes_nothing(source
     x = residual.after(x, layer.self_attention.look(queries, here, causal=True))
     expected = attention(layer.cross_attention.queries(layer.cross_attention_residual.before(x)), *memory, model.encode(sources).mask)[1]
     torch.testing.assert_close(weights[0], expected)
+
+
+@pytest.mark.parametrize("kind", ["transformer", "transformer, other options"])
+@torch.no_grad()
+def test_every_layer_of_either_side_is_seen_with_the_weights_of_equation_1(sources, targets, kind):
+    model = tiny(kind, VOCABULARY, 0)
+    targets[:, -1] = END
+    encoder, decoder, cross = all_attention(model, sources, targets)
+    state, target_in = model.encode(sources), Batch.of(sources, targets, []).target_in
+    x = model.embed(sources, model.source_embedding, model.source_positions(0, 7))
+    for number, layer in enumerate(model.encoder):
+        queries, here = layer.self_attention.project(layer.self_attention_residual.before(x))
+        torch.testing.assert_close(encoder[number], attention(queries, *here, state.mask)[1])
+        x = layer(x, state.mask)
+    x, causal = model.embed(target_in, model.target_embedding, model.target_positions(0, 6)), causal_mask(6, 6, x.device)
+    for number, layer in enumerate(model.decoder):
+        queries, here = layer.self_attention.project(layer.self_attention_residual.before(x))
+        torch.testing.assert_close(decoder[number], attention(queries, *here, causal)[1])
+        after = layer.self_attention_residual.after(x, layer.self_attention.look(queries, here, causal=True))
+        queries = layer.cross_attention.queries(layer.cross_attention_residual.before(after))
+        torch.testing.assert_close(cross[number], attention(queries, *state.memory[number], state.mask)[1])
+        x = layer(x, state, number, None)
 
 
 def test_layers_and_heads_count_from_one(sources, targets):

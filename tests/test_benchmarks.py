@@ -22,19 +22,23 @@ from tests.conftest import MOST_SECONDS, write_copies
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
-@pytest.mark.parametrize("text", ["random", "README"])
-def test_the_benchmark_for_a_gpu_runs_anywhere_on_any_text(tmp_path, text):
+def test_the_benchmark_for_a_gpu_runs_anywhere_on_any_text(tmp_path):
     files = [part for side in ("source", "target") for part in (f"--{side}", str(BENCHMARKS.parent / "README.md"))]
-    command = [sys.executable, str(BENCHMARKS / "gpu_train.py"), "--toy", "--out", str(tmp_path)]
-    more = ["--profile", *files] if text == "README" else []
-    done = subprocess.run([*command, *more], capture_output=True, text=True, timeout=MOST_SECONDS, check=True)
-    found = json.loads(done.stdout)
-    assert found["target_tokens_per_second"] > 0
-    assert found["date"]
-    assert found["device"] != "no GPU" or "share_of_peak" not in found
-    (path,) = tmp_path.glob(f"gpu-train-base-{text}-*.json")
-    assert json.loads(path.read_text()) == found
-    assert path.with_suffix(".txt").exists() == bool(more)
+    command = [sys.executable, str(BENCHMARKS / "gpu_train.py"), "--toy", "--out", str(tmp_path), "--preset", "base", "big"]
+    done = subprocess.run([*command, "--profile", *files], capture_output=True, text=True, timeout=MOST_SECONDS, check=True)
+    measured = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(found["text"], found["preset"]) for found in measured] == [
+        (text, preset) for text in ("random", "README") for preset in ("base", "big")
+    ]
+    for found in measured:
+        assert found["target_tokens_per_second"] > 0
+        assert found["date"]
+        assert found["device"] != "no GPU" or "share_of_peak" not in found
+        (path,) = tmp_path.glob(f"gpu-train-{found['preset']}-{found['text']}-*.json")
+        assert json.loads(path.read_text()) == found
+        assert path.with_suffix(".txt").exists()
+    done = subprocess.run([*command, *files[:2]], capture_output=True, text=True, timeout=MOST_SECONDS, check=False)
+    assert "--source and --target belong together" in done.stderr
 
 
 def test_the_benchmark_for_a_cpu_measures_and_writes_its_passport(tmp_path):

@@ -11,12 +11,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dragoman import Translator, cli
 from dragoman.decoding.settings import EngineSettings, SearchSettings
 from dragoman.errors import DragomanError
 from dragoman.recipe import Recipe
 from dragoman.run import run
+from dragoman.translating import Translate, loaded, translated
 from tests.conftest import MOST_SECONDS, write_copies
 from tests.processes import fork, run_command
 from tests.test_train import silent, small_recipe
@@ -53,6 +56,22 @@ def test_n_lines_in_n_lines_out_blank_and_broken_ones_included(monkeypatch, caps
     assert out.count("\n") == 7
     assert out.split("\n")[1:3] == ["", ""]
     assert "Line 5, byte 1: not UTF-8 (0xff); replaced by U+FFFD." in err
+
+
+BYTES = [b"amber", b" ", b"\r", b"\n", b"\r\n", b"\0", b"\xff", b"\xc2\x85", b"\xe2\x80\xa8", b"\xed\xa0\x80", b"\xef\xbb\xbf"]
+
+
+@settings(max_examples=30)
+@given(st.one_of(st.lists(st.sampled_from(BYTES), max_size=12).map(b"".join), st.binary(max_size=40)))
+def test_every_line_feed_ends_a_line_whatever_the_bytes(folder, raw):
+    asked = Translate(folder / "run", search=SearchSettings(beam_size=1))
+    translator, block = loaded([asked.run], asked.search, asked.engine), list(enumerate(io.BytesIO(raw), 1))
+    found = translated(translator, asked, block)
+    assert len(found) == raw.count(b"\n") + (not raw.endswith(b"\n") and raw != b"")
+    assert not any("\n" in line for line in found)
+    for (number, line), translation in zip(block, found, strict=True):
+        alone = line.removesuffix(b"\n").removesuffix(b"\r").decode(errors="replace")
+        assert translator.translate([alone.removeprefix("\ufeff") if number == 1 else alone], asked.search) == [translation]
 
 
 def test_a_few_lines_do_not_wait_for_the_compiler_which_goes_on_when_they_are_written(monkeypatch, capsysbinary, folder, tmp_path):
@@ -170,7 +189,8 @@ def test_a_stream_adds_up_to_the_translations(monkeypatch, capsysbinary, folder)
     assert (status, out) == (0, whole)
     assert "Line 3, byte 1: not UTF-8" in err
     for more, message in (
-        (["--json"], "leave --json, --n-best and files out"),
+        (["--json"], "leave --json, --trace, --alternatives, --n-best and files out"),
+        (["--trace"], "leave --json, --trace, --alternatives, --n-best and files out"),
         (["--temperature", 1], "There is a stream of one plain beam"),
     ):
         status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--stream", *more, stdin=lines)
@@ -286,6 +306,7 @@ REFUSED = [
         ["train", "--out", "{0}/x", "--source", "{0}/train.source", "--target", "{0}/train.target", "--test-source", "{0}/test.source"],
         "test_source and test_target belong together, and one of them is missing.",
     ),
+    (["doctor", "{0}/train.source", "{0}/train.target"], "Which is which? Give --source {0}/train.source --target {0}/train.target, if"),
     (["train", "{0}/none.toml"], "none.toml cannot be read: No such file or directory."),
     (["train", "--hedas", "3"], "--heads"),
     (["train", "--precision", "half"], "invalid choice 'half'"),

@@ -173,8 +173,8 @@ def test_every_translation_begins_with_the_prefix(translator):  # noqa: F811
     ("asked", "message"),
     [
         ({"prefix": "der Schnee", "ban": ("Schnee",)}, "The prefix 'der Schnee' has 'Schnee', which is banned"),
-        ({"prefix": "der der", "no_repeat_ngram": 1}, "The prefix 'der der' repeats 1 tokens, which no_repeat_ngram forbids"),
-        ({"force": ("der der",), "no_repeat_ngram": 1}, "What force asks for repeats 1 tokens, which no_repeat_ngram forbids"),
+        ({"prefix": "der der", "no_repeat_ngram": 1}, "'der der', of prefix or force, repeats what no_repeat_ngram 1 forbids"),
+        ({"force": ("der der",), "no_repeat_ngram": 1}, "'der der', of prefix or force, repeats what no_repeat_ngram 1 forbids"),
         ({"min_length": 3, "max_length": 2}, "min_length is 3 and max_length 2; no translation can have both"),
         ({"ban": (" ",)}, "ban is ' ', which has no tokens"),
         ({"prefix": "  "}, "prefix is '  ', which has no tokens"),

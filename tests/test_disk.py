@@ -45,6 +45,14 @@ def test_an_error_leaves_what_was_there(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_two_who_write_one_file_at_once_each_write_all_of_it(tmp_path):
+    path = tmp_path / "result.json"
+    with whole(path) as one, whole(path) as other:  # of one process number, as on two machines
+        one.write_text("one")
+        other.write_text("other")
+    assert path.read_text() == "one"
+
+
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_kill_leaves_what_was_there(tmp_path):
     path = tmp_path / "result.json"

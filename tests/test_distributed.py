@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import load_file
 from torch import distributed
 
+from dragoman import run
 from dragoman.decoding.translator import Translator
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
@@ -256,8 +257,18 @@ def test_each_process_may_meet_texts_of_its_own_length(text):
 
 @pytest.fixture(scope="module")
 def tested(text) -> Path:
-    """A run of two processes with test data; tested.writes has the rank and the event wherever Python code changes a file of the run."""
+    """A run of two processes with test data; tested.writes has the rank and the event wherever Python code changes a file of the run.
+
+    tested.shares has how many validation batches and sentences a rank was given each time.
+    """
     out = text / "tested"
+
+    def noted(function, name):
+        def call(*given):
+            os.write(shares, f"{name} {os.environ.get('RANK')} {len(given[1])}\n".encode())
+            return function(*given)
+
+        return call
 
     def note(event: str, given: tuple) -> None:
         changes = event in {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.truncate"}
@@ -267,12 +278,15 @@ def tested(text) -> Path:
 
     def watched() -> None:
         sys.addaudithook(note)  # for good, and so in a process that ends; its own have the hook too
+        run.corpus_loss, Translator.translate = noted(run.corpus_loss, "batches"), noted(Translator.translate, "sentences")
         files = ["--test-source", str(text / "test.source"), "--test-target", str(text / "test.target")]
+        files += ["--valid-source", str(text / "train.source"), "--valid-target", str(text / "train.target")]
         train(text, out, 2, *files, "--updates", "100", "--validate-every", "50", "--rate-scale", "0.2")
 
-    writes = os.open(text / "tested.writes", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    writes, shares = (os.open(text / f"tested.{name}", os.O_CREAT | os.O_WRONLY | os.O_APPEND) for name in ("writes", "shares"))
     assert worst([fork(watched)]) == 0
     os.close(writes)
+    os.close(shares)
     return out
 
 
@@ -281,6 +295,14 @@ def test_the_test_data_is_translated_by_all_and_scored_once(tested, unchecked_sh
     written = (tested / "test.hypotheses.txt").read_text().splitlines()
     assert written == Translator.load(tested).translate((tested.parent / "test.source").read_text().splitlines())
     assert len(set(written)) > 4  # so that their order tells
+
+
+def test_validation_and_decoding_are_shared(tested):
+    lines = [line.split() for line in tested.with_name("tested.shares").read_text().splitlines()]
+    for kind in ("batches", "sentences"):
+        first, second = ([int(count) for name, rank, count in lines if (name, rank) == (kind, own)] for own in ("0", "1"))
+        assert len(first) == len(second) >= 3  # two validations, and that of the average
+        assert all(one > 1 and one - other in (0, 1) for one, other in zip(first, second, strict=True))
 
 
 def test_only_the_first_process_writes(tested):

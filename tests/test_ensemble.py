@@ -1,15 +1,19 @@
 """Several models as one."""
 
+import itertools
+import math
+
 import pytest
 import torch
 
 from dragoman.decoding.ensemble import Ensemble
+from dragoman.decoding.hypothesis import length_penalty
 from dragoman.decoding.scoring import token_log_probabilities
 from dragoman.decoding.search import beam_search
 from dragoman.decoding.settings import SearchSettings
-from dragoman.model.symbols import END
+from dragoman.model.symbols import END, UNKNOWN
 from tests.conftest import MODELS, VOCABULARY
-from tests.test_search import tiny
+from tests.test_search import following, tiny
 
 ASKED = SearchSettings(beam_size=3, n_best=3, extra_length=4)
 
@@ -32,6 +36,21 @@ def test_the_probability_is_the_mean_of_the_models_and_their_order_does_not_matt
     for order in (models, models[::-1]):
         torch.testing.assert_close(token_log_probabilities(Ensemble(order), sources, targets)[..., 0].exp(), expected)
     assert found(Ensemble(models), sources) == found(Ensemble(models[::-1]), sources)
+
+
+@torch.no_grad()
+def test_a_search_of_several_models_finds_the_best_by_the_mean_of_their_probabilities():
+    models, source = [tiny(kind, 6, 1) for kind in ("transformer", "lstm")], torch.tensor([[4, 5, END]])
+
+    def log_p(ids):
+        each = [[following(model, (4, 5, END), tuple(ids[:at]))[token] for at, token in enumerate(ids)] for model in models]
+        return sum(math.log(sum(map(math.exp, both)) / 2) for both in zip(*each, strict=True))
+
+    everything = [[*ids, END] for length in range(4) for ids in itertools.product((UNKNOWN, 4, 5), repeat=length)]
+    ranked = sorted((log_p(ids) / length_penalty(len(ids), 0.6), ids[:-1]) for ids in everything)[::-1]
+    (best,) = beam_search(Ensemble(models), source, SearchSettings(beam_size=len(ranked), extra_length=1, n_best=5))
+    assert [one.ids for one in best] == [ids for _, ids in ranked[:5]]
+    assert [one.score for one in best] == pytest.approx([float(score) for score, _ in ranked[:5]], abs=1e-5)
 
 
 def test_the_shortest_limit_holds():

@@ -112,7 +112,7 @@ def test_it_stops_when_its_rule_says_so_in_plain_lists(lib, kind):
     model, sources = tiny(kind, VOCABULARY, 7).float(), [[first, *range(4, last), END] for first in (5, 8, 9) for last in (5, 7)]
     in_cpp = native(lib, model, "float32", 1)
     for (beam_size, n_best), most, penalty in product(((1, 1), (2, 1), (4, 1), (6, 3)), (None, 5), PENALTIES):
-        asked = SearchSettings(beam_size=beam_size, n_best=n_best, extra_length=8, max_length=most, **penalty)
+        asked = SearchSettings(beam_size=beam_size, n_best=n_best, extra_length=8, **({"max_length": most} | penalty))
         for row, found in zip(sources, in_cpp.search(sources, asked), strict=True):
             *_, (_, ranked) = plain_steps(model, row, asked)
             same_hypotheses(found, ranked[:n_best])

@@ -46,11 +46,14 @@ def test_a_folder_that_cannot_be_read_as_a_run_is_named_and_the_others_are_liste
         (tmp_path / name / "recipe.toml").write_text(recipe)
     shutil.copytree(folder / "done", tmp_path / "half")
     (tmp_path / "half" / "result.json").write_text("{")
+    shutil.copytree(folder / "done", tmp_path / "other")
+    (tmp_path / "other" / "result.json").write_text('{"validation": {"bleu": null}}')
     told = []
     assert [state.folder.name for state in runs_under(tmp_path, told.append)] == ["done"]
     assert "damaged/recipe.toml is not TOML" in told[0]
     assert "half is no run's folder, or damaged (JSONDecodeError(" in told[1]
-    assert "project is no run's folder, or damaged (KeyError('training'))." in told[2]
+    assert "other is no run's folder, or damaged (TypeError(" in told[2]
+    assert "project is no run's folder, or damaged (KeyError('training'))." in told[3]
 
 
 def test_a_run_whose_lock_is_held_is_training(folder):
@@ -109,7 +112,7 @@ def test_from_the_command_line(folder):
     assert "shows the curves of" in drawn.stderr
     examined = dragoman("doctor", "--source", str(folder / "train.source"), "--target", str(folder / "train.target"))
     assert examined.returncode == 1
-    assert "pairs that were there before" in examined.stdout
+    assert "Pairs that were there before: " in examined.stdout
     one_sided = dragoman("doctor", "--source", "a", "--target", "b", "--test-source", "c")
     assert one_sided.stderr == "dragoman: test_source and test_target belong together, and one of them is missing.\n"
     recipe = folder / "recipe.toml"

@@ -8,8 +8,10 @@ import random
 import resource
 import shutil
 import signal
+import threading
 import time
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -18,10 +20,12 @@ from safetensors.torch import load_file
 
 from dragoman.choices import settle
 from dragoman.config import write_toml
+from dragoman.console import tell_threads_errors_once
 from dragoman.decoding.settings import EngineSettings, SearchSettings
 from dragoman.decoding.translator import Translator
 from dragoman.errors import DragomanError
 from dragoman.folders import file_hash
+from dragoman.model.symbols import END
 from dragoman.parts import make_batches, make_model, make_objective, schedule_of
 from dragoman.prepare import Prepared, prepare
 from dragoman.run import fit, recorded_recipe, run, silent, validation
@@ -110,6 +114,37 @@ def test_a_full_disk_leaves_the_former_checkpoint_and_says_so(tmp_path):
     assert [path.name for path in (short.out / "checkpoints").iterdir()] == ["step-00000004"]
     go_on(short)
     assert_same(final_weights(straight), final_weights(short))
+
+
+def test_what_people_put_beside_checkpoints_stays_there(tmp_path):
+    recipe, data = begun(tmp_path, "run")
+    fit(recipe, replace(schedule_of(recipe), updates=4), data, silent, HERE)
+    (kept,) = checkpoints(recipe.out)
+    for name in ("before-i-tried-another-rate", "ruined-step-00000002", "step-00000003.new"):
+        shutil.copytree(kept, kept.with_name(name))
+    go_on(recipe)
+    names = [path.name for path in (recipe.out / "checkpoints").iterdir() if path not in checkpoints(recipe.out)]
+    assert names == ["before-i-tried-another-rate"]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_full_disk_is_told_of_tensorboard_too(tmp_path, monkeypatch):
+    log = Log(tmp_path, 0, tensorboard=True)
+
+    def fill():
+        for step in range(1000):
+            log.write("train", step, {f"a rather long name of a curve, {number}": 1.0 for number in range(100)})
+            log.path.write_text("")
+
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    tell_threads_errors_once()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+    try:
+        with pytest.raises(DragomanError, match=r"tensorboard could not be written: File too large\. The checkpoints before it are whole"):
+            fill()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def test_a_log_that_cannot_be_written_says_what_is_whole(tmp_path):
@@ -414,7 +449,7 @@ def poisoned(model, calls):
     return model
 
 
-def train_poisoned(recipe, data, calls, told, loss=1.0):
+def train_poisoned(recipe, data, calls, told, loss=1.0, keep_best=lambda model: None):
     """Train a model whose gradient is no number now and then."""
     recipe = replace(recipe, batches=replace(recipe.batches, accumulate=1))
     job = Job(
@@ -425,7 +460,7 @@ def train_poisoned(recipe, data, calls, told, loss=1.0):
         schedule=schedule_of(recipe),
         folder=recipe.out,
         validate=lambda model: ({"loss": loss, "bleu": 0.0}, []),
-        keep_best=lambda model: None,
+        keep_best=keep_best,
         say=told.append,
         world=HERE,
     )
@@ -462,7 +497,13 @@ def test_an_update_that_is_no_number_can_be_left_out(tmp_path):
     assert train_poisoned(recipe, data, {5}, told).step == 24
     assert len(told) == 1
     assert told[0].startswith("In step 5 (epoch 0, batch 5) the loss is ")
-    assert "With the weights of now it does not happen again. The update is left out." in told[0]
+    update = next(islice(make_batches(replace(recipe, batches=replace(recipe.batches, accumulate=1)), data, HERE).after(0, 0), 4, None))
+    text, encode = recipe.data.source.read_text().splitlines(), data.tokenizers.source.encode
+    lines = [data.train.line(pair) for pair in update.batches[0].pairs]
+    for line, ids in zip(lines, update.batches[0].source.tolist(), strict=True):
+        assert [*encode([text[line - 1]])[0], END] == ids[: ids.index(END) + 1]
+    shown = ", ".join(map(str, sorted(lines)[:8])) + (f" and {len(lines) - 8} more" if len(lines) > 8 else "")
+    assert f"in lines {shown} of the training text. With the weights of now it does not happen again. The update is left out." in told[0]
     assert [line["step"] for line in log_of(recipe) if line["event"] == "skipped"] == [5]
 
 
@@ -479,7 +520,7 @@ def test_a_diverged_run_can_go_back_to_the_last_checkpoint_with_half_the_rate(tm
     told = []
     place = train_poisoned(recipe, data, {10}, told)
     assert (place.step, place.pace) == (24, 0.5)
-    assert told[0].endswith("The weights were not changed by it. Rolled back to step-00000008, with 0.5 of the rate.")
+    assert told[0].endswith("The weights were not changed by it. Rolled back to step 8, with 0.5 of the rate.")
     assert [(line["step"], line["message"]) for line in log_of(recipe) if line["event"] == "rollback"] == [(8, told[0])]
     rates = {line["step"]: line["learning_rate"] for line in log_of(recipe) if line["event"] == "train"}
     assert rates[12] == pytest.approx(0.5 * 16**-0.5 * min(12**-0.5, 12 * 10**-1.5), abs=1e-6)
@@ -497,15 +538,25 @@ def test_a_run_that_went_back_ends_as_one_that_was_resumed_with_half_the_rate(tm
     assert_same(final_weights(back), final_weights(fresh))
 
 
+def test_a_run_goes_back_to_the_newest_checkpoint_that_is_whole(tmp_path):
+    recipe, data = begun(tmp_path, "run", on_divergence="rollback")
+    told = []
+    train_poisoned(replace(recipe, training=replace(recipe.training, updates=16)), data, set(), told)
+    (checkpoints(recipe.out)[-1] / "place.json").write_text("damaged")
+    train_poisoned(recipe, data, {3}, told)
+    assert "step-00000016" in told[0]
+    assert told[-1].endswith("Rolled back to step 12, with 0.5 of the rate.")
+
+
 def test_each_time_that_a_run_goes_back_the_rate_is_halved_also_after_a_restart(tmp_path):
     recipe, data = begun(tmp_path, "run", on_divergence="rollback")
     told = []
     train_poisoned(replace(recipe, training=replace(recipe.training, updates=14)), data, {10}, told)
     assert train_poisoned(recipe, data, {7, 9}, told).pace == 0.125
     assert [sentence.split("Rolled back to ")[1] for sentence in told] == [
-        "step-00000008, with 0.5 of the rate.",
-        "step-00000020, with 0.25 of the rate.",
-        "step-00000016, with 0.125 of the rate.",  # the trouble may have begun before the one that failed twice
+        "step 8, with 0.5 of the rate.",
+        "step 20, with 0.25 of the rate.",
+        "step 16, with 0.125 of the rate.",  # the trouble may have begun before the one that failed twice
     ]
 
 
@@ -516,6 +567,12 @@ def test_no_checkpoint_has_weights_that_are_no_numbers(tmp_path):
         train_poisoned(recipe, data, set(), told)
     assert not checkpoints(recipe.out)
     assert all("Begun again, with" in sentence for sentence in told)
+
+
+def test_a_model_whose_weights_are_no_numbers_is_not_kept_as_the_best(tmp_path):
+    recipe, data = begun(tmp_path, "run", rate_scale=1e300, validate_every=1)
+    with pytest.raises(DivergenceError, match="After step 1 there are weights that are no numbers"):
+        train_poisoned(recipe, data, set(), [], loss=1.0, keep_best=lambda model: pytest.fail("kept"))
 
 
 def test_before_the_first_checkpoint_a_run_begins_again_with_half_the_rate(tmp_path):

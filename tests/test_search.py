@@ -257,7 +257,7 @@ def same_hypotheses(found, expected):
         assert (one.score, one.log_probability) == pytest.approx((score, log_p), abs=1e-4)
 
 
-PENALTIES = [{"length_penalty": 0.0}, {"length_penalty": 0.6}, {"length_penalty": 1.4}, {"length_power": 1.0}]
+PENALTIES = [{"length_penalty": 0.0}, {"length_penalty": 0.6}, {"length_penalty": 1.4}, {"length_power": 1.0}, {"max_length": 2}]
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=str)

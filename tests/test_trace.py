@@ -1,6 +1,7 @@
 """What a search shows of itself: its trace, what is certain before its end, and what else could stand at a position."""
 
 import itertools
+import math
 from dataclasses import replace
 
 import pytest
@@ -18,7 +19,7 @@ from dragoman.decoding.trace import certain, trace
 from dragoman.errors import DragomanError
 from dragoman.model.symbols import END, PAD, START
 from tests.conftest import VOCABULARY
-from tests.test_search import plain_steps, tiny
+from tests.test_search import following, plain_steps, tiny
 from tests.test_translator import LINES, TEXT, folder, translator  # noqa: F401
 
 
@@ -55,6 +56,32 @@ def test_a_trace_has_every_hypothesis_and_the_reason_of_its_end(model, sources, 
                 assert groups == 2
                 assert tuple(path(nodes, number)[:-1]) in finished
             assert number in parents or node.end is not None
+
+
+def test_a_trace_has_what_the_search_looked_at_in_plain_lists(model, sources):
+    for row, width in itertools.product(sources, (1, 2, 4)):
+        source, asked = row[row != PAD], SearchSettings(beam_size=width, extra_length=2)
+        nodes = trace(beam_steps(model, source[None], asked, Constraints()), asked, str)
+        paths = [path(nodes, number) for number in range(len(nodes))]
+        lived = [[]]
+        for length, (alive, _) in enumerate(plain_steps(model, source.tolist(), asked), 1):
+            last = length > len(source) - 1 + asked.extra_length
+            likeliest = sorted(
+                (-sum(following(model, tuple(source.tolist()), tuple(ids[:at]))[ids[at]] for at in range(length)), ids)
+                for before in lived
+                for token in range(VOCABULARY)
+                if token not in (PAD, START) and (token == END or not last)
+                for ids in [[*before, token]]
+            )[: 2 * width]
+            here = {tuple(ids): node for ids, node in zip(paths, nodes, strict=True) if len(ids) == length}
+            assert here.keys() == {tuple(ids) for _, ids in likeliest}
+            for log_p, ids in likeliest:
+                assert here[tuple(ids)].log_probability == pytest.approx(-log_p, abs=1e-4)
+            dropped = {"finished", "below the beam"}
+            assert {ids for ids, node in here.items() if node.end not in dropped} == set(map(tuple, alive))
+            lived = alive
+        assert here
+        assert max(map(len, paths)) == length
 
 
 def test_what_another_group_has_found_is_named():
@@ -112,7 +139,8 @@ def test_alternatives_are_all_that_may_follow(model, sources, prefix):
     assert alternatives(model, source, rules, 3, asked) == found[:3]
     full = Constraints(prefix=[4, 5, 4])
     assert [token for token, _, _ in alternatives(model, source, full, 3, replace(asked, max_length=3))] == [END]
-    for token, _, best in found:
+    for token, p, best in found:
+        assert p == pytest.approx(math.exp(following(model, tuple(source[0].tolist()), tuple(prefix))[token]), abs=1e-5)
         assert best.ids == prefix if token == END else best.ids[: len(prefix) + 1] == [*prefix, token]
     (ended,) = [best for token, _, best in found if token == END]
     log_p = token_log_probabilities(model, source, torch.tensor([[*prefix, END]])).sum().item()

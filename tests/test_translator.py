@@ -21,12 +21,12 @@ from dragoman.decoding.batching import encoded
 from dragoman.decoding.folder import Tokenizers
 from dragoman.decoding.hypothesis import NO_NUMBERS
 from dragoman.decoding.long import parts
-from dragoman.decoding.scoring import token_log_probabilities
+from dragoman.decoding.scoring import Likelihood, token_log_probabilities
 from dragoman.decoding.search import beam_search
 from dragoman.decoding.settings import EngineSettings
 from dragoman.decoding.shortlist import Shortlist
 from dragoman.decoding.stored import save_model
-from dragoman.decoding.tags import TAG, taken_out
+from dragoman.decoding.tags import TAG, put_back, taken_out
 from dragoman.errors import DragomanError, LongInput
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
@@ -70,10 +70,23 @@ def test_n_sentences_in_n_out_in_order_alike_for_any_batch(translator, sentences
         assert sentence.strip() or not translation
 
 
+MANY = [" ".join(LINES[(first + step) % 4] for step in range(first % 3 + 1)) for first in range(12)]
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("more", [{}, {"groups": 2}, {"temperature": 1.0}, {"force": ("a",)}], ids=str)
+def test_threads_of_pytorch_change_no_translation(translator, kind, more):
+    tokenizers = translator.tokenizers
+    model = build_model(MODELS[kind], len(tokenizers.source), len(tokenizers.target)).double()
+    search = replace(SEARCH, n_best=2, **({} if "temperature" in more else {"beam_size": 4}), **more)
+    alone, together = (Translator(model, tokenizers, workers=workers) for workers in (1, 3))
+    written = [translator.n_best(MANY, replace(search, batch_tokens=most)) for translator, most in ((alone, 32_000), (together, 300))]
+    assert [[one.text for one in best] for best in written[0]] == [[one.text for one in best] for best in written[1]]
+
+
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_workers_and_batches_change_no_translation(folder, precision):
-    search = replace(SEARCH, n_best=3)
-    lines = [" ".join(LINES[(first + step) % 4] for step in range(first % 3 + 1)) for first in range(12)]
+    search, lines = replace(SEARCH, n_best=3), MANY
     alone = Translator.load(folder, engine=EngineSettings(precision, workers=1)).n_best(lines, search)
     together = Translator.load(folder, engine=EngineSettings(precision, workers=3)).n_best(lines, replace(search, batch_tokens=300))
     assert [[one.text for one in best] for best in alone] == [[one.text for one in best] for best in together]
@@ -91,7 +104,7 @@ def test_what_can_be_searched_in_cpp_is_and_all_else_in_pytorch(folder):
 def test_workers_leave_the_number_of_threads_as_it_was(folder):
     code = (
         "import torch, sys; from concurrent.futures import ThreadPoolExecutor; from dragoman import SearchSettings, Translator\n"
-        "torch.set_num_threads(2); translator = Translator.load(sys.argv[1])\n"
+        "torch.set_num_threads(2); translator = Translator.load(sys.argv[1]).by_pytorch()\n"
         "translator.translate(['a man', 'two dogs play'] * 9, SearchSettings(extra_length=4, batch_tokens=60))\n"
         "with ThreadPoolExecutor(1) as pool: later = pool.submit(torch.get_num_threads).result()\n"
         "print(translator.workers, torch.get_num_threads(), later)"
@@ -226,6 +239,7 @@ def test_a_pair_is_scored_alike_whatever_its_neighbours(translator):
         assert alone.tokens[-1] == "</s>"
         assert alone.log_probabilities == pytest.approx(found.log_probabilities, abs=1e-5)
         assert alone.perplexity == pytest.approx(math.exp(-sum(alone.log_probabilities) / len(alone.tokens)))
+    assert math.isfinite(Likelihood(["never", "</s>"], [-1e9, -1.0]).perplexity)
     assert translator.score([]) == []
 
 
@@ -274,6 +288,8 @@ def test_sentences_longer_than_those_of_training_are_known(translator, tmp_path)
     loaded = Translator.load(tmp_path)
     lengths = [len(row) for row in encoded(loaded.tokenizers.source, LINES)]
     assert loaded.unusually_long(LINES) == {place: length for place, length in enumerate(lengths) if length > 4}
+    assert loaded.unusually_long(["<a> <b> man </b>"], SearchSettings(keep_tags=True)) == loaded.unusually_long(["man"]) == {}
+    assert loaded.unusually_long(LINES, SearchSettings(truncate=4)) == loaded.unusually_long(LINES, SearchSettings(split=4)) == {}
     assert Translator.together([translator, loaded]).longest_trained == 4
     long = next(place for place, length in enumerate(lengths) if length > 4)
     told = rf"The sentence at {long} \(counted from 0\) has {lengths[long]} tokens; the longest text .* has 4. It is translated whole"
@@ -295,6 +311,11 @@ def test_the_tokens_of_a_translation_give_its_log_probability_back(translator):
             assert translator._text(translator.tokenizers.target.ids(one.tokens)) == one.text
     with pytest.raises(DragomanError, match="'no such token' is no token of this vocabulary; give tokens as a translation has them"):
         translator.score([("a man", ["no such token"])])
+    ended, plain = (translator.score([("a man", tokens)]) for tokens in (scored.tokens, scored.tokens[:-1]))
+    assert ended == plain
+    for wrong in ("</s>", "<s>", "<pad>"):
+        with pytest.raises(DragomanError, match=f"The tokens of a translation have {wrong} among them, which none has before its end"):
+            translator.score([("a man", [wrong, *one.tokens])])
 
 
 def test_models_write_together_if_their_vocabularies_are_the_same(folder, translator):
@@ -361,9 +382,9 @@ def test_long_sentences_are_truncated_or_split_only_as_asked(translator):
         ({"truncate": 5, "split": 5}, "truncate leaves out what split would translate; give one of them"),
         ({"split": 9, "prefix": "a"}, "prefix is for a whole sentence, and split translates it in parts; give one of them"),
         ({"split": 9, "no_repeat_ngram": 2}, "no_repeat_ngram is for a whole sentence, and split translates it in parts; give one of them"),
-        (
-            {"keep_tags": True, "force": ("{city}",)},
-            "keep_tags puts tags back where the source has them; leave them out of prefix and force",
+        *(
+            ({"keep_tags": True, rule: ("{city}",)}, "keep_tags puts tags back where the source has them; leave them out of prefix, force")
+            for rule in ("force", "ban")
         ),
         ({"split": 1}, "truncate and split count a sentence's end, so that 1 leaves nothing; give 2 at least"),
         ({"split": 9, "n_best": 2}, "split puts the best translations of the parts together; there is no n_best of them"),
@@ -402,6 +423,25 @@ def test_tags_are_put_back_by_the_first_model_of_an_ensemble_and_within_learnt_p
     both = Translator.together([translator, Translator(narrow, translator.tokenizers)])
     asked = replace(SEARCH, keep_tags=True, truncate=12, coverage_penalty=0.1)
     assert sorted(TAG.findall(both.translate(["a <b>man</b> rides a bike and two dogs play"], asked)[0])) == ["</b>", "<b>"]
+
+
+@pytest.mark.parametrize("kind", ["transformer", "gru"])
+def test_tags_are_put_back_where_alignment_has_their_words(translator, kind):
+    tokenizers, text, found = translator.tokenizers, "two dogs play a bike", set()
+    asked = SearchSettings(prefix=text, max_length=len(tokenizers.target.encode([text])[0]), extra_length=50)
+    for seed in range(5):
+        torch.manual_seed(seed)
+        model = build_model(MODELS[kind], len(tokenizers.source), len(tokenizers.target))
+        with torch.no_grad():
+            for weight in model.parameters():
+                weight.mul_(3)
+        own = Translator(model, tokenizers)
+        for sentence in ("two <b>dogs</b> play", "a man <i>rides</i> a {name} bike"):
+            plain, tags = taken_out(sentence)
+            ((words,), (tagged,)) = own.align([(plain, text)]), own.translate([sentence], replace(asked, keep_tags=True))
+            assert tagged == put_back(tags, text, words)
+            found.add((sentence, tagged))
+    assert len(found) > 4  # so that the alignment tells
 
 
 def test_a_model_that_predicts_no_numbers_is_named(translator):

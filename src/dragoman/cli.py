@@ -13,7 +13,7 @@ import tyro
 
 from dragoman import __version__
 from dragoman.config import overlay, read_toml
-from dragoman.console import flags_of, has_gpu, parse, say, tell_own_warnings
+from dragoman.console import flags_of, has_gpu, parse, say, tell_own_warnings, tell_threads_errors_once
 from dragoman.errors import DragomanError
 from dragoman.exchange import export_model, import_model
 from dragoman.recipe import Recipe, complete, paths, refuse_one_sided
@@ -118,6 +118,8 @@ def doctor(arguments: Sequence[str]) -> None:
     flags = list(arguments)
     if flags and Path(flags[0]).is_dir():
         given = in_folder(Path(flags.pop(0)))
+    elif len(flags) > 1 and all(Path(flag).is_file() for flag in flags[:2]):
+        raise DragomanError(f"Which is which? Give --source {flags[0]} --target {flags[1]}, if that is the direction.")
     else:
         table, origin, flags = recipe_first(arguments)
         given = overlay(Recipe(), table, origin).data
@@ -247,6 +249,7 @@ def main() -> None:
             if sys.stdin is None or sys.stdout is None:
                 raise DragomanError("Standard input or output is closed; where there is nothing to read or to keep, give /dev/null.")
             tell_own_warnings()
+            tell_threads_errors_once()
             verb(arguments[0])(arguments[1:])
         except DragomanError as error:
             sys.exit(complain(str(error)))

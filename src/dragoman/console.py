@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import is_dataclass
@@ -44,6 +45,11 @@ def tell_own_warnings() -> None:
 
     warnings.showwarning = show
     warnings.simplefilter("ignore", LongInput)  # the verbs name the line
+
+
+def tell_threads_errors_once() -> None:
+    """Print no traceback of a thread that could not write a file, as TensorBoard's: who waits for it is told."""
+    threading.excepthook = lambda told: None if isinstance(told.exc_value, OSError) else threading.__excepthook__(told)
 
 
 def lists(settings: type) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +25,7 @@ def whole(path: Path) -> Iterator[Path]:
     path = path.resolve()
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, f"{path.parent} is no folder", str(path))
-    new = path.with_name(f".{os.getpid()}-{path.name}")
+    new = path.with_name(f".{secrets.token_hex(8)}-{path.name}")  # processes of several machines may have one number
     try:
         yield new
         with new.open("rb+") as file:

@@ -51,9 +51,8 @@ def complete(
 ) -> Recipe:
     """The recipe of a TOML table (read from `origin`) and of flags, which win; both win over the preset.
 
-    `flags` gives a recipe with the command line's flags in place; `gpu` says whether there is one; `say` gets what was
-    chosen. Raises `DragomanError` for
-    keys and values that are wrong, and where there is nothing to train on.
+    `flags` gives a recipe with the command line's flags in place; `gpu` says whether there is one; `say` gets what was chosen.
+    Raises `DragomanError` for keys and values that are wrong, and where there is nothing to train on.
     """
     asked = flags(overlay(Recipe(), {key: value for key, value in table.items() if key != "model"}, origin))
     preset, model = asked.preset, PRESETS.get(asked.preset, ModelSettings())
@@ -88,14 +87,13 @@ def complete(
 def refuse_one_sided(data: DataSettings) -> None:
     """Raise `DragomanError` where there are validation or test sentences without translations, or translations without them."""
     for kind in ("valid", "test"):
-        if (getattr(data, f"{kind}_source") is None) != (getattr(data, f"{kind}_target") is None):
+        if (f"{kind}_source" in data.files) != (f"{kind}_target" in data.files):
             raise DragomanError(f"{kind}_source and {kind}_target belong together, and one of them is missing.")
 
 
 def paths(data: DataSettings) -> DataSettings:
     """The settings with every path in its folder, or that of the packed file (.gz). Raises `DragomanError` for a file that is not there."""
-    names = ("source", "target", "valid_source", "valid_target", "test_source", "test_target")
-    found = {name: (data.folder or Path()) / path for name in names if (path := getattr(data, name)) is not None}
+    found = data.files
     for name, path in found.items():
         packed = path.with_name(f"{path.name}.gz")
         if not path.exists() and packed.is_file():

@@ -192,9 +192,7 @@ def opened_again(out: Path, asked: Recipe, say: Say) -> bool:
 def changed_since(prepared: Path, data: DataSettings) -> list[Path]:
     """The text files that were written after the text was prepared."""
     before = (prepared / "train" / "corpus.json").stat().st_mtime
-    given = (data.source, data.target, data.valid_source, data.valid_target, data.test_source, data.test_target)
-    files = ((data.folder or Path()) / path for path in given if path is not None)
-    return [path for path in files if path.exists() and path.stat().st_mtime > before]
+    return [path for path in data.files.values() if path.exists() and path.stat().st_mtime > before]
 
 
 @contextmanager

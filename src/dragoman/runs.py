@@ -88,7 +88,7 @@ def _state_of(folder: Path, recipe: dict[str, Any]) -> RunState:
         step=result.get("updates", lines[-1]["step"] if lines else 0),
         updates=recipe["training"]["updates"],
         minutes=result.get("minutes", validations[-1]["minutes"] if validations else 0.0),
-        validation={name: kept[name] for name in ("loss", "nll", "perplexity", "bleu") if name in kept},
+        validation={name: float(kept[name]) for name in ("loss", "nll", "perplexity", "bleu") if name in kept},
         test=f"{tested[0]['name']} = {tested[0]['value']:.2f}" if tested else "",
     )
 

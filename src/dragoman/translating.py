@@ -3,7 +3,6 @@
 import codecs
 import dataclasses
 import json
-import math
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -75,9 +74,7 @@ def translate(arguments: Sequence[str]) -> None:
     if asked.engine.native:
         begin(SEARCH)  # other things are read meanwhile
     from dragoman.allocator import keep_memory_and_kernels
-    from dragoman.decoding.files import BLOCK, translate_file
-    from dragoman.decoding.folder import identity
-    from dragoman.folders import file_hash
+    from dragoman.decoding.files import BLOCK
 
     refuse_contradictions(asked)
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
@@ -87,14 +84,7 @@ def translate(arguments: Sequence[str]) -> None:
     more = asked.stream or asked.trace or asked.alternatives > 0
     translator = loaded((asked.run, *asked.ensemble), asked.search, asked.engine, more)
     if asked.input is not None and asked.output is not None:
-        search = {name: value for name, value in dataclasses.asdict(asked.search).items() if name != "batch_tokens"}
-        written = {name: getattr(asked, name) for name in ("json", "trace", "alternatives")}
-        listed = None if asked.engine.shortlist is None else file_hash(asked.engine.shortlist)
-        engine = {"precision": asked.engine.precision, "native": asked.engine.native, "shortlist": listed}
-        about = {"models": list(map(identity, (asked.run, *asked.ensemble))), "search": search, **engine, **written}
-        rank = int(os.environ.get("RANK", "0"))
-        if not translate_file(asked.input, asked.output, about, lambda block: translated(translator, asked, block), rank, ranks):
-            say(f"Of {asked.output} the blocks of lines are not there that other processes write; whoever is last joins them.")
+        to_file(translator, asked, asked.input, asked.output, ranks)
         return
     numbered = enumerate(sys.stdin.buffer, 1)
     if asked.stream:
@@ -109,6 +99,22 @@ def translate(arguments: Sequence[str]) -> None:
         for line in translated(at_hand(translator, len(block)), asked, block):
             sys.stdout.buffer.write(line.encode("utf-8", "replace") + b"\n")
         sys.stdout.buffer.flush()
+
+
+def to_file(translator: "SentenceTranslator", asked: Translate, source: Path, out: Path, ranks: int) -> None:
+    """Translate this process's part of a file to a file, or all that is left of it."""
+    from dragoman.decoding.files import translate_file
+    from dragoman.decoding.folder import identity
+    from dragoman.folders import file_hash
+
+    search = {name: value for name, value in dataclasses.asdict(asked.search).items() if name != "batch_tokens"}
+    written = {name: getattr(asked, name) for name in ("json", "trace", "alternatives")}
+    listed = None if asked.engine.shortlist is None else file_hash(asked.engine.shortlist)
+    engine = {"precision": asked.engine.precision, "native": asked.engine.native, "shortlist": listed}
+    about = {"models": list(map(identity, (asked.run, *asked.ensemble))), "search": search, **engine, **written}
+    rank = int(os.environ.get("RANK", "0"))
+    if not translate_file(source, out, about, lambda block: translated(translator, asked, block), rank, ranks):
+        say(f"Of {out} the blocks of lines are not there that other processes write; whoever is last joins them.")
 
 
 def loaded(runs: Sequence[Path], search: SearchSettings, engine: EngineSettings, more: bool = False) -> "SentenceTranslator":
@@ -142,6 +148,13 @@ def at_hand(translator: "SentenceTranslator", lines: int) -> "SentenceTranslator
 
 def refuse_contradictions(asked: Translate) -> None:
     """Raise `DragomanError` for flags that do not go together, before any work."""
+    if asked.stream:
+        refuse_more_than_a_beam(asked.search, "stream")
+        if asked.json or asked.trace or asked.alternatives or asked.input or asked.output or asked.search.n_best > 1:
+            raise DragomanError(
+                "--stream writes one plain translation a line to standard output; leave --json, --trace, --alternatives, --n-best and "
+                "files out."
+            )
     if asked.search.n_best > 1 and not asked.json and not asked.search.mbr:
         raise DragomanError(f"--n-best {asked.search.n_best} needs --json: plain output has one line for each line of input.")
     if (asked.trace or asked.alternatives) and not asked.json:
@@ -152,10 +165,6 @@ def refuse_contradictions(asked: Translate) -> None:
         refuse_more_than_a_beam(asked.search, "trace" if asked.trace else "list of alternatives")
     if asked.alternatives and (asked.trace or asked.search.n_best > 1):
         raise DragomanError("--alternatives takes the place of translations; it goes with no --trace or --n-best.")
-    if asked.stream:
-        refuse_more_than_a_beam(asked.search, "stream")
-        if asked.json or asked.input or asked.output or asked.search.n_best > 1:
-            raise DragomanError("--stream writes one plain translation a line to standard output; leave --json, --n-best and files out.")
     if asked.engine.shortlist and (asked.stream or asked.trace or asked.alternatives):
         raise DragomanError("--stream, --trace and --alternatives look at all tokens; leave --shortlist out.")
     if (asked.input is None) != (asked.output is None):
@@ -182,9 +191,7 @@ def report_long(
     translator: "SentenceTranslator", settings: SearchSettings, lines: Sequence[str], numbers: Sequence[int], done: str = "translated"
 ) -> None:
     """Name the lines that are longer than any that the model was trained on, where they are read as a whole."""
-    if settings.truncate or settings.split:
-        return
-    for place, tokens in translator.unusually_long(lines).items():
+    for place, tokens in translator.unusually_long(lines, settings).items():
         warn(
             f"Line {numbers[place]} has {tokens} tokens; the longest text that the model was trained on has "
             f"{translator.longest_trained}. It is {done} whole, perhaps badly."
@@ -231,6 +238,7 @@ def score(arguments: Sequence[str]) -> None:
     """Say how likely given translations are, by forced decoding."""
     asked = parse(Score, "score", arguments)
     from dragoman.decoding.translator import Translator
+    from dragoman.model.loss import perplexity
     from dragoman.text.lines import read_pairs
 
     engine = EngineSettings(asked.precision)
@@ -245,7 +253,7 @@ def score(arguments: Sequence[str]) -> None:
             text = json.dumps({"source": source, "target": target, **about}, ensure_ascii=False)
             sys.stdout.buffer.write((text if asked.json else f"{found.log_probability:.4f}").encode("utf-8", "replace") + b"\n")
         sys.stdout.buffer.flush()
-    say(f"{tokens:,} tokens; negative log-likelihood {-total / tokens:.4f} a token, perplexity {math.exp(-total / tokens):.2f}.")
+    say(f"{tokens:,} tokens; negative log-likelihood {-total / tokens:.4f} a token, perplexity {perplexity(-total / tokens):.2f}.")
 
 
 @dataclass(frozen=True)

@@ -54,11 +54,10 @@ def constraints_of(settings: SearchSettings, tokenizer: Tokenizer) -> Constraint
         if ids in ngrams(prefix, len(ids)):
             raise DragomanError(f"The prefix {settings.prefix!r} has {text!r}, which is banned.")
     size = settings.no_repeat_ngram
-    if size and any(len(set(map(tuple, found))) < len(found) for found in (ngrams(phrase, size) for phrase in forced)):
-        raise DragomanError(f"What force asks for repeats {size} tokens, which no_repeat_ngram forbids.")
-    if size and len(prefix) >= size and len(set(map(tuple, ngrams(prefix, size)))) < len(prefix) - size + 1:
-        raise DragomanError(f"The prefix {settings.prefix!r} repeats {size} tokens, which no_repeat_ngram forbids.")
     asked = list(zip((settings.prefix, *settings.force), (prefix, *forced), strict=True))
+    for text, ids in asked if size else ():
+        if len(set(map(tuple, ngrams(ids, size)))) < len(ngrams(ids, size)):
+            raise DragomanError(f"{text!r}, of prefix or force, repeats what no_repeat_ngram {size} forbids.")
     for (one, first), (other, second) in combinations(asked, 2) if size else ():
         if not (follows(first, second, size) or (first is not prefix and follows(second, first, size))):
             raise DragomanError(f"{one!r} and {other!r} have {size} tokens in common, which no_repeat_ngram forbids to repeat.")

@@ -1,6 +1,5 @@
 """How likely a given translation is: forced decoding. Shapes: B sentences, S source and T target tokens."""
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -11,6 +10,7 @@ from dragoman.decoding.hypothesis import NO_NUMBERS
 from dragoman.decoding.search import next_log_p
 from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
+from dragoman.model.loss import perplexity
 from dragoman.model.symbols import PAD
 from dragoman.text.batches import Batch
 
@@ -30,14 +30,15 @@ class Likelihood:
     @property
     def perplexity(self) -> float:
         """A token, END included."""
-        return math.exp(-self.log_probability / len(self.tokens))
+        return perplexity(-self.log_probability / len(self.tokens))
 
 
 @torch.no_grad()
 def token_log_probabilities(model: Model, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
     """Log P of each target token, given the source and the tokens before it; 0 where the target is padded.
 
-    Both sides end with END. PAD and START are never written, as in search. Raises `DragomanError` where probabilities are no numbers.
+    Both sides end with END, which is nowhere else. PAD and START are never written, as in search. Raises `DragomanError` where
+    probabilities are no numbers.
     """
     batch = Batch.of(source, target, [])
     features, _ = model.decode(batch.target_in, model.encode(source))

@@ -44,12 +44,13 @@ class SentenceTranslator(ABC):
     def _written(self, sentence: str, tags: list[Tag], source: list[int], written: list[int], settings: SearchSettings) -> str:
         """The text of a translation's ids, with what the settings put into it from the sentence, whose ids are `source`."""
 
-    def unusually_long(self, sentences: Sequence[str]) -> dict[int, int]:
-        """Of the sentences that are longer than any that the model was trained on, the places and the tokens, END included."""
-        if self.longest_trained is None:
+    def unusually_long(self, sentences: Sequence[str], settings: SearchSettings | None = None) -> dict[int, int]:
+        """Of the sentences that would be read as a whole, and are longer than any of training, the places and the tokens, END included."""
+        settings = settings or SearchSettings()
+        if settings.truncate or settings.split:
             return {}
-        ids = encoded(self.tokenizers.source, sentences)
-        return {place: len(row) for place, row in enumerate(ids) if len(row) > self.longest_trained}
+        plain = [taken_out(sentence)[0] if settings.keep_tags else sentence for sentence in sentences]
+        return self._long(encoded(self.tokenizers.source, plain))
 
     def translate(self, sentences: Sequence[str], settings: SearchSettings | None = None) -> list[str]:
         """The best translation of each sentence; "" for one that is blank."""
@@ -91,7 +92,10 @@ class SentenceTranslator(ABC):
         refuse_too_long(list(map(self.tokenizers.source.decode, flat)), flat, self.longest_source)
         written = iter(self.search(flat, settings))
         for sentence in cut:
-            best = [hypotheses[0] for hypotheses in islice(written, len(sentence)) if hypotheses]
+            found = list(zip(sentence, islice(written, len(sentence)), strict=True))
+            if any(len(part) > 1 and not hypotheses for part, hypotheses in found):
+                raise DragomanError(NO_NUMBERS)
+            best = [hypotheses[0] for _, hypotheses in found if hypotheses]
             told = [self._translation(one, self._text(one.ids)) for one in best]
             yield Translation(
                 " ".join(one.text for one in told if one.text),
@@ -104,15 +108,18 @@ class SentenceTranslator(ABC):
         """What a search has found, with its text."""
         return Translation(text, found.log_probability, found.score, tuple(self.tokenizers.target.pieces(found.ids)))
 
+    def _long(self, ids: Sequence[list[int]]) -> dict[int, int]:
+        longest = float("inf") if self.longest_trained is None else self.longest_trained
+        return {place: len(row) for place, row in enumerate(ids) if len(row) > longest}
+
     def _warn_of_long(self, ids: Sequence[list[int]]) -> None:
         """Warn of sentences, whose ids these are, that are longer than any that the model was trained on."""
-        for place, row in enumerate(ids):
-            if self.longest_trained is not None and len(row) > self.longest_trained:
-                told = (
-                    f"The sentence at {place} (counted from 0) has {len(row)} tokens; the longest text that the model was trained on has "
-                    f"{self.longest_trained}. It is translated whole, perhaps badly."
-                )
-                warnings.warn(told, LongInput, stacklevel=3)
+        for place, tokens in self._long(ids).items():
+            told = (
+                f"The sentence at {place} (counted from 0) has {tokens} tokens; the longest text that the model was trained on has "
+                f"{self.longest_trained}. It is translated whole, perhaps badly."
+            )
+            warnings.warn(told, LongInput, stacklevel=3)
 
     def _text(self, ids: list[int]) -> str:
         """One line, whatever bytes the model has spelt."""

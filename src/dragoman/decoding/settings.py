@@ -164,8 +164,8 @@ class SearchSettings:
             "truncate and split count a sentence's end, so that 1 leaves nothing; give 2 at least.",
         )
         yield (
-            self.keep_tags and any(taken_out(text)[1] for text in (self.prefix, *self.force)),
-            "keep_tags puts tags back where the source has them; leave them out of prefix and force.",
+            self.keep_tags and any(taken_out(text)[1] for text in (self.prefix, *self.force, *self.ban)),
+            "keep_tags puts tags back where the source has them; leave them out of prefix, force and ban.",
         )
         yield self.split and self.n_best > 1, "split puts the best translations of the parts together; there is no n_best of them."
         for name in ("prefix", "force", "min_length", "max_length", "no_repeat_ngram", "keep_tags", "replace_unknown"):

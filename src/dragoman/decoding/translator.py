@@ -36,7 +36,7 @@ from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
 from dragoman.model.linear import can_pack
 from dragoman.model.settings import Precision
-from dragoman.model.symbols import END, UNKNOWN
+from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.model.transformer import Transformer
 from dragoman.text.batches import pad
 from dragoman.text.tokenizer import UNKNOWN_TEXT
@@ -244,7 +244,8 @@ class Translator(SentenceTranslator):
         """How likely each pair's second text, or its tokens, are as a translation of the first, by forced decoding.
 
         A text is cut into tokens as the vocabulary does it, which need not be those that a search has written it with: give
-        `Translation.tokens` for the log-probability that it has found. Raises as `n_best`, and for tokens that the vocabulary lacks.
+        `Translation.tokens` for the log-probability that it has found; END may be their last. Raises as `n_best`, and for tokens that
+        the vocabulary lacks or that no translation has.
         """
         found: dict[int, Likelihood] = {}
         for batch, source, target in self._forced(pairs, batch_tokens):
@@ -292,12 +293,20 @@ class Translator(SentenceTranslator):
         targets = encoded(self.tokenizers.target, [target if isinstance(target, str) else "" for target in written])
         for number, tokens_given in enumerate(written):
             if not isinstance(tokens_given, str):
-                targets[number] = [*self.tokenizers.target.ids(tokens_given), END]
+                targets[number] = self._ended(self.tokenizers.target.ids(tokens_given))
         refuse_too_long(texts, sources, self.longest_source)
         refuse_too_long([one if isinstance(one, str) else " ".join(one) for one in written], targets, self.model.longest_target)
         for batch in batches({number: max(map(len, rows)) for number, rows in enumerate(zip(sources, targets, strict=True))}, tokens):
             source, target = (pad([side[number] for number in batch]).to(self.device) for side in (sources, targets))
             yield [(number, sources[number], targets[number]) for number in batch], source, target
+
+    def _ended(self, ids: list[int]) -> list[int]:
+        """The ids with END after them, where it is not their last already."""
+        ids = ids if ids[-1:] == [END] else [*ids, END]
+        if wrong := {PAD, START, END}.intersection(ids[:-1]):
+            names = ", ".join(self.tokenizers.target.pieces(sorted(wrong)))
+            raise DragomanError(f"The tokens of a translation have {names} among them, which none has before its end; leave them out.")
+        return ids
 
     def _written(self, sentence: str, tags: list[Tag], source: list[int], written: list[int], settings: SearchSettings) -> str:
         text = self._known(sentence, source, written) if settings.replace_unknown else self._text(written)

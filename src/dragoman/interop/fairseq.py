@@ -17,10 +17,11 @@ from dragoman.decoding.folder import Tokenizers
 from dragoman.errors import DragomanError
 from dragoman.interop.huggingface import DECODER, ENCODER  # fairseq's names, which transformers has kept
 from dragoman.interop.pickles import load_pickle
-from dragoman.interop.vocabulary import SPACE, Vocabulary, codes_of, lines_of, refuse_other_size, sentencepiece_in_order, words_in_order
+from dragoman.interop.vocabulary import Vocabulary, codes_of, lines_of, refuse_other_size, sentencepiece_in_order, words_in_order
 from dragoman.interop.weights import Imported, Tensors, import_layers, layers, model_of, refuse
 from dragoman.model.positions import sinusoids
 from dragoman.model.settings import Activation, ModelSettings, PositionKind
+from dragoman.text.tokenizer import SPACE
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 START_AND_END, PADDING, UNKNOWN_ROW = 2, 1, 3

@@ -15,11 +15,11 @@ from torch import Tensor
 from dragoman.decoding.folder import Tokenizers
 from dragoman.errors import DragomanError
 from dragoman.interop.pickles import load_pickle
-from dragoman.interop.vocabulary import SPACE, Vocabulary, codes_of, refuse_other_size, sentencepiece_in_order, words_in_order
+from dragoman.interop.vocabulary import Vocabulary, codes_of, refuse_other_size, sentencepiece_in_order, words_in_order
 from dragoman.interop.weights import Imported, Tensors, import_layers, layers, model_of, refuse
 from dragoman.model.positions import sinusoids
 from dragoman.model.settings import Activation, ModelSettings, PositionKind
-from dragoman.text.tokenizer import Tokenizer
+from dragoman.text.tokenizer import SPACE, Tokenizer
 
 Value = TypeVar("Value")
 

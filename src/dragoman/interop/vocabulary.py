@@ -11,11 +11,10 @@ from torch import Tensor
 from dragoman.errors import DragomanError
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.text.settings import TokenizerSettings
-from dragoman.text.tokenizer import UNKNOWN_TEXT, Tokenizer
+from dragoman.text.tokenizer import SPACE, UNKNOWN_TEXT, Tokenizer
 
 NEVER = -1e9
 """A logit's bias that makes a token's probability 0 in every precision, and its softmax no other than without the token."""
-SPACE = "▁"  # how SentencePiece writes the space before a word
 LANGUAGE = (">>", "<<")  # around the target language's name, a token that many-to-many models of OPUS read first
 
 

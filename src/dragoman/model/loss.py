@@ -1,5 +1,6 @@
 """Label-smoothed cross-entropy (section 5.4), as sums: only the training loop divides. Shapes: N tokens of M rows, V vocabulary."""
 
+import math
 from typing import Any
 
 import torch
@@ -10,6 +11,11 @@ from dragoman.model import kernels
 
 CPU_ROWS = 128  # a chunk of logits in float32 then stays within the processor's cache
 GPU_ROWS = 4096  # few launches, and some hundred megabytes
+
+
+def perplexity(nll: float) -> float:
+    """E to the negative log-likelihood a token; for 700 nats and more, which a float cannot hold, e to 700."""
+    return math.exp(min(nll, 700.0))
 
 
 class _CrossEntropy(torch.autograd.Function):

@@ -30,7 +30,7 @@ CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b\u200e\u200f\u202a-\
 
 @dataclass
 class Finding:
-    """One kind of trouble: how many lines have it, the first of them, and what it leads to."""
+    """One kind of trouble: how many lines have it, the first of them, if it has a place, and what it leads to."""
 
     name: str
     about: str
@@ -45,7 +45,8 @@ class Finding:
 
     def __str__(self) -> str:
         shown = ", ".join(map(str, self.lines)) + (" …" if self.count > len(self.lines) else "")
-        return f"{self.count:,} {self.name} ({'line' if self.count == 1 else 'lines'} {shown}): {self.about}"
+        counted = f": {self.count:,} ({'line' if shown.isdigit() else 'lines'} {shown})" if self.lines else ""
+        return f"{self.name}{counted}. {self.about}"
 
 
 class Language:
@@ -89,12 +90,12 @@ def text_of(raw: bytes) -> str:
 
 def file_findings(path: Path) -> tuple[list[Finding], list[Finding]]:
     """What keeps a file from being read as it is, and what nobody should learn from. Raises `DragomanError` for no such file."""
-    not_text = Finding(f"of {path} not UTF-8, or with a NUL", "training refuses the file; convert it, with iconv for example.")
-    windows = Finding(f"of {path} with a carriage return at the end", "training refuses the file; add --strip-carriage-returns.")
-    inside = Finding(f"of {path} with a carriage return inside", "training refuses the file; take them out of it.")
-    controls = Finding(f"of {path} with a control character or U+FFFD", "the model would learn to write them.")
-    nothing = Finding(f"empty file, {path}", "training refuses it.")
-    long = Finding(f"of {path} with more than {LONGEST} words", "hardly sentences; pairs longer than --longest are left out.")
+    not_text = Finding(f"Lines of {path} not UTF-8, or with a NUL", "Training refuses the file; convert it, with iconv for example.")
+    windows = Finding(f"Lines of {path} with a carriage return at the end", "Training refuses the file; add --strip-carriage-returns.")
+    inside = Finding(f"Lines of {path} with a carriage return inside", "Training refuses the file; take them out of it.")
+    controls = Finding(f"Lines of {path} with a control character or U+FFFD", "The model would learn to write them.")
+    nothing = Finding(f"{path} is empty", "Training refuses it.")
+    long = Finding(f"Lines of {path} with more than {LONGEST} words", "Hardly sentences; pairs longer than --longest are left out.")
     number = 0
     for number, raw in enumerate(raw_lines(path), 1):
         text = text_of(raw)
@@ -115,7 +116,7 @@ def file_findings(path: Path) -> tuple[list[Finding], list[Finding]]:
         if text.count(" ") >= LONGEST:
             long.add(number)
     if number == 0:
-        nothing.add(1)
+        nothing.count = 1
     return [nothing, not_text, windows, inside], [controls, long]
 
 
@@ -128,8 +129,8 @@ def pair_findings(source: Path, target: Path, others: dict[str, tuple[Path, Path
     """What is suspicious about the pairs of two files, and which of them are in other data too (by name)."""
     counts = [sum(1 for _ in raw_lines(path)) for path in (source, target)]
     uneven = Finding(
-        f"more in one file than in the other: {counts[0]:,} in {source}, {counts[1]:,} in {target}",
-        "training refuses them; from some line on they do not belong together.",
+        f"Lines that one file has more than the other, {counts[0]:,} in {source} and {counts[1]:,} in {target}",
+        "Training refuses them; from some line on they do not belong together.",
     )
     if counts[0] != counts[1]:
         uneven.count = abs(counts[0] - counts[1])
@@ -142,11 +143,11 @@ def one_by_one(source: Path, target: Path, pairs: int) -> list[Finding]:
     step = max(1, pairs // LEARN_FROM)
     languages = [Language(side) for side in zip(*islice(pairs_of(source, target), 0, None, step), strict=True)] or [Language([])] * 2
     usual = usual_ratio(islice(pairs_of(source, target), 0, None, step))
-    empty = Finding("pairs with an empty side", "training leaves them out.")
-    copies = Finding("pairs whose source equals their target", "they teach to copy; --drop-copies leaves them out.")
-    ratios = Finding(f"pairs with a side {RATIO:g} times as long as usual", "often not translations of each other.")
-    swapped = Finding("pairs with a side in the other side's language", "often copied or swapped.")
-    foreign = Finding("pairs with a side in another script", "often another language.")
+    empty = Finding("Pairs with an empty side", "Training leaves them out.")
+    copies = Finding("Pairs whose source equals their target", "They teach to copy; --drop-copies leaves them out.")
+    ratios = Finding(f"Pairs with a side {RATIO:g} times as long as usual", "Often not translations of each other.")
+    swapped = Finding("Pairs with a side in the other side's language", "Often copied or swapped.")
+    foreign = Finding("Pairs with a side in another script", "Often another language.")
     for number, pair in enumerate(pairs_of(source, target), 1):
         if not all(map(str.strip, pair)):
             empty.add(number)
@@ -180,7 +181,7 @@ def other_language(text: str, own: Language, other: Language) -> bool:
 
 def repeated(source: Path, target: Path) -> Finding:
     """Pairs that were there before, but for white space at their ends. Takes some 40 bytes a pair for a moment."""
-    found = Finding("pairs that were there before", "they count as often as they occur.")
+    found = Finding("Pairs that were there before", "They count as often as they occur.")
     hashes = np.array(array("Q", (line_hash("\0".join(map(str.strip, pair))) for pair in pairs_of(source, target))), dtype=np.uint64)
     _, firsts = np.unique(hashes, return_index=True)
     repeats = np.ones(len(hashes), dtype=bool)
@@ -198,7 +199,7 @@ def shared(source: Path, target: Path, others: dict[str, tuple[Path, Path]]) -> 
             known = {line_hash(text_of(raw)) for raw in raw_lines(other)}
             kind = ("source", "target")[side]
             found = Finding(
-                f"pairs whose {kind} is in the {name} data too", f"{name} scores would be too good; --drop-overlap leaves out sources."
+                f"Pairs whose {kind} is in the {name} data too", f"Scores of {name} would be too good; --drop-overlap leaves out sources."
             )
             for number, raw in enumerate(raw_lines(own), 1):
                 if (text := text_of(raw)).strip() and line_hash(text) in known:

@@ -41,6 +41,13 @@ class DataSettings:
     def __post_init__(self) -> None:
         require(self, least={"longest": 0})
 
+    @property
+    def files(self) -> dict[str, Path]:
+        """The paths that are given, by name, each in its folder."""
+        names = ("source", "target", "valid_source", "valid_target", "test_source", "test_target")
+        paths = (self.source, self.target, self.valid_source, self.valid_target, self.test_source, self.test_target)
+        return {name: (self.folder or Path()) / path for name, path in zip(names, paths, strict=True) if path is not None}
+
 
 @dataclass(frozen=True)
 class TokenizerSettings:

@@ -143,7 +143,7 @@ class Tokenizer:
     def words(self, line: str) -> list[int]:
         """For each token of a line the word in which it begins, counted from 0: words are what `str.split` gives, before normalising.
 
-        None for a blank line, whatever its tokens. A word of which normalising leaves nothing, as of a zero-width space, has no token.
+        A blank line has none, whatever its tokens. A word of which normalising leaves nothing, as of a zero-width space, has no token.
         """
         line = self._cut(line) if line.strip() else ""
         word, parted, at = -1, True, []

@@ -39,21 +39,28 @@ class Log:
 
         Raises `DragomanError` where the disk is full or refuses to be written.
         """
+        path = self.path
         try:
-            with self.path.open("a") as file:
+            with path.open("a") as file:
                 file.write(json.dumps({"event": event, "step": step, **rounded(values)}) + "\n")
+            path = self.path.with_name("tensorboard")
+            self._draw(event, step, values)
         except OSError as error:
             raise DragomanError(
-                f"{self.path} could not be written: {error.strerror}. The checkpoints before it are whole; make room, then go on with the "
+                f"{path} could not be written: {error.strerror}. The checkpoints before it are whole; make room, then go on with the "
                 "same command."
             ) from error
-        if self.board is not None:
-            for name, value in curves(values).items():
-                self.board.add_scalar(f"{event}/{name}", value, step)
-            for name, text in values.items():
-                if isinstance(text, list):
-                    self.board.add_text(f"{event}/{name}", "\n\n".join(" · ".join(row.values()) for row in text), step)
-            self.board.flush()
+
+    def _draw(self, event: str, step: int, values: Mapping[str, Any]) -> None:
+        """The same for TensorBoard, whose thread writes it: `flush` waits for that, and raises what it could not do."""
+        if self.board is None:
+            return
+        for name, value in curves(values).items():
+            self.board.add_scalar(f"{event}/{name}", value, step)
+        for name, text in values.items():
+            if isinstance(text, list):
+                self.board.add_text(f"{event}/{name}", "\n\n".join(" · ".join(row.values()) for row in text), step)
+        self.board.flush()
 
 
 def events(path: Path) -> list[dict[str, Any]]:

@@ -1,6 +1,5 @@
 """What is minimised (section 5.4), over a batch, an update and a corpus."""
 
-import math
 import warnings
 from collections.abc import Iterable
 
@@ -12,7 +11,7 @@ from dragoman.allocator import out_of_memory
 from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
 from dragoman.model.kernels import fuse
-from dragoman.model.loss import cross_entropy
+from dragoman.model.loss import cross_entropy, perplexity
 from dragoman.text.batches import Batch, Update
 from dragoman.training.distributed import World
 from dragoman.training.parallel import synchronising
@@ -53,7 +52,7 @@ def corpus_loss(objective: Objective, batches: Iterable[Batch], world: World) ->
         sums += _sums(objective, batch.to(world.device))
     objective.train(training)
     loss, nll, tokens = world.sum(sums).tolist()
-    return {"loss": loss / tokens, "nll": nll / tokens, "perplexity": math.exp(min(nll / tokens, 700))}
+    return {"loss": loss / tokens, "nll": nll / tokens, "perplexity": perplexity(nll / tokens)}
 
 
 def _sums(objective: Objective, batch: Batch) -> Tensor:

@@ -1,6 +1,7 @@
 """What a run needs to go on after any interruption: its place, and its checkpoints in `folder/checkpoints/step-00001200/`."""
 
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -17,6 +18,8 @@ from dragoman.training.distributed import World
 from dragoman.training.job import Job, Say
 from dragoman.training.log import events
 from dragoman.training.parallel import spread, whole
+
+OWN = re.compile(r"(ruined-)?step-\d+(\.new|\.old)?")  # names of checkpoints, whole or not: what people put beside them is theirs
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ def save(model: Model, optimizer: torch.optim.Optimizer, place: Place, job: Job)
     folders.write_folder(job.folder / "checkpoints" / f"step-{place.step:08}", write)
     kept = regular(job.folder, max(2, job.settings.average), job.schedule.checkpoint_every, place.step)
     for path in (job.folder / "checkpoints").iterdir():
-        if path not in kept:
+        if path not in kept and OWN.fullmatch(path.name):
             shutil.rmtree(path, ignore_errors=True)
 
 

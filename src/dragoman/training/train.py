@@ -22,7 +22,7 @@ from dragoman.text.batches import Update
 from dragoman.training import checkpoint
 from dragoman.training.distributed import World
 from dragoman.training.divergence import DivergenceError
-from dragoman.training.job import Job, Schedule
+from dragoman.training.job import Job, Samples, Schedule
 from dragoman.training.log import Log, progress_bar
 from dragoman.training.objective import accumulate, seed_update
 from dragoman.training.parallel import synchronised, whole
@@ -48,28 +48,36 @@ def train(job: Job) -> Place:
         compile_layers(job.model)
     together = synchronised(objective, job.model, job.world, job.shards)
     fresh = [weight.detach().clone() for weight in job.model.parameters()] if job.settings.on_divergence == "rollback" else []
-    pace, rolled_back_to = None, -1
+    pace, trouble, rolled_back_to = None, "", -1
     while True:
         job.model.zero_grad()
         optimizer = make_optimizer(job.model)
         place = resume(job.model, optimizer, job.folder, job.say, job.world)
+        place = replace(place, pace=pace or place.pace)
+        if trouble:
+            rolled_back_to = place.step
+            tell_rollback(place, job, trouble)
         try:
             with compiling():
-                return train_from(replace(place, pace=pace or place.pace), job, together, optimizer, whole_model)
+                return train_from(place, job, together, optimizer, whole_model)
         except DivergenceError as error:
-            pace = (pace or place.pace) / 2
+            pace, trouble = place.pace / 2, error.what
             if job.settings.on_divergence != "rollback" or pace < LEAST_PACE:
                 raise
             found = checkpoints(job.folder)
+            job.world.wait()  # until all have looked: one of them may set a checkpoint aside
             if len(found) > 1 and step_of(found[-1]) == rolled_back_to:  # and it has failed again: the trouble began before it
-                set_aside(found.pop(), job.world)
-            rolled_back_to = step_of(found[-1]) if found else 0
-            told = f"{error.what} {f'Rolled back to {found[-1].name}' if found else 'Begun again'}, with {pace:g} of the rate."
-            job.say(told)
-            if job.world.leads:
-                Log(job.folder, rolled_back_to, job.settings.tensorboard).write("rollback", rolled_back_to, {"message": told})
-            for weight, value in zip(job.model.parameters(), [] if found else fresh, strict=not found):
+                set_aside(found[-1], job.world)
+            for weight, value in zip(job.model.parameters(), fresh, strict=True):
                 weight.data.copy_(value)
+
+
+def tell_rollback(place: Place, job: Job, trouble: str) -> None:
+    """Say where a run goes on from after a divergence, and note it in the log."""
+    told = f"{trouble} {f'Rolled back to step {place.step}' if place.step else 'Begun again'}, with {place.pace:g} of the rate."
+    job.say(told)
+    if job.world.leads:
+        Log(job.folder, place.step, job.settings.tensorboard).write("rollback", place.step, {"message": told})
 
 
 @contextmanager
@@ -107,13 +115,9 @@ def train_from(place: Place, job: Job, together: nn.Module, optimizer: torch.opt
             saves = step % schedule.checkpoint_every == 0
             if step % schedule.validate_every == 0 or step == schedule.updates:
                 recent.tell()  # before anything is kept: an update that was no number ends the run here
+                refuse_ruined(model, step)
                 judged = whole_model()
-                scores, samples = job.validate(judged)
-                if not math.isfinite(scores["loss"]):
-                    raise DivergenceError(
-                        f"After step {step} the validation loss is {scores['loss']}. The best model before it is kept, if there is one.",
-                        "Give the same command a lower --rate-scale, a --clip-norm or another --on-divergence.",
-                    )
+                scores, samples = judge(judged, step, job)
                 recent.write("validation", step, {"minutes": place.seconds / 60, **scores, "samples": samples})
                 if place.best is None or better(scores, place.best, settings.best_by):
                     place, saves = replace(place, best=scores, best_step=step), True  # no rollback parts the best model from its place
@@ -133,8 +137,19 @@ def train_from(place: Place, job: Job, together: nn.Module, optimizer: torch.opt
     return place
 
 
+def judge(model: Model, step: int, job: Job) -> tuple[dict[str, float], Samples]:
+    """The scores of the model on the validation data, and some translations. Raises `DivergenceError` for a loss that is no number."""
+    scores, samples = job.validate(model)
+    if not math.isfinite(scores["loss"]):
+        raise DivergenceError(
+            f"After step {step} the validation loss is {scores['loss']}. The best model before it is kept, if there is one.",
+            "Give the same command a lower --rate-scale, a --clip-norm or another --on-divergence.",
+        )
+    return scores, samples
+
+
 def refuse_ruined(model: nn.Module, step: int) -> None:
-    """Raise `DivergenceError` where weights are no numbers, so that no checkpoint has them. All processes call this."""
+    """Raise `DivergenceError` where weights are no numbers: neither the best model nor a checkpoint gets them. All processes call this."""
     if not whole(nn.utils.get_total_norm([weight.detach() for weight in model.parameters()])).isfinite():
         raise DivergenceError(f"After step {step} there are weights that are no numbers.", "Give the same command a lower --rate-scale.")
 

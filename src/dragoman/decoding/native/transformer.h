@@ -74,6 +74,8 @@ inline void activate(float* x, size_t count, int kind) {
         for (size_t i = 0; i < count; i++) x[i] /= 1 + exponential(-x[i]);
 }
 
+constexpr int TOGETHER = 8;  // rows whose queries stay within the first cache, while they look at the same
+
 // What can be looked at: rows of the keys of all heads, then the values of all heads. `layer` is added to where each row begins.
 struct Memory {
     const float* const* rows;
@@ -110,33 +112,37 @@ class Transformer {
         if (!sizes.pre_norm) norm(x, rows, x);
     }
 
-    // Equation 1 for one query of all heads, over rows in the order in which they lie in memory.
-    void look(const float* query, const Memory& memory, float* out, Room& room) const {
-        const int heads = sizes.heads, count = memory.count, keys = heads * sizes.d_k;
-        float* weights = room.weights.of(size_t(count) * heads);
+    // Equation 1 for the queries of all heads of some rows, `apart` from one to the next, over what they all look at, in the order in
+    // which it lies in memory: several rows at once, so that what is long is read once for all of them. Outputs lie side by side.
+    void look(const float* query, size_t apart, int rows, const Memory& memory, float* out, Room& room) const {
+        const int heads = sizes.heads, count = memory.count, keys = heads * sizes.d_k, width = heads * sizes.d_v;
+        float* weights = room.weights.of(size_t(rows) * heads * count);
         for (int n = 0; n < count; n++)
-            for (int head = 0; head < heads; head++) {
-                const float* key = memory.rows[n] + memory.layer + head * sizes.d_k;
-                weights[head * count + n] = dot(query + head * sizes.d_k, key, sizes.d_k) * sizes.score_scale;
-            }
-        for (int head = 0; head < heads; head++) {
-            float *own = weights + head * count, largest = -INFINITY;
+            for (int r = 0; r < rows; r++)
+                for (int head = 0; head < heads; head++) {
+                    const float* key = memory.rows[n] + memory.layer + head * sizes.d_k;
+                    const float score = dot(query + r * apart + head * sizes.d_k, key, sizes.d_k) * sizes.score_scale;
+                    weights[size_t(r * heads + head) * count + n] = score;
+                }
+        for (int head = 0; head < rows * heads; head++) {
+            float *own = weights + size_t(head) * count, largest = -INFINITY;
             for (int n = 0; n < count; n++) largest = std::max(largest, own[n]);
             for (int n = 0; n < count; n++) own[n] -= largest;
         }
 #pragma omp simd
-        for (int n = 0; n < count * heads; n++) weights[n] = exponential(weights[n]);
-        for (int head = 0; head < heads; head++) {
-            float *own = weights + head * count, sum = 0;
+        for (size_t n = 0; n < size_t(rows) * heads * count; n++) weights[n] = exponential(weights[n]);
+        for (int head = 0; head < rows * heads; head++) {
+            float *own = weights + size_t(head) * count, sum = 0;
             for (int n = 0; n < count; n++) sum += own[n];
             for (int n = 0; n < count; n++) own[n] /= sum;
         }
-        std::memset(out, 0, 4 * size_t(heads) * sizes.d_v);
+        std::memset(out, 0, 4 * size_t(rows) * width);
         for (int n = 0; n < count; n++)
-            for (int head = 0; head < heads; head++) {
-                const float* value = memory.rows[n] + memory.layer + keys + head * sizes.d_v;
-                add_times(out + head * sizes.d_v, value, weights[head * count + n], sizes.d_v);
-            }
+            for (int r = 0; r < rows; r++)
+                for (int head = 0; head < heads; head++) {
+                    const float* value = memory.rows[n] + memory.layer + keys + head * sizes.d_v;
+                    add_times(out + size_t(r) * width + head * sizes.d_v, value, weights[size_t(r * heads + head) * count + n], sizes.d_v);
+                }
     }
 
     void feed_forward(const Linear* linear, const Norm& norm, float* x, int rows, Room& room) const {
@@ -186,12 +192,12 @@ class Transformer {
         float* projected = room.projected.of(size_t(rows) * projected_width);
         float* heads = room.heads.of(size_t(rows) * value_width);
         float* out = room.out.of(size_t(rows) * width);
-        const auto each_row = [&](auto&& what) {  // with its number, its sentence's first row, and its sentence's tokens
-            for (size_t s = 0; s + 1 < begins.size(); s++)
-                for (int at = begins[s]; at < begins[s + 1]; at++) what(at - begins[0], begins[s] - begins[0], begins[s + 1] - begins[s]);
+        const auto each_sentence = [&](auto&& what) {  // with its first row, and the row after its last
+            for (size_t s = 0; s + 1 < begins.size(); s++) what(begins[s] - begins[0], begins[s + 1] - begins[0]);
         };
-        each_row([&](int at, int first, int) {
-            embed(source_embedding, ids[begins[0] + at], positions + size_t(at - first) * width, x + size_t(at) * width);
+        each_sentence([&](int first, int end) {
+            for (int at = first; at < end; at++)
+                embed(source_embedding, ids[begins[0] + at], positions + size_t(at - first) * width, x + size_t(at) * width);
         });
         room.rows.resize(rows);
         for (int at = 0; at < rows; at++) room.rows[at] = projected + size_t(at) * projected_width + queries;
@@ -199,9 +205,12 @@ class Transformer {
             const Linear* linear = encoder_linears(layer);
             const Norm* norm = encoder_norms(layer);
             linear[0](before(norm[0], x, rows, room), rows, projected);
-            each_row([&](int at, int first, int tokens) {
-                const Memory seen{&room.rows[first], tokens - !sizes.source_end, 0};
-                look(projected + size_t(at) * projected_width, seen, heads + size_t(at) * value_width, room);
+            each_sentence([&](int first, int end) {
+                const Memory seen{&room.rows[first], end - first - !sizes.source_end, 0};
+                for (int at = first; at < end; at += TOGETHER) {
+                    const float* query = projected + size_t(at) * projected_width;
+                    look(query, projected_width, std::min(TOGETHER, end - at), seen, heads + size_t(at) * value_width, room);
+                }
             });
             linear[1](heads, rows, out);
             after(norm[0], x, out, rows);
@@ -254,15 +263,16 @@ class Transformer {
                 const Row& row = rows[r];
                 const float* own = projected + size_t(r) * projected_width;
                 std::memcpy(row.line->back() + layer * row.past_layer, own + queries, 4 * row_width());
-                look(own, {row.line->data(), int(row.line->size()), layer * row.past_layer}, heads + size_t(r) * value_width, room);
+                look(own, 0, 1, {row.line->data(), int(row.line->size()), layer * row.past_layer}, heads + size_t(r) * value_width, room);
             }
             linear[1](heads, count, out);
             after(norm[0], x, out, count);
             linear[2](before(norm[1], x, count, room), count, query);
-            for (int r = 0; r < count; r++) {
+            for (int r = 0, end = 0; r < count; r = end) {  // the hypotheses of a sentence lie side by side
                 const Source& source = *rows[r].source;
+                while (end < std::min(count, r + TOGETHER) && rows[end].source == &source) end++;
                 const Memory seen{source.rows.data(), int(source.rows.size()), layer * source.layer};
-                look(query + size_t(r) * queries, seen, heads + size_t(r) * value_width, room);
+                look(query + size_t(r) * queries, queries, end - r, seen, heads + size_t(r) * value_width, room);
             }
             linear[4](heads, count, out);
             after(norm[1], x, out, count);
