@@ -3,11 +3,13 @@
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -166,6 +168,38 @@ def test_processes_tell_each_other_their_gradients_once_an_update_however_it_is_
         distributed.destroy_process_group()
 
     assert worst([fork(lambda rank=rank: count(rank)) for rank in range(2)]) == 0
+
+
+def test_a_process_that_is_short_of_memory_cuts_its_own_batches(tmp_path):
+    def learn(rank: int) -> None:
+        distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/short", rank=rank, world_size=2)
+        world = World(rank, 2, torch.device("cpu"))
+        torch.manual_seed(1)
+        model = build_model(ModelSettings(d_model=8, d_ff=8, heads=2, encoder_layers=1, decoder_layers=1, dropout=0.0), 11, 11).double()
+        objective = Objective(model, 0.1, bfloat16=False)
+        together = synchronised(objective, model, world, shards=False)
+        shares = [Batch.of(*torch.randint(4, 11, (2, 6000, 10)), list(range(6000))) for _ in range(2)]
+        tokens = sum(batch.tokens for batch in shares)
+        small = [Update(0, 0, [batch.halves()[0].halves()[0].halves()[0]], tokens) for batch in shares]
+        for _ in range(2):  # what is made once is there
+            accumulate(together, small[rank], world)
+        together.zero_grad()
+        used, limits = int(Path("/proc/self/statm").read_text().split()[0]), resource.getrlimit(resource.RLIMIT_AS)
+        if rank == 0:
+            resource.setrlimit(resource.RLIMIT_AS, (used * resource.getpagesize() + 60 * 2**20, limits[1]))
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            accumulate(together, Update(0, 0, [shares[rank]], tokens), world)
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+        assert any("does not suffice for 6000 pairs at once" in str(warning.message) for warning in told) == (rank == 0)
+        found = [weight.grad.clone() for weight in model.parameters()]
+        model.zero_grad()
+        accumulate(objective, Update(0, 0, shares, tokens), world.alone)
+        for weight, gradient in zip(model.parameters(), found, strict=True):
+            torch.testing.assert_close(gradient, weight.grad)
+        distributed.destroy_process_group()
+
+    assert worst([fork(lambda rank=rank: learn(rank)) for rank in range(2)]) == 0
 
 
 def test_spread_weights_that_diverge_are_named(text):

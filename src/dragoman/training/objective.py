@@ -14,7 +14,7 @@ from dragoman.model.kernels import fuse
 from dragoman.model.loss import cross_entropy, perplexity
 from dragoman.text.batches import Batch, Update
 from dragoman.training.distributed import World
-from dragoman.training.parallel import synchronising
+from dragoman.training.parallel import computes_alone, synchronising
 from dragoman.training.settings import TrainingSettings
 
 
@@ -69,33 +69,31 @@ def _sums(objective: Objective, batch: Batch) -> Tensor:
 def accumulate(objective: nn.Module, update: Update, world: World) -> Tensor:
     """Add the gradient of the mean loss over all tokens of the update; give this process's loss and likelihood (sums).
 
-    Where memory does not suffice, the update begins again with every batch cut in two: its gradient is the same.
+    Processes synchronise once, in the last backward pass. Where memory does not suffice before that, the update begins again with every
+    batch of this process cut in two: the gradient is the same. Raises `DragomanError` where it does not suffice for one pair, or later,
+    or where the weights are spread over processes, which compute in step.
     """
     batches = update.batches
     while True:
+        sums, telling = torch.zeros(2, dtype=torch.float64, device=world.device), False
         try:
-            return _accumulate(objective, batches, update.tokens, world)
+            for number, batch in enumerate(batches, 1):
+                with synchronising(objective, number == len(batches)):
+                    loss, nll = objective(batch.to(world.device))
+                    telling = world.size > 1 and number == len(batches)
+                    (loss * (world.size / update.tokens)).backward()
+                sums += torch.stack([loss.detach(), nll])
+            return sums
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
             most = max(len(batch.pairs) for batch in batches)
             short = f"The memory does not suffice for {most} pairs at once; give the same command a lower --max-tokens."
-            if world.size > 1 or most < 2:
+            if most < 2 or telling or not computes_alone(objective, world):
                 raise DragomanError(short) from error
         warnings.warn(f"{short} Its gradient is added up from parts meanwhile, which takes longer.", stacklevel=2)
         objective.zero_grad()
         batches = [half for batch in batches for half in (batch.halves() if len(batch.pairs) > 1 else [batch])]
-
-
-def _accumulate(objective: nn.Module, batches: list[Batch], tokens: int, world: World) -> Tensor:
-    """`accumulate`, where memory suffices. Processes synchronise once, in the last backward pass."""
-    sums = torch.zeros(2, dtype=torch.float64, device=world.device)
-    for number, batch in enumerate(batches, 1):
-        with synchronising(objective, number == len(batches)):
-            loss, nll = objective(batch.to(world.device))
-            (loss * (world.size / tokens)).backward()
-        sums += torch.stack([loss.detach(), nll])
-    return sums
 
 
 def seed_update(seed: int, step: int, rank: int) -> None:

@@ -51,6 +51,11 @@ def synchronising(objective: nn.Module, last: bool) -> AbstractContextManager[No
     return nullcontext()
 
 
+def computes_alone(objective: nn.Module, world: World) -> bool:
+    """Whether a process asks nothing of the others before the last backward pass, in which they synchronise."""
+    return world.size == 1 or isinstance(objective, DistributedDataParallel)
+
+
 def is_spread(tensor: Tensor) -> "TypeGuard[DTensor]":
     """Whether a part of it lies in each process: then it is of another class than all other tensors."""
     return type(tensor) not in (Tensor, nn.Parameter)
