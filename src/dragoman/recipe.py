@@ -93,7 +93,7 @@ def refuse_one_sided(data: DataSettings) -> None:
 
 def paths(data: DataSettings) -> DataSettings:
     """The settings with every path in its folder, or that of the packed file (.gz). Raises `DragomanError` for a file that is not there."""
-    found = data.files
+    found: dict[str, Any] = dict(data.files)
     for name, path in found.items():
         packed = path.with_name(f"{path.name}.gz")
         if not path.exists() and packed.is_file():
