@@ -75,25 +75,39 @@ def accumulate(objective: nn.Module, update: Update, world: World) -> Tensor:
     """
     batches = update.batches
     while True:
-        sums, telling = torch.zeros(2, dtype=torch.float64, device=world.device), False
         try:
-            for number, batch in enumerate(batches, 1):
-                with synchronising(objective, number == len(batches)):
-                    loss, nll = objective(batch.to(world.device))
-                    telling = world.size > 1 and number == len(batches)
-                    (loss * (world.size / update.tokens)).backward()
-                sums += torch.stack([loss.detach(), nll])
-            return sums
+            return _accumulate(objective, batches, update.tokens, world)
         except (RuntimeError, MemoryError) as error:
             if not out_of_memory(error):
                 raise
-            most = max(len(batch.pairs) for batch in batches)
-            short = f"The memory does not suffice for {most} pairs at once; give the same command a lower --max-tokens."
-            if most < 2 or telling or not computes_alone(objective, world):
-                raise DragomanError(short) from error
-        warnings.warn(f"{short} Its gradient is added up from parts meanwhile, which takes longer.", stacklevel=2)
+            if all(len(batch.pairs) < 2 for batch in batches) or not computes_alone(objective, world):
+                raise DragomanError(_too_many(batches)) from error
+        told = f"{_too_many(batches)} Its gradient is added up from parts meanwhile, which takes longer."
+        warnings.warn(told, stacklevel=2)
         objective.zero_grad()
         batches = [half for batch in batches for half in (batch.halves() if len(batch.pairs) > 1 else [batch])]
+
+
+def _accumulate(objective: nn.Module, batches: list[Batch], tokens: int, world: World) -> Tensor:
+    """`accumulate`, where memory suffices; a function of its own, so that nothing of an attempt that fails outlives it."""
+    sums = torch.zeros(2, dtype=torch.float64, device=world.device)
+    for number, batch in enumerate(batches, 1):
+        last = number == len(batches)
+        with synchronising(objective, last):
+            loss, nll = objective(batch.to(world.device))
+            try:
+                (loss * (world.size / tokens)).backward()
+            except (RuntimeError, MemoryError) as error:
+                if last and world.size > 1 and out_of_memory(error):  # the other processes have had a part of this gradient
+                    raise DragomanError(_too_many(batches)) from error
+                raise
+        sums += torch.stack([loss.detach(), nll])
+    return sums
+
+
+def _too_many(batches: list[Batch]) -> str:
+    most = max(len(batch.pairs) for batch in batches)
+    return f"The memory does not suffice for {most} pairs at once; give the same command a lower --max-tokens."
 
 
 def seed_update(seed: int, step: int, rank: int) -> None:
