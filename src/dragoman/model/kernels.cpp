@@ -323,7 +323,7 @@ Floats joined(Floats vector, Join join) {
 void softmax(float* scores, int columns, int visible, const uint8_t* mask) {
     if (columns == 0) return;
     constexpr float HIDDEN = -INFINITY;
-    bool looks = visible && !mask;
+    int looks = visible && !mask;  // of a bool GCC 12 makes a sum that overruns the stack
     const auto larger = [](Floats one, Floats other) { return one > other ? one : other; };
     const auto sum_of = [](Floats one, Floats other) { return one + other; };
     if (mask)
