@@ -3,22 +3,23 @@
 import json
 import os
 import re
-import resource
 import shutil
 import signal
 import subprocess
 import sys
 import time
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
-from torch import distributed
+from torch import distributed, nn
 
 from dragoman import run
 from dragoman.decoding.translator import Translator
+from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.text.batches import Batch, Update
@@ -170,34 +171,49 @@ def test_processes_tell_each_other_their_gradients_once_an_update_however_it_is_
     assert worst([fork(lambda rank=rank: count(rank)) for rank in range(2)]) == 0
 
 
+def ask_for_much(_, given):
+    """Ask for more memory than any machine has, for 20 pairs and more."""
+    bytearray(len(given[0].pairs) // 20 * 2**60)
+
+
+def two_of(tmp_path: Path, rank: int) -> tuple[World, Objective, nn.Module, list[Batch], int]:
+    """One of two processes: what both minimise, alone and together, their batches, and how many tokens these have."""
+    distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/short", rank=rank, world_size=2)
+    world = World(rank, 2, torch.device("cpu"))
+    torch.manual_seed(1)
+    model = build_model(ModelSettings(d_model=8, d_ff=8, heads=2, encoder_layers=1, decoder_layers=1, dropout=0.0), 11, 11).double()
+    objective = Objective(model, 0.1, bfloat16=False)
+    shares = [Batch.of(*torch.randint(4, 11, (2, 60, 10)), list(range(60))) for _ in range(2)]
+    return world, objective, synchronised(objective, model, world, shards=False), shares, sum(batch.tokens for batch in shares)
+
+
 def test_a_process_that_is_short_of_memory_cuts_its_own_batches(tmp_path):
     def learn(rank: int) -> None:
-        distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/short", rank=rank, world_size=2)
-        world = World(rank, 2, torch.device("cpu"))
-        torch.manual_seed(1)
-        model = build_model(ModelSettings(d_model=8, d_ff=8, heads=2, encoder_layers=1, decoder_layers=1, dropout=0.0), 11, 11).double()
-        objective = Objective(model, 0.1, bfloat16=False)
-        together = synchronised(objective, model, world, shards=False)
-        shares = [Batch.of(*torch.randint(4, 11, (2, 6000, 10)), list(range(6000))) for _ in range(2)]
-        tokens = sum(batch.tokens for batch in shares)
-        small = [Update(0, 0, [batch.halves()[0].halves()[0].halves()[0]], tokens) for batch in shares]
-        for _ in range(2):  # what is made once is there
-            accumulate(together, small[rank], world)
-        together.zero_grad()
-        used, limits = int(Path("/proc/self/statm").read_text().split()[0]), resource.getrlimit(resource.RLIMIT_AS)
-        if rank == 0:
-            resource.setrlimit(resource.RLIMIT_AS, (used * resource.getpagesize() + 60 * 2**20, limits[1]))
-        with warnings.catch_warnings(record=True) as told:
+        world, objective, together, shares, tokens = two_of(tmp_path, rank)
+        much = objective.register_forward_pre_hook(ask_for_much) if rank == 0 else nullcontext()
+        with warnings.catch_warnings(record=True) as told, much:
             warnings.simplefilter("always")
             accumulate(together, Update(0, 0, [shares[rank]], tokens), world)
-        resource.setrlimit(resource.RLIMIT_AS, limits)
-        assert any("does not suffice for 6000 pairs at once" in str(warning.message) for warning in told) == (rank == 0)
-        found = [weight.grad.clone() for weight in model.parameters()]
-        model.zero_grad()
+        cut = [re.search(r"does not suffice for (\d+) pairs", str(warning.message)) for warning in told]
+        assert [int(found[1]) for found in cut if found] == [[60, 30], []][rank]
+        found = [weight.grad.clone() for weight in objective.parameters()]
+        objective.zero_grad()
         accumulate(objective, Update(0, 0, shares, tokens), world.alone)
-        for weight, gradient in zip(model.parameters(), found, strict=True):
+        for weight, gradient in zip(objective.parameters(), found, strict=True):
             torch.testing.assert_close(gradient, weight.grad)
         distributed.destroy_process_group()
+
+    assert worst([fork(lambda rank=rank: learn(rank)) for rank in range(2)]) == 0
+
+
+def test_where_memory_runs_out_while_gradients_are_told_all_processes_end(tmp_path):
+    def learn(rank: int) -> None:
+        world, objective, together, shares, tokens = two_of(tmp_path, rank)
+        if rank == 0:
+            next(objective.parameters()).register_hook(lambda _: bytearray(2**62))
+        with pytest.raises(DragomanError if rank == 0 else RuntimeError) as told:
+            accumulate(together, Update(0, 0, [shares[rank]], tokens), world)
+        assert "does not suffice for 60 pairs at once; give the same command a lower --max-tokens" in str(told.value) or rank == 1
 
     assert worst([fork(lambda rank=rank: learn(rank)) for rank in range(2)]) == 0
 

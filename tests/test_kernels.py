@@ -77,7 +77,9 @@ def test_a_residual_equals_its_equation(dropout, precision, width):
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("shape", [(1, 1, 8, 8), (3, 0, 8, 8), (5, 5, 16, 16), (15, 31, 64, 64), (7, 40, 5, 21), (33, 17, 20, 3), (3, 250, 9, 8)])
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 8, 8), (3, 0, 8, 8), (5, 5, 16, 16), (15, 31, 64, 64), (7, 40, 5, 21), (33, 17, 20, 3), (3, 250, 9, 8)]
+)
 @pytest.mark.parametrize("kind", ["everywhere", "padding", "any", "causal"])
 def test_attention_equals_its_equation(precision, shape, kind):
     queries, keys, d_k, d_v = shape

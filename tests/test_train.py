@@ -470,6 +470,16 @@ def test_sums_that_fade_away_do_not_slow_training_down(tmp_path):
     assert (torch.tensor(1e-30) * 1e-10).item() > 0, "what others compute is left alone"
 
 
+@pytest.fixture
+def listening():
+    """Signals as a program at a terminal hears them, also where the tests run under nohup or in the background."""
+    former = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGHUP)}
+    yield
+    for number, handler in former.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("listening")
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
 def test_a_hang_up_ends_with_a_checkpoint(number, tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run")
@@ -478,6 +488,7 @@ def test_a_hang_up_ends_with_a_checkpoint(number, tmp_path):
     assert not (recipe.out / "result.json").exists()
 
 
+@pytest.mark.usefixtures("listening")
 def test_ctrl_c_ends_with_a_checkpoint_and_says_how_to_go_on(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run")
     told = []

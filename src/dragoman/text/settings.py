@@ -87,7 +87,7 @@ class BatchSettings:
     """Batches to an update; their gradient is that of one large batch. However many processes train, an update stays what it is."""
     max_tokens: int | Literal["auto"] | None = None
     """Most tokens of a side that a process computes at once: a larger batch is cut into parts, and their gradients are added.
-    "auto" finds what fits into memory; None cuts only where memory runs out, which one process can do, and several together cannot."""
+    "auto" finds what fits into memory; None cuts only where memory has run out."""
 
     def __post_init__(self) -> None:
         counts = ("source_tokens_per_batch", "target_tokens_per_batch", "accumulate")

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dragoman.allocator import out_of_memory
+from dragoman.allocator import give_back_memory, out_of_memory
 from dragoman.errors import DragomanError
 from dragoman.model.contract import Model
 from dragoman.model.kernels import fuse
@@ -62,6 +62,7 @@ def _sums(objective: Objective, batch: Batch) -> Tensor:
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error) or len(batch.pairs) < 2:
             raise
+    give_back_memory()
     one, other = batch.halves()
     return _sums(objective, one) + _sums(objective, other)
 
@@ -85,6 +86,7 @@ def accumulate(objective: nn.Module, update: Update, world: World) -> Tensor:
         told = f"{_too_many(batches)} Its gradient is added up from parts meanwhile, which takes longer."
         warnings.warn(told, stacklevel=2)
         objective.zero_grad()
+        give_back_memory()  # freed blocks are of no use to oneDNN's kernels, which are made anew for the halves
         batches = [half for batch in batches for half in (batch.halves() if len(batch.pairs) > 1 else [batch])]
 
 
