@@ -37,7 +37,7 @@ from rich.table import Table
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.allocator import MOST_KERNELS
+from dragoman.allocator import MOST_KERNELS, MOST_SPINS
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import PAD
 from dragoman.parts import make_batches
@@ -56,6 +56,7 @@ ALLOCATOR = {
     "THP_MEM_ALLOC_ENABLE": "1",
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": str(MOST_KERNELS),
 }
+WAITING = {"GOMP_SPINCOUNT": str(MOST_SPINS)}  # which the command line sets before it imports PyTorch
 PRECISIONS = ("bfloat16", "float32")
 PEERS = ("transformers", "torch.nn.Transformer")
 ALLOCATORS = {"its": False, "ours": True}
@@ -250,7 +251,8 @@ class Measured:
         flags |= {"--profile-to": profile} if profile else {}
         command = [sys.executable, __file__, *(str(part) for flag in flags.items() for part in flag)]
         self.warm_up, self.updates = arguments.warm_up, list[list[float]]()
-        environment = os.environ | {"XDG_CACHE_HOME": tempfile.mkdtemp(dir=out)} | (ALLOCATOR if allocator else {})
+        settings = (ALLOCATOR if allocator else {}) | (WAITING if allocator or system == "dragoman" else {})
+        environment = os.environ | {"XDG_CACHE_HOME": tempfile.mkdtemp(dir=out)} | settings
         begun = time.monotonic()
         self.process = subprocess.Popen(command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self.read() == "ready\n"

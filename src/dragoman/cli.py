@@ -12,6 +12,7 @@ from typing import Any
 import tyro
 
 from dragoman import __version__
+from dragoman.allocator import leave_processor_to_others
 from dragoman.config import overlay, read_toml
 from dragoman.console import flags_of, has_gpu, parse, say, tell_own_warnings, tell_threads_errors_once
 from dragoman.errors import DragomanError
@@ -250,6 +251,7 @@ def main() -> None:
                 raise DragomanError("Standard input or output is closed; where there is nothing to read or to keep, give /dev/null.")
             tell_own_warnings()
             tell_threads_errors_once()
+            leave_processor_to_others()
             verb(arguments[0])(arguments[1:])
         except DragomanError as error:
             sys.exit(complain(str(error)))
