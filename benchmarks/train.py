@@ -37,7 +37,8 @@ from rich.table import Table
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.allocator import MOST_KERNELS, MOST_SPINS
+from dragoman.allocator import MOST_KERNELS
+from dragoman.machine import MOST_SPINS
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import PAD
 from dragoman.parts import make_batches

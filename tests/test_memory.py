@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from dragoman.allocator import MOST_SPINS, keep_memory_and_kernels, leave_processor_to_others
+from dragoman.allocator import keep_memory_and_kernels
 from tests.conftest import MOST_SECONDS
 
 
@@ -23,26 +23,6 @@ def test_huge_pages_are_asked_for_unless_the_user_says_otherwise(monkeypatch, gi
         monkeypatch.delenv("THP_MEM_ALLOC_ENABLE")
     keep_memory_and_kernels()
     assert os.environ["THP_MEM_ALLOC_ENABLE"] == (given or "1")
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [({}, str(MOST_SPINS)), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)],
-)
-def test_threads_sleep_soon_unless_the_user_says_otherwise(monkeypatch, given, expected):
-    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
-        monkeypatch.setenv(name, given.get(name, ""))
-        if name not in given:
-            monkeypatch.delenv(name)
-    leave_processor_to_others()
-    assert os.environ.get("GOMP_SPINCOUNT") == expected
-
-
-def test_a_command_says_so_before_pytorch_is_there():
-    code = "import os, sys; from dragoman import cli; sys.argv = ['dragoman', 'runs', '--help']\n"
-    code += "try: cli.main()\nfinally: assert 'torch' not in sys.modules and 'GOMP_SPINCOUNT' in os.environ"
-    environment = {name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment, stdout=subprocess.DEVNULL)
 
 
 FILL = """

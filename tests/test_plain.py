@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.console import has_gpu, may_have_gpu
 from dragoman.decoding.folder import Stored, Tokenizers
-from dragoman.decoding.plain import PlainTranslator, cores, is_plain
+from dragoman.decoding.plain import PlainTranslator, is_plain
 from dragoman.decoding.settings import EngineSettings, SearchSettings
 from dragoman.decoding.shortlist import Shortlist
 from dragoman.decoding.stored import load_model, save_model
@@ -105,13 +105,3 @@ def test_the_command_line_imports_pytorch_only_where_it_is_needed(folder, more, 
 
 def test_who_has_a_gpu_may_have_one():
     assert may_have_gpu() or not has_gpu()
-
-
-def test_there_are_as_many_threads_as_cores_or_as_openmp_is_told(monkeypatch):
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert cores() >= 1
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert cores() == 3
-    for nonsense in ("0", "many"):
-        monkeypatch.setenv("OMP_NUM_THREADS", nonsense)
-        assert cores() >= 1

@@ -1,4 +1,4 @@
-"""The C allocator and oneDNN told to keep what they have, threads not to keep the processor; what is said where there is no more memory."""
+"""The C allocator and oneDNN told to keep what they have, and what is said where there is no more."""
 
 import ctypes
 import os
@@ -6,19 +6,6 @@ from contextlib import suppress
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # malloc.h
 MOST_KERNELS = 8192  # that oneDNN keeps, one a shape of matrices: of 161,197 pairs eight passes have 2,498, and by itself it keeps 1,024
-
-MOST_SPINS = 20_000  # of a thread that waits for another: 0.3 to 1 ms
-
-
-def leave_processor_to_others() -> None:
-    """Make OpenMP's threads, which wait for each other at the end of every operation, sleep soon where another does not come.
-
-    By itself GNU's OpenMP lets them spin 15 times as long. Where another program has one of the processors, its time slices are then
-    spent waiting: on two of an Intel Xeon's, `small` learnt 13,300 tokens a second alone and 2,200 beside a busy program; so it learns
-    as much alone and 5,300 beside it (1765b4c, November 2026). To be called before PyTorch is imported; what the user has set stays.
-    """
-    if "OMP_WAIT_POLICY" not in os.environ:
-        os.environ.setdefault("GOMP_SPINCOUNT", str(MOST_SPINS))
 
 
 def keep_memory_and_kernels() -> bool:

@@ -12,11 +12,11 @@ from typing import Any
 import tyro
 
 from dragoman import __version__
-from dragoman.allocator import leave_processor_to_others
 from dragoman.config import overlay, read_toml
 from dragoman.console import flags_of, has_gpu, parse, say, tell_own_warnings, tell_threads_errors_once
 from dragoman.errors import DragomanError
 from dragoman.exchange import export_model, import_model
+from dragoman.machine import share_processors
 from dragoman.recipe import Recipe, complete, paths, refuse_one_sided
 from dragoman.text.settings import DataSettings
 from dragoman.translating import align, evaluate, score, shortlist, translate
@@ -251,7 +251,7 @@ def main() -> None:
                 raise DragomanError("Standard input or output is closed; where there is nothing to read or to keep, give /dev/null.")
             tell_own_warnings()
             tell_threads_errors_once()
-            leave_processor_to_others()
+            share_processors()
             verb(arguments[0])(arguments[1:])
         except DragomanError as error:
             sys.exit(complain(str(error)))

@@ -1,7 +1,5 @@
 """Translating by C++ alone, on a processor: PyTorch takes seconds to import, and greedy and beam search do not need it."""
 
-import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from dragoman.decoding.sentences import SentenceTranslator
 from dragoman.decoding.settings import EngineSettings, SearchSettings
 from dragoman.decoding.shortlist import Shortlist
 from dragoman.decoding.tags import Tag
+from dragoman.machine import cores
 
 
 def is_plain(search: SearchSettings, engine: EngineSettings) -> bool:
@@ -55,12 +54,3 @@ class PlainTranslator(SentenceTranslator):
         assert not settings.keep_tags
         assert not settings.replace_unknown
         return self._text(written)
-
-
-def cores() -> int:
-    """How many threads are of use: OMP_NUM_THREADS, as for PyTorch, or one for each core that this process may run on."""
-    if (asked := os.environ.get("OMP_NUM_THREADS", "")).isdigit() and int(asked):
-        return int(asked)
-    allowed = os.sched_getaffinity(0) if sys.platform == "linux" else range(os.cpu_count() or 1)
-    siblings = (Path(f"/sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list") for number in allowed)
-    return len({path.read_text() if path.exists() else str(path) for path in siblings})

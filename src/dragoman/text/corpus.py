@@ -3,7 +3,6 @@
 import hashlib
 import heapq
 import json
-import os
 import resource
 import shutil
 import signal
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.errors import DragomanError
+from dragoman.machine import processors
 from dragoman.text.lines import line_starts, open_bytes, read_lines, read_pairs
 from dragoman.text.settings import DataSettings
 from dragoman.text.tokenizer import Tokenizer
@@ -231,7 +231,7 @@ def write_corpus(
         )
         for number, start in enumerate(starts)
     ]
-    workers = min(len(shards), os.cpu_count() or 1)
+    workers = min(len(shards), processors())
     if workers == 1:
         counts = [_write_shard(shard) for shard in shards]
     else:

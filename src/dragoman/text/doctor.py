@@ -5,9 +5,10 @@ import re
 import unicodedata
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from functools import cache
+from itertools import islice, repeat
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,7 @@ RATIO = 3.0  # how many times as long as usual, beside the other side, is suspic
 JAPANESE = {"HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"}  # written beside Chinese characters
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffd]")
 """Signs that steer instead of being read (Cc and Cf, without the tab and the joiners of some scripts), and U+FFFD, a broken sign."""
+Piece = tuple[str, ...]
 
 
 @dataclass
@@ -53,7 +55,7 @@ class Language:
     """What a side's text looks like: how often its characters follow each other, and the script it is mostly written in."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        counts: Counter[str] = Counter()
+        counts: Counter[Piece] = Counter()
         scripts: Counter[str] = Counter()
         for line in lines:
             counts.update(pieces(line))
@@ -63,23 +65,36 @@ class Language:
         self.unseen = -whole
         self.logs = {piece: math.log(count + 1) - whole for piece, count in counts.items()}
 
-    def likelihood(self, line: str) -> float:
-        """Log-probability of the line's pieces, in nats, with one added to every count."""
-        return sum(self.logs.get(piece, self.unseen) for piece in pieces(line))
+    def log(self, piece: Piece) -> float:
+        """Its log-probability, in nats, with one added to every count."""
+        return self.logs.get(piece, self.unseen)
 
 
-def pieces(line: str) -> Iterator[str]:
+def contrast(own: Language, other: Language) -> Callable[[str], float]:
+    """By how many nats a line is likelier in the other language, as a function."""
+    gains = {piece: other.log(piece) - own.log(piece) for piece in own.logs.keys() | other.logs.keys()}
+    unseen = other.unseen - own.unseen
+    return lambda line: sum(map(gains.get, pieces(line), repeat(unseen)))
+
+
+def pieces(line: str) -> Iterator[Piece]:
     """Every few characters that follow each other, with the words' ends."""
     padded = f"  {line.lower()} "
-    return (padded[first : first + ORDER] for first in range(len(padded) - ORDER + 1))
+    return zip(*(padded[first:] for first in range(ORDER)), strict=False)
+
+
+@cache
+def script_of(letter: str) -> str:
+    """The first word of its name in Unicode, of signs that are written together the same."""
+    name = unicodedata.name(letter, "?").split(maxsplit=1)[0]
+    return "CJK" if name in JAPANESE else name
 
 
 def script(line: str) -> str:
     """The script of most of the line's letters, as Unicode names it: LATIN, CYRILLIC, CJK; "" where there are no letters."""
     if line.isascii():
         return "LATIN" if any(map(str.isalpha, line)) else ""
-    names = (unicodedata.name(sign, "?").split(maxsplit=1)[0] for sign in line if sign.isalpha())
-    found = Counter("CJK" if name in JAPANESE else name for name in names)
+    found = Counter(map(script_of, filter(str.isalpha, line)))
     return found.most_common(1)[0][0] if found else ""
 
 
@@ -142,6 +157,7 @@ def one_by_one(source: Path, target: Path, pairs: int) -> list[Finding]:
     """What is suspicious about a pair by itself."""
     step = max(1, pairs // LEARN_FROM)
     languages = [Language(side) for side in zip(*islice(pairs_of(source, target), 0, None, step), strict=True)] or [Language([])] * 2
+    likelier = contrast(*languages)
     usual = usual_ratio(islice(pairs_of(source, target), 0, None, step))
     empty = Finding("Pairs with an empty side", "Training leaves them out.")
     copies = Finding("Pairs whose source equals their target", "They teach to copy; --drop-copies leaves them out.")
@@ -158,7 +174,7 @@ def one_by_one(source: Path, target: Path, pairs: int) -> list[Finding]:
             ratios.add(number)
         if any(wrong_script(text, language) for text, language in zip(pair, languages, strict=True)):
             foreign.add(number)
-        elif other_language(pair[0], *languages) or other_language(pair[1], *languages[::-1]):
+        elif any(len(text) >= SHORTEST and sign * likelier(text) > CLEAR * len(text) for text, sign in zip(pair, (1, -1), strict=True)):
             swapped.add(number)
     return [empty, copies, ratios, swapped, foreign]
 
@@ -172,11 +188,6 @@ def usual_ratio(pairs: Iterable[tuple[str, str]]) -> float:
 def wrong_script(text: str, language: Language) -> bool:
     """Whether the text has letters, enough of them, and they are of another script than the side's."""
     return len(text) >= SHORTEST and script(text) not in {"", language.script}
-
-
-def other_language(text: str, own: Language, other: Language) -> bool:
-    """Whether the text is clearly likelier in the other side's language."""
-    return len(text) >= SHORTEST and other.likelihood(text) - own.likelihood(text) > CLEAR * len(text)
 
 
 def repeated(source: Path, target: Path) -> Finding:

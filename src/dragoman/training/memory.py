@@ -9,6 +9,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from dragoman.machine import control_groups, text
+
 CONTROL_GROUP = {"max": r"^(\d+)$", "current": r"^(\d+)$", "stat": r"^inactive_file (\d+)$"}  # what can be given up is in use too
 
 
@@ -60,24 +62,11 @@ def free_memory(device: torch.device) -> int:
 
 
 def free_on_machine(root: Path) -> Iterator[int]:
-    """Bytes that the system can give without swapping, and those that each control group (version 2) leaves.
-
-    Slurm, Docker and Kubernetes bound their jobs by such groups.
-    """
-
-    def text(path: Path) -> str:
-        try:
-            return path.read_text()
-        except OSError:
-            return ""
-
+    """Bytes that the system can give without swapping, and those that each control group leaves."""
     available = re.search(r"MemAvailable: +(\d+) kB", text(root / "proc/meminfo"))
     pages = "SC_AVPHYS_PAGES" if "SC_AVPHYS_PAGES" in os.sysconf_names else "SC_PHYS_PAGES"  # macOS knows no better
     yield int(available[1]) * 1024 if available else os.sysconf(pages) * os.sysconf("SC_PAGE_SIZE")
-    own = re.search(r"^0::/(.*)$", text(root / "proc/self/cgroup"), re.MULTILINE)
-    groups = Path(own[1] if own else "")
-    for group in (groups, *groups.parents):
-        folder = root / "sys/fs/cgroup" / group
-        most, used, cached = (re.search(pattern, text(folder / f"memory.{name}"), re.MULTILINE) for name, pattern in CONTROL_GROUP.items())
+    for group in control_groups(root):
+        most, used, cached = (re.search(pattern, text(group / f"memory.{name}"), re.MULTILINE) for name, pattern in CONTROL_GROUP.items())
         if most and used and cached:
             yield max(0, int(most[1]) - int(used[1]) + int(cached[1]))
