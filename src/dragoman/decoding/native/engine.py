@@ -25,7 +25,6 @@ Array = npt.NDArray[Any]
 PRECISIONS: list[Precision] = ["float32", "bfloat16", "int8"]  # by their numbers in product.h
 LANES = 16  # the most in vectors.h
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)  # the same of transformer.h
-ROWS_AT_ONCE = 36  # hypotheses that a thread extends together: enough for full speed, few enough for the cache (three full tiles)
 
 
 class Sizes(Structure):
@@ -102,6 +101,7 @@ class Native:
         matrices = [matrix_of(*one, copied) for one in linear_maps(settings, weights)]
         norms = [matrix_of(weights[f"{name}.weight"][None], weights[f"{name}.bias"], self._kept) for name in norms_of(settings)]
         embeddings = [pointer_to(embedding, self._kept) for embedding in (source, target)]
+        self._rows: int = lib.dragoman_rows_at_once()
         lib.dragoman_load.restype = c_void_p
         lib.dragoman_load.argtypes = [POINTER(Sizes), POINTER(Matrix), c_int32, POINTER(Matrix), c_int32, c_void_p, c_void_p]
         lib.dragoman_free.argtypes = [c_void_p]
@@ -170,7 +170,7 @@ class Native:
         }
         width = settings.beam_size
         share = -(-len(sources) // self._workers) * width
-        rows = max(width, min(ROWS_AT_ONCE, share, settings.batch_tokens // (max(longest) + 1)))
+        rows = max(width, min(self._rows, share, settings.batch_tokens // (max(longest) + 1)))
         numbers = (rules.min_length, min(rules.no_repeat_ngram, max(longest) + 1), len(rules.banned), len(rules.prefix))
         job = Job(len(sources), width, n_best, rows, *numbers, **{name: address(array) for name, array in arrays.items()})
         job.kept = self, arrays  # as long as a thread has the job, however this one ends

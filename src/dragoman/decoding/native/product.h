@@ -116,13 +116,15 @@ class Linear {
         }
     }
 
+    // One of `tiles` tiles of a panel, which share the fetching of the next panel: half as fast again on an Intel Xeon in float32.
     template <class Kind, int M>
-    void tile(const int32_t* x, const float* x_scales, int panel, float* y) const {
+    void tile(const int32_t* x, const float* x_scales, int panel, float* y, int tile, int tiles) const {
         typename Kind::Sum sums[M][2] = {};
         const auto* w = reinterpret_cast<const Words*>(panels.get() + size_t(panel) * words * COLUMNS);
+        const Words *next = w + 2 * words + 2 * words * tile / tiles, *far = tiles == 1 ? next + words : next;
         for (int k = 0; k < words; k++) {
-            __builtin_prefetch(w + 2 * (words + k), 0, 2);  // the next panel: half as fast again on an Intel Xeon in float32
-            __builtin_prefetch(w + 2 * (words + k) + 1, 0, 2);
+            __builtin_prefetch(next + k, 0, 2);
+            __builtin_prefetch(far + k, 0, 2);
             for (int m = 0; m < M; m++) {
                 const Words word = Words{} + x[m * words + k];
                 sums[m][0] = Kind::multiply_add(sums[m][0], word, w[2 * k]);
@@ -156,10 +158,10 @@ class Linear {
 
     // A tile of as many rows as there are.
     template <class Kind, int M = ROWS>
-    void tile_of(int rows, const int32_t* x, const float* x_scales, int panel, float* y) const {
+    void tile_of(int rows, const int32_t* x, const float* x_scales, int panel, float* y, int tile, int tiles) const {
         if constexpr (M > 1)
-            if (rows < M) return tile_of<Kind, M - 1>(rows, x, x_scales, panel, y);
-        tile<Kind, M>(x, x_scales, panel, y);
+            if (rows < M) return tile_of<Kind, M - 1>(rows, x, x_scales, panel, y, tile, tiles);
+        this->tile<Kind, M>(x, x_scales, panel, y, tile, tiles);
     }
 
     template <class Kind>
@@ -193,7 +195,8 @@ class Linear {
             }
         for (int panel = 0; panel < panel_count(); panel++)
             for (int m = 0; m < rows; m += ROWS)
-                tile_of<Kind>(std::min(ROWS, rows - m), xs + size_t(m) * words, scale + m, panel, y + size_t(m) * outputs);
+                tile_of<Kind>(std::min(ROWS, rows - m), xs + size_t(m) * words, scale + m, panel, y + size_t(m) * outputs, m / ROWS,
+                              (rows + ROWS - 1) / ROWS);
     }
 
   public:

@@ -229,6 +229,9 @@ void step(const Transformer& model, const Job& job, std::vector<Sentence>& sente
 // What engine.py calls. Nothing is thrown: null, or 1 where memory does not suffice.
 extern "C" {
 
+// Hypotheses that a thread extends together: enough for full speed, few enough for the second cache, and tiles that are full.
+int32_t dragoman_rows_at_once() { return tiles_allowed() ? 3 * TILE : 36; }
+
 void* dragoman_load(const Sizes* sizes, const Matrix* matrices, int32_t matrix_count, const Matrix* norms, int32_t norm_count,
                     const float* source_embedding, const float* target_embedding) {
     try {
