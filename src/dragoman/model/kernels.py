@@ -4,7 +4,6 @@ The products themselves are oneDNN's, which gets them as it likes them. Each fun
 called. Shapes as in attention.py, transformer.py and loss.py.
 """
 
-import platform
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,13 +18,13 @@ from torch.autograd.function import once_differentiable
 
 from dragoman.model.linear import can_pack, onednn
 from dragoman.model.settings import Precision
-from dragoman.native.build import Program, begin, library
+from dragoman.native.build import WIDE, Program, begin, library
 
 KERNELS = Program(
     "What stands between matrix products in training",
     "PyTorch does it, slower.",
     (Path(__file__).with_suffix(".cpp"),),
-    ("-fopenmp", *(["-mprefer-vector-width=512"] if platform.machine() == "x86_64" else [])),
+    ("-fopenmp", *WIDE),
 )
 COLUMNS = 4096  # that a product gets at once: oneDNN makes many wider ones of bfloat16 at half the speed (Intel Xeon, AMX)
 PRECISIONS: dict[torch.dtype, Precision] = {torch.float32: "float32", torch.bfloat16: "bfloat16"}

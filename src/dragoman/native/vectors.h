@@ -1,6 +1,7 @@
 // Vectors of as many numbers as a register holds, and what is done to single ones.
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -65,6 +66,22 @@ inline Floats load(const float* from) {
 }
 
 inline void store(float* to, Floats vector) { std::memcpy(to, &vector, sizeof vector); }
+
+// The largest of some numbers: in vectors, which GCC 12 does not make of such a loop by itself. What is no number is passed over.
+inline float largest_of(const float* x, int count) {
+    Floats best = Floats{} - INFINITY;
+    int i = 0;
+    for (; i + LANES <= count; i += LANES) {
+        const Floats own = load(x + i);
+        best = own > best ? own : best;
+    }
+    float lanes[LANES];
+    store(lanes, best);
+    for (int step = LANES / 2; step; step /= 2)
+        for (int lane = 0; lane < step; lane++) lanes[lane] = std::max(lanes[lane], lanes[lane + step]);
+    for (; i < count; i++) lanes[0] = std::max(lanes[0], x[i]);
+    return lanes[0];
+}
 
 inline uint32_t bfloat16_bits(float value) {  // rounded to even, as hardware does; what is no number stays none
     const uint32_t whole = bits<uint32_t>(value), none = (whole & 0x7fffffff) > 0x7f800000 ? 0x400000 : 0;

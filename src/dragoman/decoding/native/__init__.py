@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from dragoman.native.build import Program
+from dragoman.native.build import WIDE, Program
 
 SEARCH = Program(
     "The decoder",
     "PyTorch translates, slower.",
     tuple(Path(__file__).parent / name for name in ("search.cpp", "transformer.h", "product.h", "tiles.h")),
-    ("-fopenmp-simd",),
+    ("-fopenmp-simd", *WIDE),
 )

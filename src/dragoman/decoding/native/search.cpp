@@ -111,11 +111,8 @@ void extend(Logits logits, int origin, const Hypothesis& hypothesis, bool must_e
     for (int token : {PAD, START}) logits.forbid(token);  // they are never written
     for (int block = 0; block < blocks; block++) {
         const int last = std::min(count, (block + 1) * BLOCK);
-        float of_block = -INFINITY;
-#pragma omp simd reduction(max : of_block)
-        for (int at = block * BLOCK; at < last; at++) of_block = std::max(of_block, logits.of[at]);
-        highest[block] = of_block;
-        largest = std::max(largest, of_block);
+        highest[block] = largest_of(logits.of + block * BLOCK, last - block * BLOCK);
+        largest = std::max(largest, highest[block]);
     }
 #pragma omp simd reduction(+ : sum)
     for (int at = 0; at < count; at++) sum += exponential(logits.of[at] - largest);
