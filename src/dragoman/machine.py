@@ -49,8 +49,8 @@ def share_processors(root: Path = Path("/")) -> None:
 
     By itself it knows nothing of control groups, and its threads, which wait for each other at the end of every operation, spin 15 times as
     long. Where another program has one of the cores, its time is then spent waiting: on two of an Intel Xeon's, `small` learnt 13,300
-    tokens a second alone and 2,200 beside a busy program; so it learns 2 % less alone and 5,300 beside it (1765b4c, November 2026). What the
-    user has set stays. To be called before PyTorch is imported.
+    tokens a second alone and 2,200 beside a busy program; so it learns 2 % less alone and 5,300 beside it (1765b4c, November 2026). What
+    the user has set stays. To be called before PyTorch is imported.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", str(MOST_SPINS))
