@@ -45,10 +45,10 @@ def arguments(folder: Path, out: Path, *more: str) -> list[str]:
     return ["train", *files, *FLAGS.split(), *more]
 
 
-def torchrun(folder: Path, out: Path, *more: str, restarts: int = 0) -> list[str]:
+def torchrun(arguments: list[str], restarts: int = 0) -> list[str]:
     """Two processes, as a user starts them."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", str(restarts)]
-    return [*launcher, "-m", "dragoman", *arguments(folder, out, *more)]
+    return [*launcher, "-m", "dragoman", *arguments]
 
 
 def in_a_process(arguments: list[str]) -> list[str]:
@@ -273,13 +273,23 @@ def assert_ended_as(longer: Path, out: Path) -> None:
 
 def test_torchrun_goes_on_with_a_run_of_which_a_process_was_killed(text, longer):
     out = text / "restarted"
-    asked = torchrun(text, out, *LONGER, restarts=1)
+    asked = torchrun(arguments(text, out, *LONGER), restarts=1)
     with subprocess.Popen(asked, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         await_checkpoint(out)
         kill_the_second(process.pid)
         _, told = process.communicate(timeout=MOST_SECONDS)
     assert f"Going on with {out}" in told
     assert_ended_as(longer, out)
+
+
+def test_a_file_that_torchrun_has_translated_is_that_of_one_process(text, one):
+    lines = (text / "train.source").read_text().splitlines()
+    (text / "many").write_text("".join(f"{line}\n" for line in (lines * 14)[:4_100]))  # three blocks
+    asked = ["translate", str(one), "--input", str(text / "many"), "--beam-size", "1", "--no-native", "--output"]
+    subprocess.run(torchrun([*asked, str(text / "shared")]), check=True, timeout=MOST_SECONDS)
+    subprocess.run(in_a_process([*asked, str(text / "alone")]), check=True, timeout=MOST_SECONDS)
+    assert (text / "shared").read_bytes() == (text / "alone").read_bytes()
+    assert (text / "shared").read_bytes().count(b"\n") == 4_100
 
 
 def test_a_killed_process_ends_the_run_and_the_same_command_goes_on(text, longer):

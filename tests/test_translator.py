@@ -278,8 +278,10 @@ def test_a_text_that_is_too_long_for_learnt_positions_is_named(translator):
     model = build_model(settings, len(tokenizers.source), len(tokenizers.target))
     limited = Translator(model, tokenizers)
     for attempt in (limited.translate, lambda lines: limited.score([("a", line) for line in lines])):
-        with pytest.raises(DragomanError, match=r"begins with 'a man a man .*' has \d+ tokens, its end included, and this .* of 8; split"):
+        with pytest.raises(DragomanError, match=r"begins with 'a man a man .*' has \d+ tokens, .* of 8\. Have it cut \(translate takes"):
             attempt(["a man", "a man " * 9])
+    for advised in (SearchSettings(truncate=8), SearchSettings(split=8)):
+        assert len(limited.translate(["a man", "a man " * 9], advised)) == 2
 
 
 def test_sentences_longer_than_those_of_training_are_known(translator, tmp_path):

@@ -20,7 +20,8 @@ def refuse_too_long(sentences: Sequence[str], ids: list[list[int]], longest: int
         if longest is not None and len(row) > longest:
             raise DragomanError(
                 f"The text that begins with {sentence[:40]!r} has {len(row)} tokens, its end included, and this model has learnt the "
-                f"positions of {longest}; split the text, or train with a larger max_positions."
+                f"positions of {longest}. Have it cut (translate takes --truncate {longest} or --split {longest}), or train with a larger "
+                "max_positions."
             )
 
 
