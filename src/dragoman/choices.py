@@ -29,24 +29,8 @@ def settle(recipe: Recipe, data: Prepared, say: Say, world: World) -> Recipe:
     gpu = world.device.type == "cuda"
     constraints_of(recipe.search, data.tokenizers.target)  # before any work: refuses what the test data could not be translated with
     target = int(data.train.lengths()[1].sum()) + len(data.train)
-    tokenizer, batches, training = recipe.tokenizer, recipe.batches, recipe.training
-    why = []
-    if tokenizer.vocabulary is None:
-        tokenizer = replace(tokenizer, vocabulary=max(len(data.tokenizers.source), len(data.tokenizers.target)))
-        rule = ", which is 40 · √pairs within bounds" * (tokenizer.vocabulary == choose_vocabulary(recipe, data.train.found.pairs))
-        why.append(f"a vocabulary of {tokenizer.vocabulary:,} tokens{rule}")
-    if batches.source_tokens_per_batch is None or batches.target_tokens_per_batch is None:
-        tokens = choose_batch_tokens(target, gpu)
-        batches = replace(
-            batches,
-            source_tokens_per_batch=batches.source_tokens_per_batch or tokens,
-            target_tokens_per_batch=batches.target_tokens_per_batch or tokens,
-        )
-        why.append(f"{tokens:,} tokens a batch, a 200th of the corpus's {target:,} within bounds")
-    if training.precision is None:
-        training = replace(training, precision="bfloat16" if has_bfloat16(gpu) else "float32")
-        why.append(f"{training.precision}, which this processor multiplies fastest")
-    recipe = replace(recipe, tokenizer=tokenizer, batches=batches, training=training)
+    recipe, why = settled_by_text(recipe, data, target, gpu)
+    batches, training = recipe.batches, recipe.training
     fresh = make_model(recipe, data, world.device)
     refuse_beyond_positions(fresh, data)
     say(model_told(recipe, data, fresh))
@@ -71,6 +55,28 @@ def settle(recipe: Recipe, data: Prepared, say: Say, world: World) -> Recipe:
     if not sharded:
         say(f"Expected: {recipe.training.updates / speed / 60:.0f} minutes, at {speed * target / per_epoch:,.0f} target tokens a second.")
     return recipe
+
+
+def settled_by_text(recipe: Recipe, data: Prepared, target: int, gpu: bool) -> tuple[Recipe, list[str]]:
+    """Vocabulary, batches and precision, chosen for a corpus of so many target tokens; and the reasons."""
+    tokenizer, batches, training = recipe.tokenizer, recipe.batches, recipe.training
+    why = []
+    if tokenizer.vocabulary is None:
+        tokenizer = replace(tokenizer, vocabulary=max(len(data.tokenizers.source), len(data.tokenizers.target)))
+        rule = ", which is 40 · √pairs within bounds" * (tokenizer.vocabulary == choose_vocabulary(recipe, data.train.found.pairs))
+        why.append(f"a vocabulary of {tokenizer.vocabulary:,} tokens{rule}")
+    if batches.source_tokens_per_batch is None or batches.target_tokens_per_batch is None:
+        tokens = choose_batch_tokens(target, gpu)
+        batches = replace(
+            batches,
+            source_tokens_per_batch=batches.source_tokens_per_batch or tokens,
+            target_tokens_per_batch=batches.target_tokens_per_batch or tokens,
+        )
+        why.append(f"{tokens:,} tokens a batch, a 200th of the corpus's {target:,} within bounds")
+    if training.precision is None:
+        training = replace(training, precision="bfloat16" if has_bfloat16(gpu) else "float32")
+        why.append(f"{training.precision}, which this processor multiplies fastest")
+    return replace(recipe, tokenizer=tokenizer, batches=batches, training=training), why
 
 
 def refuse_beyond_positions(model: Model, data: Prepared) -> None:

@@ -1,10 +1,10 @@
 """Hands a Transformer and sentences to search.cpp. No torch here. Shapes: N sentences, D = d_model."""
 
 import ctypes
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from ctypes import POINTER, Structure, c_float, c_int32, c_void_p
-from itertools import accumulate, chain
+from itertools import accumulate, chain, count
 from typing import Any, get_args
 
 import numpy as np
@@ -144,13 +144,26 @@ class Native:
         return found
 
     def _search(self, sources: list[list[int]], settings: SearchSettings, rules: Constraints) -> Iterator[list[Hypothesis]]:
+        arrays, width = self._arrays(sources, settings, rules), settings.beam_size
+        longest = int(arrays["longest"].max())
+        share = -(-len(sources) // self._workers) * width
+        rows = max(width, min(self._rows, share, settings.batch_tokens // (longest + 1)))
+        numbers = (rules.min_length, min(rules.no_repeat_ngram, longest + 1), len(rules.banned), len(rules.prefix))
+        addresses = {name: address(array) for name, array in arrays.items()}
+        job = Job(len(sources), width, settings.n_best, rows, *numbers, **addresses)
+        job.kept = self, arrays  # as long as a thread has the job, however this one ends
+        self._work(job)
+        return hypotheses_of(arrays)
+
+    def _arrays(self, sources: list[list[int]], settings: SearchSettings, rules: Constraints) -> dict[str, Array]:
+        """What a job reads, and room for what it writes."""
         n_best = settings.n_best
         longest = [longest_target(len(row), self.longest, settings, rules.least) for row in sources]
         room = [n_best * (most + 1) for most in longest]
         lists = [np.empty(0, np.int32)]
         if self.shortlist is not None:
             lists = [np.union1d(self.shortlist.of(row), rules.prefix).astype(np.int32) for row in sources]
-        arrays: dict[str, Array] = {
+        return {
             "listed": np.concatenate(lists),
             "lists": integers(accumulate(map(len, lists), initial=0)),
             "ids": integers(chain(*sources)),
@@ -168,35 +181,13 @@ class Native:
             "log_p": np.empty((len(sources), n_best), np.float32),
             "scores": np.empty((len(sources), n_best), np.float32),
         }
-        width = settings.beam_size
-        share = -(-len(sources) // self._workers) * width
-        rows = max(width, min(self._rows, share, settings.batch_tokens // (max(longest) + 1)))
-        numbers = (rules.min_length, min(rules.no_repeat_ngram, max(longest) + 1), len(rules.banned), len(rules.prefix))
-        job = Job(len(sources), width, n_best, rows, *numbers, **{name: address(array) for name, array in arrays.items()})
-        job.kept = self, arrays  # as long as a thread has the job, however this one ends
-        self._work(job)
-        lengths, log_p, scores = (arrays[name].tolist() for name in ("lengths", "log_p", "scores"))
-        for sentence, place in enumerate(arrays["places"].tolist()):
-            if lengths[sentence][0] < 0:
-                raise DragomanError(NO_NUMBERS)
-            yield [
-                Hypothesis(arrays["written"][first : first + length].tolist(), *numbers)
-                for length, first, *numbers in zip(
-                    lengths[sentence],
-                    range(place, place + room[sentence], longest[sentence] + 1),
-                    log_p[sentence],
-                    scores[sentence],
-                    strict=True,
-                )
-                if length >= 0
-            ]
 
     def _work(self, job: Job) -> None:
         """Let all threads work. Whoever interrupts ends them after the token at hand."""
         threads: list[Future[int]] = []
         try:
-            count = min(self._workers, job.sentences)
-            threads.extend(self._threads.submit(self._lib.dragoman_work, self._own, job) for _ in range(count))
+            workers = range(min(self._workers, job.sentences))
+            threads.extend(self._threads.submit(self._lib.dragoman_work, self._own, job) for _ in workers)
             failed = [thread.result() for thread in threads]
         finally:
             job.stop = 1
@@ -204,6 +195,19 @@ class Native:
                 thread.result()
         if any(failed):
             raise MemoryError
+
+
+def hypotheses_of(arrays: Mapping[str, Array]) -> Iterator[list[Hypothesis]]:
+    """What search.cpp has written, sentence by sentence. Raises `DragomanError` for a model whose weights are no numbers."""
+    each = (arrays[name].tolist() for name in ("places", "longest", "lengths", "log_p", "scores"))
+    for place, longest, lengths, log_p, scores in zip(*each, strict=True):
+        if lengths[0] < 0:
+            raise DragomanError(NO_NUMBERS)
+        yield [
+            Hypothesis(arrays["written"][first : first + length].tolist(), *numbers)
+            for first, length, *numbers in zip(count(place, longest + 1), lengths, log_p, scores, strict=False)
+            if length >= 0
+        ]
 
 
 class Positions:
