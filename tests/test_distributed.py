@@ -1,10 +1,12 @@
 """Several processes train as one does."""
 
+import gc
 import json
 import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -23,7 +25,7 @@ from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.text.batches import Batch, Update
-from dragoman.training.distributed import World
+from dragoman.training.distributed import World, world
 from dragoman.training.objective import Objective, accumulate
 from dragoman.training.parallel import synchronised
 from dragoman.training.resume import checkpoints
@@ -303,6 +305,22 @@ def test_a_killed_process_ends_the_run_and_the_same_command_goes_on(text, longer
     assert "go on with: dragoman resume" in told.read_text()
     assert f"Going on with {out}" in train(text, out, 2, *LONGER)
     assert_ended_as(longer, out)
+
+
+def test_a_process_ends_without_waiting_for_the_threads_of_its_group():
+    """These may wait for a process that has died, or for Python's lock, which a destructor that waits for them holds."""
+
+    def enter_and_leave() -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+        with world():
+            pass
+        gc.collect()
+        assert "pt_gloo_runloop" in {path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")}
+
+    assert worst([fork(enter_and_leave)]) == 0
 
 
 def test_each_process_may_meet_texts_of_its_own_length(text):

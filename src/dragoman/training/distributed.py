@@ -1,5 +1,6 @@
 """The processes that train together: which one this is, its device, and what they tell each other (torchrun starts them)."""
 
+import ctypes
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -101,4 +102,7 @@ def world() -> Iterator[World]:
             "whole: go on with: dragoman resume RUN, started in the same way."
         ) from error
     finally:
+        # Where a process has died, the group's threads may wait for another one or, as PyTorch has it, for Python's lock, and its
+        # destructor waits for them with that lock held. The reference that is taken here keeps it from being called: this process ends.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(distributed.group.WORLD))
         distributed.destroy_process_group()
