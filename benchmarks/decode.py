@@ -28,18 +28,18 @@ from peers import marian_config
 from rich.console import Console
 from rich.table import Table
 
-from dragoman.allocator import keep_memory_and_kernels
-from dragoman.decoding.batching import encoded
-from dragoman.decoding.folder import Tokenizers, model_folder
-from dragoman.decoding.settings import EngineSettings, SearchSettings
-from dragoman.decoding.stored import save_model
-from dragoman.decoding.translator import Translator
 from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import END, PAD
 from dragoman.model.transformer import Transformer
+from dragoman.search.settings import EngineSettings, SearchSettings
+from dragoman.system.allocator import configure_allocator
 from dragoman.text.batches import pad
 from dragoman.text.lines import read_lines
+from dragoman.translation.model_folder import Tokenizers, model_folder
+from dragoman.translation.segmentation import encoded
+from dragoman.translation.stored import save_model
+from dragoman.translation.translator import Translator
 
 SYSTEMS = {"dragoman": ("float32", "bfloat16", "int8"), "ctranslate2": ("float32", "int8"), "transformers": ("float32", "bfloat16", "int8")}
 PEERS = ("ctranslate2", "transformers")
@@ -50,11 +50,11 @@ Engine = Callable[[Ids], Ids]
 
 def dragoman_engine(run: Path, precision: str, beam: int, length: int | None, threads: int) -> Engine:
     """Ours: token ids to token ids, by the program's own search and batches."""
-    keep_memory_and_kernels()
+    configure_allocator()
     translator = Translator.load(run, "cpu", EngineSettings(precision, threads))
     search = SearchSettings(beam_size=beam, length_power=1.0)
     if length is not None:
-        search = replace(search, min_length=length, extra_length=0)
+        search = replace(search, min_length=length, max_extra_tokens=0)
     return lambda sources: [found[0].ids for found in translator.search(sources, search)]
 
 

@@ -19,9 +19,9 @@ import torch
 from decode import LENGTH, Ids, random_run, sentences
 from passport import asked, passport
 
-from dragoman.decoding.settings import EngineSettings, SearchSettings
-from dragoman.decoding.translator import Translator
 from dragoman.model.settings import PRESETS
+from dragoman.search.settings import EngineSettings, SearchSettings
+from dragoman.translation.translator import Translator
 
 
 def timed(translator: Translator, sources: Ids, search: SearchSettings) -> dict[str, float]:
@@ -47,7 +47,7 @@ def main() -> None:
     command = asked("gpu_decode.py", arguments, "run")
     arguments.one_by_one, arguments.length = False, LENGTH if arguments.preset else None
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    exact = {"min_length": LENGTH, "extra_length": 0} if arguments.preset else {}
+    exact = {"min_length": LENGTH, "max_extra_tokens": 0} if arguments.preset else {}
     with tempfile.TemporaryDirectory() as folder:
         if arguments.preset:
             random_run(arguments.preset, arguments.run, Path(folder))

@@ -25,15 +25,15 @@ from passport import asked, keep, passport
 from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import END
-from dragoman.parts import make_batches
-from dragoman.prepare import Prepared, prepare
-from dragoman.recipe import Recipe
-from dragoman.run import silent
+from dragoman.pipeline.components import make_batches
+from dragoman.pipeline.prepare import Prepared, prepare
+from dragoman.pipeline.recipe import Recipe
+from dragoman.pipeline.run import silent
 from dragoman.text.batches import Batch, Update
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.distributed import World
+from dragoman.training.loop import ahead, compile_layers, make_optimizer, step_optimizer
 from dragoman.training.objective import Objective, accumulate, seed_update
-from dragoman.training.train import ahead, compile_layers, make_optimizer, step_optimizer
 
 PEAKS = {"NVIDIA H100 80GB HBM3": 989e12, "NVIDIA H200": 989e12}
 """Floating-point operations a second in bfloat16, not sparse, by NVIDIA's data sheets, of devices as PyTorch names them (the SXM ones)."""

@@ -23,8 +23,8 @@ from passport import asked, keep, passport
 from rich.console import Console
 from rich.table import Table
 
-from dragoman.prepare import prepare
-from dragoman.recipe import Recipe
+from dragoman.pipeline.prepare import prepare
+from dragoman.pipeline.recipe import Recipe
 from dragoman.text.settings import DataSettings, TokenizerSettings
 
 

@@ -37,18 +37,18 @@ from rich.table import Table
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.allocator import MOST_KERNELS
-from dragoman.machine import MOST_SPINS
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import PAD
-from dragoman.parts import make_batches
-from dragoman.prepare import Prepared, prepare
-from dragoman.recipe import Recipe
+from dragoman.pipeline.components import make_batches
+from dragoman.pipeline.prepare import Prepared, prepare
+from dragoman.pipeline.recipe import Recipe
+from dragoman.system.allocator import MOST_KERNELS
+from dragoman.system.machine import MOST_SPINS
 from dragoman.text.batches import Batch, Update
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.distributed import World
+from dragoman.training.loop import ahead
 from dragoman.training.settings import TrainingSettings
-from dragoman.training.train import ahead
 
 ALLOCATOR = {
     "MALLOC_MMAP_MAX_": "0",
@@ -86,14 +86,14 @@ def recipe_for(source: Path, target: Path, preset: str, precision: str, out: Pat
 
 def dragoman_step(recipe: Recipe, data: Prepared) -> Step:
     """Ours, as `dragoman train` runs it, with all that it imports."""
-    from dragoman.model.kernels import compile_kernels
-    from dragoman.parts import make_model, make_objective
-    from dragoman.run import keep_memory_and_kernels
+    from dragoman.native.training_kernels import start_compiling_kernels
+    from dragoman.pipeline.components import make_model, make_objective
+    from dragoman.pipeline.run import configure_allocator
+    from dragoman.training.loop import make_optimizer, step_optimizer
     from dragoman.training.objective import accumulate, seed_update
-    from dragoman.training.train import make_optimizer, step_optimizer
 
-    keep_memory_and_kernels()
-    compile_kernels()
+    configure_allocator()
+    start_compiling_kernels()
     world = World(device=torch.device("cpu"))
     model = make_model(recipe, data, world.device)
     objective, optimizer = make_objective(recipe, model).train(), make_optimizer(model)
@@ -298,7 +298,7 @@ def median_ratio(ours: Measured, theirs: Measured) -> float:
 
 def compare(arguments: argparse.Namespace) -> None:
     """Ours beside each peer, an update of each in turn, so that a machine that others slow down does so to both; a table and a file."""
-    from dragoman.run import silent
+    from dragoman.pipeline.run import silent
 
     rows, floors = [], []
     with tempfile.TemporaryDirectory() as folder:

@@ -8,7 +8,7 @@ import torch
 from hypothesis import HealthCheck, settings
 
 from dragoman.model.build import build_model
-from dragoman.model.contract import Model
+from dragoman.model.interface import Model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD
 

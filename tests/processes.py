@@ -13,7 +13,7 @@ import jaxtyping
 import torch
 import torch._dynamo  # noqa: F401  PyTorch's optimizers want it: a second or two in every process that has not got it
 
-from dragoman import cli
+from dragoman.cli import main as cli
 from tests.conftest import MOST_SECONDS
 
 

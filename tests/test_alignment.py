@@ -9,16 +9,16 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dragoman.decoding.alignment import all_attention, chosen, cross_attention, word_alignment, words_of
-from dragoman.decoding.ensemble import Ensemble
-from dragoman.decoding.translator import Translator
-from dragoman.errors import DragomanError
 from dragoman.model.attention import attention, causal_mask
-from dragoman.model.contract import Model
+from dragoman.model.interface import Model
 from dragoman.model.symbols import END, PAD
+from dragoman.search.attention_weights import all_attention, chosen, cross_attention, word_alignment, words_of
+from dragoman.search.ensemble import Ensemble
+from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
+from dragoman.translation.translator import Translator
 from tests.conftest import VOCABULARY
 from tests.test_search import tiny
 from tests.test_translator import LINES, folder, translator  # noqa: F401
@@ -41,13 +41,15 @@ def test_the_weights_are_those_of_equation_1_and_watching_changes_nothing(source
     assert (weights.masked_select((sources == PAD)[None, :, None, None]) == 0).all()
     after, _ = model.decode(target_in, model.encode(sources))
     assert torch.equal(before, after)
-    assert all(layer.cross_attention.watch is None for layer in model.decoder)
+    assert all(layer.cross_attention.weights_hook is None for layer in model.decoder)
     layer, memory = model.decoder[0], model.encode(sources).memory[0]
     x = model.embed(target_in, model.target_embedding, model.target_positions(0, 6))
     residual = layer.self_attention_residual
     queries, here = layer.self_attention.project(residual.before(x))
-    x = residual.after(x, layer.self_attention.look(queries, here, causal=True))
-    expected = attention(layer.cross_attention.queries(layer.cross_attention_residual.before(x)), *memory, model.encode(sources).mask)[1]
+    x = residual.after(x, layer.self_attention.attend(queries, here, causal=True))
+    expected = attention(
+        layer.cross_attention.project_query(layer.cross_attention_residual.before(x)), *memory, model.encode(sources).mask
+    )[1]
     torch.testing.assert_close(weights[0], expected)
 
 
@@ -67,8 +69,8 @@ def test_every_layer_of_either_side_is_seen_with_the_weights_of_equation_1(sourc
     for number, layer in enumerate(model.decoder):
         queries, here = layer.self_attention.project(layer.self_attention_residual.before(x))
         torch.testing.assert_close(decoder[number], attention(queries, *here, causal)[1])
-        after = layer.self_attention_residual.after(x, layer.self_attention.look(queries, here, causal=True))
-        queries = layer.cross_attention.queries(layer.cross_attention_residual.before(after))
+        after = layer.self_attention_residual.after(x, layer.self_attention.attend(queries, here, causal=True))
+        queries = layer.cross_attention.project_query(layer.cross_attention_residual.before(after))
         torch.testing.assert_close(cross[number], attention(queries, *state.memory[number], state.mask)[1])
         x = layer(x, state, number, None)
 
@@ -98,7 +100,7 @@ def test_the_weights_of_a_recurrent_model_are_those_of_additive_attention(source
         compared = look.score(torch.tanh(look.query(state.hidden[:, 0])[:, None] + look.key(state.memory))).squeeze(-1)
         torch.testing.assert_close(cross[0, :, 0, place], compared.masked_fill(sources == PAD, -torch.inf).softmax(-1))
         _, state = model.decode(target_in[:, place : place + 1], state)
-    assert look.watch is None
+    assert look.weights_hook is None
 
 
 def test_a_model_without_attention_is_refused(sources, targets):

@@ -47,7 +47,7 @@ def test_a_query_that_may_look_nowhere_gets_zeros(gradient):
     mask[:, :, 1] = False
     with torch.set_grad_enabled(gradient):
         queries, here = layer.project(x)
-        seen = layer.look(queries, here, mask)
+        seen = layer.attend(queries, here, mask)
     assert seen[0, 1].eq(0).all()
     assert seen.isfinite().all()
     if gradient:
@@ -61,16 +61,16 @@ def test_training_and_inference_look_alike(causal):
     x = torch.randn(2, 6, 8, dtype=torch.float64)
     mask = None if causal else torch.rand(2, 1, 1, 6) > 0.3
     with torch.no_grad():
-        fused = layer.look(*layer.project(x), mask, causal)
-    torch.testing.assert_close(layer.look(*layer.project(x), mask, causal), fused)
+        fused = layer.attend(*layer.project(x), mask, causal)
+    torch.testing.assert_close(layer.attend(*layer.project(x), mask, causal), fused)
 
 
 def test_one_product_and_two_give_the_same_queries_keys_and_values():
     layer = MultiHeadAttention(8, 2, 3, 5, bias=True)
     x = torch.randn(2, 6, 8)
     queries, here = layer.project(x)
-    torch.testing.assert_close(queries, layer.queries(x))
-    for one, other in zip(here, layer.remember(x), strict=True):
+    torch.testing.assert_close(queries, layer.project_query(x))
+    for one, other in zip(here, layer.project_memory(x), strict=True):
         torch.testing.assert_close(one, other)
 
 
@@ -81,9 +81,9 @@ def test_causal_mask_is_a_triangle_that_ends_at_the_last_key():
 def test_attention_dropout_acts_in_training_only():
     layer = MultiHeadAttention(8, 2, 4, 4, dropout=0.5)
     x = torch.randn(1, 6, 8)
-    assert not torch.equal(layer.look(*layer.project(x)), layer.look(*layer.project(x)))
+    assert not torch.equal(layer.attend(*layer.project(x)), layer.attend(*layer.project(x)))
     layer.eval()
-    assert torch.equal(layer.look(*layer.project(x)), layer.look(*layer.project(x)))
+    assert torch.equal(layer.attend(*layer.project(x)), layer.attend(*layer.project(x)))
 
 
 def test_queries_keys_and_values_begin_smaller_than_xaviers_by_the_root_of_two():

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.errors import DragomanError
 from dragoman.model.symbols import END, PAD, START
+from dragoman.system.errors import DragomanError
 from dragoman.text.batches import PAIRS_MULTIPLE, Batches, pad
 from dragoman.text.corpus import Corpus
 

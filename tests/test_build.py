@@ -17,7 +17,7 @@ TRY = (
 
 def begun(folder, **environment):
     """A process that compiles a sum and adds 2 and 3."""
-    (folder / "sum.cpp").write_text('#include "vectors.h"\nextern "C" int sum(int a, int b) { return a + b; }\n')
+    (folder / "sum.cpp").write_text('#include "simd.h"\nextern "C" int sum(int a, int b) { return a + b; }\n')
     own = os.environ | {"XDG_CACHE_HOME": str(folder / "cache")} | environment
     return subprocess.Popen([sys.executable, "-c", TRY], cwd=folder, env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -90,11 +90,11 @@ def test_without_a_home_nothing_is_kept(tmp_path):
 
 
 def test_a_forked_process_does_not_wait_for_its_parents_thread(tmp_path):
-    (tmp_path / "sum.cpp").write_text('#include "vectors.h"\nextern "C" int sum(int a, int b) { return a + b; }\n')
+    (tmp_path / "sum.cpp").write_text('#include "simd.h"\nextern "C" int sum(int a, int b) { return a + b; }\n')
     fork = (
-        "import os; from pathlib import Path; from dragoman.native.build import Program, begin, library\n"
+        "import os; from pathlib import Path; from dragoman.native.build import Program, start_compiling, library\n"
         "sums = Program('The sum', 'Fingers add.', (Path('sum.cpp'),), ())\n"
-        "begin(sums)\n"
+        "start_compiling(sums)\n"
         "child = os.fork()\n"
         "assert library(sums).sum(2, 3) == 5\n"
         "child and print(os.waitpid(child, 0)[1])"

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from dragoman import folders
-from dragoman.errors import DragomanError
-from dragoman.training import checkpoint
+from dragoman.model import weights as checkpoint
+from dragoman.system import folders
+from dragoman.system.errors import DragomanError
 
 
 def write_text(text):
@@ -49,7 +49,7 @@ def test_killed_between_two_renames_nothing_is_lost(tmp_path, state):
     if state == "after":
         new.rename(folder)
     folders.check_folder(folder)
-    assert (folders.whole_folder(folder) / "a.txt").read_text() == ("two" if state == "after" else "one")
+    assert (folders.readable_folder(folder) / "a.txt").read_text() == ("two" if state == "after" else "one")
     folders.write_folder(folder, write_text("three"))
     assert (folder / "a.txt").read_text() == "three"
     assert not old.exists()

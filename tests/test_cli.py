@@ -14,12 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman import Translator, cli
-from dragoman.decoding.settings import EngineSettings, SearchSettings
-from dragoman.errors import DragomanError
-from dragoman.recipe import Recipe
-from dragoman.run import run
-from dragoman.translating import Translate, loaded, translated
+from dragoman import Translator
+from dragoman.cli import main as cli
+from dragoman.cli.translating import Translate, loaded, translated
+from dragoman.pipeline.recipe import Recipe
+from dragoman.pipeline.run import run
+from dragoman.search.settings import EngineSettings, SearchSettings
+from dragoman.system.errors import DragomanError
 from tests.conftest import MOST_SECONDS, write_copies
 from tests.processes import fork, run_command
 from tests.test_train import silent, small_recipe
@@ -358,7 +359,7 @@ REFUSED = [
     (["plot", "{0}/run", "--out", "{0}/none/x.svg"], "none/x.svg: {0}/none is no folder."),
     # asked for by name, though it is the default
     (["translate", "{0}/run", "--temperature", "1", "--beam-size", "4"], "beam_size and length_penalty are for a beam; of draws"),
-    (["translate", "{0}/run", "--draw-seed=1"], "draw_seed is for draws; they need a temperature above 0."),
+    (["translate", "{0}/run", "--sampling-seed=1"], "sampling_seed is for draws; they need a temperature above 0."),
     ([*EVALUATE, "--length-power", "1", "--length_penalty", "0.6"], "length_power takes the place of length_penalty; give one of them."),
     (
         ["train", "--out", "{0}/x", "--source", "{0}/train.source", "--target", "{0}/train.target", "--diversity", "0.5"],
@@ -424,7 +425,7 @@ def test_the_verbs_are_listed(monkeypatch, capsysbinary):
 
 @pytest.mark.parametrize("verb", cli.VERBS)
 def test_help_needs_no_torch(verb):
-    code = f"import sys; sys.argv = ['dragoman', '{verb}', '--help']\nfrom dragoman import cli\n"
+    code = f"import sys; sys.argv = ['dragoman', '{verb}', '--help']\nfrom dragoman.cli import main as cli\n"
     code += "try: cli.main()\nfinally: assert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "usage: dragoman" in done.stdout
@@ -455,7 +456,7 @@ def test_what_nobody_reads_any_more_ends_nothing():
         "import os, sys\n"
         "reader, writer = os.pipe()\n"
         "os.dup2(writer, 2), os.close(writer), os.close(reader)\n"
-        "from dragoman.console import say, warn\n"
+        "from dragoman.cli.console import say, warn\n"
         "say('one'), warn('two')\n"
         "print('done')"
     )

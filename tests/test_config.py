@@ -2,9 +2,9 @@
 
 import pytest
 
-from dragoman.config import overlay, read_toml, to_table, write_toml
-from dragoman.errors import DragomanError
-from dragoman.recipe import Recipe
+from dragoman.pipeline.recipe import Recipe
+from dragoman.system.errors import DragomanError
+from dragoman.system.toml import overlay, read_toml, to_table, write_toml
 
 
 def read(text, tmp_path):

@@ -8,17 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman import Translator
-from dragoman.decoding.constraints import Constraints, follows
-from dragoman.decoding.folder import Tokenizers
-from dragoman.decoding.forced import forced_search
-from dragoman.decoding.sampling import sample
-from dragoman.decoding.scoring import token_log_probabilities
-from dragoman.decoding.search import beam_search, greedy_search
-from dragoman.decoding.settings import SearchSettings
-from dragoman.errors import DragomanError
 from dragoman.model.symbols import END
+from dragoman.search.beam import beam_search, greedy_search
+from dragoman.search.grid_beam import grid_beam_search
+from dragoman.search.sampling import sample
+from dragoman.search.scoring import token_log_probabilities
+from dragoman.search.settings import SearchSettings
+from dragoman.system.errors import DragomanError
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
+from dragoman.translation.constraints import Constraints, follows
+from dragoman.translation.model_folder import Tokenizers
 from tests.conftest import MODELS
 from tests.test_search import brute_force, tiny
 from tests.test_translator import LINES, folder, translator  # noqa: F401
@@ -61,7 +61,7 @@ RULES = [
 def test_a_wide_beam_finds_the_best_of_all_that_the_rules_allow(kind, rules):
     model = tiny(kind, 6, 0)
     expected = [(score, ids) for score, ids in brute_force(model, SOURCE, LONGEST, 0.6) if allowed(ids, rules)]
-    asked = SearchSettings(beam_size=40, extra_length=1, n_best=min(5, len(expected)))
+    asked = SearchSettings(beam_size=40, max_extra_tokens=1, n_best=min(5, len(expected)))
     (found,) = beam_search(model, SOURCE, asked, rules)
     assert [one.ids for one in found] == [ids for _, ids in expected[:5]]
     torch.testing.assert_close([one.score for one in found], [score for score, _ in expected[:5]], rtol=1e-5, atol=1e-5)
@@ -86,34 +86,34 @@ def test_a_wide_grid_finds_the_best_of_all_that_have_the_forced_words(kind, rule
     longest = max(LONGEST, rules.least)  # both phrases, one after the other, must have room
     every = [(score, ids) for score, ids in brute_force(model, SOURCE, longest, 0.6) if allowed(ids, rules)]
     expected = [(score, ids) for score, ids in every if all(has(ids, phrase) for phrase in rules.forced)]
-    asked = SearchSettings(beam_size=60, extra_length=1, n_best=min(5, len(expected)))
-    (found,) = forced_search(model, SOURCE, asked, rules)
+    asked = SearchSettings(beam_size=60, max_extra_tokens=1, n_best=min(5, len(expected)))
+    (found,) = grid_beam_search(model, SOURCE, asked, rules)
     assert [one.ids for one in found] == [ids for _, ids in expected[:5]]
     torch.testing.assert_close([one.score for one in found], [score for score, _ in expected[:5]], rtol=1e-5, atol=1e-5)
 
 
 def test_without_forced_words_a_grid_is_a_beam(model, sources):
-    asked = SearchSettings(beam_size=3, n_best=3, extra_length=4)
-    for grid, beam in zip(forced_search(model, sources, asked, Constraints()), beam_search(model, sources, asked), strict=True):
+    asked = SearchSettings(beam_size=3, n_best=3, max_extra_tokens=4)
+    for grid, beam in zip(grid_beam_search(model, sources, asked, Constraints()), beam_search(model, sources, asked), strict=True):
         assert [one.ids for one in grid] == [one.ids for one in beam]
         assert [one.score for one in grid] == pytest.approx([one.score for one in beam], abs=1e-5)
 
 
 def test_forced_words_that_cannot_be_are_met_as_far_as_they_can():
     rules = Constraints(forced=[[4], [5]], banned=[[5]])
-    ((best,),) = forced_search(tiny("gru", 6, 0), SOURCE, SearchSettings(beam_size=2, extra_length=1), rules)
+    ((best,),) = grid_beam_search(tiny("gru", 6, 0), SOURCE, SearchSettings(beam_size=2, max_extra_tokens=1), rules)
     assert 4 in best.ids
     assert 5 not in best.ids
     whole = torch.tensor([[*best.ids, END]])
     assert best.log_probability == pytest.approx(float(token_log_probabilities(tiny("gru", 6, 0), SOURCE, whole).sum()), abs=1e-5)
 
 
-@pytest.mark.parametrize("search", [greedy_search, beam_search, forced_search, sample])
+@pytest.mark.parametrize("search", [greedy_search, beam_search, grid_beam_search, sample])
 def test_a_greatest_length_is_kept_whatever_the_source(search):
     draws = {"temperature": 1.0, "n_best": 3} if search is sample else {"beam_size": 1 if search is greedy_search else 3}
-    asked, model = SearchSettings(extra_length=1, **draws), tiny("transformer", 6, 0)
-    rules = [] if search is greedy_search else [Constraints(forced=[[4]] if search is forced_search else [])]
-    assert search(model, SOURCE, replace(asked, extra_length=50, max_length=3), *rules) == search(model, SOURCE, asked, *rules)
+    asked, model = SearchSettings(max_extra_tokens=1, **draws), tiny("transformer", 6, 0)
+    rules = [] if search is greedy_search else [Constraints(forced=[[4]] if search is grid_beam_search else [])]
+    assert search(model, SOURCE, replace(asked, max_extra_tokens=50, max_length=3), *rules) == search(model, SOURCE, asked, *rules)
     ((best, *_),) = search(model, SOURCE, replace(asked, max_length=1), *rules)
     assert len(best.ids) <= 1
 
@@ -126,7 +126,7 @@ def test_a_prefix_beyond_the_greatest_length_is_told():
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("rules", RULES, ids=str)
 def test_nothing_that_is_drawn_breaks_a_rule(kind, rules):
-    asked = SearchSettings(temperature=3.0, n_best=50, extra_length=1)
+    asked = SearchSettings(temperature=3.0, n_best=50, max_extra_tokens=1)
     (drawn,) = sample(tiny(kind, 6, 0), SOURCE, asked, rules)
     assert len(drawn) == 50
     assert all(allowed(one.ids, rules) for one in drawn)
@@ -134,13 +134,13 @@ def test_nothing_that_is_drawn_breaks_a_rule(kind, rules):
 
 def test_where_nothing_is_left_to_write_a_translation_ends():
     everything = Constraints(min_length=3, banned=[[token] for token in range(6) if token != END])
-    ((best,),) = beam_search(tiny("gru", 6, 0), SOURCE, SearchSettings(extra_length=1), everything)
+    ((best,),) = beam_search(tiny("gru", 6, 0), SOURCE, SearchSettings(max_extra_tokens=1), everything)
     assert best.ids == []
 
 
 @pytest.mark.parametrize("search", [beam_search, sample])
 def test_a_long_prefix_and_a_great_length_have_room_within_the_models_limit(search):
-    asked = SearchSettings(extra_length=0, temperature=1.0 if search is sample else 0.0)
+    asked = SearchSettings(max_extra_tokens=0, temperature=1.0 if search is sample else 0.0)
     for rules in (Constraints(prefix=[4, 5] * 4), Constraints(min_length=8)):
         ((best,),) = search(tiny("transformer", 6, 0), SOURCE, asked, rules)
         assert len(best.ids) == 8
@@ -156,7 +156,7 @@ WORDS = st.lists(st.sampled_from(["Mann", "a", "two dogs", "kalt"]), max_size=2)
 @settings(max_examples=15)
 @given(ban=WORDS, no_repeat_ngram=st.integers(0, 3), min_length=st.integers(0, 6))
 def test_the_rules_hold_for_texts(translator, ban, no_repeat_ngram, min_length):  # noqa: F811
-    asked = SearchSettings(extra_length=4, ban=tuple(ban), no_repeat_ngram=no_repeat_ngram, min_length=min_length, n_best=2)
+    asked = SearchSettings(max_extra_tokens=4, ban=tuple(ban), no_repeat_ngram=no_repeat_ngram, min_length=min_length, n_best=2)
     for line, found in zip(LINES, translator.n_best(LINES, asked), strict=True):
         alone = translator.n_best([line], asked)[0]
         assert [one.text for one in found] == [one.text for one in alone]
@@ -165,7 +165,7 @@ def test_the_rules_hold_for_texts(translator, ban, no_repeat_ngram, min_length):
 
 
 def test_every_translation_begins_with_the_prefix(translator):  # noqa: F811
-    for text in translator.translate(LINES, SearchSettings(prefix="der Schnee", extra_length=4)):
+    for text in translator.translate(LINES, SearchSettings(prefix="der Schnee", max_extra_tokens=4)):
         assert text.startswith("der Schnee")
 
 

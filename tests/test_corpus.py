@@ -6,7 +6,7 @@ import resource
 import numpy as np
 import pytest
 
-from dragoman.errors import DragomanError
+from dragoman.system.errors import DragomanError
 from dragoman.text.corpus import Corpus, Selection, held_out_pairs, line_hash, plain_file, sample_pairs, source_hashes, survey, write_corpus
 from dragoman.text.settings import DataSettings, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from dragoman.errors import DragomanError
 from dragoman.interop.ctranslate2 import engine, write
 from dragoman.interop.verify import samples, verify
 from dragoman.model.settings import ModelSettings
-from dragoman.training.checkpoint import weights
+from dragoman.model.weights import weights
+from dragoman.system.errors import DragomanError
 from tests.test_huggingface import SIZES, SOURCE, ours
 
 KINDS = {

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dragoman.errors import DragomanError
+from dragoman.system.errors import DragomanError
 from dragoman.text import datasets
 from dragoman.text.datasets import Dataset, DatasetFile, with_dataset
 from dragoman.text.settings import DataSettings

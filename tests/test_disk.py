@@ -5,12 +5,12 @@ import signal
 
 import pytest
 
-from dragoman.disk import whole
+from dragoman.system.files import atomic_write
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path):
     path = tmp_path / "result.json"
-    with whole(path) as new:
+    with atomic_write(path) as new:
         new.write_text("first")
         assert not path.exists()
         assert new.suffix == path.suffix  # some libraries go by it
@@ -23,7 +23,7 @@ def test_a_pipe_is_written_to_and_a_link_is_followed(tmp_path):
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     (tmp_path / "link").symlink_to(tmp_path / "file")
     for name in ("pipe", "link"):
-        with whole(tmp_path / name) as new, new.open("w") as file:
+        with atomic_write(tmp_path / name) as new, new.open("w") as file:
             file.write("text")
     assert os.read(reader, 10) == b"text"
     assert (tmp_path / "link").is_symlink()
@@ -35,7 +35,7 @@ def test_an_error_leaves_what_was_there(tmp_path):
     path.write_text("before")
 
     def fail():
-        with whole(path) as new:
+        with atomic_write(path) as new:
             new.write_text("half")
             raise OSError("no space left")
 
@@ -47,7 +47,7 @@ def test_an_error_leaves_what_was_there(tmp_path):
 
 def test_two_who_write_one_file_at_once_each_write_all_of_it(tmp_path):
     path = tmp_path / "result.json"
-    with whole(path) as one, whole(path) as other:  # of one process number, as on two machines
+    with atomic_write(path) as one, atomic_write(path) as other:  # of one process number, as on two machines
         one.write_text("one")
         other.write_text("other")
     assert path.read_text() == "one"
@@ -58,11 +58,11 @@ def test_a_kill_leaves_what_was_there(tmp_path):
     path = tmp_path / "result.json"
     path.write_text("before")
     if (process := os.fork()) == 0:
-        with whole(path) as new:
+        with atomic_write(path) as new:
             new.write_text("half")
             os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(process, 0)
     assert path.read_text() == "before"
-    with whole(path) as new:
+    with atomic_write(path) as new:
         new.write_text("after")
     assert path.read_text() == "after"

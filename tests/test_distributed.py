@@ -19,16 +19,16 @@ import torch
 from safetensors.torch import load_file
 from torch import distributed, nn
 
-from dragoman import run
-from dragoman.decoding.translator import Translator
-from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
+from dragoman.pipeline import run
+from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch, Update
+from dragoman.training.checkpoint import checkpoints
 from dragoman.training.distributed import World, world
 from dragoman.training.objective import Objective, accumulate
 from dragoman.training.parallel import synchronised
-from dragoman.training.resume import checkpoints
+from dragoman.translation.translator import Translator
 from tests.conftest import MOST_SECONDS, write_copies
 from tests.processes import dragoman, fork, start, worst
 
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:Deprecati
 FLAGS = (
     "--updates 24 --validate-every 8 --checkpoint-every 4 --log-every 2 --warmup-steps 10 --preset tiny --d-model 16 --d-ff 32 --heads 2 "
     "--encoder-layers 1 --decoder-layers 1 --dropout 0 --precision float32 --source-tokens-per-batch 400 --target-tokens-per-batch 400 "
-    "--source-tokens word --vocabulary 50 --average 3 --rate-scale 0.1"
+    "--source-tokens word --vocabulary 50 --average 3 --learning-rate-scale 0.1"
 )
 
 
@@ -221,7 +221,7 @@ def test_where_memory_runs_out_while_gradients_are_told_all_processes_end(tmp_pa
 
 
 def test_spread_weights_that_diverge_are_named(text):
-    more = ("--shard", "--rate-scale", "1e30", "--on-divergence", "skip", "--validate-every", "24")
+    more = ("--shard", "--learning-rate-scale", "1e30", "--on-divergence", "skip", "--validate-every", "24")
     status, told = attempt(text, text / "diverged", 2, *more)
     assert status != 0
     assert "The update is left out." in told
@@ -359,7 +359,7 @@ def tested(text) -> Path:
         run.corpus_loss, Translator.translate = noted(run.corpus_loss, "batches"), noted(Translator.translate, "sentences")
         files = ["--test-source", str(text / "test.source"), "--test-target", str(text / "test.target")]
         files += ["--valid-source", str(text / "train.source"), "--valid-target", str(text / "train.target")]
-        train(text, out, 2, *files, "--updates", "100", "--validate-every", "50", "--rate-scale", "0.2")
+        train(text, out, 2, *files, "--updates", "100", "--validate-every", "50", "--learning-rate-scale", "0.2")
 
     writes, shares = (os.open(text / f"tested.{name}", os.O_CREAT | os.O_WRONLY | os.O_APPEND) for name in ("writes", "shares"))
     assert worst([fork(watched)]) == 0

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from dragoman.errors import DragomanError
+from dragoman.system.errors import DragomanError
 from dragoman.text.doctor import examine, script
 
 ENGLISH_WORDS = "the a man woman dog child rides walks sees holds big small red bicycle through with under street park garden water and"

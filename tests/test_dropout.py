@@ -2,12 +2,12 @@
 
 import torch
 
-from dragoman.model.dropout import Dropout
+from dragoman.native.dropout import CounterDropout
 
 
 def test_survivors_of_ones_are_divided_by_what_is_kept():
     torch.manual_seed(0)
-    dropped = Dropout(0.1)(torch.ones(1000, 100))
+    dropped = CounterDropout(0.1)(torch.ones(1000, 100))
     values = dropped.unique()
     torch.testing.assert_close(values, torch.tensor([0, 1 / 0.9]), atol=1e-4, rtol=0)
     assert abs(dropped.eq(0).float().mean() - 0.1) < 0.005
@@ -17,25 +17,25 @@ def test_survivors_of_ones_are_divided_by_what_is_kept():
 def test_in_bfloat16_only_results_are_rounded():
     torch.manual_seed(0)
     x = (1 + torch.rand(1000, 100)).bfloat16()
-    dropped = Dropout(0.1)(x)
+    dropped = CounterDropout(0.1)(x)
     kept = dropped != 0
     torch.testing.assert_close((dropped[kept].double() / x[kept].double()).mean().item(), 1 / 0.9, atol=2e-4, rtol=0)
 
 
 def test_the_gradient_passes_where_the_value_does():
     x = torch.ones(7, 5, requires_grad=True)
-    dropped = Dropout(0.5)(x)
+    dropped = CounterDropout(0.5)(x)
     dropped.sum().backward()
     assert torch.equal(x.grad, dropped.detach())
 
 
 def test_the_generators_state_gives_the_same_zeros_again():
     state = torch.get_rng_state()
-    first = Dropout(0.3)(torch.ones(9, 9))
+    first = CounterDropout(0.3)(torch.ones(9, 9))
     torch.set_rng_state(state)
-    assert torch.equal(first, Dropout(0.3)(torch.ones(9, 9)))
+    assert torch.equal(first, CounterDropout(0.3)(torch.ones(9, 9)))
 
 
 def test_nothing_is_dropped_in_evaluation():
     x = torch.ones(3, 3)
-    assert torch.equal(Dropout(0.9).eval()(x), x)
+    assert torch.equal(CounterDropout(0.9).eval()(x), x)

@@ -6,16 +6,16 @@ import math
 import pytest
 import torch
 
-from dragoman.decoding.ensemble import Ensemble
-from dragoman.decoding.hypothesis import length_penalty
-from dragoman.decoding.scoring import token_log_probabilities
-from dragoman.decoding.search import beam_search
-from dragoman.decoding.settings import SearchSettings
 from dragoman.model.symbols import END, UNKNOWN
+from dragoman.search.beam import beam_search
+from dragoman.search.ensemble import Ensemble
+from dragoman.search.hypothesis import length_penalty
+from dragoman.search.scoring import token_log_probabilities
+from dragoman.search.settings import SearchSettings
 from tests.conftest import MODELS, VOCABULARY
 from tests.test_search import following, tiny
 
-ASKED = SearchSettings(beam_size=3, n_best=3, extra_length=4)
+ASKED = SearchSettings(beam_size=3, n_best=3, max_extra_tokens=4)
 
 
 def found(model, sources):
@@ -48,7 +48,7 @@ def test_a_search_of_several_models_finds_the_best_by_the_mean_of_their_probabil
 
     everything = [[*ids, END] for length in range(4) for ids in itertools.product((UNKNOWN, 4, 5), repeat=length)]
     ranked = sorted((log_p(ids) / length_penalty(len(ids), 0.6), ids[:-1]) for ids in everything)[::-1]
-    (best,) = beam_search(Ensemble(models), source, SearchSettings(beam_size=len(ranked), extra_length=1, n_best=5))
+    (best,) = beam_search(Ensemble(models), source, SearchSettings(beam_size=len(ranked), max_extra_tokens=1, n_best=5))
     assert [one.ids for one in best] == [ids for _, ids in ranked[:5]]
     assert [one.score for one in best] == pytest.approx([float(score) for score, _ in ranked[:5]], abs=1e-5)
 

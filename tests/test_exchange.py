@@ -10,16 +10,16 @@ import sentencepiece
 import torch
 
 from dragoman import interop
-from dragoman.decoding.stored import save_model
-from dragoman.errors import DragomanError
-from dragoman.folders import check_folder
 from dragoman.interop import huggingface
 from dragoman.interop.joeynmt import read_yaml
 from dragoman.interop.pickles import load_pickle
 from dragoman.interop.vocabulary import sentencepiece_model
 from dragoman.model.recurrent import Recurrent
 from dragoman.model.settings import ModelSettings
+from dragoman.system.errors import DragomanError
+from dragoman.system.folders import check_folder
 from dragoman.text.tokenizer import cut_by
+from dragoman.translation.stored import save_model
 from tests.test_cli import call
 from tests.test_huggingface import SIZES, SOURCE, marian, ours
 

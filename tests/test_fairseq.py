@@ -21,13 +21,13 @@ import torch
 from subword_nmt.apply_bpe import BPE
 from torch.nn import functional as F
 
-from dragoman.decoding.search import greedy_search
-from dragoman.decoding.settings import SearchSettings
-from dragoman.decoding.stored import load_model, save_model
-from dragoman.errors import DragomanError
 from dragoman.interop import fairseq
 from dragoman.interop.vocabulary import NEVER
 from dragoman.model.symbols import END, START
+from dragoman.search.beam import greedy_search
+from dragoman.search.settings import SearchSettings
+from dragoman.system.errors import DragomanError
+from dragoman.translation.stored import load_model, save_model
 from tests.test_cli import call
 
 SOURCE = ["ein Mann fährt Rad", "zwei Hunde spielen im Schnee", "der Schnee ist kalt .", "ein Kind spielt"]
@@ -240,7 +240,7 @@ def agree(tensors, options, imported, lines, there):
         [ids] = imported.tokenizers.source.encode([line])
         source = there(line)
         assert [of_source.rows[token] for token in [*ids, END]] == source
-        [[best]] = greedy_search(imported.model, torch.tensor([[*ids, END]]), SearchSettings(beam_size=1, extra_length=12))
+        [[best]] = greedy_search(imported.model, torch.tensor([[*ids, END]]), SearchSettings(beam_size=1, max_extra_tokens=12))
         theirs = greedy_there(tensors, options, source, len(ids) + 12)
         assert [of_target.rows[token] for token in best.ids] == theirs
         prefix = torch.tensor([[START, *best.ids]])
@@ -325,7 +325,7 @@ def as_of_old(tensors, output):
             old[f"{stem}in_proj_{last}"] = torch.cat([tensors[f"{stem}{part}_proj.{last}"] for part in "qkv"])
         elif ".layers." in name and place.endswith("_layer_norm"):
             layer, norm = place.rsplit(".", 1)
-            old[f"{layer}.layer_norms.{norms[side].index(norm.removesuffix('_layer_norm'))}.{last}"] = tensor
+            old[f"{layer}.gradient_norms_by_layer.{norms[side].index(norm.removesuffix('_layer_norm'))}.{last}"] = tensor
         elif not place.endswith(("k_proj", "v_proj")) and name != "decoder.output_projection.weight":
             old[name] = tensor
     return old | output

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.decoding import files
-from dragoman.decoding.files import translate_file
-from dragoman.errors import DragomanError
+from dragoman.system.errors import DragomanError
+from dragoman.translation import files
+from dragoman.translation.files import translate_file
 
 ABOUT = {"models": ["a"], "search": {"ban": ()}}
 

@@ -7,16 +7,15 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from dragoman.decoding import graphs
-from dragoman.decoding.constraints import Constraints
-from dragoman.decoding.graphs import FixedSearch, GraphSearch
-from dragoman.decoding.hypothesis import NO_NUMBERS
-from dragoman.decoding.search import longest_targets
-from dragoman.decoding.settings import EngineSettings, SearchSettings
-from dragoman.decoding.translator import Translator
-from dragoman.errors import DragomanError
-from dragoman.model import attention
+from dragoman.native import cuda_graphs as graphs
+from dragoman.native.cuda_graphs import FixedShapeSearch, GraphSearch
+from dragoman.search.beam import max_target_lengths
+from dragoman.search.hypothesis import NON_FINITE
+from dragoman.search.settings import EngineSettings, SearchSettings
+from dragoman.system.errors import DragomanError
 from dragoman.text.batches import pad
+from dragoman.translation.constraints import Constraints
+from dragoman.translation.translator import Translator
 from tests.test_native import ASKED, KINDS, model_of, python_search, texts
 from tests.test_translator import LINES, folder, translator  # noqa: F401
 
@@ -55,21 +54,27 @@ def test_it_finds_what_the_growing_search_finds(kind, asked, device):
 
 
 def test_a_step_asks_the_device_nothing_and_moves_no_buffer(monkeypatch):
-    monkeypatch.setattr(attention, "_equation_is_faster", lambda *_: False)  # as on a GPU
     model, source, asked = model_of("as in the paper"), pad(texts(5)[1:]), SearchSettings(beam_size=3, min_length=2)
-    longest = longest_targets(model, source, SearchSettings(extra_length=5))
+    longest = max_target_lengths(model, source, SearchSettings(max_extra_tokens=5))
     with torch.no_grad():
         most = int(longest.max())
-        search = FixedSearch(model, model.encode(source), asked, 2, most)
+        search = FixedShapeSearch(model, model.encode(source), asked, 2, most)
         search.begin(model.encode(source), longest)
-        buffers = [search.beam.live, search.beam.finished, search.going, search.state.line, search.state.step, *chain(*search.state.past)]
+        buffers = [
+            search.beam.live,
+            search.beam.finished,
+            search.going,
+            search.state.ancestry,
+            search.state.step,
+            *chain(*search.state.cache),
+        ]
         places = [buffer.data_ptr() for buffer in buffers]
         with NoAnswers():
             for _ in range(most + 1):
                 search.step()
         with pytest.raises(AssertionError, match="_local_scalar_dense"), NoAnswers():
             search.going.any().item()
-    now = [search.beam.live, search.beam.finished, search.going, search.state.line, search.state.step, *chain(*search.state.past)]
+    now = [search.beam.live, search.beam.finished, search.going, search.state.ancestry, search.state.step, *chain(*search.state.cache)]
     assert [buffer.data_ptr() for buffer in now] == places
     assert not search.going.any()
 
@@ -77,7 +82,7 @@ def test_a_step_asks_the_device_nothing_and_moves_no_buffer(monkeypatch):
 def test_only_graphs_of_few_sentences_are_kept_and_not_too_many(monkeypatch):
     monkeypatch.setattr(graphs, "KEPT", 3)
     search, sources = GraphSearch(model_of("as in the paper")), texts(7, longest=60)[1:]
-    asked = SearchSettings(beam_size=2, extra_length=1)
+    asked = SearchSettings(beam_size=2, max_extra_tokens=1)
     in_batches(search, sources, asked, 1)
     assert 0 < len(search._made) <= 3
     kept = dict(search._made)
@@ -89,17 +94,17 @@ def test_probabilities_that_are_no_numbers_get_their_sentence():
     model = model_of("as in the paper")
     with torch.no_grad():
         model.target_embedding.weight[7] = torch.nan
-    with pytest.raises(DragomanError, match=NO_NUMBERS[:40]):
+    with pytest.raises(DragomanError, match=NON_FINITE[:40]):
         GraphSearch(model).search(pad([[7, 8, 2]]), replace(ASKED["beam 4"], n_best=2), Constraints())
 
 
 def test_a_translator_searches_in_fixed_shapes_where_it_is_told_to(translator):  # noqa: F811
     graphs = GraphSearch(translator.model)
     fixed = Translator(translator.model, translator.tokenizers, graphs=graphs)
-    for asked in (SearchSettings(extra_length=3), SearchSettings(beam_size=1, extra_length=3, min_length=4)):
+    for asked in (SearchSettings(max_extra_tokens=3), SearchSettings(beam_size=1, max_extra_tokens=3, min_length=4)):
         assert fixed.translate(LINES, asked) == translator.translate(LINES, asked)
     made = len(graphs._made)
-    ruled = SearchSettings(extra_length=3, prefix="two")
+    ruled = SearchSettings(max_extra_tokens=3, prefix="two")
     assert fixed.translate(LINES, ruled) == translator.translate(LINES, ruled)
     assert 0 < made == len(graphs._made)
 

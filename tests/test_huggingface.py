@@ -9,15 +9,15 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, MarianConfig, MarianMTModel
 
-from dragoman.decoding.folder import Tokenizers
-from dragoman.errors import DragomanError
 from dragoman.interop import huggingface
 from dragoman.interop.verify import samples, verify
 from dragoman.model.settings import ModelSettings
 from dragoman.model.transformer import Transformer
+from dragoman.model.weights import weights
+from dragoman.system.errors import DragomanError
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.training.checkpoint import weights
+from dragoman.translation.model_folder import Tokenizers
 
 SOURCE = ["ein Mann fährt Rad", "zwei Hunde spielen im Schnee", "der Schnee ist kalt", "ein Kind spielt mit dem Hund"]
 TARGET = ["a man rides a bike", "two dogs play in the snow", "the snow is cold", "a child plays with the dog"]

@@ -19,12 +19,12 @@ from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 from torch.nn import functional as F
 
-from dragoman.decoding.search import greedy_search
-from dragoman.decoding.settings import SearchSettings
-from dragoman.errors import DragomanError
 from dragoman.interop import joeynmt
 from dragoman.interop.vocabulary import NEVER
 from dragoman.model.symbols import END, START
+from dragoman.search.beam import greedy_search
+from dragoman.search.settings import SearchSettings
+from dragoman.system.errors import DragomanError
 
 SOURCE = ["ein Mann fährt Rad", "zwei Hunde spielen im Schnee", "der Schnee ist kalt", "ein Kind spielt mit dem Hund"]
 TARGET = ["a man rides a bike", "two dogs play in the snow", "the snow is cold", "a child plays with the dog"]
@@ -265,7 +265,7 @@ def test_logits_and_greedy_translations_are_the_same(kind, tmp_path):
         written = [token for token, row in enumerate(rows) if token not in silent and not 4 <= row < len(theirs.special)]
         assert (ours[:, written] - expected[:, torch.tensor(rows)[written]]).abs().max() < 1e-5
         assert (ours[:, sorted({*range(len(rows))} - {*written})] < NEVER / 2).all()
-        [[best]] = greedy_search(imported.model, torch.tensor([[*of_source, END]]), SearchSettings(beam_size=1, extra_length=EXTRA))
+        [[best]] = greedy_search(imported.model, torch.tensor([[*of_source, END]]), SearchSettings(beam_size=1, max_extra_tokens=EXTRA))
         assert [rows[token] for token in best.ids] == theirs.greedy([*source, EOS], len(source) + EXTRA)
 
 

@@ -11,17 +11,17 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from dragoman.allocator import out_of_memory
-from dragoman.model import attention as plain
-from dragoman.model import kernels
+from dragoman.model import attention as oracle
 from dragoman.model.attention import MultiHeadAttention, causal_mask
 from dragoman.model.build import build_model
-from dragoman.model.dropout import random_bits
-from dragoman.model.kernels import fuse
-from dragoman.model.loss import cross_entropy
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD
 from dragoman.model.transformer import FeedForward, Residual
+from dragoman.native import fused as fused_modules
+from dragoman.native import training_kernels as kernels
+from dragoman.native.dropout import DropoutMask, random_bits
+from dragoman.native.fused import ON_A_CPU, FusedCrossEntropy, fuse
+from dragoman.system.allocator import out_of_memory
 from dragoman.text.batches import Batch, pad
 from dragoman.training.objective import Objective
 from tests.processes import fork
@@ -64,6 +64,7 @@ def test_a_residual_equals_its_equation(dropout, precision, width):
     written, fused = Residual(settings), Residual(settings)
     for part in (written, fused):
         nn.init.normal_(part.norm.weight, generator=torch.Generator().manual_seed(3))
+    fused_modules.replace(written, ON_A_CPU)  # the same masks
     fuse(fused)
     x, y = torch.randn(3, 7, width, requires_grad=True), torch.randn(3, 7, width, dtype=precision, requires_grad=True)
     found = []
@@ -90,7 +91,7 @@ def test_attention_equals_its_equation(precision, shape, kind):
     mask, causal = masks.get(kind), kind == "causal"
     out = kernels.attention(*heads, mask, causal)
     exact = [head.double() for head in heads]
-    expected = plain.attention(*exact, causal_mask(queries, keys, out.device) if causal else mask)[0].transpose(1, 2).flatten(2)
+    expected = oracle.attention(*exact, causal_mask(queries, keys, out.device) if causal else mask)[0].transpose(1, 2).flatten(2)
     for one, other in zip((out, *gradients(out, *leaves)), (expected, *gradients(expected, *leaves)), strict=True):
         close(one, other, precision)
     assert out.dtype == precision
@@ -146,13 +147,14 @@ def test_a_linear_map_equals_its_equation(precision, biased, vocabulary, rows):
 def test_a_gradient_that_is_one_number_for_all_is_read_as_such():
     heads = [torch.randn(2, 3, 5, 16, requires_grad=True) for _ in range(3)]
     found = torch.autograd.grad(kernels.attention(*heads, None, causal=False).sum(), heads)
-    expected = torch.autograd.grad(plain.attention(*heads)[0].sum(), heads)
+    expected = torch.autograd.grad(oracle.attention(*heads)[0].sum(), heads)
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-5)
 
 
 def test_a_norm_in_bfloat16_is_read_as_such():
     written, fused = Residual(SMALL).bfloat16(), Residual(SMALL).bfloat16()
+    fused_modules.replace(written, ON_A_CPU)  # the same masks
     fuse(fused)
     x, y = (torch.randn(2, 3, 24, dtype=torch.bfloat16) for _ in range(2))
     found = []
@@ -186,7 +188,7 @@ def test_a_query_that_may_look_nowhere_gets_zeros():
     mask = torch.ones(1, 1, 3, 3, dtype=torch.bool)
     mask[:, :, 1] = False
     queries, here = layer.project(torch.randn(1, 3, 8))
-    seen = layer.look(queries, here, mask)
+    seen = layer.attend(queries, here, mask)
     assert seen[0, 1].eq(0).all()
     assert seen[0, [0, 2]].ne(0).all()
     seen.sum().backward()
@@ -199,7 +201,7 @@ def test_what_all_logits_have_in_common_changes_no_gradient(smoothing):
     found = []
     for common in (0.0, 2.0**20):
         given = (logits + common).requires_grad_()
-        cross_entropy(given * 1, gold, smoothing, fused=True)[0].backward()
+        FusedCrossEntropy(smoothing)(given * 1, gold)[0].backward()
         found.append(given.grad)
     torch.testing.assert_close(*found, rtol=1e-6, atol=1e-9)
 
@@ -211,7 +213,7 @@ def test_what_all_logits_have_in_common_changes_no_gradient(smoothing):
 def test_the_loss_equals_pytorchs(precision, smoothing, vocabulary, tokens):
     logits, gold = 5 * torch.randn(70, vocabulary), torch.randint(0, vocabulary, (tokens,))
     ours, theirs = (logits.to(precision).requires_grad_() for _ in range(2))
-    loss, nll = cross_entropy(ours * 1, gold, smoothing, fused=True)
+    loss, nll = FusedCrossEntropy(smoothing)(ours * 1, gold)
     exact = theirs[:tokens].double()
     expected = F.cross_entropy(exact, gold, label_smoothing=smoothing, reduction="sum")
     torch.testing.assert_close(loss, expected, rtol=1e-6, atol=0)
@@ -226,7 +228,7 @@ def test_the_loss_equals_pytorchs(precision, smoothing, vocabulary, tokens):
 def test_kernels_draw_the_bits_that_python_draws(shape, precision):
     for key in (0, 2**63 - 1):
         ones = torch.ones(shape, dtype=precision, requires_grad=True)
-        kept = kernels.dropout(ones, kernels.Drops(key, 1000, 2.0))
+        kept = kernels.dropout(ones, DropoutMask(key, 1000, 2.0))
         assert torch.equal(kept, (random_bits(key, torch.Size(shape)).ge(1000) * 2.0).to(precision))
         assert torch.equal(*torch.autograd.grad(kept.sum(), ones), kept)
 
@@ -248,6 +250,8 @@ def gradient_of(model, bfloat16, native):
     """The loss of a batch, and the gradient of all weights as one vector."""
     torch.manual_seed(4)
     objective = Objective(deepcopy(model), 0.1, bfloat16, native).train()
+    if not native:
+        fused_modules.replace(objective, ON_A_CPU)  # the same masks
     loss, _ = objective(some_batch())
     loss.backward()
     return loss.item(), torch.cat([weight.grad.flatten() for weight in objective.parameters()])
@@ -312,6 +316,7 @@ def test_the_same_again_to_the_last_bit():
 def test_float64_and_translating_go_by_the_equations():
     model = build_model(replace(SMALL, dropout=0.0), 40, 40).double()
     written = deepcopy(model)
+    fused_modules.replace(written, ON_A_CPU)
     fuse(model)
     torch.autograd.gradcheck(lambda x: model.encoder[0](x, None), torch.randn(1, 3, 24, dtype=torch.float64, requires_grad=True))
     memory, expected = (each.float().eval().encode(some_batch().source).memory for each in (model, written))
@@ -319,7 +324,7 @@ def test_float64_and_translating_go_by_the_equations():
 
 
 def test_without_a_compiler_pytorch_trains(monkeypatch):
-    monkeypatch.setattr(kernels, "library", lambda _: None)
+    monkeypatch.setattr(fused_modules, "library", lambda _: None)
     objective = Objective(build_model(SMALL, 40, 40), 0.1, bfloat16=False, native=True).train()
     assert not objective.fused
     assert objective(some_batch())[0].isfinite()

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from dragoman.model.build import build_model
-from dragoman.model.contract import Model
+from dragoman.model.interface import Model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import PAD
 
@@ -15,7 +15,7 @@ def features(model: Model, source: torch.Tensor, target: torch.Tensor) -> torch.
 
 def test_step_by_step_equals_at_once(model, sources, targets):
     at_once = features(model, sources, targets)
-    state = model.encode(sources).with_room(1, targets.size(1))
+    state = model.encode(sources).allocate(1, targets.size(1))
     for step in range(targets.size(1)):
         one, state = model.decode(targets[:, step : step + 1], state)
         torch.testing.assert_close(one[:, 0], at_once[:, step])
@@ -23,7 +23,7 @@ def test_step_by_step_equals_at_once(model, sources, targets):
 
 def test_several_tokens_at_a_step_equal_at_once(model, sources, targets):
     at_once = features(model, sources, targets)
-    state = model.encode(sources).with_room(1, targets.size(1))
+    state = model.encode(sources).allocate(1, targets.size(1))
     first, state = model.decode(targets[:, :2], state)
     second, state = model.decode(targets[:, 2:], state)
     torch.testing.assert_close(torch.cat([first, second], 1), at_once)
@@ -53,7 +53,7 @@ def test_neighbours_change_nothing(model, sources, targets):
 def test_hypotheses_of_a_sentence_are_independent_and_can_be_reordered(model, sources, targets):
     beams, order = 2, torch.tensor([1, 0, 3, 3, 4, 4])
     both = torch.stack([targets, targets.flip(1)], 1).flatten(0, 1)
-    state = model.encode(sources).with_room(beams, targets.size(1))
+    state = model.encode(sources).allocate(beams, targets.size(1))
     _, state = model.decode(both[:, :3], state)
     state = state.reorder(order)
     continued, _ = model.decode(both[:, 3:4], state)
@@ -65,10 +65,10 @@ def test_hypotheses_of_a_sentence_are_independent_and_can_be_reordered(model, so
 def test_kept_sentences_go_on_as_before(model, sources, targets):
     keep = torch.tensor([2, 0])
     both = targets.repeat_interleave(2, 0)
-    state = model.encode(sources).with_room(2, targets.size(1))
+    state = model.encode(sources).allocate(2, targets.size(1))
     _, state = model.decode(both[:, :2], state)
     rows = (keep[:, None] * 2 + torch.arange(2)).flatten()
-    continued, _ = model.decode(both[rows, 2:3], state.keep(keep))
+    continued, _ = model.decode(both[rows, 2:3], state.select(keep))
     torch.testing.assert_close(continued, features(model, sources, targets)[:, 2:3][keep].repeat_interleave(2, 0))
 
 

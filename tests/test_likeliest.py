@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.decoding.likeliest import likeliest, order
+from dragoman.search.top_k import order, top_k_extensions
 
 VALUES = st.sampled_from([-torch.inf, -3.0, -2.5, -1.0, -0.0, 0.0, 0.5])
 
@@ -19,7 +19,7 @@ def test_the_best_of_all_extensions_in_order_ties_by_hypothesis_and_token(senten
     count = min(2 * width, width * vocabulary)
     total = (log_p + before[:, :, None]).flatten(1)
     expected, place = total.sort(dim=1, descending=True, stable=True)
-    found, origin, token = likeliest(log_p, before, count)
+    found, origin, token = top_k_extensions(log_p, before, count)
     assert torch.equal(found, expected[:, :count])
     assert torch.equal(origin * vocabulary + token, place[:, :count])
 

@@ -5,50 +5,51 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.model.attention import Projections
 from dragoman.model.build import build_model
-from dragoman.model.linear import KINDS, Linear, PackedInt8, integers
 from dragoman.model.symbols import PAD, START
+from dragoman.native.packed_linear import PACKED, PackedInt8, pack, quantise_rows
 from tests.conftest import MODELS, VOCABULARY
 
 EXACT = {"float32": 1e-5, "bfloat16": 0.02, "int8": 0.02}
 
 
-def linear(seed: int = 0, rows: int = 9, width: int = 24) -> tuple[Linear, torch.Tensor]:
+def linear(seed: int = 0, rows: int = 9, width: int = 24) -> tuple[Projections, torch.Tensor]:
     torch.manual_seed(seed)
-    return Linear(width, rows), torch.randn(2, 3, width)
+    return Projections(width, rows), torch.randn(2, 3, width)
 
 
-@pytest.mark.parametrize("precision", KINDS)
+@pytest.mark.parametrize("precision", PACKED)
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_packed_map_gives_what_the_map_gives(precision, bias):
     plain, x = linear()
-    packed = KINDS[precision](plain.weight, plain.bias if bias else None)
+    packed = PACKED[precision](plain.weight, plain.bias if bias else None)
     expected = (plain(x) - (0 if bias else plain.bias)).detach()
     torch.testing.assert_close(packed(x), expected, rtol=0, atol=EXACT[precision] * float(expected.abs().max()))
 
 
-@pytest.mark.parametrize("precision", KINDS)
+@pytest.mark.parametrize("precision", PACKED)
 @pytest.mark.parametrize("ends", [(0, 4), (4, None), (2, 7)])
 def test_a_part_of_a_map_is_the_rows_of_the_whole(precision, ends):
     plain, x = linear()
-    torch.testing.assert_close(plain.part(x, *ends), plain(x)[..., slice(*ends)])
-    packed = KINDS[precision](plain.weight, plain.bias)
-    torch.testing.assert_close(packed.part(x, *ends), packed(x)[..., slice(*ends)])
+    torch.testing.assert_close(plain.rows(x, *ends), plain(x)[..., slice(*ends)])
+    packed = PACKED[precision](plain.weight, plain.bias)
+    torch.testing.assert_close(packed.rows(x, *ends), packed(x)[..., slice(*ends)])
 
 
 @settings(max_examples=50)
 @given(st.lists(st.lists(st.floats(-1e6, 1e6, width=32), min_size=3, max_size=3), min_size=1, max_size=4))
-def test_integers_are_off_by_half_a_scale_at_most(rows):
+def test_quantise_rows_are_off_by_half_a_scale_at_most(rows):
     x = torch.tensor(rows)
-    whole, scale = integers(x)
+    whole, scale = quantise_rows(x)
     assert ((whole.double() * scale.double() - x.double()).abs() <= scale.double() * 0.5001).all()
     assert whole.abs().max() <= 127
 
 
 def test_int8_adds_up_exactly():
     plain, x = linear(width=300)
-    whole, own = integers(x.flatten(0, 1))
-    weight, scale = integers(plain.weight.detach())
+    whole, own = quantise_rows(x.flatten(0, 1))
+    weight, scale = quantise_rows(plain.weight.detach())
     exact = (whole.double() @ weight.double().t()) * own.double() * scale[:, 0].double() + plain.bias.double()
     torch.testing.assert_close(PackedInt8(plain.weight, plain.bias)(x).flatten(0, 1).double(), exact, rtol=1e-5, atol=1e-6)
 
@@ -62,7 +63,7 @@ def test_a_row_in_int8_is_the_same_to_the_last_bit_whatever_the_batch():
 
 
 @pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.parametrize("precision", KINDS)
+@pytest.mark.parametrize("precision", PACKED)
 @torch.no_grad()
 def test_a_packed_model_predicts_as_before(kind, precision):
     torch.manual_seed(1)
@@ -73,5 +74,5 @@ def test_a_packed_model_predicts_as_before(kind, precision):
         return model.logits(model.decode(target, model.encode(source))[0])
 
     before = logits()
-    model.pack(precision)
+    pack(model, precision)
     torch.testing.assert_close(logits(), before, rtol=0, atol=3 * EXACT[precision] * float(before.abs().max()))

@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from dragoman.errors import DragomanError
+from dragoman.system.errors import DragomanError
 from dragoman.text.lines import line_starts, read_lines, read_pairs
 
 

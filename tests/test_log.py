@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from dragoman.errors import DragomanError
 from dragoman.model.settings import ModelSettings
-from dragoman.recipe import Recipe
-from dragoman.run import run, silent
+from dragoman.pipeline.recipe import Recipe
+from dragoman.pipeline.run import run, silent
+from dragoman.system.errors import DragomanError
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.log import Log, curves
 from dragoman.training.settings import TrainingSettings

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from dragoman.machine import MOST_SPINS, allowed, cores, processors, share_processors
+from dragoman.system.machine import MOST_SPINS, allowed, configure_threads, cores, processors
 
 OPENMP = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "OMP_NUM_THREADS")
 
@@ -49,10 +49,10 @@ def test_there_are_no_more_threads_than_control_groups_grant(tmp_path, group):
 
 
 def test_openmp_is_told_what_is_granted_where_that_is_less(tmp_path):
-    share_processors(tmp_path)
+    configure_threads(tmp_path)
     assert "OMP_NUM_THREADS" not in os.environ
     grant(tmp_path, "job", "20000")
-    share_processors(tmp_path)
+    configure_threads(tmp_path)
     assert os.environ.get("OMP_NUM_THREADS") == ("1" if len(allowed()) > 1 else None)
 
 
@@ -63,11 +63,11 @@ def test_openmp_is_told_what_is_granted_where_that_is_less(tmp_path):
 def test_threads_sleep_soon_unless_the_user_says_otherwise(monkeypatch, given, expected):
     for name, value in given.items():
         monkeypatch.setenv(name, value)
-    share_processors()
+    configure_threads()
     assert os.environ.get("GOMP_SPINCOUNT") == expected
 
 
 def test_a_command_says_so_before_pytorch_is_there():
-    code = "import os, sys; from dragoman import cli; sys.argv = ['dragoman', 'runs', '--help']\n"
+    code = "import os, sys; from dragoman.cli import main as cli; sys.argv = ['dragoman', 'runs', '--help']\n"
     code += "try: cli.main()\nfinally: assert 'torch' not in sys.modules and 'GOMP_SPINCOUNT' in os.environ"
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)

@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from dragoman.allocator import keep_memory_and_kernels
+from dragoman.system.allocator import configure_allocator
 from tests.conftest import MOST_SECONDS
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc is Linux's")
 def test_glibc_takes_the_settings():
-    assert keep_memory_and_kernels()
+    assert configure_allocator()
 
 
 @pytest.mark.parametrize("given", [None, "0"])
@@ -21,7 +21,7 @@ def test_huge_pages_are_asked_for_unless_the_user_says_otherwise(monkeypatch, gi
     monkeypatch.setenv("THP_MEM_ALLOC_ENABLE", given or "")
     if given is None:
         monkeypatch.delenv("THP_MEM_ALLOC_ENABLE")
-    keep_memory_and_kernels()
+    configure_allocator()
     assert os.environ["THP_MEM_ALLOC_ENABLE"] == (given or "1")
 
 
@@ -29,9 +29,9 @@ FILL = """
 import ctypes
 import resource
 from pathlib import Path
-from dragoman.allocator import give_back_memory, keep_memory_and_kernels
+from dragoman.system.allocator import trim_memory, configure_allocator
 
-keep_memory_and_kernels()
+configure_allocator()
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
 used = lambda: int(Path("/proc/self/statm").read_text().split()[1])
@@ -41,13 +41,13 @@ for block in blocks:
 for block in blocks[:-1]:  # the last one keeps the end of the heap
     libc.free(block)
 before = used()
-give_back_memory()
+trim_memory()
 print((before - used()) * resource.getpagesize() > 150 * 2**20)
 """
 
 
 def test_free_pages_are_given_back():
-    if sys.platform != "linux" or not keep_memory_and_kernels():
+    if sys.platform != "linux" or not configure_allocator():
         pytest.skip("this is no glibc")
     done = subprocess.run([sys.executable, "-c", FILL], capture_output=True, text=True, timeout=MOST_SECONDS, check=True)
     assert done.stdout.strip() == "True"
@@ -58,4 +58,4 @@ def test_elsewhere_nothing_happens(monkeypatch):
         raise OSError
 
     monkeypatch.setattr(ctypes, "CDLL", no_library)
-    assert not keep_memory_and_kernels()
+    assert not configure_allocator()

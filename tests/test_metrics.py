@@ -3,11 +3,11 @@
 import pytest
 import sacrebleu
 
-from dragoman.decoding.risk import minimum_bayes_risk
-from dragoman.errors import DragomanError
 from dragoman.evaluation.compare import difference, paired_bootstrap
 from dragoman.evaluation.metrics import bleu, chrf, pronunciation_errors, suitable_tokenization
 from dragoman.evaluation.paper import tokenised_bleu
+from dragoman.system.errors import DragomanError
+from dragoman.translation.mbr import minimum_bayes_risk
 
 HYPOTHESES = ["Ein Mann fährt Rad.", "Zwei Hunde spielen im Schnee."]
 REFERENCES = ["Ein Mann fährt auf einem Rad.", "Zwei Hunde spielen im Schnee."]

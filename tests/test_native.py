@@ -12,22 +12,22 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.decoding.batching import lack_of_memory_told
-from dragoman.decoding.constraints import Constraints
-from dragoman.decoding.hypothesis import NO_NUMBERS
-from dragoman.decoding.native import SEARCH
-from dragoman.decoding.native.engine import PRECISIONS, Native
-from dragoman.decoding.scoring import token_log_probabilities
-from dragoman.decoding.search import beam_search, greedy_search
-from dragoman.decoding.settings import SearchSettings
-from dragoman.decoding.shortlist import Shortlist
-from dragoman.decoding.stored import weights_of
-from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
-from dragoman.native.build import library
+from dragoman.native.build import DECODER, library
+from dragoman.native.decoder import PRECISIONS, Native
+from dragoman.native.packed_linear import pack
+from dragoman.search.beam import beam_search, greedy_search
+from dragoman.search.hypothesis import NON_FINITE
+from dragoman.search.scoring import token_log_probabilities
+from dragoman.search.settings import SearchSettings
+from dragoman.search.shortlist import Shortlist
+from dragoman.system.errors import DragomanError
 from dragoman.text.batches import pad
+from dragoman.translation.constraints import Constraints
+from dragoman.translation.segmentation import explain_out_of_memory
+from dragoman.translation.stored import weights_of
 from tests.conftest import VOCABULARY
 from tests.test_search import PENALTIES, plain_steps, same_hypotheses, tiny
 
@@ -42,11 +42,11 @@ KINDS = {
     "nothing tied, learnt positions": replace(SMALL, tied="none", positions="learned", max_positions=16),
 }
 ASKED = {
-    "beam 4": SearchSettings(extra_length=6),
-    "greedy": SearchSettings(beam_size=1, extra_length=6),
-    "n best of a power": SearchSettings(beam_size=5, n_best=3, length_penalty=0.6, length_power=1.3, extra_length=0),
+    "beam 4": SearchSettings(max_extra_tokens=6),
+    "greedy": SearchSettings(beam_size=1, max_extra_tokens=6),
+    "n best of a power": SearchSettings(beam_size=5, n_best=3, length_penalty=0.6, length_power=1.3, max_extra_tokens=0),
     "a greatest length": SearchSettings(max_length=3),
-    "a wide beam, little memory": SearchSettings(beam_size=20, n_best=20, length_penalty=0.0, extra_length=2, batch_tokens=1),
+    "a wide beam, little memory": SearchSettings(beam_size=20, n_best=20, length_penalty=0.0, max_extra_tokens=2, batch_tokens=1),
 }
 
 
@@ -91,7 +91,7 @@ def python_search(model, sources, asked, rules=None):
 
 @pytest.fixture(scope="module")
 def lib():
-    found = library(SEARCH)
+    found = library(DECODER)
     assert found is not None, "these tests need a C++ compiler"
     return found
 
@@ -112,7 +112,7 @@ def test_it_stops_when_its_rule_says_so_in_plain_lists(lib, kind):
     model, sources = tiny(kind, VOCABULARY, 7).float(), [[first, *range(4, last), END] for first in (5, 8, 9) for last in (5, 7)]
     in_cpp = native(lib, model, "float32", 1)
     for (beam_size, n_best), most, penalty in product(((1, 1), (2, 1), (4, 1), (6, 3)), (None, 5), PENALTIES):
-        asked = SearchSettings(beam_size=beam_size, n_best=n_best, extra_length=8, **({"max_length": most} | penalty))
+        asked = SearchSettings(beam_size=beam_size, n_best=n_best, max_extra_tokens=8, **({"max_length": most} | penalty))
         for row, found in zip(sources, in_cpp.search(sources, asked), strict=True):
             *_, (_, ranked) = plain_steps(model, row, asked)
             same_hypotheses(found, ranked[:n_best])
@@ -126,7 +126,7 @@ def test_it_stops_when_its_rule_says_so_in_plain_lists(lib, kind):
     ],
 )
 def test_it_keeps_the_rules_as_pytorch_does(lib, kind, rules, beam_size):
-    model, sources, asked = model_of(kind), texts(12), SearchSettings(beam_size=beam_size, extra_length=3)
+    model, sources, asked = model_of(kind), texts(12), SearchSettings(beam_size=beam_size, max_extra_tokens=3)
     expected = python_search(model, sources, asked, RULES[rules])
     assert [[one.ids for one in best] for best in expected] != [[one.ids for one in best] for best in python_search(model, sources, asked)]
     for listed in (None, listing(set(range(150)) - {PAD, START})):
@@ -148,8 +148,8 @@ def test_a_prefix_may_have_tokens_that_are_not_listed(lib):
 @given(st.integers(0, 1000), st.integers(1, 6), st.integers(1, 40))
 def test_neighbours_threads_and_batches_change_no_bit(precision, seed, beam_size, batch_tokens):
     model, sources = model_of("as in the paper", seed=seed), texts(10, seed=seed)
-    asked = SearchSettings(beam_size=beam_size, extra_length=4)
-    lib = library(SEARCH)
+    asked = SearchSettings(beam_size=beam_size, max_extra_tokens=4)
+    lib = library(DECODER)
     together = native(lib, model, precision, 3).search(sources, replace(asked, batch_tokens=10 * batch_tokens))
     alone = native(lib, model, precision, 1)
     assert together == [alone.search([row], asked)[0] for row in sources]
@@ -160,7 +160,7 @@ def test_forced_decoding_gives_the_log_probabilities_back(lib, precision, most):
     """PyTorch also rounds what comes out of a product in bfloat16, which C++ does not."""
     model, sources = model_of("as in the paper"), [row for row in texts(30) if len(row) > 1]
     best = [found[0] for found in native(lib, model, precision, 1).search(sources, ASKED["beam 4"])]
-    model.pack(precision)
+    pack(model, precision)
     log_p = token_log_probabilities(model, pad(sources), pad([[*one.ids, END] for one in best]))
     rows = [row[: len(one.ids) + 1].sum().item() for row, one in zip(log_p, best, strict=True)]
     assert [one.log_probability for one in best] == pytest.approx(rows, abs=most)
@@ -184,7 +184,7 @@ def test_of_equally_likely_tokens_greedy_search_takes_the_smallest(lib, precisio
             model.target_embedding.weight.zero_()
             model.output_bias.zero_()[tokens] = 1
         expected = [[] if END in tokens else tokens[:1] * (len(row) + 1) for row in sources]
-        asked = SearchSettings(beam_size=1, extra_length=2)
+        asked = SearchSettings(beam_size=1, max_extra_tokens=2)
         for found in (native(lib, model, precision, 1).search(sources, asked), python_search(model, sources, asked)):
             assert [best.ids for (best,) in found] == expected
 
@@ -195,7 +195,7 @@ def test_older_processors_have_the_same_results(lib, tmp_path, monkeypatch, proc
     if platform.machine() != "x86_64":
         pytest.skip("other processors")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    older = library(replace(SEARCH, flags=(*SEARCH.flags, f"-march={processor}", "-O1")))
+    older = library(replace(DECODER, flags=(*DECODER.flags, f"-march={processor}", "-O1")))
     model = model_of("odd widths, swish")
     for precision in PRECISIONS:
         found, again = (native(each, model, precision, 2).search(texts(30), ASKED["greedy"]) for each in (lib, older))
@@ -240,14 +240,14 @@ def test_weights_that_are_no_numbers_get_a_sentence(lib, precision):
     model = model_of("as in the paper")
     with torch.no_grad():
         model.decoder[1].feed_forward.inner.weight[3, 4] = float("nan")
-    with pytest.raises(DragomanError, match=NO_NUMBERS):
+    with pytest.raises(DragomanError, match=NON_FINITE):
         native(lib, model, precision, 1).search(texts(3, seed=2), SearchSettings())
 
 
 def test_a_lack_of_memory_gets_a_sentence(lib):
     full = ctypes.CDLL(lib._name)
     full.dragoman_work = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(lambda model, job: 1)
-    with pytest.raises(DragomanError, match="does not suffice for 3 sentences at once; give a lower"), lack_of_memory_told(3):
+    with pytest.raises(DragomanError, match="does not suffice for 3 sentences at once; give a lower"), explain_out_of_memory(3):
         native(full, model_of("as in the paper"), "float32", 1).search(texts(3, seed=2), SearchSettings())
     full.dragoman_load = lambda *arguments: None
     with pytest.raises(DragomanError, match="does not suffice to lay out this model"):

@@ -5,11 +5,11 @@ import onnxruntime
 import pytest
 import torch
 
-from dragoman.errors import DragomanError
 from dragoman.interop.onnx import engine, write
 from dragoman.interop.verify import samples, verify
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD, START
+from dragoman.system.errors import DragomanError
 from dragoman.text.batches import pad
 from tests.test_huggingface import SIZES, SOURCE, ours
 

@@ -19,10 +19,10 @@ from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 from torch.nn import functional as F
 
-from dragoman.errors import DragomanError
 from dragoman.interop import opennmt_py
 from dragoman.interop.verify import Engine, compare, samples, verify
 from dragoman.model.symbols import END, UNKNOWN
+from dragoman.system.errors import DragomanError
 
 SOURCE = ["ein Mann fährt Rad", "zwei Hunde spielen im Schnee", "der Schnee ist kalt", "ein Kind spielt mit dem Hund"]
 TARGET = ["a man rides a bike", "two dogs play in the snow", "the snow is cold", "a child plays with the dog"]

@@ -6,26 +6,26 @@ from dataclasses import replace
 
 import pytest
 
-from dragoman.console import has_gpu, may_have_gpu
-from dragoman.decoding.folder import Stored, Tokenizers
-from dragoman.decoding.plain import PlainTranslator, is_plain
-from dragoman.decoding.settings import EngineSettings, SearchSettings
-from dragoman.decoding.shortlist import Shortlist
-from dragoman.decoding.stored import load_model, save_model
-from dragoman.decoding.translator import Translator
-from dragoman.errors import DragomanError
+from dragoman.cli.console import has_gpu, may_have_gpu
+from dragoman.cli.translating import loaded
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
+from dragoman.search.settings import EngineSettings, SearchSettings
+from dragoman.search.shortlist import Shortlist
+from dragoman.system.errors import DragomanError
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.translating import loaded
+from dragoman.translation.model_folder import Stored, Tokenizers
+from dragoman.translation.plain import PlainTranslator, is_plain
+from dragoman.translation.stored import load_model, save_model
+from dragoman.translation.translator import Translator
 from tests.conftest import MOST_SECONDS
 from tests.test_translator import LINES, folder  # noqa: F401
 
 ASKED = {
     "beam 4": SearchSettings(),
     "greedy": SearchSettings(beam_size=1),
-    "n best": SearchSettings(n_best=3, length_power=0.8, extra_length=3),
+    "n best": SearchSettings(n_best=3, length_power=0.8, max_extra_tokens=3),
     "rules": SearchSettings(prefix="two", ban=("dogs",), min_length=3, no_repeat_ngram=2, max_length=9),
     "cut off": SearchSettings(truncate=3),
     "in parts": SearchSettings(split=3),
@@ -95,8 +95,8 @@ def test_a_folder_without_a_model_is_told(tmp_path):
     ("more", "imported"), [((), False), (("--precision", "int8", "--json", "--n-best", "2"), False), (("--temperature", "1"), True)]
 )
 def test_the_command_line_imports_pytorch_only_where_it_is_needed(folder, more, imported):  # noqa: F811
-    line = f"import sys; sys.argv = {['dragoman', 'translate', str(folder), *more]}; from dragoman import cli; cli.main()"
-    code = f"from dragoman.native.build import library; from dragoman.decoding.native import SEARCH; library(SEARCH); {line}"
+    line = f"import sys; sys.argv = {['dragoman', 'translate', str(folder), *more]}; from dragoman.cli import main as cli; cli.main()"
+    code = f"from dragoman.native.build import library; from dragoman.native.build import DECODER; library(DECODER); {line}"
     command = [sys.executable, "-c", f"{code}; sys.stderr.write(str('torch' in sys.modules))"]
     done = subprocess.run(command, input="two dogs\n", capture_output=True, text=True, timeout=MOST_SECONDS, check=True)
     assert done.stderr.endswith(str(imported))

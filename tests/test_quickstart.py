@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
-from dragoman import quickstart
-from dragoman.decoding.stored import load_model
-from dragoman.errors import DragomanError
 from dragoman.interop import ctranslate2, huggingface
 from dragoman.interop.verify import samples, verify
-from dragoman.quickstart import parse_dictionary, part_of, quickstart_recipe, read_dictionary, sample_table, write_data
+from dragoman.pipeline import quickstart
+from dragoman.pipeline.quickstart import parse_dictionary, part_of, quickstart_recipe, read_dictionary, sample_table, write_data
+from dragoman.system.errors import DragomanError
+from dragoman.translation.stored import load_model
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

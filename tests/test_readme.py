@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman import cli
+from dragoman.cli import main as cli
 from tests.conftest import write_copies
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")

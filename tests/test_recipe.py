@@ -5,22 +5,22 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.decoding.settings import SearchSettings
-from dragoman.errors import DragomanError
 from dragoman.model.settings import PRESETS
-from dragoman.recipe import (
+from dragoman.pipeline.recipe import (
     Recipe,
     changed,
     changes,
     choose_batch_tokens,
-    choose_pace,
+    choose_schedule,
     choose_updates,
     choose_vocabulary,
     complete,
+    describe_changes,
     differences,
     paths,
-    told_apart,
 )
+from dragoman.search.settings import SearchSettings
+from dragoman.system.errors import DragomanError
 from dragoman.text.settings import DataSettings
 from dragoman.training.schedule import learning_rate
 
@@ -94,21 +94,21 @@ def test_choices_follow_the_size_of_the_corpus():
 
 @pytest.mark.parametrize("updates", [300, 3_000, 100_000])
 def test_the_pace_keeps_the_rate_below_two_thousandths(updates):
-    recipe = choose_pace(Recipe(model=PRESETS["tiny"]), updates)
+    recipe = choose_schedule(Recipe(model=PRESETS["tiny"]), updates)
     warmup = recipe.training.warmup_steps
     assert learning_rate(warmup, 128, warmup) < 0.00201
     assert recipe.training.validate_every == recipe.training.checkpoint_every == min(1000, updates // 20)
-    assert choose_pace(Recipe(), 100_000).training.warmup_steps == 4000
+    assert choose_schedule(Recipe(), 100_000).training.warmup_steps == 4000
 
 
 def test_differences_are_named_and_choices_are_none():
-    recorded = choose_pace(Recipe(), 100)
+    recorded = choose_schedule(Recipe(), 100)
     assert differences(Recipe(), recorded) == changes(Recipe(), recorded) == {}
     search = replace(Recipe().search, ban=("a", "b"))
     asked = replace(Recipe(), training=replace(Recipe().training, seed=7, clip_norm=1.0, threads=1), search=search)
-    assert told_apart(differences(asked, recorded), recorded) == ["training.seed is 7 and was 1"]
+    assert describe_changes(differences(asked, recorded), recorded) == ["training.seed is 7 and was 1"]
     new = changes(asked, recorded)
-    assert told_apart(new, recorded) == [
+    assert describe_changes(new, recorded) == [
         "training.clip_norm is 1.0 and was 0.0",
         "training.threads is 1 and was None",
         "search.ban is ['a', 'b'] and was []",
@@ -124,7 +124,7 @@ def test_another_search_takes_the_place_of_the_recorded_one_as_a_whole():
     for asked, recorded in ((first, second), (second, first)):
         assert changed(asked, recorded).search == asked.search
         assert changed(recorded, recorded) == recorded
-    assert "search.length_power is None and was 1.0" in told_apart(changes(first, second), second)
+    assert "search.length_power is None and was 1.0" in describe_changes(changes(first, second), second)
 
 
 def test_paths_are_in_their_folder(tmp_path):

@@ -18,25 +18,25 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from dragoman.choices import settle
-from dragoman.config import write_toml
-from dragoman.console import tell_threads_errors_once
-from dragoman.decoding.settings import EngineSettings, SearchSettings
-from dragoman.decoding.translator import Translator
-from dragoman.errors import DragomanError
-from dragoman.folders import file_hash
+from dragoman.cli.console import tell_threads_errors_once
 from dragoman.model.symbols import END
-from dragoman.parts import make_batches, make_model, make_objective, schedule_of
-from dragoman.prepare import Prepared, prepare
-from dragoman.run import fit, recorded_recipe, run, silent, validation
+from dragoman.pipeline.autoconfigure import settle
+from dragoman.pipeline.components import make_batches, make_model, make_objective, schedule_of
+from dragoman.pipeline.prepare import Prepared, prepare
+from dragoman.pipeline.run import fit, recorded_recipe, run, silent, validation
+from dragoman.search.settings import EngineSettings, SearchSettings
+from dragoman.system.errors import DragomanError
+from dragoman.system.folders import file_hash
+from dragoman.system.toml import write_toml
+from dragoman.training.checkpoint import averaged, checkpoints, resume
+from dragoman.training.context import Job
 from dragoman.training.distributed import World
-from dragoman.training.divergence import DivergenceError, first_bad_layer
-from dragoman.training.job import Job
+from dragoman.training.divergence import DivergenceError, first_non_finite_layer
 from dragoman.training.log import Log
+from dragoman.training.loop import make_optimizer, step_optimizer, train
 from dragoman.training.memory import fitting_tokens, free_memory, free_on_machine, kept_for_backward
 from dragoman.training.objective import accumulate, corpus_loss
-from dragoman.training.resume import averaged, checkpoints, resume
-from dragoman.training.train import make_optimizer, step_optimizer, train
+from dragoman.translation.translator import Translator
 from tests.conftest import MOST_SECONDS
 from tests.processes import fork
 from tests.test_train import small_recipe, update_of
@@ -482,7 +482,7 @@ def test_an_update_that_is_no_number_leaves_weights_and_moments_as_they_are(tmp_
 
 
 def test_divergence_stops_the_run_with_step_batch_lines_and_layer(tmp_path):
-    recipe, data = begun(tmp_path, "run", rate_scale=1e38)
+    recipe, data = begun(tmp_path, "run", learning_rate_scale=1e38)
     with pytest.raises(
         DivergenceError,
         match=r"In step \d \(epoch 0, batch \d+\) the loss is \S+ and the norm of the gradient \S+, in lines \d+, .* and \d+ more of the "
@@ -519,7 +519,7 @@ def test_a_diverged_run_can_go_back_to_the_last_checkpoint_with_half_the_rate(tm
     recipe, data = begun(tmp_path, "run", on_divergence="rollback")
     told = []
     place = train_poisoned(recipe, data, {10}, told)
-    assert (place.step, place.pace) == (24, 0.5)
+    assert (place.step, place.rate_backoff) == (24, 0.5)
     assert told[0].endswith("The weights were not changed by it. Rolled back to step 8, with 0.5 of the rate.")
     assert [(line["step"], line["message"]) for line in log_of(recipe) if line["event"] == "rollback"] == [(8, told[0])]
     rates = {line["step"]: line["learning_rate"] for line in log_of(recipe) if line["event"] == "train"}
@@ -561,22 +561,24 @@ def test_each_time_that_a_run_goes_back_the_rate_is_halved_also_after_a_restart(
 
 
 def test_no_checkpoint_has_weights_that_are_no_numbers(tmp_path):
-    recipe, data = begun(tmp_path, "run", on_divergence="rollback", rate_scale=1e300, checkpoint_every=1)
+    recipe, data = begun(tmp_path, "run", on_divergence="rollback", learning_rate_scale=1e300, checkpoint_every=1)
     told = []
-    with pytest.raises(DivergenceError, match=r"After step 1 there are weights that are no numbers\. Give .* a lower --rate-scale\."):
+    with pytest.raises(
+        DivergenceError, match=r"After step 1 there are weights that are no numbers\. Give .* a lower --learning-rate-scale\."
+    ):
         train_poisoned(recipe, data, set(), told)
     assert not checkpoints(recipe.out)
     assert all("Begun again, with" in sentence for sentence in told)
 
 
 def test_a_model_whose_weights_are_no_numbers_is_not_kept_as_the_best(tmp_path):
-    recipe, data = begun(tmp_path, "run", rate_scale=1e300, validate_every=1)
+    recipe, data = begun(tmp_path, "run", learning_rate_scale=1e300, validate_every=1)
     with pytest.raises(DivergenceError, match="After step 1 there are weights that are no numbers"):
         train_poisoned(recipe, data, set(), [], loss=1.0, keep_best=lambda model: pytest.fail("kept"))
 
 
 def test_before_the_first_checkpoint_a_run_begins_again_with_half_the_rate(tmp_path):
-    (back, data), (half, other) = begun(tmp_path, "back", on_divergence="rollback"), begun(tmp_path, "half", rate_scale=0.5)
+    (back, data), (half, other) = begun(tmp_path, "back", on_divergence="rollback"), begun(tmp_path, "half", learning_rate_scale=0.5)
     told = []
     train_poisoned(back, data, {3}, told)
     assert told[0].endswith("Begun again, with 0.5 of the rate.")
@@ -608,10 +610,10 @@ def test_the_first_bad_layer_is_named(tmp_path):
     model = make_model(recipe, data, HERE.device)
     objective = make_objective(recipe, model)
     batch = next(make_batches(recipe, data, HERE).after(0, 0)).batches[0]
-    assert first_bad_layer(objective, batch) is None
+    assert first_non_finite_layer(objective, batch) is None
     handle = model.decoder[0].feed_forward.outer.weight.register_hook(lambda gradient: gradient / 0)
-    assert first_bad_layer(objective, batch) == "the gradient of model.decoder.0.feed_forward.outer.weight"
+    assert first_non_finite_layer(objective, batch) == "the gradient of model.decoder.0.feed_forward.outer.weight"
     handle.remove()
     with torch.no_grad():
         model.decoder[0].feed_forward.inner.weight[0, 0] = float("nan")
-    assert first_bad_layer(objective, batch) == "the output of model.decoder.0.feed_forward.inner"
+    assert first_non_finite_layer(objective, batch) == "the output of model.decoder.0.feed_forward.inner"

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from dragoman.decoding.sampling import draw, gumbel_noise, sample
-from dragoman.decoding.search import greedy_search
-from dragoman.decoding.settings import SearchSettings
-from dragoman.errors import DragomanError
 from dragoman.model.symbols import END, PAD
+from dragoman.search.beam import greedy_search
+from dragoman.search.sampling import draw, gumbel_noise, sample
+from dragoman.search.settings import SearchSettings
+from dragoman.system.errors import DragomanError
 from tests.conftest import MODELS
 from tests.test_search import brute_force, tiny
 
@@ -21,7 +21,7 @@ SOURCE = torch.tensor([[4, 5, END]])
 @pytest.mark.parametrize("kind", MODELS)
 def test_translations_are_drawn_as_often_as_they_are_likely(kind):
     model, draws = tiny(kind, 6, 0), 20_000
-    (drawn,) = sample(model, SOURCE, SearchSettings(temperature=1.0, n_best=draws, extra_length=3))
+    (drawn,) = sample(model, SOURCE, SearchSettings(temperature=1.0, n_best=draws, max_extra_tokens=3))
     seen = Counter(tuple(one.ids) for one in drawn)
     for log_p, ids in brute_force(model, SOURCE, 2, 0.0):  # shorter than the longest: not made to end
         p = float(torch.tensor(log_p).exp())
@@ -79,18 +79,18 @@ def test_tokens_that_are_hardly_ever_drawn_are_drawn_as_often_as_they_are_likely
 
 @pytest.mark.parametrize("borders", [{"top_k": 1}, {"top_p": 1e-9}, {"temperature": 1e-6}])
 def test_the_likeliest_alone_is_greedy_search(model, sources, borders):
-    asked = SearchSettings(**{"temperature": 1.0, "extra_length": 6, **borders})
-    greedy = [one.ids for (one,) in greedy_search(model, sources, SearchSettings(beam_size=1, extra_length=6))]
+    asked = SearchSettings(**{"temperature": 1.0, "max_extra_tokens": 6, **borders})
+    greedy = [one.ids for (one,) in greedy_search(model, sources, SearchSettings(beam_size=1, max_extra_tokens=6))]
     assert [one.ids for (one,) in sample(model, sources, asked)] == greedy
 
 
 def test_draws_depend_on_the_seed_and_the_sentence_alone(model, sources):
-    asked = SearchSettings(temperature=5.0, n_best=3, extra_length=4)
+    asked = SearchSettings(temperature=5.0, n_best=3, max_extra_tokens=4)
     together = sample(model, sources, asked)
     for row, expected in enumerate(together):
         (alone,) = sample(model, sources[row : row + 1, : int((sources[row] != PAD).sum())], asked)
         assert [one.ids for one in alone] == [one.ids for one in expected]
-    other = sample(model, sources, replace(asked, draw_seed=2))
+    other = sample(model, sources, replace(asked, sampling_seed=2))
     assert [one.ids for found in together for one in found] != [one.ids for found in other for one in found]
 
 
@@ -98,7 +98,7 @@ def test_draws_depend_on_the_seed_and_the_sentence_alone(model, sources):
     ("wrong", "message"),
     [
         ({"top_k": 5}, "top_k and top_p are for draws; they need a temperature above 0"),
-        ({"draw_seed": 5}, "draw_seed is for draws; they need a temperature above 0"),
+        ({"sampling_seed": 5}, "sampling_seed is for draws; they need a temperature above 0"),
         (
             {"beam_size": 2, "temperature": 1.0},
             "beam_size and length_penalty are for a beam; of draws",

@@ -11,14 +11,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.decoding.alignment import cross_attention
-from dragoman.decoding.constraints import Constraints
-from dragoman.decoding.hypothesis import length_penalty
-from dragoman.decoding.search import beam_search, beam_steps, greedy_search
-from dragoman.decoding.settings import SearchSettings
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
+from dragoman.search.attention_weights import cross_attention
+from dragoman.search.beam import beam_search, beam_steps, greedy_search
+from dragoman.search.hypothesis import length_penalty
+from dragoman.search.settings import SearchSettings
+from dragoman.translation.constraints import Constraints
 from tests.conftest import MODELS, VOCABULARY
 
 
@@ -55,7 +55,7 @@ def test_a_wide_beam_finds_the_best_of_all_translations(kind, alpha):
         model = tiny(kind, 6, seed)
         source = torch.tensor([[4, 5, END]])
         expected = brute_force(model, source, 3, alpha)
-        asked = SearchSettings(beam_size=len(expected), length_penalty=alpha, extra_length=1, n_best=5)
+        asked = SearchSettings(beam_size=len(expected), length_penalty=alpha, max_extra_tokens=1, n_best=5)
         (found,) = beam_search(model, source, asked)
         assert [one.ids for one in found] == [ids for _, ids in expected[:5]]
         torch.testing.assert_close([one.score for one in found], [score for score, _ in expected[:5]], rtol=1e-5, atol=1e-5)
@@ -70,7 +70,7 @@ def test_the_plain_power_ranks_by_it(kind, power):
         ::-1
     ]
     (found,) = beam_search(
-        model, torch.tensor([[4, 5, END]]), SearchSettings(beam_size=len(ranked), length_power=power, extra_length=1, n_best=5)
+        model, torch.tensor([[4, 5, END]]), SearchSettings(beam_size=len(ranked), length_power=power, max_extra_tokens=1, n_best=5)
     )
     assert [one.ids for one in found] == [ids for _, ids in ranked[:5]]
     torch.testing.assert_close([one.score for one in found], [score for score, _ in ranked[:5]], rtol=1e-5, atol=1e-5)
@@ -86,7 +86,7 @@ def test_the_coverage_penalty_ranks_by_all_that_was_looked_at(kind, beta):
         seen = cross_attention(model, source, torch.tensor([[*ids, END]])).mean((0, 2))[0].sum(0)
         ranked.append((score + beta * float(seen.clamp(max=1).log().sum()), ids))
     ranked.sort(reverse=True)
-    asked = SearchSettings(beam_size=len(ranked), coverage_penalty=beta, extra_length=1, n_best=5)
+    asked = SearchSettings(beam_size=len(ranked), coverage_penalty=beta, max_extra_tokens=1, n_best=5)
     padded = torch.tensor([[4, 5, END, PAD, PAD], [4, 5, 4, 5, END]])
     for found in (beam_search(model, source, asked)[0], beam_search(model, padded, asked)[0]):
         assert [one.ids for one in found] == [ids for _, ids in ranked[:5]]
@@ -94,7 +94,7 @@ def test_the_coverage_penalty_ranks_by_all_that_was_looked_at(kind, beta):
 
 
 def test_a_beam_of_one_is_greedy(model, sources):
-    asked = SearchSettings(beam_size=1, extra_length=6)
+    asked = SearchSettings(beam_size=1, max_extra_tokens=6)
     for (beam,), (greedy,) in zip(beam_search(model, sources, asked), greedy_search(model, sources, asked), strict=True):
         assert beam.ids == greedy.ids
         assert (beam.log_probability, beam.score) == pytest.approx((greedy.log_probability, greedy.score), abs=1e-5)
@@ -102,7 +102,7 @@ def test_a_beam_of_one_is_greedy(model, sources):
 
 @torch.no_grad()
 def test_greedy_takes_the_likeliest_token_of_a_model_without_a_cache(model, sources):
-    for row, (best,) in enumerate(greedy_search(model, sources, SearchSettings(beam_size=1, extra_length=3))):
+    for row, (best,) in enumerate(greedy_search(model, sources, SearchSettings(beam_size=1, max_extra_tokens=3))):
         source = sources[row : row + 1, : int((sources[row] != PAD).sum())]
         prefix = []
         while len(prefix) < source.size(1) - 1 + 3:
@@ -117,7 +117,7 @@ def test_greedy_takes_the_likeliest_token_of_a_model_without_a_cache(model, sour
 
 @torch.no_grad()
 def test_scores_are_those_of_forced_decoding(model, sources):
-    asked = SearchSettings(beam_size=3, n_best=3, extra_length=4)
+    asked = SearchSettings(beam_size=3, n_best=3, max_extra_tokens=4)
     for row, found in enumerate(beam_search(model, sources, asked)):
         assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
         for hypothesis in found:
@@ -138,7 +138,7 @@ SOURCES = st.lists(
 @pytest.mark.parametrize("kind", MODELS)
 def test_a_sentence_is_translated_alike_whatever_its_neighbours(kind):
     model = tiny(kind, VOCABULARY, 5)
-    asked = SearchSettings(beam_size=3, n_best=2, extra_length=5)
+    asked = SearchSettings(beam_size=3, n_best=2, max_extra_tokens=5)
 
     @settings(max_examples=15)
     @given(SOURCES)
@@ -158,7 +158,7 @@ def test_a_sentence_is_translated_alike_whatever_its_neighbours(kind):
 
 def test_no_translation_is_longer_than_its_source_allows(model, sources):
     for extra in (0, 2):
-        found = beam_search(model, sources, SearchSettings(extra_length=extra, length_penalty=5.0))
+        found = beam_search(model, sources, SearchSettings(max_extra_tokens=extra, length_penalty=5.0))
         for row, (best,) in enumerate(found):
             assert len(best.ids) <= int((sources[row] != PAD).sum()) - 1 + extra
 
@@ -209,7 +209,7 @@ def following(model, source, ids):
 def plain_steps(model, source, asked):
     """Beam search of one sentence in plain lists: after each step the ids of what lives, and what has ended as (score, log-probability,
     ids), best first. Sorting leaves equal ones as they were: by hypothesis, then by token."""
-    width, longest = asked.beam_size // asked.groups, len(source) - 1 + asked.extra_length
+    width, longest = asked.beam_size // asked.groups, len(source) - 1 + asked.max_extra_tokens
     longest = longest if asked.max_length is None else min(longest, asked.max_length)
 
     def score(log_p, length):
@@ -263,25 +263,25 @@ PENALTIES = [{"length_penalty": 0.0}, {"length_penalty": 0.6}, {"length_penalty"
 @pytest.mark.parametrize("penalty", PENALTIES, ids=str)
 def test_a_search_stops_when_its_rule_says_so_in_plain_lists(model, sources, penalty):
     for beam_size, n_best in ((1, 1), (2, 1), (3, 2), (4, 1), (4, 4)):
-        as_in_plain_lists(model, sources[1:], SearchSettings(beam_size=beam_size, n_best=n_best, extra_length=8, **penalty))
+        as_in_plain_lists(model, sources[1:], SearchSettings(beam_size=beam_size, n_best=n_best, max_extra_tokens=8, **penalty))
 
 
 @torch.no_grad()
 def test_equal_extensions_fall_to_the_likelier_hypothesis_and_the_smaller_token(model, sources):
     for weight in model.parameters():
         weight.zero_()
-    for row, (best,) in zip(sources, greedy_search(model, sources, SearchSettings(beam_size=1, extra_length=2)), strict=True):
+    for row, (best,) in zip(sources, greedy_search(model, sources, SearchSettings(beam_size=1, max_extra_tokens=2)), strict=True):
         assert best.ids == [UNKNOWN] * (int((row != PAD).sum()) - 1 + 2)
     for beam_size, alpha in itertools.product(range(1, 5), (0.0, 0.6)):
         for n_best in {1, beam_size}:
-            as_in_plain_lists(model, sources[1:2, :4], SearchSettings(beam_size, alpha, extra_length=2, n_best=n_best))
+            as_in_plain_lists(model, sources[1:2, :4], SearchSettings(beam_size, alpha, max_extra_tokens=2, n_best=n_best))
 
 
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("diversity", [0.0, 0.7, 5.0])
 def test_groups_of_a_beam_avoid_each_others_tokens_as_in_plain_lists(kind, diversity):
     model, source = tiny(kind, 7, 3), torch.tensor([[4, 5, END]])
-    asked = SearchSettings(beam_size=6, groups=3, diversity=diversity, extra_length=1, n_best=6, length_penalty=0.0)
+    asked = SearchSettings(beam_size=6, groups=3, diversity=diversity, max_extra_tokens=1, n_best=6, length_penalty=0.0)
     as_in_plain_lists(model, source, replace(asked, n_best=1))
     (found,) = as_in_plain_lists(model, source, asked)
     assert len({tuple(one.ids) for one in found}) == len(found)

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.decoding.batching import encoded
-from dragoman.decoding.ensemble import Ensemble
-from dragoman.decoding.settings import EngineSettings, SearchSettings
-from dragoman.decoding.shortlist import Shortlist, best_translations
-from dragoman.decoding.translator import Translator
-from dragoman.errors import DragomanError
-from dragoman.folders import file_hash
 from dragoman.model.symbols import END, UNKNOWN
-from dragoman.training.checkpoint import save_tensors
+from dragoman.model.weights import save_tensors
+from dragoman.search.ensemble import Ensemble
+from dragoman.search.settings import EngineSettings, SearchSettings
+from dragoman.search.shortlist import Shortlist, best_translations
+from dragoman.system.errors import DragomanError
+from dragoman.system.folders import file_hash
+from dragoman.translation.segmentation import encoded
+from dragoman.translation.translator import Translator
 from tests.test_cli import call
 from tests.test_translator import LINES, folder  # noqa: F401  a fixture
 
@@ -81,13 +81,13 @@ def test_from_the_command_line(folder, tmp_path, monkeypatch, capsysbinary):  # 
     assert (status, "has the translations of 20 pairs' tokens" in said) == (0, True)
     assert call(monkeypatch, capsysbinary, *asked, "--most", 0)[0] == 2
     plain, listed = (Translator.load(folder, engine=EngineSettings(shortlist=path)) for path in (None, files[2]))
-    asked = SearchSettings(extra_length=4)
+    asked = SearchSettings(max_extra_tokens=4)
     sources = encoded(plain.tokenizers.source, LINES)
     for source, (best,) in zip(sources, listed.search(sources, asked), strict=True):
         assert set(best.ids) <= set(listed.shortlist.of(source).tolist())
     with pytest.raises(DragomanError, match="A shortlist is for greedy and beam search in C.., which needs a compiler, and these settings"):
         listed.translate(LINES, SearchSettings(coverage_penalty=0.1))
-    asked = ["translate", folder, "--input", files[0], "--output", tmp_path / "out", "--extra-length", 4]
+    asked = ["translate", folder, "--input", files[0], "--output", tmp_path / "out", "--max-extra-tokens", 4]
     assert call(monkeypatch, capsysbinary, *asked, "--shortlist", files[2])[0] == 0
     assert json.loads((tmp_path / "out.json").read_text())["shortlist"] == file_hash(files[2])
     assert call(monkeypatch, capsysbinary, *asked)[0] == 2  # what was written with a list is not taken for what is written without

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.decoding.tags import TAG, put_back, taken_out
+from dragoman.translation.tags import TAG, put_back, taken_out
 
 TEXT = st.lists(st.sampled_from(["<b>", "</b>", "{name}", "<br/>", "amber", "birch.", "cedar...", " ", "  "]), max_size=12).map("".join)
 

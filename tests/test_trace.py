@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman import SearchSettings
-from dragoman.decoding.alternatives import alternatives
-from dragoman.decoding.batching import encoded
-from dragoman.decoding.constraints import Constraints
-from dragoman.decoding.scoring import token_log_probabilities
-from dragoman.decoding.search import beam_search, beam_steps
-from dragoman.decoding.trace import certain, trace
-from dragoman.errors import DragomanError
 from dragoman.model.symbols import END, PAD, START
+from dragoman.search.alternatives import alternatives
+from dragoman.search.beam import beam_search, beam_steps
+from dragoman.search.scoring import token_log_probabilities
+from dragoman.search.trace import certain, trace
+from dragoman.system.errors import DragomanError
+from dragoman.translation.constraints import Constraints
+from dragoman.translation.segmentation import encoded
 from tests.conftest import VOCABULARY
 from tests.test_search import following, plain_steps, tiny
 from tests.test_translator import LINES, TEXT, folder, translator  # noqa: F401
@@ -37,7 +37,7 @@ def path(nodes, number):
     "rules", [Constraints(), Constraints(prefix=[5, 7]), Constraints(banned=[[4], [6, 5]])], ids=["none", "prefix", "ban"]
 )
 def test_a_trace_has_every_hypothesis_and_the_reason_of_its_end(model, sources, rules, groups):
-    asked = SearchSettings(beam_size=4, n_best=3, extra_length=3, groups=groups)
+    asked = SearchSettings(beam_size=4, n_best=3, max_extra_tokens=3, groups=groups)
     for row in sources:
         source = row[row != 0][None]
         nodes = trace(beam_steps(model, source, asked, rules), asked, str)
@@ -60,12 +60,12 @@ def test_a_trace_has_every_hypothesis_and_the_reason_of_its_end(model, sources, 
 
 def test_a_trace_has_what_the_search_looked_at_in_plain_lists(model, sources):
     for row, width in itertools.product(sources, (1, 2, 4)):
-        source, asked = row[row != PAD], SearchSettings(beam_size=width, extra_length=2)
+        source, asked = row[row != PAD], SearchSettings(beam_size=width, max_extra_tokens=2)
         nodes = trace(beam_steps(model, source[None], asked, Constraints()), asked, str)
         paths = [path(nodes, number) for number in range(len(nodes))]
         lived = [[]]
         for length, (alive, _) in enumerate(plain_steps(model, source.tolist(), asked), 1):
-            last = length > len(source) - 1 + asked.extra_length
+            last = length > len(source) - 1 + asked.max_extra_tokens
             likeliest = sorted(
                 (-sum(following(model, tuple(source.tolist()), tuple(ids[:at]))[ids[at]] for at in range(length)), ids)
                 for before in lived
@@ -85,7 +85,7 @@ def test_a_trace_has_what_the_search_looked_at_in_plain_lists(model, sources):
 
 
 def test_what_another_group_has_found_is_named():
-    asked, ends = SearchSettings(beam_size=4, extra_length=3, groups=2), set()
+    asked, ends = SearchSettings(beam_size=4, max_extra_tokens=3, groups=2), set()
     for seed in range(6):
         model = tiny("transformer", VOCABULARY, seed)
         ends |= {node.end for node in trace(beam_steps(model, torch.tensor([[4, 5, 6, END]]), asked, Constraints()), asked, str)}
@@ -93,7 +93,7 @@ def test_what_another_group_has_found_is_named():
 
 
 def test_a_group_of_tokens_is_certain_when_all_hypotheses_have_it(model, sources):
-    asked = SearchSettings(beam_size=3, extra_length=3)
+    asked = SearchSettings(beam_size=3, max_extra_tokens=3)
     for row in sources:
         source = row[row != 0][None]
         grown = list(certain(beam_steps(model, source, asked, Constraints())))
@@ -104,7 +104,7 @@ def test_a_group_of_tokens_is_certain_when_all_hypotheses_have_it(model, sources
 
 def test_certain_is_what_all_hypotheses_of_a_step_begin_with(model, sources):
     for row, (beam_size, groups) in itertools.product(sources, ((1, 1), (2, 1), (3, 1), (4, 2))):
-        source, asked = row[row != PAD], SearchSettings(beam_size=beam_size, extra_length=3, groups=groups)
+        source, asked = row[row != PAD], SearchSettings(beam_size=beam_size, max_extra_tokens=3, groups=groups)
         *steps, (_, ((_, _, best), *_)) = plain_steps(model, source.tolist(), asked)
         places = [zip(*live, *(ids for *_, ids in ended), strict=False) for live, ended in steps]
         common = [[token for token, *_ in itertools.takewhile(lambda tokens: len(set(tokens)) == 1, each)] for each in places]
@@ -119,19 +119,19 @@ def test_of_a_blank_line_there_is_one_hypothesis_and_nothing_to_search(translato
 @settings(max_examples=25)
 @given(st.one_of(TEXT, st.sampled_from(LINES)), st.integers(1, 5))
 def test_what_is_streamed_is_the_translation(translator, sentence, beam_size):  # noqa: F811
-    asked = SearchSettings(beam_size=beam_size, extra_length=4)
+    asked = SearchSettings(beam_size=beam_size, max_extra_tokens=4)
     assert "".join(translator.stream(sentence, asked)) == translator.translate([sentence], asked)[0]
 
 
 def test_a_translation_is_streamed_before_its_end(translator):  # noqa: F811
-    streams = [list(translator.stream(line, SearchSettings(beam_size=1, extra_length=4))) for line in LINES]
+    streams = [list(translator.stream(line, SearchSettings(beam_size=1, max_extra_tokens=4))) for line in LINES]
     assert any(len(pieces) > 1 for pieces in streams)  # of bytes that are no text nothing is told
 
 
 @pytest.mark.parametrize("prefix", [[], [5, 7]])
 def test_alternatives_are_all_that_may_follow(model, sources, prefix):
     source, rules = sources[:1], Constraints(prefix=prefix)
-    asked = SearchSettings(extra_length=3, beam_size=2)
+    asked = SearchSettings(max_extra_tokens=3, beam_size=2)
     found = alternatives(model, source, rules, 99, asked)
     assert {token for token, _, _ in found} == set(range(VOCABULARY)) - {PAD, START}
     assert sum(p for _, p, _ in found) == pytest.approx(1, abs=1e-5)
@@ -150,14 +150,14 @@ def test_alternatives_are_all_that_may_follow(model, sources, prefix):
 
 @pytest.mark.parametrize("rules", [Constraints(), Constraints(2, 2, [[4], [6, 5]], [5, 7])], ids=["none", "all of them"])
 def test_each_alternative_goes_on_as_the_search_that_must_begin_so(model, sources, rules):
-    asked, source = SearchSettings(beam_size=4, n_best=2, length_penalty=1.4, extra_length=3), sources[1:2, :4]
+    asked, source = SearchSettings(beam_size=4, n_best=2, length_penalty=1.4, max_extra_tokens=3), sources[1:2, :4]
     for token, _, best in alternatives(model, source, rules, 99, asked):
         if token != END:
             assert best == beam_search(model, source, asked, replace(rules, prefix=[*rules.prefix, token]))[0][0]
 
 
 def test_alternatives_of_a_text_are_named_by_their_pieces(translator):  # noqa: F811
-    asked = SearchSettings(prefix="a man", extra_length=3, beam_size=2)
+    asked = SearchSettings(prefix="a man", max_extra_tokens=3, beam_size=2)
     found = translator.alternatives("two dogs", 4, asked)
     target = translator.tokenizers.target
     source, rules = torch.tensor(encoded(translator.tokenizers.source, ["two dogs"])), Constraints(prefix=target.encode(["a man"])[0])

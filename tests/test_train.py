@@ -12,28 +12,28 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from dragoman import folders
-from dragoman.choices import settle
-from dragoman.config import write_toml
-from dragoman.decoding.translator import Translator
-from dragoman.errors import DragomanError
-from dragoman.folders import file_hash
+from dragoman.model import weights as checkpoint
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
-from dragoman.parts import make_batches, make_model, make_objective, schedule_of
-from dragoman.prepare import Prepared, prepare
-from dragoman.recipe import Recipe
-from dragoman.run import begin, finish, fit, go_on, lock, recorded_recipe, run, silent
+from dragoman.pipeline.autoconfigure import settle
+from dragoman.pipeline.components import make_batches, make_model, make_objective, schedule_of
+from dragoman.pipeline.prepare import Prepared, prepare
+from dragoman.pipeline.recipe import Recipe
+from dragoman.pipeline.run import begin, finish, fit, go_on, lock, recorded_recipe, run, silent
+from dragoman.system import folders
+from dragoman.system.errors import DragomanError
+from dragoman.system.folders import file_hash
+from dragoman.system.toml import write_toml
 from dragoman.text.batches import Update
 from dragoman.text.corpus import line_hash
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
-from dragoman.training import checkpoint
+from dragoman.training.checkpoint import Place, averaged, checkpoints, newest_place
+from dragoman.training.context import Schedule
 from dragoman.training.distributed import World
-from dragoman.training.job import Schedule
+from dragoman.training.loop import better, stopped_early
 from dragoman.training.objective import Objective, accumulate, corpus_loss
-from dragoman.training.resume import Place, averaged, checkpoints, newest_place
 from dragoman.training.settings import TrainingSettings
-from dragoman.training.train import better, stopped_early
+from dragoman.translation.translator import Translator
 from tests.conftest import MOST_SECONDS, write_copies
 from tests.processes import dragoman, fork, run_command
 
@@ -179,7 +179,7 @@ def test_a_run_with_another_end_is_one_that_was_begun_with_it(tmp_path, begun_fo
 
 def test_a_finished_run_goes_on_to_a_later_end(tmp_path):
     """Also where its model was an average: the best checkpoint is kept beside it."""
-    recipe = small_recipe(tmp_path, tmp_path / "run", rate_scale=8.0)
+    recipe = small_recipe(tmp_path, tmp_path / "run", learning_rate_scale=8.0)
     later = replace(recipe, training=replace(recipe.training, updates=48))
     straight = replace(later, out=tmp_path / "straight")
     run(straight, silent)
@@ -225,7 +225,7 @@ def killed_at(operation: int, work) -> bool:
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_killed_while_it_finishes_or_begins_again_a_run_keeps_its_best_model(tmp_path):
-    run(recipe := small_recipe(tmp_path, tmp_path / "run", rate_scale=8.0), silent)
+    run(recipe := small_recipe(tmp_path, tmp_path / "run", learning_rate_scale=8.0), silent)
     ended, folder, begun = recipe.out, tmp_path / "killed", tmp_path / "begun"
     recorded, data = replace(recorded_recipe(ended), out=folder), Prepared.load(ended / "data")
     place, best = newest_place(recipe.out), load_file(ended / "best" / "model.safetensors")
@@ -280,7 +280,7 @@ def test_a_copy_of_the_best_model_is_not_taken_for_an_average(tmp_path):
 
 
 def test_a_finished_run_that_does_not_go_on_says_why(tmp_path):
-    recipe = small_recipe(tmp_path, tmp_path / "run", rate_scale=0.0, patience=1)
+    recipe = small_recipe(tmp_path, tmp_path / "run", learning_rate_scale=0.0, patience=1)
     told = []
     run(recipe, told.append)
 
@@ -304,7 +304,7 @@ def test_a_finished_run_that_does_not_go_on_says_why(tmp_path):
 
 
 def test_a_finished_run_goes_on_only_from_its_best_model(tmp_path):
-    recipe = small_recipe(tmp_path, tmp_path / "run", rate_scale=8.0)
+    recipe = small_recipe(tmp_path, tmp_path / "run", learning_rate_scale=8.0)
     run(recipe, silent)
     later = replace(recipe, training=replace(recipe.training, updates=48))
     (recipe.out / "best" / "model.safetensors").write_bytes(b"damaged")
@@ -383,7 +383,7 @@ def test_copying_is_learnt_in_seconds_and_translated(tmp_path, architecture):
         tokenizer=TokenizerSettings(source_tokens="word", vocabulary=50),
         model=ModelSettings(architecture=architecture, d_model=64, d_ff=128, heads=4, encoder_layers=2, decoder_layers=2, dropout=0.0),
         batches=BatchSettings(source_tokens_per_batch=600, target_tokens_per_batch=600),
-        training=TrainingSettings(updates=200, warmup_steps=40, rate_scale=0.3, validate_every=100),
+        training=TrainingSettings(updates=200, warmup_steps=40, learning_rate_scale=0.3, validate_every=100),
     )
     told = []
     run(recipe, told.append)
@@ -447,8 +447,8 @@ def test_what_a_recipe_leaves_open_is_chosen_and_said(tmp_path):
 def test_training_without_kernels_is_told_and_learns_alike(tmp_path, monkeypatch):
     weights, said = [], []
     for name, compiles in (("with", lambda: True), ("without", lambda: False)):
-        monkeypatch.setattr("dragoman.run.compile_kernels", compiles)
-        monkeypatch.setattr("dragoman.model.kernels.compile_kernels", compiles)
+        monkeypatch.setattr("dragoman.pipeline.run.start_compiling_kernels", compiles)
+        monkeypatch.setattr("dragoman.native.training_kernels.start_compiling_kernels", compiles)
         recipe, told = small_recipe(tmp_path, tmp_path / name, updates=8), []
         run(recipe, told.append)
         said.append("PyTorch alone trains, slower: the kernels need Linux and g++." in told)
@@ -541,7 +541,7 @@ def test_a_checkpoint_that_a_signal_asked_for_is_not_averaged(prepared):
 
 def test_an_early_stop_is_saved(prepared):
     recipe, data = prepared
-    recipe = replace(recipe, training=replace(recipe.training, patience=1, rate_scale=0.0))
+    recipe = replace(recipe, training=replace(recipe.training, patience=1, learning_rate_scale=0.0))
     schedule = replace(schedule_of(recipe), validate_every=3, checkpoint_every=100)
     place = fit(recipe, schedule, data, silent, HERE)
     assert place.step == 6

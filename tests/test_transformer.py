@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import nn
 
-from dragoman.config import overlay, read_toml
-from dragoman.errors import DragomanError
 from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import END, PAD
 from dragoman.model.transformer import Transformer
-from dragoman.recipe import Recipe
+from dragoman.pipeline.recipe import Recipe
+from dragoman.system.errors import DragomanError
+from dragoman.system.toml import overlay, read_toml
 
 TABLE_3 = sorted(Path(__file__).parents[1].glob("experiments/table3/*.toml"))
 SMALL = ModelSettings(d_model=16, d_ff=32, heads=4, encoder_layers=2, decoder_layers=2, attention_bias=True)
@@ -114,14 +114,14 @@ def test_embeddings_are_multiplied_by_the_root_of_d_model():
 
 
 def test_the_encoder_can_be_used_alone():
-    assert Transformer(SMALL, 11, 11).read(torch.tensor([[5, 6, END]])).shape == (1, 3, 16)
+    assert Transformer(SMALL, 11, 11).encode(torch.tensor([[5, 6, END]])).encoder_output.shape == (1, 3, 16)
 
 
 def test_sources_are_read_once_whatever_is_decoded():
     model = Transformer(SMALL, 11, 11).eval()
     runs = []
     model.encoder[0].register_forward_hook(lambda *_: runs.append(1))
-    state = model.encode(torch.tensor([[5, END]])).with_room(2, 4)
+    state = model.encode(torch.tensor([[5, END]])).allocate(2, 4)
     keys = state.memory[0].keys
     for _ in range(4):
         _, state = model.decode(torch.tensor([[5], [6]]), state)

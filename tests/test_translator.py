@@ -16,29 +16,29 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman import SearchSettings, Translator
-from dragoman.decoding.alignment import cross_attention
-from dragoman.decoding.batching import encoded
-from dragoman.decoding.folder import Tokenizers
-from dragoman.decoding.hypothesis import NO_NUMBERS
-from dragoman.decoding.long import parts
-from dragoman.decoding.scoring import Likelihood, token_log_probabilities
-from dragoman.decoding.search import beam_search
-from dragoman.decoding.settings import EngineSettings
-from dragoman.decoding.shortlist import Shortlist
-from dragoman.decoding.stored import save_model
-from dragoman.decoding.tags import TAG, put_back, taken_out
-from dragoman.errors import DragomanError, LongInput
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, UNKNOWN
+from dragoman.search.attention_weights import cross_attention
+from dragoman.search.beam import beam_search
+from dragoman.search.hypothesis import NON_FINITE
+from dragoman.search.scoring import Likelihood, token_log_probabilities
+from dragoman.search.settings import EngineSettings
+from dragoman.search.shortlist import Shortlist
+from dragoman.system.errors import DragomanError, LongInput
 from dragoman.text.batches import pad
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
+from dragoman.translation.long import parts
+from dragoman.translation.model_folder import Tokenizers
+from dragoman.translation.segmentation import encoded
+from dragoman.translation.stored import save_model
+from dragoman.translation.tags import TAG, put_back, taken_out
 from tests.conftest import MODELS, MOST_SECONDS
 
 LINES = ["ein Mann fährt Rad", "two dogs play", "der Schnee ist kalt", "a man rides a bike"]
 SETTINGS = ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=1, decoder_layers=1)
-SEARCH = SearchSettings(extra_length=4)
+SEARCH = SearchSettings(max_extra_tokens=4)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ TEXT = st.text(st.one_of(st.sampled_from(list(" abcdeimnrstäü\t\u2028\r\ud800"
 @settings(max_examples=25)
 @given(st.lists(st.one_of(TEXT, st.sampled_from(LINES)), max_size=6), st.integers(8, 400))
 def test_n_sentences_in_n_out_in_order_alike_for_any_batch(translator, sentences, tokens):
-    together = translator.translate(sentences, SearchSettings(extra_length=4, batch_tokens=tokens))
+    together = translator.translate(sentences, SearchSettings(max_extra_tokens=4, batch_tokens=tokens))
     assert len(together) == len(sentences)
     for sentence, translation in zip(sentences, together, strict=True):
         assert translator.translate([sentence], SEARCH) == [translation]
@@ -95,7 +95,7 @@ def test_workers_and_batches_change_no_translation(folder, precision):
 def test_what_can_be_searched_in_cpp_is_and_all_else_in_pytorch(folder):
     native, plain = (Translator.load(folder, engine=EngineSettings(native=native)) for native in (True, False))
     assert (native._native is None, plain._native is None) == (False, True)
-    asked = [SearchSettings(extra_length=4, beam_size=size, groups=groups) for size, groups in ((4, 1), (1, 1), (4, 2))]
+    asked = [SearchSettings(max_extra_tokens=4, beam_size=size, groups=groups) for size, groups in ((4, 1), (1, 1), (4, 2))]
     for search in (*asked, *(replace(SEARCH, **rule) for rule in ({"min_length": 9}, {"coverage_penalty": 0.2}, {"temperature": 1.0}))):
         one, other = (translator.n_best(LINES, search) for translator in (native, plain))
         assert [[best.text for best in found] for found in one] == [[best.text for best in found] for found in other]
@@ -105,7 +105,7 @@ def test_workers_leave_the_number_of_threads_as_it_was(folder):
     code = (
         "import torch, sys; from concurrent.futures import ThreadPoolExecutor; from dragoman import SearchSettings, Translator\n"
         "torch.set_num_threads(2); translator = Translator.load(sys.argv[1]).by_pytorch()\n"
-        "translator.translate(['a man', 'two dogs play'] * 9, SearchSettings(extra_length=4, batch_tokens=60))\n"
+        "translator.translate(['a man', 'two dogs play'] * 9, SearchSettings(max_extra_tokens=4, batch_tokens=60))\n"
         "with ThreadPoolExecutor(1) as pool: later = pool.submit(torch.get_num_threads).result()\n"
         "print(translator.workers, torch.get_num_threads(), later)"
     )
@@ -115,7 +115,7 @@ def test_workers_leave_the_number_of_threads_as_it_was(folder):
 
 IN_EACH_PRECISION = """
 import io, sys
-from dragoman.cli import main
+from dragoman.cli.main import main
 folder = sys.argv[1]
 for precision in ("bfloat16", "int8", "float32"):
     sys.argv = ["dragoman", "translate", folder, "--precision", precision]
@@ -159,7 +159,7 @@ def test_weights_that_are_no_numbers_get_a_sentence(folder, work):
     broken = Translator.load(folder, engine=EngineSettings(native=False))
     with torch.no_grad():
         broken.model.target_embedding.weight[7] = math.nan
-    with pytest.raises(DragomanError, match=NO_NUMBERS):
+    with pytest.raises(DragomanError, match=NON_FINITE):
         work(broken)
 
 
@@ -169,7 +169,7 @@ def test_weights_that_are_no_numbers_get_a_sentence(folder, work):
         (lambda translator: translator.translate("a man"), "A list of sentences is to be translated, and this is one text"),
         (lambda translator: translator.alternatives("a man", -1), "count is -1; it must be at least 0"),
         (lambda translator: SearchSettings(temperature=1e-300), "temperature is 1e-300; draws need 0.000001 at least"),
-        (lambda translator: SearchSettings(extra_length=3_000_000_000), "extra_length is 3000000000; it must be at most 10000"),
+        (lambda translator: SearchSettings(max_extra_tokens=3_000_000_000), "max_extra_tokens is 3000000000; it must be at most 10000"),
     ],
 )
 def test_what_makes_no_sense_is_refused_by_a_sentence(translator, work, message):
@@ -216,13 +216,13 @@ def test_a_translation_is_one_line_whatever_bytes_the_model_spells(translator):
 
 
 def test_the_n_best_are_ranked(translator):
-    (found,) = translator.n_best(LINES[:1], SearchSettings(n_best=3, extra_length=4))
+    (found,) = translator.n_best(LINES[:1], SearchSettings(n_best=3, max_extra_tokens=4))
     assert len(found) == 3
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
 
 
 def test_forced_decoding_gives_the_scores_of_search_back(translator):
-    asked = SearchSettings(n_best=3, extra_length=4)
+    asked = SearchSettings(n_best=3, max_extra_tokens=4)
     for line in LINES:
         source = pad(encoded(translator.tokenizers.source, [line]))
         for found in beam_search(translator.model, source, asked)[0]:
@@ -300,12 +300,12 @@ def test_sentences_longer_than_those_of_training_are_known(translator, tmp_path)
             search(LINES[: long + 1])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        loaded.translate(LINES, SearchSettings(truncate=4, extra_length=2))
-        loaded.translate(LINES, SearchSettings(split=4, extra_length=2))
+        loaded.translate(LINES, SearchSettings(truncate=4, max_extra_tokens=2))
+        loaded.translate(LINES, SearchSettings(split=4, max_extra_tokens=2))
 
 
 def test_the_tokens_of_a_translation_give_its_log_probability_back(translator):
-    asked = SearchSettings(n_best=3, extra_length=4)
+    asked = SearchSettings(n_best=3, max_extra_tokens=4)
     for line, best in zip(LINES, translator.n_best(LINES, asked), strict=True):
         for one, scored in zip(best, translator.score([(line, one.tokens) for one in best]), strict=True):
             assert scored.tokens == [*one.tokens, "</s>"]
@@ -341,7 +341,7 @@ def test_unknown_tokens_are_replaced_by_the_words_that_they_look_at(architecture
             model.output.weight.zero_()  # of what is all alike the smallest token is taken
         else:
             model.output_bias[UNKNOWN] += 5
-    translator, asked = Translator(model, Tokenizers(words, words)), SearchSettings(extra_length=2, min_length=2)
+    translator, asked = Translator(model, Tokenizers(words, words)), SearchSettings(max_extra_tokens=2, min_length=2)
     for sources in (["amber", "birch"], ["quartz", "amber"], ["quartz", "ruby", "birch", "opal"]):
         line = " ".join(sources)
         known = translator.translate([line], replace(asked, replace_unknown=True))[0]
@@ -430,7 +430,7 @@ def test_tags_are_put_back_by_the_first_model_of_an_ensemble_and_within_learnt_p
 @pytest.mark.parametrize("kind", ["transformer", "gru"])
 def test_tags_are_put_back_where_alignment_has_their_words(translator, kind):
     tokenizers, text, found = translator.tokenizers, "two dogs play a bike", set()
-    asked = SearchSettings(prefix=text, max_length=len(tokenizers.target.encode([text])[0]), extra_length=50)
+    asked = SearchSettings(prefix=text, max_length=len(tokenizers.target.encode([text])[0]), max_extra_tokens=50)
     for seed in range(5):
         torch.manual_seed(seed)
         model = build_model(MODELS[kind], len(tokenizers.source), len(tokenizers.target))
@@ -481,7 +481,7 @@ def test_all_weights_of_attention_are_those_of_equation_1(kind, translator):
 
 
 def test_a_trace_has_the_scores_that_rank(translator):
-    asked = SearchSettings(n_best=2, extra_length=5, length_power=0.7)
+    asked = SearchSettings(n_best=2, max_extra_tokens=5, length_power=0.7)
     nodes = translator.trace("two dogs", asked)
     ended = sorted((node.score for node in nodes if node.end == "finished"), reverse=True)
     assert ended[:2] == pytest.approx([one.score for one in translator.n_best(["two dogs"], asked)[0]], abs=1e-5)

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from dragoman.errors import DragomanError
 from dragoman.interop.verify import SEARCH, Engine, log_probabilities, samples, verify
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END
+from dragoman.system.errors import DragomanError
 from tests.test_huggingface import SIZES, SOURCE, ours
 
 
@@ -18,7 +18,7 @@ def here():
     model, tokenizers = ours(ModelSettings(**SIZES))
 
     def greedy(source, most):
-        from dragoman.decoding.search import greedy_search
+        from dragoman.search.beam import greedy_search
 
         return greedy_search(model, torch.tensor([source]), SEARCH)[0][0].ids
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from dragoman.errors import DragomanError
 from dragoman.evaluation.metrics import Score, Tokenization, bleu_metric, check_lines, chrf_metric
+from dragoman.system.errors import DragomanError
 
 if TYPE_CHECKING:
     from sacrebleu.significance import Result

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from dragoman.errors import DragomanError
+from dragoman.system.errors import DragomanError
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from dragoman.errors import DragomanError
 from dragoman.evaluation.metrics import Score, check_lines
+from dragoman.system.errors import DragomanError
 
 COMPOUND = re.compile(r"(\S)-(\S)")
 

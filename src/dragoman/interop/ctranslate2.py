@@ -9,13 +9,13 @@ import torch
 from ctranslate2.specs import TransformerSpec, common_spec
 from torch import Tensor, nn
 
-from dragoman.decoding.folder import Tokenizers
 from dragoman.interop.verify import Engine
 from dragoman.interop.weights import refuse_to_hold
 from dragoman.model.positions import Positions
 from dragoman.model.settings import Activation, Precision
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.model.transformer import Transformer
+from dragoman.translation.model_folder import Tokenizers
 
 POSITIONS = 1024  # rows of the table that is written, where positions are sinusoids
 ACTIVATIONS: dict[Activation, common_spec.Activation] = {

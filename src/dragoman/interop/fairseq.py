@@ -13,15 +13,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.decoding.folder import Tokenizers
-from dragoman.errors import DragomanError
 from dragoman.interop.huggingface import DECODER, ENCODER  # fairseq's names, which transformers has kept
 from dragoman.interop.pickles import load_pickle
 from dragoman.interop.vocabulary import Vocabulary, codes_of, lines_of, refuse_other_size, sentencepiece_in_order, words_in_order
 from dragoman.interop.weights import Imported, Tensors, import_layers, layers, model_of, refuse
 from dragoman.model.positions import sinusoids
 from dragoman.model.settings import Activation, ModelSettings, PositionKind
+from dragoman.system.errors import DragomanError
 from dragoman.text.tokenizer import SPACE
+from dragoman.translation.model_folder import Tokenizers
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
 START_AND_END, PADDING, UNKNOWN_ROW = 2, 1, 3
@@ -75,7 +75,7 @@ OLD_NORMS = {
     "encoder": ("self_attn_layer_norm", "final_layer_norm"),
     "decoder": ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"),
 }
-OLD_NORM = re.compile(r"(encoder|decoder)(\.layers\.\d+)\.layer_norms\.([012])(\.\w+)")
+OLD_NORM = re.compile(r"(encoder|decoder)(\.layers\.\d+)\.gradient_norms_by_layer\.([012])(\.\w+)")
 CODES = ("bpecodes", "code", "codes", "bpe.codes")
 OVERWRITE = " #fairseq:overwrite"
 OF_TRAINING = (

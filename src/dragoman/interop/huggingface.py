@@ -13,8 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.decoding.folder import Tokenizers
-from dragoman.errors import DragomanError
 from dragoman.interop.pickles import load_pickle
 from dragoman.interop.verify import Engine
 from dragoman.interop.vocabulary import Vocabulary, ids_of, marian_name, refuse_other_size, sentencepiece_in_order
@@ -23,7 +21,9 @@ from dragoman.model.positions import sinusoids
 from dragoman.model.settings import Activation, ModelSettings, PositionKind
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.model.transformer import Transformer
-from dragoman.training.checkpoint import load_tensors, load_weights, save_tensors, weights
+from dragoman.model.weights import load_tensors, load_weights, save_tensors, weights
+from dragoman.system.errors import DragomanError
+from dragoman.translation.model_folder import Tokenizers
 
 ENCODER = {
     "self_attention.query_key_value": ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],

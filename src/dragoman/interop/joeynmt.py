@@ -13,8 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.decoding.folder import Tokenizers
-from dragoman.errors import DragomanError
 from dragoman.interop.pickles import load_pickle
 from dragoman.interop.vocabulary import (
     NEVER,
@@ -29,8 +27,10 @@ from dragoman.interop.vocabulary import (
 from dragoman.interop.weights import Imported, Tensors, import_layers, layers, model_of, refuse
 from dragoman.model.positions import sinusoids
 from dragoman.model.settings import Activation, ModelSettings
+from dragoman.system.errors import DragomanError
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import WITHIN, Tokenizer
+from dragoman.translation.model_folder import Tokenizers
 
 FEED_FORWARD = {
     "feed_forward.inner": ["feed_forward.pwff_layer.0"],

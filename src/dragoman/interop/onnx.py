@@ -23,13 +23,13 @@ from torch import Tensor, nn
 from torch.export import Dim
 from torch.nn import functional as F
 
-from dragoman.decoding.folder import Tokenizers
 from dragoman.interop.verify import Engine
 from dragoman.model.attention import KeysValues, MultiHeadAttention, attention
 from dragoman.model.positions import Positions
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.model.transformer import DecoderLayer, EncoderLayer, Transformer
 from dragoman.text.tokenizer import Tokenizer
+from dragoman.translation.model_folder import Tokenizers
 
 POSITIONS = 1024  # rows of the table that is written, where positions are sinusoids: the longest text there
 
@@ -63,12 +63,12 @@ class Encoder(Half):
         for module in self.model.encoder:
             layer = cast(EncoderLayer, module)
             residual = layer.self_attention_residual
-            query, here = layer.self_attention.project(residual.before(x))
-            x = residual.after(x, attend(layer.self_attention, query, here, mask))
+            query, own = layer.self_attention.project(residual.before(x))
+            x = residual.after(x, attend(layer.self_attention, query, own, mask))
             residual = layer.feed_forward_residual
             x = residual.after(x, layer.feed_forward(residual.before(x)))
         memory = self.model.encoder_norm(x)
-        keys, values = zip(*(cast(DecoderLayer, layer).remember(memory) for layer in self.model.decoder), strict=True)
+        keys, values = zip(*(cast(DecoderLayer, layer).project_memory(memory) for layer in self.model.decoder), strict=True)
         return torch.stack(keys), torch.stack(values)
 
 
@@ -84,11 +84,11 @@ class DecoderStep(Half):
         for number, module in enumerate(self.model.decoder):
             layer = cast(DecoderLayer, module)
             residual = layer.self_attention_residual
-            query, here = layer.self_attention.project(residual.before(x))
-            line = KeysValues(torch.cat([keys[number], here.keys], 2), torch.cat([values[number], here.values], 2))
+            query, own = layer.self_attention.project(residual.before(x))
+            line = KeysValues(torch.cat([keys[number], own.keys], 2), torch.cat([values[number], own.values], 2))
             x = residual.after(x, attend(layer.self_attention, query, line, None))
             residual = layer.cross_attention_residual
-            query = layer.cross_attention.queries(residual.before(x))
+            query = layer.cross_attention.project_query(residual.before(x))
             x = residual.after(x, attend(layer.cross_attention, query, KeysValues(memory_keys[number], memory_values[number]), mask))
             residual = layer.feed_forward_residual
             x = residual.after(x, layer.feed_forward(residual.before(x)))

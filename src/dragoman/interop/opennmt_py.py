@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from dragoman.decoding.folder import Tokenizers
-from dragoman.errors import DragomanError
 from dragoman.interop.pickles import load_pickle
 from dragoman.interop.vocabulary import Vocabulary, codes_of, refuse_other_size, sentencepiece_in_order, words_in_order
 from dragoman.interop.weights import Imported, Tensors, import_layers, layers, model_of, refuse
 from dragoman.model.positions import sinusoids
 from dragoman.model.settings import Activation, ModelSettings, PositionKind
+from dragoman.system.errors import DragomanError
 from dragoman.text.tokenizer import SPACE, Tokenizer
+from dragoman.translation.model_folder import Tokenizers
 
 Value = TypeVar("Value")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from dragoman.errors import DragomanError
+from dragoman.system.errors import DragomanError
 
 
 def load_pickle(path: Path) -> dict[str, Any]:

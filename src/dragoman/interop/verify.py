@@ -8,19 +8,19 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from dragoman.decoding.folder import Tokenizers
-from dragoman.decoding.search import greedy_search, longest_targets
-from dragoman.decoding.settings import SearchSettings
-from dragoman.errors import DragomanError
 from dragoman.interop.vocabulary import NEVER, is_word
-from dragoman.model.contract import Model
+from dragoman.model.interface import Model
 from dragoman.model.symbols import END, START, UNKNOWN
+from dragoman.search.beam import greedy_search, max_target_lengths
+from dragoman.search.settings import SearchSettings
+from dragoman.system.errors import DragomanError
+from dragoman.translation.model_folder import Tokenizers
 
 TOLERANCE = 1e-3
 """Nats by which a log-probability may differ: float32 sums in another order, not another model."""
 ROUNDED = 0.2
 """The same for weights that were rounded, in the mean of a translation's tokens."""
-SEARCH = SearchSettings(beam_size=1, extra_length=8)  # not many more tokens than the source: endings of untrained models never come
+SEARCH = SearchSettings(beam_size=1, max_extra_tokens=8)  # not many more tokens than the source: endings of untrained models never come
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def verify(engine: Engine, model: Model, tokenizers: Tokenizers, sentences: Sequ
         source = [*ids, END]
         if not ids:
             continue  # what is blank has no translation
-        most = int(longest_targets(model, torch.tensor([source]), SEARCH)) + 1
+        most = int(max_target_lengths(model, torch.tensor([source]), SEARCH)) + 1
         if engine.longest is not None and max(len(source), most) > engine.longest:
             raise DragomanError(
                 f"The sample that begins with {sentence[:40]!r} has {len(source)} tokens, and {engine.name} with this model reads and "
@@ -119,7 +119,7 @@ def refuse_other_text(engine: Engine, model: Model, tokenizers: Tokenizers, sent
 
     Two tokens that are equally likely, as far as the tolerance goes, may each be written.
     """
-    theirs = engine.greedy(source, int(longest_targets(model, torch.tensor([source]), SEARCH)))
+    theirs = engine.greedy(source, int(max_target_lengths(model, torch.tensor([source]), SEARCH)))
     if theirs != written:
         place, one, other = next(
             (place, one, other) for place, (one, other) in enumerate(zip([*written, END], [*theirs, END], strict=False)) if one != other

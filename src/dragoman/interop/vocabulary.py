@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dragoman.errors import DragomanError
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
+from dragoman.system.errors import DragomanError
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import SPACE, UNKNOWN_TEXT, Tokenizer
 

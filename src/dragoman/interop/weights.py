@@ -7,13 +7,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from dragoman.decoding.folder import Tokenizers
-from dragoman.errors import DragomanError
 from dragoman.interop.vocabulary import Vocabulary
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import START
 from dragoman.model.transformer import Transformer
-from dragoman.training.checkpoint import load_weights, weights
+from dragoman.model.weights import load_weights, weights
+from dragoman.system.errors import DragomanError
+from dragoman.translation.model_folder import Tokenizers
 
 Names = Mapping[str, Sequence[str]]
 """Our module's name, and those of the foreign modules whose rows are its rows, one after the other."""

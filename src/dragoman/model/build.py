@@ -1,6 +1,6 @@
 """Settings to model: the one place that knows which architectures there are."""
 
-from dragoman.model.contract import Model
+from dragoman.model.interface import Model
 from dragoman.model.recurrent import Recurrent
 from dragoman.model.settings import Architecture, ModelSettings
 from dragoman.model.transformer import Transformer

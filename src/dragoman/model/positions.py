@@ -5,12 +5,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.model.settings import ModelSettings, PositionKind
-from dragoman.model.sinusoids import beyond, table_of_sinusoids
+from dragoman.model.sinusoids import beyond, sinusoid_table
 
 
 def sinusoids(length: int, d_model: int, kind: PositionKind = "sinusoidal") -> Float[Tensor, "N D"]:
     """The table as a tensor. Raises `ValueError` for another kind."""
-    return torch.from_numpy(table_of_sinusoids(length, d_model, kind))
+    return torch.from_numpy(sinusoid_table(length, d_model, kind))
 
 
 class Positions(nn.Module):

@@ -12,11 +12,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from dragoman.errors import DragomanError
-from dragoman.model.contract import Model, State
-from dragoman.model.dropout import Dropout
-from dragoman.model.settings import ModelSettings, two_vocabularies
+from dragoman.model.interface import Model, State
+from dragoman.model.settings import ModelSettings, untieable
 from dragoman.model.symbols import PAD
+from dragoman.system.errors import DragomanError
 
 TRANSFORMER_ONLY = (
     "d_k",
@@ -42,8 +41,8 @@ class AdditiveAttention(nn.Module):
         self.query = nn.Linear(query_width, width)
         self.key = nn.Linear(memory_width, width, bias=False)
         self.score = nn.Linear(width, 1, bias=False)
-        self.watch: Callable[[Tensor], None] | None = None
-        """Gets the weights of every look, as those of one head (B 1 W S), where somebody wants to see them."""
+        self.weights_hook: Callable[[Tensor], None] | None = None
+        """If set, this is called with the weights of every attention [B 1 W S], as those of one head."""
 
     def forward(
         self,
@@ -57,8 +56,8 @@ class AdditiveAttention(nn.Module):
         queries = self.query(query).view(sentences, -1, 1, width)
         scores = self.score(torch.tanh(queries + keys[:, None])).squeeze(-1)
         weights = scores.masked_fill(~mask[:, None], -torch.inf).softmax(-1)
-        if self.watch is not None:
-            self.watch(weights[:, None])
+        if self.weights_hook is not None:
+            self.weights_hook(weights[:, None])
         return (weights @ memory).flatten(0, 1)
 
 
@@ -72,13 +71,13 @@ class RecurrentState(State):
     hidden: Float[Tensor, "R L D"]
     cell: Float[Tensor, "R L D"]
 
-    def with_room(self, beams: int, length: int) -> "RecurrentState":  # noqa: ARG002  a recurrent state has one size
+    def allocate(self, beams: int, max_length: int) -> "RecurrentState":  # noqa: ARG002  a recurrent state has one size
         return replace(self, hidden=self.hidden.repeat_interleave(beams, 0), cell=self.cell.repeat_interleave(beams, 0))
 
     def reorder(self, rows: Int[Tensor, "R"]) -> "RecurrentState":
         return replace(self, hidden=self.hidden[rows], cell=self.cell[rows])
 
-    def keep(self, sentences: Int[Tensor, "B2"]) -> "RecurrentState":
+    def select(self, sentences: Int[Tensor, "B2"]) -> "RecurrentState":
         hidden = self.hidden.unflatten(0, (len(self.mask), -1))[sentences].flatten(0, 1)
         cell = self.cell.unflatten(0, (len(self.mask), -1))[sentences].flatten(0, 1)
         return RecurrentState(self.memory[sentences], self.keys[sentences], self.mask[sentences], hidden, cell)
@@ -98,7 +97,7 @@ class Recurrent(Model):
             if getattr(settings, name) != getattr(ModelSettings(), name):
                 raise DragomanError(f"{name} is an option of the Transformer; the {settings.architecture} has none.")
         if settings.tied == "all" and source_vocabulary != target_vocabulary:
-            raise DragomanError(two_vocabularies(source_vocabulary, target_vocabulary))
+            raise DragomanError(untieable(source_vocabulary, target_vocabulary))
         width, depth = settings.d_model, settings.decoder_layers
         self.target_embedding = nn.Embedding(target_vocabulary, width)
         self.source_embedding = self.target_embedding if settings.tied == "all" else nn.Embedding(source_vocabulary, width)
@@ -119,7 +118,7 @@ class Recurrent(Model):
         cells = nn.LSTMCell if lstm else nn.GRUCell
         self.decoder = nn.ModuleList(cells(3 * width if layer == 0 else width, width) for layer in range(depth))
         self.features = nn.Linear(4 * width, width)
-        self.dropout = Dropout(settings.dropout)
+        self.dropout = nn.Dropout(settings.dropout)
 
     def encode(self, source: Int[Tensor, "B S"]) -> RecurrentState:
         mask = source != PAD

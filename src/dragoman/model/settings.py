@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from dragoman.errors import DragomanError, require
+from dragoman.system.errors import DragomanError, require
 
 Architecture = Literal["transformer", "lstm", "gru"]
 Activation = Literal["relu", "gelu", "swish"]
@@ -100,7 +100,7 @@ PRESETS = {
 """`base` and `big` are the paper's (Table 3); `tiny` and `small` are for CPUs."""
 
 
-def two_vocabularies(source: int, target: int) -> str:
+def untieable(source: int, target: int) -> str:
     """What to say where embeddings of different vocabularies are to be tied."""
     return (
         f"Three-way tied embeddings need one vocabulary, and these are two, of {source} and {target} tokens; share the vocabulary, "

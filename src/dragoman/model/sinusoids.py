@@ -5,13 +5,13 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.errors import DragomanError
 from dragoman.model.settings import PositionKind
+from dragoman.system.errors import DragomanError
 
 Table = npt.NDArray[np.float32]
 
 
-def table_of_sinusoids(length: int, d_model: int, kind: PositionKind = "sinusoidal") -> Table:
+def sinusoid_table(length: int, d_model: int, kind: PositionKind = "sinusoidal") -> Table:
     """[N, D]: PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(pos / 10000^(2i/d_model)), pos from 0.
 
     - `sinusoidal`: the formula; sine and cosine alternate.

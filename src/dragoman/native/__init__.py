@@ -1,1 +1,1 @@
-"""C++ that is compiled where it runs: what all of it shares, and how it is made."""
+"""The fast twin: replacements for modules and searches, each tested against its oracle."""

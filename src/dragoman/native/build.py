@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from threading import Thread
 
-from dragoman.disk import cache_folder
-from dragoman.errors import DragomanError
+from dragoman.system.errors import DragomanError
+from dragoman.system.files import cache_folder
 
 HERE = Path(__file__).parent
 FLAGS = ("-O3", "-march=native", "-std=c++17", "-ffp-contract=fast", "-shared", "-fPIC")
@@ -40,8 +40,22 @@ class Program:
         return [*compiler, *FLAGS, *self.flags]
 
 
+DECODER = Program(
+    "The decoder",
+    "PyTorch translates, slower.",
+    tuple(HERE / name for name in ("beam_search.cpp", "transformer.h", "gemm.h", "amx.h")),
+    ("-fopenmp-simd", *WIDE),
+)
+TRAINING_KERNELS = Program(
+    "What stands between matrix products in training",
+    "PyTorch does it, slower.",
+    (HERE / "training_kernels.cpp",),
+    ("-fopenmp", *WIDE),
+)
+
+
 @cache
-def begin(program: Program) -> Future[Path] | None:
+def start_compiling(program: Program) -> Future[Path] | None:
     """Start to compile, so that other work can go on, to the end even if this process has ended; None where there is no C++ compiler.
 
     A library that was made before is there at once.
@@ -70,20 +84,20 @@ def begin(program: Program) -> Future[Path] | None:
     return future
 
 
-def is_ready(program: Program) -> bool:
+def is_compiled(program: Program) -> bool:
     """Whether `library` need not wait."""
-    compiling = begin(program)
+    compiling = start_compiling(program)
     return compiling is None or compiling.done()
 
 
 if sys.platform != "win32":
-    os.register_at_fork(after_in_child=begin.cache_clear)  # a thread that compiles is not there
+    os.register_at_fork(after_in_child=start_compiling.cache_clear)  # a thread that compiles is not there
 
 
 @cache
 def library(program: Program) -> ctypes.CDLL | None:
     """The compiled library; None where there is no C++ compiler, or (with a warning that says why) where it fails."""
-    compiling = begin(program)
+    compiling = start_compiling(program)
     if compiling is None:
         return None
     try:
@@ -115,7 +129,7 @@ def place(program: Program, compiler: list[str]) -> Path:
     """
     command = program.command(compiler)
     told = answer([*command, "-dM", "-E", "-x", "c++", os.devnull], compiler)
-    sources = [*program.sources, HERE / "vectors.h"]
+    sources = [*program.sources, HERE / "simd.h"]
     key = hashlib.sha256(b"".join([told, *map(str.encode, command[len(compiler) :]), *map(Path.read_bytes, sources)])).hexdigest()[:24]
     return cache_folder() / "native" / f"{key}.so"
 

@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from dragoman.errors import DragomanError
 from dragoman.model.symbols import END, PAD, START
+from dragoman.system.errors import DragomanError
 from dragoman.text.corpus import Corpus
 
 Pairs = npt.NDArray[np.int64]

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.errors import DragomanError
-from dragoman.machine import processors
+from dragoman.system.errors import DragomanError
+from dragoman.system.machine import processors
 from dragoman.text.lines import line_starts, open_bytes, read_lines, read_pairs
 from dragoman.text.settings import DataSettings
 from dragoman.text.tokenizer import Tokenizer

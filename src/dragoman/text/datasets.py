@@ -9,8 +9,8 @@ import urllib.request
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dragoman.disk import cache_folder, whole
-from dragoman.errors import DragomanError
+from dragoman.system.errors import DragomanError
+from dragoman.system.files import atomic_write, cache_folder
 from dragoman.text.lines import PACKING_ERRORS, open_bytes
 from dragoman.text.settings import DataSettings
 
@@ -108,7 +108,7 @@ def _local(file: DatasetFile, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with (
-            whole(folder / file.name) as new,
+            atomic_write(folder / file.name) as new,
             urllib.request.urlopen(file.address, timeout=60) as answer,  # noqa: S310
             gzip.open(answer) as text,
             new.open("wb") as copy,

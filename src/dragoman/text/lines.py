@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
-from dragoman.errors import DragomanError
+from dragoman.system.errors import DragomanError
 
 PACKING_ERRORS = (gzip.BadGzipFile, EOFError, zlib.error)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from dragoman.errors import require
+from dragoman.system.errors import require
 
 TokenKind = Literal["bpe", "unigram", "char", "word"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import sentencepiece
 
-from dragoman.errors import DragomanError
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
+from dragoman.system.errors import DragomanError
 from dragoman.text.settings import TokenizerSettings, TokenKind
 
 UNKNOWN_TEXT = "\N{REPLACEMENT CHARACTER}"  # what an unknown token, or a part of a character's bytes, becomes in a text

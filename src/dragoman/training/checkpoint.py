@@ -1,70 +1,164 @@
-"""Tensors on disk, and their mean over several checkpoints (section 6.1). Nothing here unpickles."""
+"""What a run needs to go on after any interruption: its place, and its checkpoints in `folder/checkpoints/step-00001200/`."""
 
-from collections.abc import Iterable, Mapping
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import Tensor
 
-from dragoman.errors import DragomanError
+from dragoman.model import weights as checkpoint
+from dragoman.model.interface import Model
+from dragoman.system import folders
+from dragoman.system.errors import DragomanError
+from dragoman.training.context import Job, Say
+from dragoman.training.distributed import World
+from dragoman.training.log import events
+from dragoman.training.parallel import shard, unsharded
 
-
-def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    """Write named tensors as safetensors."""
-    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path)
-
-
-def load_tensors(path: Path) -> dict[str, Tensor]:
-    """Read named tensors. Raises `DragomanError` with the file's name where it is damaged."""
-    try:
-        return load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise DragomanError(f"{path} cannot be read: {error}.") from error
+OWN = re.compile(r"(ruined-)?step-\d+(\.new|\.old)?")  # names of checkpoints, whole or not: what people put beside them is theirs
 
 
-def weights(model: nn.Module) -> dict[str, Tensor]:
-    """Each weight once, by the first of its names: tied weights are one tensor."""
-    return {name: weight.detach() for name, weight in model.named_parameters()}
+@dataclass(frozen=True)
+class Place:
+    """How far a run has come: with weights and optimizer, all that the rest of it depends on."""
+
+    step: int = 0
+    epoch: int = 0
+    batches_done: int = 0
+    best_step: int = 0
+    best: dict[str, float] | None = None
+    seconds: float = 0.0
+    rate_backoff: float = 1.0
+    """What the rate is multiplied by; halved each time that the run was rolled back."""
 
 
-def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: Path) -> None:
-    """Copy tensors into the model. Raises `DragomanError` for a missing, unknown or misshapen one, naming it and `origin`."""
-    own = weights(model)
-    if missing := sorted(own.keys() - tensors.keys()):
-        raise DragomanError(f"{origin} lacks {', '.join(missing)}, which the model's settings ask for.")
-    if unknown := sorted(tensors.keys() - own.keys()):
-        raise DragomanError(f"{origin} has {', '.join(unknown)}, which a model of these settings does not.")
-    for name, weight in own.items():
-        if weight.shape != tensors[name].shape:
-            raise DragomanError(f"{origin}: {name} has the shape {tuple(tensors[name].shape)}; the settings give {tuple(weight.shape)}.")
-        weight.copy_(tensors[name])
+def checkpoints(folder: Path) -> list[Path]:
+    """The folders of a run's checkpoints, oldest first."""
+    return sorted(path for path in (folder / "checkpoints").glob("step-*") if path.name.removeprefix("step-").isdigit())
 
 
-def average(paths: Iterable[Path]) -> dict[str, Tensor]:
-    """The mean of the weights in several files, summed in float64 (section 6.1)."""
-    total: dict[str, Tensor] = {}
-    paths = list(paths)
-    for path in paths:
-        for name, tensor in load_tensors(path).items():
-            total[name] = total[name] + tensor.double() if name in total else tensor.double()
-    return {name: (tensor / len(paths)).float() for name, tensor in total.items()}
+def save(model: Model, optimizer: torch.optim.Optimizer, place: Place, job: Job) -> None:
+    """Write a checkpoint and delete those that are not needed: the newest and one before it to resume, the last regular ones to average.
+
+    All processes call this, and the first one writes.
+    """
+    leads = job.world.leads
+    weights, moments = gather(checkpoint.weights(model), leads), gather(checkpoint.optimizer_tensors(model, optimizer), leads)
+    if not leads:
+        return
+
+    def write(new: Path) -> None:
+        checkpoint.save_tensors(new / "model.safetensors", weights)
+        checkpoint.save_tensors(new / "optimizer.safetensors", moments)
+        (new / "place.json").write_text(json.dumps(asdict(place), indent=2) + "\n")
+
+    folders.write_folder(job.folder / "checkpoints" / f"step-{place.step:08}", write)
+    kept = regular(job.folder, max(2, job.settings.average), job.schedule.checkpoint_every, place.step)
+    for path in (job.folder / "checkpoints").iterdir():
+        if path not in kept and OWN.fullmatch(path.name):
+            shutil.rmtree(path, ignore_errors=True)
 
 
-def optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The optimizer's state, named after the weights that it belongs to."""
-    return {
-        f"{name}|{key}": torch.as_tensor(value)
-        for name, weight in model.named_parameters()
-        for key, value in optimizer.state[weight].items()
-    }
+def gather(tensors: Mapping[str, Tensor], keep: bool) -> dict[str, Tensor]:
+    """The tensors as a whole in the machine's memory, in the processes that keep them. All processes call this."""
+    found = {}
+    for name, tensor in tensors.items():
+        full = unsharded(tensor)
+        if keep:
+            found[name] = full.cpu()
+    return found
 
 
-def load_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Put back what `optimizer_tensors` gave."""
-    named = dict(model.named_parameters())
-    for full_name, tensor in tensors.items():
-        name, key = full_name.split("|")
-        weight = named[name]
-        optimizer.state[weight][key] = tensor.to(weight.device, copy=True)  # not a view of a file that may go
+def regular(folder: Path, last: int, every: int, step: int) -> list[Path]:
+    """The checkpoint of a step, and before it regular ones (not those that a signal asked for), `last` in all.
+
+    There are later ones only where they were damaged, and the run went on from before them.
+    """
+    *older, newest = [path for path in checkpoints(folder) if step_of(path) <= step]
+    older = [path for path in older if step_of(path) % every == 0]
+    return [*older[max(0, len(older) - last + 1) :], newest]
+
+
+def set_aside(path: Path, world: World) -> None:
+    """Let a checkpoint be none, until the next is saved. All processes call this."""
+    if world.leads:
+        path.rename(path.with_name(f"ruined-{path.name}"))
+    world.wait()
+
+
+def step_of(path: Path) -> int:
+    """The step of a checkpoint's folder."""
+    return int(path.name.removeprefix("step-"))
+
+
+def resume(model: Model, optimizer: torch.optim.Optimizer, folder: Path, say: Say, world: World) -> Place:
+    """Load the newest checkpoint that is whole, if there is one; say so where it is not the newest of all.
+
+    Raises `DragomanError` where there are checkpoints, and none of them is whole, and where processes find different ones.
+    """
+    place = newest_whole(model, optimizer, folder, say)
+    if float(world.sum(torch.tensor(float(place.step), device=world.device))) != place.step * world.size:
+        raise DragomanError(
+            f"This process found the checkpoint of step {place.step} in {folder}, and another process another one. All machines have to "
+            "see the same folder."
+        )
+    return place
+
+
+def newest_whole(model: Model, optimizer: torch.optim.Optimizer, folder: Path, say: Say) -> Place:
+    """`resume`, for one process."""
+    found = checkpoints(folder)
+    for path in reversed(found):
+        try:
+            folders.check_folder(path)
+        except DragomanError as error:
+            say(f"{error} Trying the checkpoint before it.")
+            continue
+        try:
+            checkpoint.load_weights(model, shard(checkpoint.load_tensors(path / "model.safetensors"), model), path)
+        except DragomanError as error:
+            raise DragomanError(f"{error} The recipe.toml of this run is not the one that it was begun with; put that back.") from error
+        checkpoint.load_optimizer(model, optimizer, shard(checkpoint.load_tensors(path / "optimizer.safetensors"), model))
+        place = read_place(path)
+        if path != found[-1]:
+            say(f"Going on from {path.name}; what was done after it is done again.")
+        return place
+    if found:
+        raise DragomanError(f"None of the {len(found)} checkpoints in {folder / 'checkpoints'} is whole; begin again with another --out.")
+    judged = [event["step"] for event in events(folder / "log.jsonl") if event["event"] == "validation"]
+    if len(judged) > 1:  # the first is logged a moment before the first checkpoint
+        raise DragomanError(
+            f"{folder} was trained for {judged[-1]:,} updates, and none of its checkpoints is there. Put {folder / 'checkpoints'} back, or "
+            "begin again with another --out."
+        )
+    return Place()
+
+
+def read_place(folder: Path) -> Place:
+    """The place of a checkpoint; `rate_backoff` was `pace` before 0.1."""
+    values = json.loads((folder / "place.json").read_text())
+    return Place(**{"rate_backoff" if name == "pace" else name: value for name, value in values.items()})
+
+
+def newest_place(folder: Path) -> Place:
+    """The place of the newest checkpoint. Raises `DragomanError` where it is damaged."""
+    newest = checkpoints(folder)[-1]
+    folders.check_folder(newest)
+    return read_place(newest)
+
+
+def averaged(folder: Path, last: int, every: int, step: int, say: Say) -> tuple[dict[str, Tensor], list[int]]:
+    """The mean of the last n regular checkpoints up to a step, and their steps (section 6.1); without damaged ones, which are named."""
+    paths = []
+    for path in regular(folder, last, every, step):
+        try:
+            folders.check_folder(path)
+        except DragomanError as error:
+            say(f"{error} It is left out of the average.")
+        else:
+            paths.append(path)
+    return checkpoint.average(path / "model.safetensors" for path in paths), [step_of(path) for path in paths]

@@ -12,7 +12,7 @@ from torch import Tensor, distributed
 from torch._C._distributed_c10d import PrefixStore, Store  # what torch.distributed.PrefixStore is, as type checkers see it
 from torch.distributed.rendezvous import rendezvous
 
-from dragoman.errors import DragomanError
+from dragoman.system.errors import DragomanError
 
 PATIENCE = timedelta(days=2)  # the others wait this long while the first prepares the corpus
 

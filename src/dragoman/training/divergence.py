@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from dragoman.errors import DragomanError
-from dragoman.model.kernels import by_pytorch
+from dragoman.native.fused import unfused
+from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch
 
 
@@ -16,7 +16,7 @@ class DivergenceError(DragomanError):
         self.what = what
 
 
-def first_bad_layer(objective: nn.Module, batch: Batch) -> str | None:
+def first_non_finite_layer(objective: nn.Module, batch: Batch) -> str | None:
     """The innermost module that first gives a value that is not finite, or else a weight whose gradient has one; None if none has.
 
     The batch is read forward and backward once more, with the weights of now and by PyTorch, which has every module's output; gradients
@@ -33,7 +33,7 @@ def first_bad_layer(objective: nn.Module, batch: Batch) -> str | None:
 
     handles = [watch(name) for name, _ in objective.named_modules() if name]
     try:
-        with by_pytorch(objective):
+        with unfused(objective):
             loss, _ = objective(batch)
     finally:
         for handle in handles:

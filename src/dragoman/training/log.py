@@ -10,8 +10,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from dragoman.disk import whole
-from dragoman.errors import DragomanError
+from dragoman.system.errors import DragomanError
+from dragoman.system.files import atomic_write
 
 NO_TENSORBOARD = "TensorBoard is not installed: pip install 'dragoman[tensorboard]'"
 
@@ -24,7 +24,7 @@ class Log:
 
     def __init__(self, folder: Path, step: int, tensorboard: bool) -> None:
         self.path = folder / "log.jsonl"
-        with whole(self.path) as new:
+        with atomic_write(self.path) as new:
             new.write_text("".join(f"{json.dumps(event)}\n" for event in events(self.path) if event["step"] <= step))
         self.board = None
         if tensorboard:

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from dragoman.machine import control_groups, text
+from dragoman.system.machine import control_groups, text
 
 CONTROL_GROUP = {"max": r"^(\d+)$", "current": r"^(\d+)$", "stat": r"^inactive_file (\d+)$"}  # what can be given up is in use too
 

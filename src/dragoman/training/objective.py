@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dragoman.allocator import give_back_memory, out_of_memory
-from dragoman.errors import DragomanError
-from dragoman.model.contract import Model
-from dragoman.model.kernels import fuse
-from dragoman.model.loss import cross_entropy, perplexity
+from dragoman.model.interface import Model
+from dragoman.model.loss import LabelSmoothedCrossEntropy, perplexity
+from dragoman.native.fused import fuse
+from dragoman.system.allocator import out_of_memory, trim_memory
+from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch, Update
 from dragoman.training.distributed import World
 from dragoman.training.parallel import computes_alone, synchronising
@@ -25,10 +25,11 @@ class Objective(nn.Module):
     """
 
     def __init__(self, model: Model, smoothing: float, bfloat16: bool, native: bool = False) -> None:
-        """`native` has C++ do what stands between matrix products, on a CPU with a compiler."""
+        """`native` replaces modules of the model, and the loss, by faster ones that compute the same (native/fused.py)."""
         super().__init__()
-        self.model, self.smoothing, self.in_bfloat16 = model, smoothing, bfloat16
-        self.fused = native and fuse(model)
+        self.model, self.in_bfloat16 = model, bfloat16
+        self.cross_entropy = LabelSmoothedCrossEntropy(smoothing)
+        self.fused = native and fuse(self)
 
     @classmethod
     def of(cls, model: Model, settings: TrainingSettings) -> "Objective":
@@ -39,7 +40,7 @@ class Objective(nn.Module):
         with torch.autocast(batch.source.device.type, torch.bfloat16, enabled=self.in_bfloat16):
             features, _ = self.model.decode(batch.target_in, self.model.encode(batch.source))
             rows = features.flatten(0, 1).index_select(0, batch.places)
-            return cross_entropy(self.model.logits(rows), batch.gold, self.smoothing, self.fused)
+            return self.cross_entropy(self.model.logits(rows), batch.gold)
 
 
 @torch.no_grad()
@@ -62,7 +63,7 @@ def _sums(objective: Objective, batch: Batch) -> Tensor:
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error) or len(batch.pairs) < 2:
             raise
-    give_back_memory()
+    trim_memory()
     one, other = batch.halves()
     return _sums(objective, one) + _sums(objective, other)
 
@@ -86,7 +87,7 @@ def accumulate(objective: nn.Module, update: Update, world: World) -> Tensor:
         told = f"{_too_many(batches)} Its gradient is added up from parts meanwhile, which takes longer."
         warnings.warn(told, stacklevel=2)
         objective.zero_grad()
-        give_back_memory()  # freed blocks are of no use to oneDNN's kernels, which are made anew for the halves
+        trim_memory()  # freed blocks are of no use to oneDNN's kernels, which are made anew for the halves
         batches = [half for batch in batches for half in (batch.halves() if len(batch.pairs) > 1 else [batch])]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from dragoman.model.contract import Model
+from dragoman.model.interface import Model
 from dragoman.training.distributed import World
 
 if TYPE_CHECKING:
@@ -56,25 +56,25 @@ def computes_alone(objective: nn.Module, world: World) -> bool:
     return world.size == 1 or isinstance(objective, DistributedDataParallel)
 
 
-def is_spread(tensor: Tensor) -> "TypeGuard[DTensor]":
+def is_sharded(tensor: Tensor) -> "TypeGuard[DTensor]":
     """Whether a part of it lies in each process: then it is of another class than all other tensors."""
     return type(tensor) not in (Tensor, nn.Parameter)
 
 
-def whole(tensor: Tensor) -> Tensor:
+def unsharded(tensor: Tensor) -> Tensor:
     """The tensor with all parts of it that lie in other processes. They all call this."""
-    return tensor.full_tensor() if is_spread(tensor) else tensor
+    return tensor.full_tensor() if is_sharded(tensor) else tensor
 
 
-def spread(tensors: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
+def shard(tensors: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
     """Of each tensor as much as this process has of the weight that it belongs to: `weight`, or `weight|moment`."""
-    spread_weights = {name: weight for name, weight in model.named_parameters() if is_spread(weight)}
-    if not spread_weights:
+    sharded_weights = {name: weight for name, weight in model.named_parameters() if is_sharded(weight)}
+    if not sharded_weights:
         return dict(tensors)
     from torch.distributed.tensor import distribute_tensor
 
     def part(name: str, tensor: Tensor) -> Tensor:
-        weight = spread_weights.get(name.split("|", 1)[0])
+        weight = sharded_weights.get(name.split("|", 1)[0])
         if weight is None or weight.shape != tensor.shape:
             return tensor
         return distribute_tensor(tensor.to(weight.device), weight.device_mesh, weight.placements, src_data_rank=None)

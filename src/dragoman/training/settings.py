@@ -1,9 +1,10 @@
 """How a model is trained. The defaults are the paper's (section 5); nothing here imports torch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from dragoman.errors import require
+from dragoman.system.errors import require
+from dragoman.system.toml import former_name
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class TrainingSettings:
     """About how long training may take on a CPU where the number of updates is chosen; on a GPU 4 times as long."""
     warmup_steps: int | None = None
     """Updates during which the rate rises (the paper's 4000); None is an eighth of all, more for a rate of 0.002 at most, 4000 at most."""
-    rate_scale: float = 1.0
+    learning_rate_scale: float = field(default=1.0, metadata=former_name("rate_scale"))
     """The paper's learning rate is multiplied by this (section 5.3)."""
     label_smoothing: float = 0.1
     """ε_ls (section 5.4)."""
@@ -55,7 +56,7 @@ class TrainingSettings:
 
     def __post_init__(self) -> None:
         counts = ("updates", "warmup_steps", "validate_every", "checkpoint_every", "average", "log_every", "threads")
-        shares = ("minutes", "rate_scale", "label_smoothing", "clip_norm", "seed", "patience")
+        shares = ("minutes", "learning_rate_scale", "label_smoothing", "clip_norm", "seed", "patience")
         require(
             self,
             least=dict.fromkeys(counts, 1) | dict.fromkeys(shares, 0),

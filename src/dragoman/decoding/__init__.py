@@ -1,1 +1,0 @@
-"""Choosing what to write: search, and sentences in and out."""

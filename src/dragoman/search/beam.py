@@ -1,0 +1,276 @@
+"""Greedy and beam search (section 6.1) through the contract: any model, one step at a time.
+
+Shapes: B sentences, W hypotheses a sentence, R = B · W, T tokens so far, V vocabulary.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from dragoman.model.interface import Model, State
+from dragoman.model.symbols import END, PAD, START
+from dragoman.search.attention_weights import cross_attention_modules, watched
+from dragoman.search.constraints import mask_forbidden
+from dragoman.search.hypothesis import NON_FINITE, Hypothesis, longest_target, normalizer, scored
+from dragoman.search.settings import SearchSettings
+from dragoman.search.top_k import order, top_k_extensions
+from dragoman.system.errors import DragomanError
+from dragoman.translation.constraints import Constraints
+
+WORTH_MOVING = 0.75  # where no more than this share of a batch's sentences is unfinished, the others leave it
+
+
+@torch.no_grad()
+def greedy_search(
+    model: Model,
+    source: Int[Tensor, "B S"],
+    settings: SearchSettings,
+    constraints: Constraints | None = None,  # noqa: ARG001  all searches are called alike
+) -> list[list[Hypothesis]]:
+    """The likeliest token at each step: what a beam of 1 finds where there are no constraints and no coverage penalty.
+
+    Raises `DragomanError` where probabilities are no numbers, as all searches do.
+    """
+    longest = max_target_lengths(model, source, settings)
+    state = model.encode(source).allocate(1, int(longest.max()) + 1)
+    left = torch.arange(len(source), device=source.device)
+    token = torch.full((len(source), 1), START, device=source.device)
+    ended = torch.zeros(len(source), dtype=torch.bool, device=source.device)
+    ids = torch.full((len(source), int(longest.max()) + 1), END, device=source.device)
+    total = torch.zeros(len(source), device=source.device)
+    for step in range(ids.size(1)):
+        features, state = model.decode(token, state)
+        log_p = next_log_p(model, features[:, -1])
+        choice = log_p.argmax(-1).masked_fill(step >= longest[left], END)
+        ids[left, step] = choice.masked_fill(ended, END)
+        total[left] += log_p.gather(1, choice[:, None])[:, 0].masked_fill(ended, 0.0)
+        token, ended = choice[:, None], ended | (choice == END)
+        if ended.all():
+            break
+        if (~ended).sum() <= len(left) * WORTH_MOVING:
+            still = (~ended).nonzero().flatten()
+            left, token, ended, state = left[still], token[still], ended[still], state.select(still)
+    if total.isnan().any():
+        raise DragomanError(NON_FINITE)
+    return [[scored(row[: row.index(END)], log_p, settings)] for row, log_p in zip(ids.tolist(), total.tolist(), strict=True)]
+
+
+def max_target_lengths(model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, least: int = 0) -> Int[Tensor, "B"]:
+    """`longest_target` of each source."""
+    counts = (source != PAD).sum(1).tolist()
+    return torch.tensor([longest_target(count, model.longest_target, settings, least) for count in counts], device=source.device)
+
+
+def next_log_p(model: Model, features: Float[Tensor, "R D"]) -> Float[Tensor, "R V"]:
+    """The log-probability of each token that may follow; PAD and START are never written."""
+    logits = model.logits(features).float()
+    logits[:, PAD] = logits[:, START] = -torch.inf
+    return logits.log_softmax(-1)
+
+
+@dataclass
+class Beam:
+    """The hypotheses of B sentences, best first. What ends with END leaves `live` for `finished`; -inf marks an empty place."""
+
+    live: Int[Tensor, "B W T"]
+    live_log_p: Float[Tensor, "B W"]
+    finished: Int[Tensor, "B W L"]
+    finished_log_p: Float[Tensor, "B W"]
+    finished_score: Float[Tensor, "B W"]
+    coverage: Float[Tensor, "B W S"]
+    """How much each live hypothesis has looked at each source token; padding counts as seen. S is 0 where nobody asks."""
+
+    @classmethod
+    def start(cls, sentences: int, beam_size: int, groups: int, longest: int, seen: Float[Tensor, "B S"]) -> "Beam":
+        """One live hypothesis a group, which is empty; none finished."""
+        empty = torch.full((sentences, beam_size), -torch.inf, device=seen.device)
+        first = empty.clone()
+        first[:, :: beam_size // groups] = 0
+        live = torch.full((sentences, beam_size, 1), START, device=seen.device)
+        finished = torch.full((sentences, beam_size, longest + 1), PAD, device=seen.device)
+        return cls(live, first, finished, empty, empty.clone(), seen[:, None].expand(-1, beam_size, -1))
+
+    def keep(self, sentences: Tensor) -> "Beam":
+        """These sentences alone."""
+        tensors = (self.live, self.live_log_p, self.finished, self.finished_log_p, self.finished_score, self.coverage)
+        return Beam(*(tensor[sentences] for tensor in tensors))
+
+
+@dataclass(frozen=True)
+class Extensions:
+    """What the live hypotheses of a step may become, likeliest first within each of G groups: C = 2W candidates in all."""
+
+    log_p: Float[Tensor, "B C"]
+    """Of the whole hypothesis."""
+    origin: Int[Tensor, "B C"]
+    """The place (0 to W − 1) of the live hypothesis that is extended."""
+    token: Int[Tensor, "B C"]
+    ends: Bool[Tensor, "B C"]
+    """Which of them have just finished."""
+    again: Bool[Tensor, "B C"]
+    """Which of them would have, had a group before theirs not found the same."""
+    lives: Int[Tensor, "B W"]
+    """The places, among the C, of those that live on."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a beam search, after which sentences that are done leave the batch."""
+
+    sentences: Int[Tensor, "B"]
+    """Their numbers in the batch at its start."""
+    extensions: Extensions
+    beam: Beam
+    done: dict[int, list[Hypothesis]]
+    """The sentences that are done now, with their `n_best` best hypotheses."""
+
+
+@torch.no_grad()
+def beam_search(
+    model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints | None = None
+) -> list[list[Hypothesis]]:
+    """The `n_best` best hypotheses of each sentence, best first, by log P(Y|X) / lp(Y) + cp(X; Y), among those that are allowed."""
+    found: dict[int, list[Hypothesis]] = {}
+    for step in beam_steps(model, source, settings, constraints or Constraints()):
+        found |= step.done
+    return [found[sentence] for sentence in range(len(source))]
+
+
+@torch.no_grad()
+def beam_steps(model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints) -> Iterator[Step]:
+    """Beam search, step by step.
+
+    Each step extends every live hypothesis by every token. Of these extensions, those among the W likeliest that end are
+    finished, and the W likeliest that do not end live on. A sentence is done when W hypotheses have finished, or sooner when no
+    live one could still come among its n best, even if all its tokens to come were certain. At the greatest length all live
+    hypotheses are made to end. Where the beam has groups, each of them does so for its share of W.
+    """
+    width, penalised = settings.beam_size, settings.coverage_penalty > 0
+    longest = max_target_lengths(model, source, settings, constraints.least)
+    seen = (source if penalised else source[:, :0]).eq(PAD).float()
+    beam = Beam.start(len(source), width, settings.groups, int(longest.max()), seen)
+    state: State = model.encode(source).allocate(width, int(longest.max()) + 1)
+    left = torch.arange(len(source), device=source.device)
+    going = torch.ones_like(left, dtype=torch.bool)
+    for step in range(int(longest.max()) + 1):
+        watching: AbstractContextManager[list[list[Tensor]]] = watched(cross_attention_modules(model)) if penalised else nullcontext([])
+        with watching as looks:
+            features, state = model.decode(beam.live[:, :, -1].reshape(-1, 1), state)
+        if looks:
+            beam.coverage = beam.coverage + torch.stack([weights.mean(1) for (weights,) in looks]).mean(0)  # of all layers and heads
+        log_p = next_log_p(model, features[:, -1]).view(len(left), width, -1)
+        at_end = step >= longest
+        extensions = extend(beam, force_end(mask_forbidden(log_p, constraints, beam.live, at_end), at_end), settings)
+        ended = going & is_done(beam, longest, settings)
+        done = dict(zip(left[ended].tolist(), hypotheses(beam.keep(ended), settings.n_best), strict=True)) if ended.any() else {}
+        yield Step(left, extensions, beam, done)
+        going = going & ~ended
+        if not going.any():
+            return
+        origin = extensions.origin.gather(1, extensions.lives)
+        if going.sum() <= len(left) * WORTH_MOVING:
+            still = going.nonzero().flatten()
+            left, longest, going, origin = left[still], longest[still], going[still], origin[still]
+            beam, state = beam.keep(still), state.select(still)
+        first_rows = torch.arange(len(left), device=source.device)[:, None] * width
+        state = state.reorder((first_rows + origin).flatten())
+    raise DragomanError(NON_FINITE)  # nothing is likelier than nothing
+
+
+def force_end(log_p: Float[Tensor, "B W V"], at_end: Bool[Tensor, "B"]) -> Float[Tensor, "B W V"]:
+    """Sentences that are `at_end` may only write END."""
+    if at_end.any():
+        end = log_p[at_end, :, END]
+        log_p[at_end] = -torch.inf
+        log_p[at_end, :, END] = end
+    return log_p
+
+
+def extend(beam: Beam, log_p: Float[Tensor, "B W V"], settings: SearchSettings) -> Extensions:
+    """Add a token to every hypothesis of the beam, in place."""
+    groups, width = settings.groups, settings.beam_size // settings.groups
+    length = beam.live.size(2)  # of a hypothesis that ends now, END included: START makes up for it
+    total, origin, token = top_k_of_groups(beam, log_p, settings)
+    first = torch.arange(2 * width, device=log_p.device).repeat(groups) < width  # at most W of them end, so at least W do not
+    is_end = token == END
+    ends = is_end & first & (total > -torch.inf)
+
+    prefixes = beam.live.gather(1, origin[:, :, None].expand(-1, -1, length))
+    again = torch.zeros_like(ends)
+    if groups > 1:  # what two groups have found counts once
+        alike = (prefixes[:, :, None] == prefixes[:, None]).all(3) & ends[:, None] & ends[:, :, None]
+        again = alike.tril(-1).any(2)
+        ends = ends & ~again
+    coverage = beam.coverage.gather(1, origin[:, :, None].expand(-1, -1, beam.coverage.size(2)))
+    if ends.any():
+        ending = total.masked_fill(~ends, -torch.inf)[:, first]
+        penalty = settings.coverage_penalty * coverage[:, first].clamp(1e-9, 1).log().sum(-1)
+        ids = F.pad(prefixes[:, first, 1:], (0, 1), value=END)
+        add_finished(
+            beam, F.pad(ids, (0, beam.finished.size(2) - length), value=PAD), ending, ending / normalizer(length, settings) + penalty
+        )
+
+    in_groups = is_end.to(torch.uint8).unflatten(1, (groups, -1)).argsort(dim=2, stable=True)[:, :, :width]
+    starts = torch.arange(groups, device=log_p.device)[:, None] * 2 * width
+    lives = (in_groups + starts).flatten(1)  # the first of each group that do not end, likeliest first
+    beam.live_log_p = total.masked_fill(is_end, -torch.inf).gather(1, lives)
+    beam.coverage = coverage.gather(1, lives[:, :, None].expand(-1, -1, coverage.size(2)))
+    prefix = prefixes.gather(1, lives[:, :, None].expand(-1, -1, length))
+    beam.live = torch.cat([prefix, token.gather(1, lives)[:, :, None]], -1)
+    return Extensions(total, origin, token, ends, again, lives)
+
+
+def top_k_of_groups(
+    beam: Beam, log_p: Float[Tensor, "B W V"], settings: SearchSettings
+) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"], Int[Tensor, "B C"]]:
+    """Twice as many extensions as each group has hypotheses, likeliest first: log-probability, origin and token.
+
+    For a group, a token counts as e^diversity times less likely for each time that groups before it go on with that token in this
+    step (Vijayakumar et al. 2018, Hamming diversity). The log-probabilities are the model's own.
+    """
+    if settings.groups == 1:
+        return top_k_extensions(log_p, beam.live_log_p, 2 * settings.beam_size)
+    width, found = settings.beam_size // settings.groups, []
+    used = torch.zeros_like(log_p[:, 0])
+    for first in range(0, settings.beam_size, width):
+        own, before = log_p[:, first : first + width], beam.live_log_p[:, first : first + width]
+        _, origin, token = top_k_extensions(own - settings.diversity * used[:, None], before, 2 * width)
+        total = own.flatten(1).gather(1, origin * own.size(2) + token) + before.gather(1, origin)
+        found.append((total, origin + first, token))
+        place = (token == END).to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
+        used = used.scatter_add(1, token.gather(1, place), torch.ones_like(before))
+    total, origin, token = (torch.cat(parts, 1) for parts in zip(*found, strict=True))
+    return total, origin, token
+
+
+def add_finished(beam: Beam, ids: Int[Tensor, "B W L"], log_p: Float[Tensor, "B W"], score: Float[Tensor, "B W"]) -> None:
+    """Let these hypotheses (without START, padded after END) compete for the finished places; a score of -inf is none."""
+    width = score.size(1)
+    scores = torch.cat([beam.finished_score, score], 1)
+    place = order(scores, torch.arange(scores.size(1), device=scores.device)).topk(width).indices
+    beam.finished_score = scores.gather(1, place)
+    beam.finished_log_p = torch.cat([beam.finished_log_p, log_p], 1).gather(1, place)
+    both = torch.cat([beam.finished, ids], 1)
+    beam.finished = both.gather(1, place[:, :, None].expand(-1, -1, both.size(2)))
+
+
+def is_done(beam: Beam, longest: Int[Tensor, "B"], settings: SearchSettings) -> Bool[Tensor, "B"]:
+    """Whether W hypotheses have ended, or no live one can come among the n best: its tokens to come at best have probability 1."""
+    best_live = beam.live_log_p.amax(1) / normalizer(longest + 1, settings)
+    return (beam.finished_score[:, -1] > -torch.inf) | (best_live <= beam.finished_score[:, settings.n_best - 1])
+
+
+def hypotheses(beam: Beam, n_best: int) -> list[list[Hypothesis]]:
+    """The best finished hypotheses of each sentence."""
+    tensors = (beam.finished, beam.finished_log_p, beam.finished_score)
+    rows = zip(*(tensor[:, :n_best].tolist() for tensor in tensors), strict=True)
+    return [
+        [Hypothesis(ids[: ids.index(END)], log_p, score) for ids, log_p, score in zip(*row, strict=True) if score > -math.inf]
+        for row in rows
+    ]

@@ -1,0 +1,48 @@
+"""How likely a given translation is: forced decoding. Shapes: B sentences, S source and T target tokens."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from dragoman.model.interface import Model
+from dragoman.model.loss import perplexity
+from dragoman.model.symbols import PAD
+from dragoman.search.beam import next_log_p
+from dragoman.search.hypothesis import NON_FINITE
+from dragoman.system.errors import DragomanError
+from dragoman.text.batches import Batch
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """The tokens of a translation, END last, and the log-probability of each given those before it, in nats."""
+
+    tokens: list[str]
+    log_probabilities: list[float]
+
+    @property
+    def log_probability(self) -> float:
+        """Of the whole translation, END included."""
+        return sum(self.log_probabilities)
+
+    @property
+    def perplexity(self) -> float:
+        """A token, END included."""
+        return perplexity(-self.log_probability / len(self.tokens))
+
+
+@torch.no_grad()
+def token_log_probabilities(model: Model, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+    """Log P of each target token, given the source and the tokens before it; 0 where the target is padded.
+
+    Both sides end with END, which is nowhere else. PAD and START are never written, as in search. Raises `DragomanError` where
+    probabilities are no numbers.
+    """
+    batch = Batch.of(source, target, [])
+    features, _ = model.decode(batch.target_in, model.encode(source))
+    log_p = next_log_p(model, features.flatten(0, 1))
+    if log_p.isnan().any():
+        raise DragomanError(NON_FINITE)
+    return log_p.gather(1, target.view(-1, 1)).view_as(target).masked_fill(target == PAD, 0.0)

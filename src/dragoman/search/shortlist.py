@@ -1,0 +1,98 @@
+"""The target tokens that may translate a sentence, so that the others' logits are not computed.
+
+Which may translate a token is learnt from parallel text as in Model 1 of Brown et al. (1993). Shapes: S and T vocabularies, K tokens.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from safetensors.numpy import save_file
+
+from dragoman.model.symbols import END, PAD, START, UNKNOWN
+from dragoman.system.errors import DragomanError
+from dragoman.translation.model_folder import read_arrays
+
+Ids = npt.NDArray[np.int32]
+ROUNDS = 5  # of expectation and maximisation; Model 1 has one optimum
+MOST_LINKS = 20_000_000  # pairs of tokens in the same sentence pair that are looked at: they take some gigabytes
+
+
+@dataclass(frozen=True)
+class Shortlist:
+    """For each source token its likeliest translations, filled up with -1, and the tokens that any sentence may have."""
+
+    translations: Ids
+    """[S, K]"""
+    always: Ids
+
+    @classmethod
+    def learn(cls, pairs: Sequence[tuple[list[int], list[int]]], sizes: tuple[int, int], most: int, always: int) -> "Shortlist":
+        """From pairs of ids without END: the `most` likeliest translations of each token, and the `always` most frequent tokens."""
+        every = -(-sum(len(source) * len(target) for source, target in pairs) // MOST_LINKS)
+        table = np.full((sizes[0], most), -1, np.int32)
+        for (source, target), rank in best_translations(pairs[:: max(every, 1)], sizes[1], most):
+            table[source, rank] = target
+        counts = np.bincount(np.concatenate([[END], *(target for _, target in pairs)]).astype(np.int64), minlength=sizes[1])
+        counts[[END, UNKNOWN]] = counts.max() + 1
+        frequent = np.argsort(-counts, kind="stable")[: always + 2]
+        return cls(table, np.sort(frequent[counts[frequent] > 0]).astype(np.int32))
+
+    def save(self, path: Path) -> None:
+        """Write a file of safetensors."""
+        save_file(vars(self), path)
+
+    @classmethod
+    def load(cls, path: Path, sizes: tuple[int, int]) -> "Shortlist":
+        """Read it for vocabularies of these sizes. Raises `DragomanError` where it is damaged, or was made for others."""
+        arrays = read_arrays(path)
+        ids = [arrays[name] for name in ("translations", "always") if name in arrays]
+        whole = [value.ndim for value in ids] == [2, 1] and all(value.dtype == np.int32 and value.min(initial=0) >= -1 for value in ids)
+        if not whole or not {UNKNOWN, END} <= set(ids[1].tolist()) or any(np.isin([PAD, START], value).any() for value in ids):
+            raise DragomanError(f"{path} is no shortlist; make one with: dragoman shortlist RUN --source … --target … --out {path}")
+        found = cls(*ids)
+        if len(found.translations) != sizes[0] or found.highest >= sizes[1]:
+            raise DragomanError(
+                f"{path} was made for {len(found.translations)} source tokens and at least {found.highest + 1} target tokens, and this "
+                f"model has {sizes[0]} and {sizes[1]}; make one with this model's vocabularies."
+            )
+        return found
+
+    @property
+    def highest(self) -> int:
+        """The highest id that is listed."""
+        return int(max(self.always.max(initial=0), self.translations.max(initial=0)))
+
+    def of(self, source: Sequence[int]) -> Ids:
+        """The target ids for a sentence, in order; END and UNKNOWN are among them."""
+        listed = np.zeros(self.highest + 2, bool)  # the last is for -1
+        listed[self.always] = listed[self.translations[source]] = True
+        return np.flatnonzero(listed[:-1]).astype(np.int32)
+
+
+def best_translations(pairs: Sequence[tuple[list[int], list[int]]], vocabulary: int, most: int) -> list[tuple[tuple[int, int], int]]:
+    """Source tokens with their translations, each with its rank by t(target | source): 0 is the likeliest, `most` - 1 the last."""
+    links = [
+        (np.repeat(source, len(target)), np.tile(target, len(source)), np.tile(np.arange(len(target)), len(source)))
+        for source, target in pairs
+        if source and target
+    ]
+    if not links:
+        return []
+    starts = np.cumsum([0, *(len(target) for source, target in pairs if source and target)])
+    source, target = (np.concatenate([link[side] for link in links]).astype(np.int64) for side in (0, 1))
+    slot = np.concatenate([link[2] + start for link, start in zip(links, starts, strict=False)])
+    keys, link = np.unique(source * vocabulary + target, return_inverse=True)
+    source_of = keys // vocabulary
+    p: npt.NDArray[np.float64] = np.ones(len(keys))
+    for _ in range(ROUNDS):
+        weight = p[link]
+        weight /= np.bincount(slot, weight)[slot]  # each target token comes from the source tokens of its sentence, in shares
+        p = np.bincount(link, weight).astype(np.float64)
+        p /= np.bincount(source_of, p)[source_of]
+    order = np.lexsort((-p, source_of))
+    first = np.searchsorted(source_of[order], source_of[order])
+    rank = np.arange(len(order)) - first
+    return [((int(key // vocabulary), int(key % vocabulary)), int(at)) for key, at in zip(keys[order], rank, strict=True) if at < most]

@@ -1,0 +1,1 @@
+"""Errors, TOML, files and the machine: what every floor needs."""

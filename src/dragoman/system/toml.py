@@ -1,0 +1,145 @@
+"""Dataclass ↔ TOML, strictly: a key that does not exist is an error that names the nearest one that does."""
+
+import dataclasses
+import difflib
+import tomllib
+import types
+import typing
+import warnings
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any, TypeVar
+
+import tomli_w
+
+from dragoman.system.errors import DragomanError
+from dragoman.system.files import atomic_write
+
+T = TypeVar("T")
+NUMBERS: dict[Any, Any] = {int: Integral, float: Real}  # numpy's are such, too
+FORMER = "former name"
+UNIONS = (types.UnionType, typing.Union)  # X | None, and Literal[…] | None
+
+
+class RenamedSetting(UserWarning):
+    """A setting was given by its former name."""
+
+
+def former_name(name: str) -> dict[str, str]:
+    """Metadata of a field that had another name in an earlier release, by which it may still be given."""
+    return {FORMER: name}
+
+
+def former_names(settings: type) -> dict[str, str]:
+    """The former names of the settings' fields, and of those in tables within, with their names of today."""
+    names: dict[str, str] = {}
+    for field, hint in zip(dataclasses.fields(settings), typing.get_type_hints(settings).values(), strict=True):  # type: ignore[arg-type]
+        names |= former_names(hint) if dataclasses.is_dataclass(hint) else {}  # type: ignore[arg-type]
+        names |= {field.metadata[FORMER]: field.name} if FORMER in field.metadata else {}
+    return names
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file. Raises `DragomanError` where it cannot be read or is no TOML."""
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise DragomanError(f"{path} cannot be read: {error.strerror or error}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DragomanError(f"{path} is not TOML: {error}.") from error
+
+
+def overlay(settings: T, table: dict[str, Any], origin: str) -> T:
+    """The settings with the table's keys in place of their values; tables within become settings within.
+
+    Raises `DragomanError` with `origin` and the key, for an unknown key, a value of a wrong type, or one that the settings refuse.
+    """
+    assert dataclasses.is_dataclass(settings)
+    assert not isinstance(settings, type)
+    hints = typing.get_type_hints(type(settings))
+    values: dict[str, Any] = {}
+    former = former_names(type(settings))
+    for given, value in table.items():
+        key = former.get(given, given) if given not in hints else given
+        if key != given and key in hints:
+            warnings.warn(
+                f"{origin}: {given} is now called {key}; the former name works until the next release.", RenamedSetting, stacklevel=2
+            )
+        if key not in hints:
+            names = known_keys(settings)
+            near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
+            told = f"Did you mean {names[near[0]]}?" if near else f"There are: {', '.join(hints)}."
+            raise DragomanError(f"{origin}: there is no key {key!r}. {told}")
+        place = f"{origin}: {key}"
+        now = getattr(settings, key)
+        if dataclasses.is_dataclass(now):
+            if not isinstance(value, dict):
+                raise DragomanError(f"{place} is a table, and {value!r} is not.")
+            values[key] = overlay(now, value, f"{origin} [{key}]")
+        else:
+            values[key] = _checked(value, hints[key], place)
+    try:
+        return dataclasses.replace(settings, **values)
+    except ValueError as error:
+        raise DragomanError(f"{origin}: {error}") from error
+
+
+def check_types(settings: Any) -> None:
+    """Settings made in Python: raise `DragomanError` for a value of a wrong type, as for one in a file; a list becomes a tuple."""
+    for name, hint in typing.get_type_hints(type(settings)).items():
+        object.__setattr__(settings, name, _checked(getattr(settings, name), hint, name))
+
+
+def known_keys(settings: Any, table: str = "") -> dict[str, str]:
+    """Every key of the settings, and of those within, with the way to write it."""
+    names: dict[str, str] = {}
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        here = {field.name: f"{field.name!r} in the table [{table}]" if table else repr(field.name)}
+        names |= known_keys(value, field.name) if dataclasses.is_dataclass(value) else here
+    return names
+
+
+def _checked(value: Any, hint: Any, place: str) -> Any:
+    """The value as the type wants it."""
+    for option in typing.get_args(hint) if typing.get_origin(hint) in UNIONS else (hint,):
+        if typing.get_origin(option) is typing.Literal:
+            if value in typing.get_args(option):
+                return value
+        elif type(value) is option:
+            return value
+        elif option is Path and isinstance(value, str | Path):
+            return Path(value)
+        elif option in NUMBERS and isinstance(value, NUMBERS[option]) and type(value) is not bool:
+            return option(value)
+        elif typing.get_origin(option) is tuple and isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
+            return tuple(value)
+    raise DragomanError(f"{place} is {value!r}; it has to be {_told(hint)}.")
+
+
+def _told(hint: Any) -> str:
+    """A type in words."""
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text in quotes", Path: "a path in quotes"}
+    if typing.get_origin(hint) in UNIONS:
+        return " or ".join(_told(option) for option in typing.get_args(hint) if option is not types.NoneType)
+    if typing.get_origin(hint) is typing.Literal:
+        return "one of " + ", ".join(repr(value) for value in typing.get_args(hint))
+    return "a list of texts in quotes" if typing.get_origin(hint) is tuple else names.get(hint, str(hint))
+
+
+def to_table(settings: Any) -> dict[str, Any]:
+    """The settings as nested tables, without what is None: TOML has no such value."""
+    table: dict[str, Any] = {}
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if dataclasses.is_dataclass(value):
+            table[field.name] = to_table(value)
+        elif value is not None:
+            table[field.name] = str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
+    return table
+
+
+def write_toml(settings: Any, path: Path) -> None:
+    """Write the settings, all of them."""
+    with atomic_write(path) as new:
+        new.write_text(tomli_w.dumps(to_table(settings)), "utf-8")

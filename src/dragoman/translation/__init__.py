@@ -1,0 +1,1 @@
+"""Strings in, strings out: the model folder and the translator."""

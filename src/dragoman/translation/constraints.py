@@ -1,0 +1,79 @@
+"""What a translation must and must not contain. No torch here."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from dragoman.model.symbols import UNKNOWN
+from dragoman.search.settings import SearchSettings
+from dragoman.system.errors import DragomanError
+from dragoman.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """Rules for every translation. None of them changes the probability of a token that it allows."""
+
+    min_length: int = 0
+    """Tokens before END, at least."""
+    no_repeat_ngram: int = 0
+    """No sequence of this many tokens occurs twice; 0 allows all."""
+    banned: Sequence[Sequence[int]] = ()
+    """Sequences of tokens that do not occur."""
+    prefix: Sequence[int] = ()
+    """How every translation begins."""
+    forced: Sequence[Sequence[int]] = ()
+    """Sequences of tokens that occur, in any order. `grid_beam_search` sees to it; `mask_forbidden` does not."""
+
+    @property
+    def any(self) -> bool:
+        """Whether `mask_forbidden` has anything to do."""
+        return bool(self.min_length or self.no_repeat_ngram or self.banned or self.prefix)
+
+    @property
+    def least(self) -> int:
+        """Tokens before END that every translation must be able to have."""
+        return max(self.min_length, len(self.prefix) + sum(map(len, self.forced)))
+
+
+def constraints_of(settings: SearchSettings, tokenizer: Tokenizer) -> Constraints:
+    """The rules of the settings in tokens. Raises `DragomanError` where they contradict each other."""
+    prefix, *others = tokenizer.encode([settings.prefix, *settings.ban, *settings.force])
+    banned, forced = others[: len(settings.ban)], others[len(settings.ban) :]
+    for text, ids in zip((*settings.ban, *settings.force), others, strict=True):
+        if not ids:
+            raise DragomanError(f"{'ban' if text in settings.ban else 'force'} is {text!r}, which has no tokens.")
+    if settings.prefix and not prefix:
+        raise DragomanError(f"prefix is {settings.prefix!r}, which has no tokens.")
+    for text, ids in zip((settings.prefix, *settings.ban, *settings.force), (prefix, *others), strict=True):
+        if UNKNOWN in ids:
+            raise DragomanError(f"{text!r} cannot be written with this model's vocabulary; leave it out of prefix, ban and force.")
+    for text, ids in zip(settings.ban, banned, strict=True):
+        if any(ids in ngrams(phrase, len(ids)) for phrase in forced):
+            raise DragomanError(f"{text!r} is banned, and in what force asks for.")
+        if ids in ngrams(prefix, len(ids)):
+            raise DragomanError(f"The prefix {settings.prefix!r} has {text!r}, which is banned.")
+    size = settings.no_repeat_ngram
+    asked = list(zip((settings.prefix, *settings.force), (prefix, *forced), strict=True))
+    for text, ids in asked if size else ():
+        if len(set(map(tuple, ngrams(ids, size)))) < len(ngrams(ids, size)):
+            raise DragomanError(f"{text!r}, of prefix or force, repeats what no_repeat_ngram {size} forbids.")
+    for (one, first), (other, second) in combinations(asked, 2) if size else ():
+        if not (follows(first, second, size) or (first is not prefix and follows(second, first, size))):
+            raise DragomanError(f"{one!r} and {other!r} have {size} tokens in common, which no_repeat_ngram forbids to repeat.")
+    return Constraints(settings.min_length, size, banned, prefix, forced)
+
+
+def follows(first: list[int], second: list[int], size: int) -> bool:
+    """Whether a text can have both, the second later or in the end of the first, so that it repeats nothing of theirs of so many tokens."""
+    if second in ngrams(first, len(second)):
+        return True
+    most = min(len(first), len(second) - 1)
+    overlaps = (length for length in range(most + 1) if first[len(first) - length :] == second[:length])
+    known = ngrams(first, size)
+    return any(not any(part in known for part in ngrams(second, size)[max(0, length - size + 1) :]) for length in overlaps)
+
+
+def ngrams(ids: list[int], size: int) -> list[list[int]]:
+    """All sequences of so many tokens that follow each other."""
+    return [ids[first : first + size] for first in range(len(ids) - size + 1)]
