@@ -4,25 +4,24 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dragoman.search.settings import SearchSettings
-    from dragoman.translation.sentences import Translation
-    from dragoman.translation.translator import Translator
+    from dragoman.translation.translator import Translation, Translator
 
 __version__ = "0.1.0"
 __all__ = ["SearchSettings", "Translation", "Translator"]
 
 
 def __getattr__(name: str) -> object:
-    """Import what needs torch when it is first asked for: `import dragoman` stays light."""
+    """Import the public names when they are first used: `import dragoman` stays light."""
     if name == "SearchSettings":
         from dragoman.search.settings import SearchSettings
 
         return SearchSettings
-    if name == "Translation":
-        from dragoman.translation.sentences import Translation
+    if name in {"Translation", "Translator"}:
+        from dragoman.translation import translator
 
-        return Translation
-    if name == "Translator":
-        from dragoman.translation.translator import Translator
-
-        return Translator
+        return translator.Translation if name == "Translation" else translator.Translator
     raise AttributeError(f"module 'dragoman' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

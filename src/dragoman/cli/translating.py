@@ -9,21 +9,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import tyro
 
-from dragoman.cli.console import flags_of, may_have_gpu, own_gpu, parse, say, warn
+from dragoman.cli.console import flags_of, own_gpu, parse, say, warn
 from dragoman.evaluation.metrics import Tokenization
 from dragoman.model.settings import Precision
-from dragoman.native.build import DECODER, is_compiled, start_compiling
-from dragoman.search.settings import EngineSettings, SearchSettings, refuse_more_than_a_beam
+from dragoman.native.build import DECODER, start_compiling
+from dragoman.search.settings import SearchSettings, refuse_more_than_a_beam
 from dragoman.system.errors import DragomanError, require
 from dragoman.system.files import atomic_write
 
 if TYPE_CHECKING:
-    from dragoman.translation.sentences import SentenceTranslator, Translation
-    from dragoman.translation.translator import Alternative, Translator
+    from dragoman.translation.analysis import Alternative
+    from dragoman.translation.translator import Translation, Translator
 
 FEW = 16  # lines that PyTorch translates sooner than search in C++ is compiled
 
@@ -80,8 +80,8 @@ def translate(arguments: Sequence[str]) -> None:
     if ranks > 1 and asked.input is None:
         raise DragomanError(f"{ranks} processes would each translate all of standard input; give --input and --output, which they share.")
     configure_allocator()
-    more = asked.stream or asked.trace or asked.alternatives > 0
-    translator = loaded((asked.run, *asked.ensemble), asked.search, asked.engine, more)
+    engine = dataclasses.replace(asked.engine, native=False) if asked.trace else asked.engine  # PyTorch traces
+    translator = loaded((asked.run, *asked.ensemble), engine)
     if asked.input is not None and asked.output is not None:
         to_file(translator, asked, asked.input, asked.output, ranks)
         return
@@ -90,17 +90,17 @@ def translate(arguments: Sequence[str]) -> None:
         for number, raw in numbered:
             line = input_line(raw, number)
             report_long(translator, asked.search, [line], [number])
-            for part in chain(cast("Translator", translator).stream(line, asked.search), "\n"):
+            for part in chain(translator.stream(line, asked.search), "\n"):
                 sys.stdout.buffer.write(part.encode("utf-8", "replace"))
                 sys.stdout.buffer.flush()
         return
     while block := list(islice(numbered, 1 if sys.stdin.isatty() else BLOCK)):
-        for line in translated(at_hand(translator, len(block)), asked, block):
+        for line in translated(translator, asked, block):
             sys.stdout.buffer.write(line.encode("utf-8", "replace") + b"\n")
         sys.stdout.buffer.flush()
 
 
-def to_file(translator: "SentenceTranslator", asked: Translate, source: Path, out: Path, ranks: int) -> None:
+def to_file(translator: "Translator", asked: Translate, source: Path, out: Path, ranks: int) -> None:
     """Translate this process's part of a file to a file, or all that is left of it."""
     from dragoman.system.folders import file_hash
     from dragoman.translation.files import translate_file
@@ -116,33 +116,19 @@ def to_file(translator: "SentenceTranslator", asked: Translate, source: Path, ou
         say(f"Of {out} the blocks of lines are not there that other processes write; whoever is last joins them.")
 
 
-def loaded(runs: Sequence[Path], search: SearchSettings, engine: EngineSettings, more: bool = False) -> "SentenceTranslator":
-    """What translates: without PyTorch, where nothing that is asked for needs it and search in C++ was compiled before.
-
-    `more` is asked for where not only translations are: it is a `Translator` then.
-    """
-    from dragoman.translation.plain import PlainTranslator, is_plain
-
-    if not more and len(runs) == 1 and is_plain(search, engine) and is_compiled(DECODER) and not may_have_gpu():
-        plain = PlainTranslator.load(runs[0], engine)
-        if plain is not None:
-            return plain
+def loaded(runs: Sequence[Path], engine: EngineSettings) -> "Translator":
+    """The runs' models, which translate together."""
     from dragoman.translation.translator import Translator
 
-    return Translator.together([Translator.load(run, own_gpu(), engine) for run in runs])
-
-
-def at_hand(translator: "SentenceTranslator", lines: int) -> "SentenceTranslator":
-    """The translator; where search in C++ is being compiled and the lines are few, the same by PyTorch, in one thread from then on."""
-    if lines > FEW or is_compiled(DECODER):
-        return translator
-    by_both = cast("Translator", translator)
-    if by_both.native != "float32" or by_both.shortlist is not None:
-        return translator
-    import torch
-
-    torch.set_num_threads(1)  # others would wait for the compiler's
-    return by_both.by_pytorch()
+    return Translator.load(
+        *runs,
+        device=own_gpu(),
+        precision=engine.precision,
+        workers=engine.workers,
+        native=engine.native,
+        shortlist=engine.shortlist,
+        cuda_graphs=engine.cuda_graphs,
+    )
 
 
 def refuse_contradictions(asked: Translate) -> None:
@@ -170,31 +156,26 @@ def refuse_contradictions(asked: Translate) -> None:
         raise DragomanError("--input and --output belong together: a file is translated to a file, and standard input to standard output.")
 
 
-def translated(translator: "SentenceTranslator", asked: Translate, block: list[tuple[int, bytes]]) -> list[str]:
+def translated(translator: "Translator", asked: Translate, block: list[tuple[int, bytes]]) -> list[str]:
     """A line of output for each numbered line of input."""
     lines = [input_line(raw, number) for number, raw in block]
     report_long(translator, asked.search, lines, [number for number, _ in block])
-    by_both = cast("Translator", translator)  # where more than translations is asked for, `loaded` gives one
-    if asked.trace:
-        translator = by_both = by_both.by_pytorch()  # as what is traced
     if asked.alternatives:
-        return [as_json(line, "alternatives", by_both.alternatives(line, asked.alternatives, asked.search)) for line in lines]
+        return [as_json(line, "alternatives", translator.alternatives(line, asked.alternatives, asked.search)) for line in lines]
     found = translator.n_best(lines, asked.search)
     if not asked.json:
         return [best[0].text for best in found]
-    traces = [{"trace": list(map(dataclasses.asdict, by_both.trace(line, asked.search)))} if asked.trace else {} for line in lines]
+    traces = [{"trace": list(map(dataclasses.asdict, translator.trace(line, asked.search)))} if asked.trace else {} for line in lines]
     return [as_json(line, "translations", best, more) for line, best, more in zip(lines, found, traces, strict=True)]
 
 
 def report_long(
-    translator: "SentenceTranslator", settings: SearchSettings, lines: Sequence[str], numbers: Sequence[int], done: str = "translated"
+    translator: "Translator", settings: SearchSettings, lines: Sequence[str], numbers: Sequence[int], done: str = "translated"
 ) -> None:
-    """Name the lines that are longer than any that the model was trained on, where they are read as a whole."""
-    for place, tokens in translator.unusually_long(lines, settings).items():
-        warn(
-            f"Line {numbers[place]} has {tokens} tokens; the longest text that the model was trained on has "
-            f"{translator.longest_trained}. It is {done} whole, perhaps badly."
-        )
+    """Say how many lines are longer than any that the model was trained on."""
+    del numbers, done
+    if count := translator.count_long(lines, settings):
+        warn(translator.long_message(count, settings))
 
 
 def blocks_of(pairs: Iterator[tuple[str, str]], translator: "Translator", done: str) -> Iterator[list[tuple[str, str]]]:
@@ -238,10 +219,9 @@ def score(arguments: Sequence[str]) -> None:
     asked = parse(Score, "score", arguments)
     from dragoman.model.loss import perplexity
     from dragoman.text.lines import read_pairs
-    from dragoman.translation.translator import Translator
 
     engine = EngineSettings(asked.precision)
-    translator = Translator.together([Translator.load(run, None, engine) for run in (asked.run, *asked.ensemble)])
+    translator = loaded((asked.run, *asked.ensemble), engine)
     pairs = read_pairs(asked.source, asked.target, strip_carriage_returns=True)
     total, tokens = 0.0, 0
     for block in blocks_of(pairs, translator, "scored"):
@@ -289,7 +269,7 @@ def align(arguments: Sequence[str]) -> None:
 
 def attention_as_json(translator: "Translator", asked: Align, pair: tuple[str, str], found: list[tuple[int, int]]) -> str:
     """A line of JSON about what the words of a translation looked at."""
-    from dragoman.search.attention_weights import chosen
+    from dragoman.translation.alignment import select_head as chosen
 
     seen = translator.attention(*pair)
     weights = chosen(seen.cross[:, None], asked.layer, asked.head)[0].tolist()
@@ -392,7 +372,7 @@ def evaluate(arguments: Sequence[str]) -> None:
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
     tokenize = asked.tokenize or suitable_tokenization(references)
     configure_allocator()
-    baseline = loaded([asked.baseline], asked.search, asked.engine) if asked.baseline and asked.baseline.is_dir() else None
+    baseline = loaded([asked.baseline], asked.engine) if asked.baseline and asked.baseline.is_dir() else None
     theirs = list(read_lines(asked.baseline, strip_carriage_returns=True)) if asked.baseline and not baseline else []
     if theirs:
         check_lines(theirs, references)  # all that may be wrong, before any work
@@ -400,7 +380,7 @@ def evaluate(arguments: Sequence[str]) -> None:
         tokenised_bleu(references[:1], references[:1], asked.paper_bleu)
     if asked.hypotheses is not None and not asked.hypotheses.parent.is_dir():
         raise DragomanError(f"--hypotheses {asked.hypotheses} cannot be written: there is no such folder.")
-    translator = loaded((asked.run, *asked.ensemble), asked.search, asked.engine)
+    translator = loaded((asked.run, *asked.ensemble), asked.engine)
     report_long(translator, asked.search, sources, range(1, len(sources) + 1))
     translations = translator.translate(sources, asked.search)
     if asked.hypotheses is not None:

@@ -19,10 +19,9 @@ from dragoman.model.symbols import END, PAD
 from dragoman.model.transformer import Transformer
 from dragoman.search.beam import Beam, add_finished, hypotheses, is_done, max_target_lengths, next_log_p
 from dragoman.search.hypothesis import NON_FINITE, Hypothesis, normalizer
-from dragoman.search.settings import SearchSettings
+from dragoman.search.settings import Constraints, SearchSettings
 from dragoman.search.top_k import top_k_extensions
 from dragoman.system.errors import DragomanError
-from dragoman.translation.constraints import Constraints
 
 ROUND = 16  # lengths are rounded up to a multiple, so that graphs serve again
 FEW = 64  # hypotheses: graphs of no more than these are kept, which would cost more to capture than to run once
@@ -148,13 +147,13 @@ class GraphSearch:
     @torch.no_grad()
     def search(self, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints) -> list[list[Hypothesis]]:
         """As `beam_search`; of the rules it knows `min_length` alone."""
-        longest = max_target_lengths(self.model, source, settings, constraints.least)
+        longest = max_target_lengths(self.model, source, settings, constraints.min_capacity)
         most = int(longest.max())
         room = rounded(most, self.model.longest_target and self.model.longest_target - 1)
         source = F.pad(source, (0, rounded(source.size(1), self.model.longest_source) - source.size(1)), value=PAD)
         state = self.model.encode(source)
         with self._lock:
-            fixed, step = self._for(state, settings, constraints.least, room)
+            fixed, step = self._for(state, settings, constraints.min_capacity, room)
             fixed.begin(state, longest)
             for number in range(most + 1):
                 step()

@@ -19,7 +19,7 @@ from dragoman.training.loop import make_optimizer
 from dragoman.training.memory import fitting_tokens
 from dragoman.training.objective import accumulate
 from dragoman.training.schedule import learning_rate
-from dragoman.translation.constraints import constraints_of
+from dragoman.translation.constraints import constraint_ids
 
 GRADIENT_AND_MOMENTS = 3  # times the weights' bytes: what the first update adds to them
 
@@ -27,7 +27,7 @@ GRADIENT_AND_MOMENTS = 3  # times the weights' bytes: what the first update adds
 def settle(recipe: Recipe, data: Prepared, say: Say, world: World) -> Recipe:
     """Choose what the recipe leaves open, and say what and why."""
     gpu = world.device.type == "cuda"
-    constraints_of(recipe.search, data.tokenizers.target)  # before any work: refuses what the test data could not be translated with
+    constraint_ids(recipe.search, data.tokenizers.target)  # before any work: refuses what the test data could not be translated with
     target = int(data.train.lengths()[1].sum()) + len(data.train)
     recipe, why = settled_by_text(recipe, data, target, gpu)
     batches, training = recipe.batches, recipe.training

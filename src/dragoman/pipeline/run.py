@@ -35,6 +35,7 @@ from dragoman.text.settings import DataSettings
 from dragoman.training.checkpoint import Place, averaged, checkpoints, newest_place
 from dragoman.training.context import Job, Samples, Say, Schedule, Validate
 from dragoman.training.distributed import World, world
+from dragoman.training.interrupt import TrainingInterrupted
 from dragoman.training.log import NO_TENSORBOARD, events
 from dragoman.training.loop import better, stopped_early, train
 from dragoman.training.memory import without_denormals
@@ -82,10 +83,11 @@ def locked_run(out: Path, recipe: Recipe, say: Say, here: World) -> None:
     data, schedule = Prepared.load(out / "data"), schedule_of(recipe)
     say_what_is_left(out, schedule, say)
     set_threads(recipe)
-    place = fit(recipe, schedule, data, say, here)
-    if place.step < schedule.updates and not stopped_early(place, recipe.training, schedule):
-        say(f"Stopped after update {place.step}; nothing is lost. Go on with: dragoman resume {out}")
-        return
+    try:
+        place = fit(recipe, schedule, data, say, here)
+    except TrainingInterrupted as interruption:
+        say(f"Stopped after update {interruption.step}; nothing is lost. Resume with: dragoman resume {out}")
+        raise
     finish(recipe, schedule, data, place, say, here)
 
 
@@ -281,7 +283,7 @@ def validation(recipe: Recipe, data: Prepared, say: Say, world: World) -> Valida
         if not math.isfinite(scores["loss"]):
             return scores | {"bleu": 0.0}, []
         in_cpp = world.device.type == "cpu" and recipe.training.native
-        translator = Translator(model, data.tokenizers, workers=torch.get_num_threads(), native="float32" if in_cpp else None)
+        translator = Translator.from_model(model, data.tokenizers, workers=torch.get_num_threads(), native=in_cpp)
         mine = translator.translate(world.share(data.valid_source), SearchSettings(beam_size=1))
         translations = world.join(mine, len(data.valid_source))
         model.train()
@@ -319,7 +321,7 @@ def finish(recipe: Recipe, schedule: Schedule, data: Prepared, place: Place, say
     result = {"model": chosen, "updates": place.step, "minutes": place.seconds / 60, "validation": scores}
     if (out / "data" / "test.source.txt").exists():
         source, target = (list(read_lines(out / "data" / f"test.{side}.txt")) for side in ("source", "target"))
-        mine = Translator.load(out, str(world.device)).translate(world.share(source), recipe.search)
+        mine = Translator.load(out, device=str(world.device)).translate(world.share(source), recipe.search)
         translations = world.join(mine, len(source))
         tested: list[Score] = [bleu(translations, target, suitable_tokenization(target)), chrf(translations, target)]
         for score in tested:

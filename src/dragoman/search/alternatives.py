@@ -13,10 +13,9 @@ from dragoman.search.beam import beam_search, force_end, max_target_lengths, nex
 from dragoman.search.constraints import mask_forbidden
 from dragoman.search.hypothesis import NON_FINITE, Hypothesis, scored
 from dragoman.search.scoring import token_log_probabilities
-from dragoman.search.settings import SearchSettings
+from dragoman.search.settings import Constraints, SearchSettings
 from dragoman.search.top_k import top_k_extensions
 from dragoman.system.errors import DragomanError
-from dragoman.translation.constraints import Constraints
 
 
 @torch.no_grad()

@@ -15,13 +15,12 @@ from torch.nn import functional as F
 
 from dragoman.model.interface import Model, State
 from dragoman.model.symbols import END, PAD, START
-from dragoman.search.attention_weights import cross_attention_modules, watched
+from dragoman.search.attention_weights import cross_attention_modules, record_attention
 from dragoman.search.constraints import mask_forbidden
 from dragoman.search.hypothesis import NON_FINITE, Hypothesis, longest_target, normalizer, scored
-from dragoman.search.settings import SearchSettings
+from dragoman.search.settings import Constraints, SearchSettings
 from dragoman.search.top_k import order, top_k_extensions
 from dragoman.system.errors import DragomanError
-from dragoman.translation.constraints import Constraints
 
 WORTH_MOVING = 0.75  # where no more than this share of a batch's sentences is unfinished, the others leave it
 
@@ -152,14 +151,16 @@ def beam_steps(model: Model, source: Int[Tensor, "B S"], settings: SearchSetting
     hypotheses are made to end. Where the beam has groups, each of them does so for its share of W.
     """
     width, penalised = settings.beam_size, settings.coverage_penalty > 0
-    longest = max_target_lengths(model, source, settings, constraints.least)
+    longest = max_target_lengths(model, source, settings, constraints.min_capacity)
     seen = (source if penalised else source[:, :0]).eq(PAD).float()
     beam = Beam.start(len(source), width, settings.groups, int(longest.max()), seen)
     state: State = model.encode(source).allocate(width, int(longest.max()) + 1)
     left = torch.arange(len(source), device=source.device)
     going = torch.ones_like(left, dtype=torch.bool)
     for step in range(int(longest.max()) + 1):
-        watching: AbstractContextManager[list[list[Tensor]]] = watched(cross_attention_modules(model)) if penalised else nullcontext([])
+        watching: AbstractContextManager[list[list[Tensor]]] = (
+            record_attention(cross_attention_modules(model)) if penalised else nullcontext([])
+        )
         with watching as looks:
             features, state = model.decode(beam.live[:, :, -1].reshape(-1, 1), state)
         if looks:

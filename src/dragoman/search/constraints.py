@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from dragoman.model.symbols import END
-from dragoman.translation.constraints import Constraints
+from dragoman.search.settings import Constraints
 
 
 def mask_forbidden(
@@ -15,7 +15,7 @@ def mask_forbidden(
 
     Sentences that are `at_end`, and hypotheses that could not go on at all, may always write END.
     """
-    if not rules.any:
+    if not rules.restrict_tokens:
         return log_p
     allowed = log_p != -torch.inf
     written = live.size(2) - 1

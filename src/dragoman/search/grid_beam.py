@@ -16,10 +16,9 @@ from dragoman.model.symbols import END, PAD, START
 from dragoman.search.beam import force_end, max_target_lengths, next_log_p
 from dragoman.search.constraints import mask_forbidden
 from dragoman.search.hypothesis import NON_FINITE, Hypothesis, normalizer, scored
-from dragoman.search.settings import SearchSettings
+from dragoman.search.settings import Constraints, SearchSettings
 from dragoman.search.top_k import top_k_extensions
 from dragoman.system.errors import DragomanError
-from dragoman.translation.constraints import Constraints
 
 Phrases = Sequence[Sequence[int]]
 
@@ -49,7 +48,7 @@ def grid_beam_search_one(model: Model, source: Int[Tensor, "1 S"], settings: Sea
     """
     phrases, width = constraints.forced, settings.beam_size
     wanted = sum(map(len, phrases))
-    longest = int(max_target_lengths(model, source, settings, constraints.least)[0])
+    longest = int(max_target_lengths(model, source, settings, constraints.min_capacity)[0])
     rows = width * (wanted + 1)
     state = model.encode(source).allocate(rows, longest + 1)
     live, finished = [Live([START], 0.0, 0)], list[Hypothesis]()

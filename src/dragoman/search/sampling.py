@@ -11,10 +11,9 @@ from dragoman.model.symbols import END, PAD, START
 from dragoman.search.beam import max_target_lengths, next_log_p
 from dragoman.search.constraints import mask_forbidden
 from dragoman.search.hypothesis import NON_FINITE, Hypothesis
-from dragoman.search.settings import SearchSettings
+from dragoman.search.settings import Constraints, SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.random import shift_right, splitmix64
-from dragoman.translation.constraints import Constraints
 
 
 @torch.no_grad()
@@ -26,7 +25,7 @@ def sample(
     The draws of a sentence depend on the seed and its tokens alone. Log-probabilities are the model's own; best first.
     """
     constraints, draws = constraints or Constraints(), settings.n_best
-    longest = max_target_lengths(model, source, settings, constraints.least)
+    longest = max_target_lengths(model, source, settings, constraints.min_capacity)
     steps = int(longest.max()) + 1
     keys = keys_of(source, draws, settings.sampling_seed)
     each = torch.arange(len(source), device=source.device).repeat_interleave(draws)

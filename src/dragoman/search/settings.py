@@ -1,35 +1,11 @@
 """How translations are searched for. The defaults are the paper's (section 6.1); nothing here imports torch."""
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field, fields
-from pathlib import Path
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import TypedDict
 
-from dragoman.model.settings import Precision
 from dragoman.system.errors import DragomanError, require
 from dragoman.system.toml import check_types, former_name
-from dragoman.translation.tags import taken_out
-
-
-@dataclass(frozen=True)
-class EngineSettings:
-    """How fast and how exactly a model computes. Raises `DragomanError` where the values make no sense."""
-
-    precision: Precision = "float32"
-    """Of a transformer's matrix products. bfloat16 and, on a CPU, int8 are faster and nearly as good."""
-    workers: int | None = None
-    """Threads that each translate batches of their own; None is one a core, or OMP_NUM_THREADS. They change no more than batches do."""
-    native: bool = True
-    """Greedy and beam search in C++ on a CPU with a compiler; what they are not for goes by PyTorch. The first time compiles it."""
-    shortlist: Path | None = None
-    """A file that `dragoman shortlist` has made: search in C++ then looks at the tokens that it has for a sentence, and no others."""
-    graphs: bool = False
-    """On a GPU: greedy and beam search as CUDA graphs, where no rule but min_length is asked for. Not measured yet."""
-
-    def __post_init__(self) -> None:
-        check_types(self)
-        require(self, least={"workers": 1})
-        if self.shortlist is not None and not self.native:
-            raise DragomanError("A shortlist is for search in C++, and native is off; give one of them.")
 
 
 @dataclass(frozen=True)
@@ -80,15 +56,21 @@ class SearchSettings:
     """Of n_best draws give the one that agrees best with all of them, by chrF2: minimum Bayes risk (Eikema and Aziz 2020)."""
     truncate: int = 0
     """Read at most this many tokens of a sentence, its end included, and leave out the others; 0 reads all."""
-    split: int = 0
-    """Translate a sentence of more tokens than this in parts, cut after punctuation or between words; 0 translates it whole."""
+    split: int | None = None
+    """Translate a sentence of more tokens than this in parts, cut after punctuation or between words. None is the length of the
+    longest source of training; 0 translates every sentence as a whole."""
     batch_tokens: int = 32_000
     """Sentences · beams · (longest source + max_extra_tokens) decoded at once; changes memory and speed, never a translation."""
 
     @property
-    def plain(self) -> bool:
-        """Whether one greedy or beam search does it that looks at probabilities alone."""
+    def is_standard(self) -> bool:
+        """Whether this is greedy or beam search by log-probability alone, which the C++ decoder and CUDA graphs implement."""
         return not (self.temperature or self.force or self.groups > 1 or self.coverage_penalty)
+
+    @classmethod
+    def of(cls, settings: "SearchSettings | None", options: "SearchOptions") -> "SearchSettings":
+        """The settings, or the defaults, with these options in place of their fields."""
+        return replace(settings or cls(), **options)
 
     def __post_init__(self) -> None:
         counts = dict.fromkeys(("beam_size", "n_best", "batch_tokens", "groups"), 1)
@@ -163,13 +145,64 @@ class SearchSettings:
             1 in (self.truncate, self.split),
             "truncate and split count a sentence's end, so that 1 leaves nothing; give 2 at least.",
         )
-        yield (
-            self.keep_tags and any(taken_out(text)[1] for text in (self.prefix, *self.force, *self.ban)),
-            "keep_tags puts tags back where the source has them; leave them out of prefix, force and ban.",
-        )
         yield self.split and self.n_best > 1, "split puts the best translations of the parts together; there is no n_best of them."
         for name in ("prefix", "force", "min_length", "max_length", "no_repeat_ngram", "keep_tags", "replace_unknown"):
             yield self.split and getattr(self, name), f"{name} is for a whole sentence, and split translates it in parts; give one of them."
+
+
+class SearchOptions(TypedDict, total=False):
+    """The fields of `SearchSettings` as keyword arguments (tests/test_translator.py holds them equal)."""
+
+    beam_size: int
+    length_penalty: float
+    max_extra_tokens: int
+    max_length: int | None
+    n_best: int
+    length_power: float | None
+    coverage_penalty: float
+    groups: int
+    diversity: float
+    min_length: int
+    no_repeat_ngram: int
+    ban: tuple[str, ...]
+    prefix: str
+    force: tuple[str, ...]
+    keep_tags: bool
+    replace_unknown: bool
+    temperature: float
+    top_k: int
+    top_p: float
+    sampling_seed: int
+    mbr: bool
+    truncate: int
+    split: int | None
+    batch_tokens: int
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """Rules for every translation, in token ids. They change no probability of a token that they allow."""
+
+    min_length: int = 0
+    """Tokens before END, at least."""
+    no_repeat_ngram: int = 0
+    """No sequence of this many tokens occurs twice; 0 allows all."""
+    banned: Sequence[Sequence[int]] = ()
+    """Sequences of tokens that do not occur."""
+    prefix: Sequence[int] = ()
+    """The first tokens of every translation."""
+    forced: Sequence[Sequence[int]] = ()
+    """Sequences of tokens that occur, in any order: `grid_beam_search` ensures it, `mask_forbidden` does not."""
+
+    @property
+    def restrict_tokens(self) -> bool:
+        """Whether `mask_forbidden` may forbid a token."""
+        return bool(self.min_length or self.no_repeat_ngram or self.banned or self.prefix)
+
+    @property
+    def min_capacity(self) -> int:
+        """Tokens before END that every translation must be able to have."""
+        return max(self.min_length, len(self.prefix) + sum(map(len, self.forced)))
 
 
 def refuse_more_than_a_beam(settings: SearchSettings, what: str) -> None:

@@ -29,7 +29,7 @@ class Node:
     """Why nothing follows; None where hypotheses that follow were kept."""
 
 
-def trace(steps: Iterable[Step], settings: SearchSettings, name: Callable[[int], str]) -> list[Node]:
+def trace_nodes(steps: Iterable[Step], settings: SearchSettings, name: Callable[[int], str]) -> list[Node]:
     """All hypotheses of the search for one sentence, in the order in which they were made; `name` writes a token."""
     nodes = [Node(None, name(START), 0.0, 0.0)]
     live: list[int | None] = [0]  # None is an empty place
@@ -54,7 +54,7 @@ def trace(steps: Iterable[Step], settings: SearchSettings, name: Callable[[int],
     return nodes
 
 
-def certain(steps: Iterable[Step]) -> Iterator[list[int]]:
+def stable_prefixes(steps: Iterable[Step]) -> Iterator[list[int]]:
     """For one sentence, after each step, the first tokens that all hypotheses have in common, those that have finished too.
 
     At last all tokens of the best one.

@@ -1,43 +1,18 @@
-"""What a translation must and must not contain. No torch here."""
+"""Prefixes, banned and forced words: from text to ids. This module imports no torch."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 from dragoman.model.symbols import UNKNOWN
-from dragoman.search.settings import SearchSettings
+from dragoman.search.settings import Constraints, SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.text.tokenizer import Tokenizer
+from dragoman.translation.tags import remove_tags
 
 
-@dataclass(frozen=True)
-class Constraints:
-    """Rules for every translation. None of them changes the probability of a token that it allows."""
-
-    min_length: int = 0
-    """Tokens before END, at least."""
-    no_repeat_ngram: int = 0
-    """No sequence of this many tokens occurs twice; 0 allows all."""
-    banned: Sequence[Sequence[int]] = ()
-    """Sequences of tokens that do not occur."""
-    prefix: Sequence[int] = ()
-    """How every translation begins."""
-    forced: Sequence[Sequence[int]] = ()
-    """Sequences of tokens that occur, in any order. `grid_beam_search` sees to it; `mask_forbidden` does not."""
-
-    @property
-    def any(self) -> bool:
-        """Whether `mask_forbidden` has anything to do."""
-        return bool(self.min_length or self.no_repeat_ngram or self.banned or self.prefix)
-
-    @property
-    def least(self) -> int:
-        """Tokens before END that every translation must be able to have."""
-        return max(self.min_length, len(self.prefix) + sum(map(len, self.forced)))
-
-
-def constraints_of(settings: SearchSettings, tokenizer: Tokenizer) -> Constraints:
-    """The rules of the settings in tokens. Raises `DragomanError` where they contradict each other."""
+def constraint_ids(settings: SearchSettings, tokenizer: Tokenizer) -> Constraints:
+    """The rules of the settings in token ids. Raises `DragomanError` if they contradict each other."""
+    if settings.keep_tags and any(remove_tags(text)[1] for text in (settings.prefix, *settings.force, *settings.ban)):
+        raise DragomanError("keep_tags puts tags back where the source has them; leave them out of prefix, force and ban.")
     prefix, *others = tokenizer.encode([settings.prefix, *settings.ban, *settings.force])
     banned, forced = others[: len(settings.ban)], others[len(settings.ban) :]
     for text, ids in zip((*settings.ban, *settings.force), others, strict=True):

@@ -1,4 +1,4 @@
-"""Sentences become ids, and ids batches. No torch here."""
+"""From sentences to ids to batches, and sentences that are too long to be read at once. This module imports no torch."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -6,44 +6,66 @@ from contextlib import contextmanager
 from dragoman.model.symbols import END
 from dragoman.system.allocator import out_of_memory
 from dragoman.system.errors import DragomanError
-from dragoman.text.tokenizer import Tokenizer
+from dragoman.text.tokenizer import SPACE, Tokenizer
+
+PAUSES = (".", "!", "?", ";", ":", ",", "。", "！", "？", "；", "，", "、")
 
 
-def encoded(tokenizer: Tokenizer, sentences: Sequence[str]) -> list[list[int]]:
-    """Ids of each sentence with END; END alone for a blank one."""
-    return [[*row, END] for row in tokenizer.encode([line if line.strip() else "" for line in sentences])]
+def encode_sentences(tokenizer: Tokenizer, sentences: Sequence[str]) -> list[list[int]]:
+    """The ids of each sentence, END last; END alone for a blank one."""
+    return [[*ids, END] for ids in tokenizer.encode([line if line.strip() else "" for line in sentences])]
 
 
 def refuse_too_long(sentences: Sequence[str], ids: list[list[int]], longest: int | None) -> None:
-    """Raise `DragomanError` where a text has more tokens than the model can read, with its beginning, before anything is done."""
+    """Raise `DragomanError` for a text of more tokens than the model can read."""
     for sentence, row in zip(sentences, ids, strict=True):
         if longest is not None and len(row) > longest:
             raise DragomanError(
-                f"The text that begins with {sentence[:40]!r} has {len(row)} tokens, its end included, and this model has learnt the "
-                f"positions of {longest}. Have it cut (translate takes --truncate {longest} or --split {longest}), or train with a larger "
-                "max_positions."
+                f"The text that begins with {sentence[:40]!r} has {len(row)} tokens, its end included, and this model has learned "
+                f"positions for {longest}. Shorten it (translate takes --truncate {longest} or --split {longest}), or train with "
+                "a larger max_positions."
             )
 
 
-def with_room(ids: Sequence[list[int]], extra: int) -> dict[int, int]:
-    """How long the translation of each sentence that is not blank may become: as long as its source, and `extra` more."""
-    return {number: len(row) + extra for number, row in enumerate(ids) if len(row) > 1}
+def truncate(ids: Sequence[int], longest: int) -> list[int]:
+    """The first `longest` tokens, the last of them END."""
+    return list(ids) if len(ids) <= longest else [*ids[: longest - 1], END]
 
 
-def batches(lengths: dict[int, int], tokens: int) -> list[list[int]]:
-    """Numbers of sentences, longest first, in batches of at most so many tokens, padding included, or of one sentence."""
-    found: list[list[int]] = []
+def split(ids: Sequence[int], pieces: Sequence[str], longest: int) -> list[list[int]]:
+    """The ids (END last, spelt by `pieces`) in parts of at most `longest` tokens, each with its own END.
+
+    A part ends after punctuation if its second half has some, else between words, else anywhere.
+    """
+    parts, first = [], 0
+    while len(ids) - first > longest:
+        last = best_split(pieces, first, first + longest - 1)
+        parts.append([*ids[first:last], END])
+        first = last
+    return [*parts, list(ids[first:])]
+
+
+def best_split(pieces: Sequence[str], first: int, last: int) -> int:
+    """Where the part that begins at `first` ends, at most at `last`."""
+    words = [place for place in range(first + 1, last + 1) if pieces[place].startswith(SPACE)]
+    pauses = [place for place in words if pieces[place - 1].endswith(PAUSES) and 2 * (place - first) >= last - first]
+    return (pauses or words or [last])[-1]
+
+
+def batch_by_length(lengths: dict[int, int], max_tokens: int) -> list[list[int]]:
+    """Sentence numbers, longest first, in batches of at most `max_tokens` tokens, padding included, or of one sentence."""
+    batches: list[list[int]] = []
     for number in sorted(lengths, key=lambda number: -lengths[number]):
-        if found and (len(found[-1]) + 1) * lengths[found[-1][0]] <= tokens:
-            found[-1].append(number)
+        if batches and (len(batches[-1]) + 1) * lengths[batches[-1][0]] <= max_tokens:
+            batches[-1].append(number)
         else:
-            found.append([number])
-    return found
+            batches.append([number])
+    return batches
 
 
 @contextmanager
 def explain_out_of_memory(sentences: int) -> Iterator[None]:
-    """Raise `DragomanError` where memory does not suffice for so many sentences."""
+    """Raise `DragomanError` instead of an out-of-memory error, for a batch of so many sentences."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:

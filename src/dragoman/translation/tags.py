@@ -55,7 +55,7 @@ def marks_after(sentence: str, tags: Sequence[re.Match[str]]) -> list[int]:
     return [count if re.fullmatch(PLACEHOLDER, match[0]) else 0 for match, count in zip(tags, reversed(marks), strict=True)]
 
 
-def taken_out(sentence: str) -> tuple[str, list[Tag]]:
+def remove_tags(sentence: str) -> tuple[str, list[Tag]]:
     """The sentence without its tags, its words parted by single spaces, and the tags in their order."""
     plain, end = "", 0
     found: list[_Found] = []
@@ -86,7 +86,7 @@ def taken_out(sentence: str) -> tuple[str, list[Tag]]:
     return " ".join(plain.split()), tags
 
 
-def put_back(tags: Sequence[Tag], translation: str, alignment: Sequence[tuple[int, int]]) -> str:
+def restore_tags(tags: Sequence[Tag], translation: str, alignment: Sequence[tuple[int, int]]) -> str:
     """The translation with every tag beside the word that is aligned with the tag's own, or with the next one in its direction."""
     words = translation.split()
     before: list[list[str]] = [[] for _ in range(len(words) + 1)]

@@ -1,364 +1,378 @@
-"""Everything that a trained model is asked for, by PyTorch, and by C++ where that does it."""
+"""Strings in, strings out: N sentences in, N translations out, in order, the same whatever their neighbours.
 
+This module imports no torch: what greedy and beam search in C++ can do starts without the seconds that its import takes.
+"""
+
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from itertools import zip_longest
+from functools import cached_property
+from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, Protocol, Unpack
 
-import torch
-from jaxtyping import Float
-from torch import Tensor
-
-from dragoman.model.interface import Model
 from dragoman.model.settings import Precision
-from dragoman.model.symbols import END, PAD, START, UNKNOWN
-from dragoman.model.transformer import Transformer
-from dragoman.native.cuda_graphs import GraphSearch
-from dragoman.native.decoder import Native
-from dragoman.native.packed_linear import can_pack, pack
-from dragoman.search.alternatives import alternatives
-from dragoman.search.attention_weights import all_attention, chosen, cross_attention, word_alignment, words_of
-from dragoman.search.beam import Step, beam_search, beam_steps, greedy_search
-from dragoman.search.ensemble import Ensemble
-from dragoman.search.grid_beam import grid_beam_search
-from dragoman.search.hypothesis import Hypothesis
-from dragoman.search.sampling import sample
-from dragoman.search.scoring import Likelihood, token_log_probabilities
-from dragoman.search.settings import EngineSettings, SearchSettings, refuse_more_than_a_beam, refuse_n_best
-from dragoman.search.shortlist import Shortlist
-from dragoman.search.trace import Node, certain, trace
-from dragoman.system.errors import DragomanError
-from dragoman.text.batches import pad
-from dragoman.text.tokenizer import UNKNOWN_TEXT
-from dragoman.translation.constraints import Constraints, constraints_of
-from dragoman.translation.long import truncated
+from dragoman.native.build import DECODER, is_compiled
+from dragoman.search.hypothesis import NON_FINITE, Hypothesis
+from dragoman.search.settings import Constraints, SearchOptions, SearchSettings
+from dragoman.system.errors import DragomanError, LongInput
+from dragoman.system.machine import has_gpu
+from dragoman.translation.constraints import constraint_ids
+from dragoman.translation.mbr import minimum_bayes_risk
+from dragoman.translation.model_folder import Stored as StoredModel
 from dragoman.translation.model_folder import Tokenizers
-from dragoman.translation.segmentation import batches, encoded, explain_out_of_memory, refuse_too_long, with_room
-from dragoman.translation.sentences import SentenceTranslator, Translation
-from dragoman.translation.stored import load_model, weights_of
-from dragoman.translation.tags import Tag, put_back
+from dragoman.translation.native_backend import NativeBackend, supports
+from dragoman.translation.segmentation import encode_sentences, refuse_too_long, split, truncate
+from dragoman.translation.settings import EngineSettings
+from dragoman.translation.tags import Tag, remove_tags, restore_tags
 
-NO_SHORTLIST = "A shortlist is for greedy and beam search in C++, which needs a compiler, and these settings ask for more; leave it out."
-T = TypeVar("T")
-Search = Callable[[Model, Tensor, SearchSettings, Constraints], list[list[Hypothesis]]]
-Numbered = tuple[int, list[int], list[int]]  # a pair's number, its source's and its target's ids
+if TYPE_CHECKING:
+    from dragoman.model.interface import Model
+    from dragoman.search.scoring import Likelihood
+    from dragoman.search.trace import Node
+    from dragoman.translation.analysis import Alternative, Attention
+    from dragoman.translation.torch_backend import TorchBackend
+
+FEW = 16  # sentences that PyTorch translates sooner than the C++ decoder is compiled
+UNBOUNDED = 1000  # tokens above which a sentence is split if the model does not say what it was trained on
+SHORTLIST_NEEDS_NATIVE = (
+    "A shortlist is for greedy and beam search in C++, which needs a compiler and a Transformer on a CPU; leave the shortlist out."
+)
+WHOLE_SENTENCE_ONLY = (
+    "prefix", "force", "min_length", "max_length", "no_repeat_ngram", "keep_tags", "replace_unknown", "truncate",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Alternative:
-    """A token that may follow a prefix, its probability there, and the best translation that goes on so."""
+class Translation:
+    """A text, its log-probability in nats, the score that ranks it, and its tokens."""
 
-    token: str
-    probability: float
-    translation: Translation
+    text: str
+    log_probability: float
+    score: float
+    tokens: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Attention:
-    """The weights of attention for a pair of texts, in a Transformer equation 1's. Shapes: H heads, S and T tokens, END included.
+class Backend(Protocol):
+    """What searches: `TorchBackend` for everything, `NativeBackend` for greedy and beam search on a CPU."""
 
-    L layers of the encoder and M of the decoder look at their own side, N of the decoder at the source. In a Transformer N is M; in an
-    LSTM or GRU L and M are 0, N and H are 1.
+    def search(self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints) -> list[list[Hypothesis]]:
+        """The `n_best` best hypotheses of each source, whose ids end with END; none for END alone."""
+
+
+class Translator:
+    """A trained model with its tokenizers. Made by `Translator.load`, or `from_model` for a model in memory.
+
+    Settings of a search are given as `SearchSettings`, or by keyword: `translate(lines, beam_size=1)`.
     """
-
-    source: list[str]
-    """The S tokens."""
-    target: list[str]
-    """The T tokens; the last row of `decoder` and `cross` is of what predicts END."""
-    encoder: Float[Tensor, "L H S S"]
-    decoder: Float[Tensor, "M H T T"]
-    """At the tokens before: START, then all but END."""
-    cross: Float[Tensor, "N H T S"]
-
-
-class Translator(SentenceTranslator):
-    """A trained model with its tokenizers. Made by `Translator.load`."""
 
     def __init__(
         self,
-        model: Model,
         tokenizers: Tokenizers,
+        torch_backend: "Callable[[], TorchBackend]",
+        native_backend: Callable[[], NativeBackend | None] = lambda: None,
+        engine: EngineSettings | None = None,
+        longest_trained: int | None = None,
+        longest_source: int | None = None,
+    ) -> None:
+        self.tokenizers = tokenizers
+        self.engine = engine or EngineSettings()
+        self.longest_trained = longest_trained
+        """Tokens, END included, of the longest source that the model was trained on; None if unknown."""
+        self.longest_source = longest_source
+        """Tokens, END included, of the longest source that the model can read; None is no limit."""
+        self._open_torch, self._open_native = torch_backend, native_backend
+
+    @classmethod
+    def load(
+        cls,
+        *runs: str | Path,
+        device: str | None = None,
+        precision: Precision = "float32",
+        workers: int | None = None,
+        native: bool = True,
+        shortlist: str | Path | None = None,
+        cuda_graphs: bool = False,
+    ) -> "Translator":
+        """Read a run's folder, or the folder `model` in it alone. Several runs translate together: the mean of their probabilities.
+
+        `device` is "cpu", "cuda" or "cuda:N"; None is a GPU if there is one. The other arguments are those of `EngineSettings`.
+        Raises `DragomanError` if there is no model yet, if a file is missing, damaged or does not fit the others, if the models'
+        vocabularies differ, and for a device or precision that this machine does not have.
+        """
+        engine = EngineSettings(precision, workers, native, None if shortlist is None else Path(shortlist), cuda_graphs)
+        stored = [StoredModel.load(Path(run)) for run in runs]
+        tokenizers = stored[0].tokenizers
+        if any(other.tokenizers != tokenizers for other in stored):
+            raise DragomanError("The models of an ensemble need the same vocabularies, and these have different ones.")
+        place = device or ("cuda" if has_gpu() else "cpu")
+        in_cpp = native and place == "cpu" and len(stored) == 1 and supports(stored[0])
+        if engine.shortlist is not None and not in_cpp:
+            raise DragomanError(SHORTLIST_NEEDS_NATIVE)
+
+        def open_torch() -> "TorchBackend":
+            from dragoman.translation.torch_backend import TorchBackend
+
+            return TorchBackend.load(stored, place, engine)
+
+        translator = cls(
+            tokenizers,
+            open_torch,
+            (lambda: NativeBackend.load(stored[0], engine)) if in_cpp else lambda: None,
+            engine,
+            min((each.longest_source for each in stored if each.longest_source is not None), default=None),
+            min((each.settings.longest for each in stored if each.settings.longest is not None), default=None),
+        )
+        if not in_cpp or precision == "bfloat16":
+            _ = translator.torch  # what does not fit, or is not there, is refused now
+        return translator
+
+    @classmethod
+    def from_model(
+        cls,
+        model: "Model",
+        tokenizers: Tokenizers,
+        *,
         longest_trained: int | None = None,
         workers: int = 1,
-        native: Precision | None = None,
-        shortlist: Shortlist | None = None,
-        graphs: GraphSearch | None = None,
-    ) -> None:
-        """`native` is the precision of searches in C++, for a model whose weights no longer change; None has PyTorch search.
+        native: bool = False,
+    ) -> "Translator":
+        """A translator of a model in memory, by PyTorch; with `native`, by C++ in float32 where that is possible.
 
-        `shortlist`, which only they take, has the target tokens that they look at. `graphs` searches on a GPU, in the same cases.
+        The weights must not change while the translator is used.
         """
-        super().__init__(tokenizers, longest_trained, model.longest_source)
-        self.model = model.eval()
-        self.native, self.shortlist, self._graphs = native, shortlist, graphs
-        self.workers = workers
-        """Threads that each translate batches of their own."""
-        self.device = next(model.parameters()).device
+        from dragoman.model.transformer import Transformer
+        from dragoman.translation.stored import weights_of as numpy_weights
+        from dragoman.translation.torch_backend import TorchBackend
 
-    @classmethod
-    def load(cls, folder: str | Path, device: str | None = None, engine: EngineSettings | None = None) -> "Translator":
-        """Read a run's folder, or the folder `model` in it alone; by default onto a GPU if there is one.
+        backend, engine = TorchBackend(model, workers), EngineSettings(workers=workers, native=native)
 
-        Raises `DragomanError` where there is no model yet, where a file is missing, damaged or does not fit the others, for a GPU
-        that is not there, and for int8 on a GPU, or bfloat16 on a processor that has none.
-        """
-        engine = engine or EngineSettings()
-        model, tokenizers, longest_trained = load_model(Path(folder))
-        place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        if place.type != "cpu":
-            if engine.precision == "int8":
-                raise DragomanError(f"int8 is for a CPU, and this model is to translate on {place}; choose bfloat16 or float32.")
-            if place.type == "cuda" and (place.index or 0) >= (there := torch.cuda.device_count()):
-                raise DragomanError(f"{place} was asked for, and PyTorch can use {there} GPUs; give another device, or cpu.")
-            model.to(torch.bfloat16 if engine.precision == "bfloat16" else torch.float32)
-        elif can_pack(engine.precision):
-            pack(model, engine.precision)
-        elif engine.precision == "bfloat16":
-            raise DragomanError("This processor has no matrix products in bfloat16; choose int8 or float32.")
-        model.to(place)
-        threads = torch.get_num_threads() if place.type == "cpu" else 1
-        workers = engine.workers or threads
-        native = engine.precision if place.type == "cpu" and engine.native else None
-        listed = None
-        if engine.shortlist is not None:
-            if native is None or not isinstance(model, Transformer):
-                raise DragomanError("A shortlist is for a Transformer on a CPU, which this is not; leave it out.")
-            listed = Shortlist.load(engine.shortlist, (len(tokenizers.source), len(tokenizers.target)))
-        if engine.graphs and (place.type == "cpu" or not isinstance(model, Transformer)):
-            raise DragomanError("CUDA graphs are for a Transformer on a GPU, which this is not; leave graphs out.")
-        graphs = GraphSearch(model) if engine.graphs and isinstance(model, Transformer) else None
-        return cls(model, tokenizers, longest_trained, workers, native, listed, graphs)
+        def open_native() -> NativeBackend | None:
+            if not native or not isinstance(model, Transformer):
+                return None
+            return NativeBackend.load(StoredModel(numpy_weights(model), model.settings, tokenizers), engine)
+
+        return cls(tokenizers, lambda: backend, open_native, engine, longest_trained, model.longest_source)
 
     @cached_property
-    def _native(self) -> Native | None:
-        if self.native is None or not isinstance(self.model, Transformer):
-            return None
-        return Native.of(self.model.settings, weights_of(self.model), self.native, self.workers, self.shortlist)
+    def torch(self) -> "TorchBackend":
+        """The model in PyTorch, built when it is first needed."""
+        return self._open_torch()
 
-    def by_pytorch(self) -> "Translator":
-        """The same model, for which PyTorch searches: on a processor, the same translations up to rounding."""
-        return Translator(self.model, self.tokenizers, self.longest_trained, self.workers)
+    @cached_property
+    def native(self) -> NativeBackend | None:
+        """The C++ decoder; None if it cannot be used for this model, here."""
+        return self._open_native()
 
-    @classmethod
-    def together(cls, translators: Sequence["Translator"]) -> "Translator":
-        """One translator that takes the mean of the probabilities of several. Raises `DragomanError` for other vocabularies."""
-        first, *others = translators
-        if any(other.tokenizers != first.tokenizers for other in others):
-            raise DragomanError("Models that write together need the same vocabularies, and these have different ones.")
-        if not others:
-            return first
-        if any(translator.shortlist for translator in translators):
-            raise DragomanError("A shortlist is for one model, and these are several; leave it out.")
-        if any(translator._graphs for translator in translators):
-            raise DragomanError("CUDA graphs are of one model, and these are several; leave graphs out.")
-        longest = min((each.longest_trained for each in translators if each.longest_trained is not None), default=None)
-        return cls(Ensemble([translator.model for translator in translators]), first.tokenizers, longest, first.workers)
+    def backend(self, settings: SearchSettings, sentences: int) -> Backend:
+        """What searches with these settings. Raises `DragomanError` if only C++ knows the shortlist, and cannot search so.
+
+        While C++ is still being compiled, PyTorch translates a few sentences in float32.
+        """
+        waiting = self.engine.native and sentences <= FEW and self.engine.precision == "float32" and not is_compiled(DECODER)
+        if settings.is_standard and (not waiting or self.engine.shortlist) and self.native is not None:
+            return self.native
+        if self.engine.shortlist is not None:
+            raise DragomanError(SHORTLIST_NEEDS_NATIVE)
+        return self.torch
 
     def search(self, sources: Sequence[list[int]], settings: SearchSettings) -> list[list[Hypothesis]]:
-        constraints = constraints_of(settings, self.tokenizers.target)
-        search = search_for(settings, constraints)
-        if settings.plain and self._native:
-            with explain_out_of_memory(len(sources)):
-                return self._native.search(sources, settings, constraints)
-        if self.shortlist is not None:
-            raise DragomanError(NO_SHORTLIST)
-        width = settings.n_best if settings.temperature else settings.beam_size
-        ruled = replace(constraints, min_length=0).any
-        searched = self._graphs.search if settings.plain and not ruled and self._graphs else partial(search, self.model)
+        """The `n_best` best hypotheses of each source, whose ids end with END; none for END alone. Raises as `n_best`."""
+        constraints = constraint_ids(settings, self.tokenizers.target)
+        return self.backend(settings, len(sources)).search(sources, settings, constraints)
 
-        def hypotheses(batch: list[int]) -> list[list[Hypothesis]]:
-            with explain_out_of_memory(len(batch)):
-                return searched(pad([sources[number] for number in batch]).to(self.device), settings, constraints)
+    def translate(self, sentences: Sequence[str], settings: SearchSettings | None = None, **options: Unpack[SearchOptions]) -> list[str]:
+        """The best translation of each sentence; "" for a blank one. Raises as `n_best`."""
+        return [best[0].text for best in self.n_best(sentences, SearchSettings.of(settings, options))]
 
-        found: list[list[Hypothesis]] = [[] for _ in sources]
-        workers = 1 if settings.coverage_penalty else self.workers  # who watches attention must be alone
-        lengths, most = with_room(sources, settings.max_extra_tokens), settings.batch_tokens // width
-        if workers > 1:
-            most = min(most, sum(lengths.values()) // (2 * workers))  # something for each, and a second batch to even it out
-        shared = batches(lengths, most)
-        for batch, written in zip(shared, in_threads(hypotheses, shared, workers), strict=True):
-            for number, best in zip(batch, written, strict=True):
-                found[number] = best
-        return found
+    def n_best(
+        self, sentences: Sequence[str], settings: SearchSettings | None = None, **options: Unpack[SearchOptions]
+    ) -> list[list[Translation]]:
+        """The `n_best` best translations of each sentence, best first; one of them with `mbr`.
 
-    def stream(self, sentence: str, settings: SearchSettings | None = None) -> Iterator[str]:
-        """The best translation piece by piece: each as soon as all hypotheses of the beam, and those that have ended, begin with it.
-
-        By PyTorch, as `trace` and `alternatives` are: in bfloat16 and int8 another translation than `translate` finds now and then.
-        Raises as `n_best`, and `DragomanError` for settings that ask for more than one beam search.
+        Warns with `LongInput` of sentences that are longer than any of training, once for all. Raises `DragomanError` for settings
+        that contradict each other, a text beyond the model's learned positions, a lack of memory, and a model whose probabilities
+        are not finite.
         """
-        refuse_n_best(settings or SearchSettings(), "stream")
-        told = text = ""
-        for ids in certain(self._steps(sentence, settings or SearchSettings(), "stream")):
-            text = self._text(ids)
-            if len(text) > len(told) and not text.endswith(UNKNOWN_TEXT):  # which may be the beginning of a character
-                yield text[len(told) :]
-                told = text
-        if text != told:
-            yield text[len(told) :]
+        settings = SearchSettings.of(settings, options)
+        refuse_other_types(sentences)
+        self._warn_of_long(self.count_long(sentences, settings), settings)
+        without_tags = [remove_tags(sentence) if settings.keep_tags else (sentence, []) for sentence in sentences]
+        texts = [text for text, _ in without_tags]
+        ids = encode_sentences(self.tokenizers.source, texts)
+        if settings.truncate:
+            ids = [truncate(row, settings.truncate) for row in ids]
+        longest = self._split_above(settings)
+        parts = [split(row, self.tokenizers.source.pieces(row), longest) if longest else [row] for row in ids]
+        refuse_too_long(texts, [max(each, key=len) for each in parts], self.longest_source)
+        hypotheses = self.search([part for each in parts for part in each], settings)
+        translations = []
+        ends = accumulate(map(len, parts), initial=0)
+        for sentence, own, (first, last) in zip(without_tags, parts, pairwise(ends), strict=True):
+            if len(own) > 1:
+                translations.append([self._joined(own, hypotheses[first:last])])
+            else:
+                translations.append(self._n_best_of(*sentence, own[0], hypotheses[first], settings))
+        return translations
 
-    def trace(self, sentence: str, settings: SearchSettings | None = None) -> list[Node]:
+    def _n_best_of(
+        self, sentence: str, tags: list[Tag], source: list[int], hypotheses: list[Hypothesis], settings: SearchSettings
+    ) -> list[Translation]:
+        """The translations of one sentence, with its tags."""
+        if len(source) == 1:
+            return [Translation(restore_tags(tags, "", []), 0.0, 0.0)]
+        refuse_none(hypotheses)
+        translations = [self.translation(one, self._text_of(sentence, tags, source, one.ids, settings)) for one in hypotheses]
+        if settings.mbr:
+            return [translations[minimum_bayes_risk([one.text for one in translations])]]
+        return translations
+
+    def _joined(self, parts: list[list[int]], hypotheses: list[list[Hypothesis]]) -> Translation:
+        """The best translations of a sentence's parts as one; log-probabilities and scores are added up."""
+        best = []
+        for part, own in zip(parts, hypotheses, strict=True):
+            if len(part) > 1:
+                refuse_none(own)
+                best.append(self.translation(own[0], self.text(own[0].ids)))
+        return Translation(
+            " ".join(one.text for one in best if one.text),
+            sum((one.log_probability for one in best), 0.0),
+            sum((one.score for one in best), 0.0),
+            tuple(token for one in best for token in one.tokens),
+        )
+
+    def _text_of(self, sentence: str, tags: list[Tag], source: list[int], target: list[int], settings: SearchSettings) -> str:
+        """The text of a translation's ids, with what comes from the sentence: words for unknown tokens, and tags."""
+        if not tags and not settings.replace_unknown:
+            return self.text(target)
+        from dragoman.translation import analysis
+
+        text = analysis.replace_unknown(self, sentence, source, target) if settings.replace_unknown else self.text(target)
+        return restore_tags(tags, text, analysis.align_ids(self, sentence, source, target)) if tags else text
+
+    def text(self, ids: Sequence[int]) -> str:
+        """One line, whatever bytes the ids spell."""
+        return " ".join(self.tokenizers.target.decode(ids).splitlines())
+
+    def translation(self, hypothesis: Hypothesis, text: str) -> Translation:
+        """A hypothesis with its text."""
+        pieces = tuple(self.tokenizers.target.pieces(hypothesis.ids))
+        return Translation(text, hypothesis.log_probability, hypothesis.score, pieces)
+
+    # ---- sentences that are longer than any of training
+
+    def count_long(self, sentences: Sequence[str], settings: SearchSettings | None = None, **options: Unpack[SearchOptions]) -> int:
+        """How many sentences have more tokens than the longest source of training, and are neither truncated nor split as asked."""
+        settings = SearchSettings.of(settings, options)
+        if self.longest_trained is None or settings.truncate or settings.split:
+            return 0
+        texts = [remove_tags(sentence)[0] if settings.keep_tags else sentence for sentence in sentences]
+        return sum(len(ids) > self.longest_trained for ids in encode_sentences(self.tokenizers.source, texts))
+
+    def _split_above(self, settings: SearchSettings) -> int:
+        """The number of tokens above which a sentence is translated in parts; 0 for never."""
+        if settings.split is not None:
+            return settings.split
+        if settings.n_best > 1 or any(getattr(settings, name) for name in WHOLE_SENTENCE_ONLY):
+            return 0
+        return max(2, self.longest_trained or self.longest_source or UNBOUNDED)
+
+    def long_message(self, count: int, settings: SearchSettings) -> str:
+        """What to say of so many long sentences."""
+        how = "in parts; split = 0 translates them whole" if self._split_above(settings) else "whole, perhaps badly"
+        sentences = "1 sentence has" if count == 1 else f"{count:,} sentences have"
+        return (
+            f"{sentences} more tokens than the longest source of training ({self.longest_trained}), and "
+            f"{'is' if count == 1 else 'are'} translated {how}."
+        )
+
+    def _warn_of_long(self, count: int, settings: SearchSettings) -> None:
+        if count:
+            warnings.warn(self.long_message(count, settings), LongInput, stacklevel=3)
+
+    # ---- what needs PyTorch (analysis.py)
+
+    def stream(self, sentence: str, settings: SearchSettings | None = None, **options: Unpack[SearchOptions]) -> Iterator[str]:
+        """The best translation piece by piece: each as soon as all hypotheses of the beam begin with it.
+
+        By PyTorch. In bfloat16 and int8 its arithmetic differs from C++: now and then `translate` finds another translation. Raises
+        as `n_best`, and `DragomanError` for settings that ask for more than one beam search.
+        """
+        from dragoman.translation import analysis
+
+        settings = SearchSettings.of(settings, options)
+        self._warn_of_long(self.count_long([sentence], settings), replace(settings, split=0))
+        return analysis.stream(self, sentence, settings)
+
+    def trace(self, sentence: str, settings: SearchSettings | None = None, **options: Unpack[SearchOptions]) -> "list[Node]":
         """Every hypothesis of the beam search for a sentence. Raises as `stream`."""
-        settings = settings or SearchSettings()
-        return trace(self._steps(sentence, settings, "trace"), settings, lambda token: self.tokenizers.target.pieces([token])[0])
+        from dragoman.translation import analysis
 
-    def _steps(self, sentence: str, settings: SearchSettings, what: str) -> Iterator[Step]:
-        """Beam search for a sentence; no step for a blank one. Raises `DragomanError` for settings that search otherwise."""
-        source, constraints = self._one(sentence, settings, what)
-        if source.size(1) > 1:
-            with explain_out_of_memory(1):
-                yield from beam_steps(self.model, source, settings, constraints)
+        settings = SearchSettings.of(settings, options)
+        self._warn_of_long(self.count_long([sentence], settings), replace(settings, split=0))
+        return analysis.trace(self, sentence, settings)
 
-    def alternatives(self, sentence: str, count: int, settings: SearchSettings | None = None) -> list[Alternative]:
-        """The likeliest tokens after the prefix, END among them, likeliest first, each with the best translation that begins so.
+    def alternatives(
+        self, sentence: str, count: int, settings: SearchSettings | None = None, **options: Unpack[SearchOptions]
+    ) -> "list[Alternative]":
+        """The `count` likeliest tokens after the prefix, END among them, each with the best translation that begins so.
 
         None for a blank sentence. Raises as `stream`, and for a negative `count`.
         """
-        if count < 0:
-            raise DragomanError(f"count is {count}; it must be at least 0.")
-        settings = settings or SearchSettings()
-        refuse_n_best(settings, "best translation with each alternative")
-        source, constraints = self._one(sentence, settings, "list of alternatives")
-        with explain_out_of_memory(1):
-            found = alternatives(self.model, source, constraints, count, settings) if source.size(1) > 1 else []
-        pieces = self.tokenizers.target.pieces([token for token, _, _ in found])
-        written = [self._translation(best, self._text(best.ids)) for _, _, best in found]
-        return [Alternative(piece, p, best) for piece, (_, p, _), best in zip(pieces, found, written, strict=True)]
+        from dragoman.translation import analysis
 
-    def _one(self, sentence: str, settings: SearchSettings, what: str) -> tuple[Tensor, Constraints]:
-        """A sentence and the rules for a beam search. Raises `DragomanError` for settings that ask for more than one beam search."""
-        refuse_more_than_a_beam(settings, what)
-        if self.shortlist is not None:
-            raise DragomanError(NO_SHORTLIST)
-        ids = encoded(self.tokenizers.source, [sentence])
-        if settings.truncate:
-            ids = [truncated(ids[0], settings.truncate)]
-        refuse_too_long([sentence], ids, self.longest_source)
-        self._warn_of_long(ids)
-        return pad(ids).to(self.device), constraints_of(settings, self.tokenizers.target)
+        settings = SearchSettings.of(settings, options)
+        self._warn_of_long(self.count_long([sentence], settings), replace(settings, split=0))
+        return analysis.alternatives(self, sentence, count, settings)
 
-    def score(self, pairs: Sequence[tuple[str, str | Sequence[str]]], batch_tokens: int = 2_000) -> list[Likelihood]:
-        """How likely each pair's second text, or its tokens, are as a translation of the first, by forced decoding.
+    def score(self, pairs: Sequence[tuple[str, str | Sequence[str]]], batch_tokens: int = 2_000) -> "list[Likelihood]":
+        """The likelihood of each pair's second text, or its tokens, as a translation of the first, by forced decoding.
 
-        A text is cut into tokens as the vocabulary does it, which need not be those that a search has written it with: give
-        `Translation.tokens` for the log-probability that it has found; END may be their last. Raises as `n_best`, and for tokens that
-        the vocabulary lacks or that no translation has.
+        The vocabulary's tokens of a text need not be those of a search: give `Translation.tokens` to get the log-probability that
+        the search found. END may be their last. Raises as `n_best`, and for tokens that are not in the vocabulary.
         """
-        found: dict[int, Likelihood] = {}
-        for batch, source, target in self._forced(pairs, batch_tokens):
-            with explain_out_of_memory(len(batch)):
-                rows = token_log_probabilities(self.model, source, target).tolist()
-            for (number, _, ids), log_p in zip(batch, rows, strict=True):
-                found[number] = Likelihood(self.tokenizers.target.pieces(ids), log_p[: len(ids)])
-        return [found[number] for number in range(len(pairs))]
+        from dragoman.translation import analysis
+
+        return analysis.score(self, pairs, batch_tokens)
 
     def align(
-        self, pairs: Sequence[tuple[str, str]], layer: int | None = None, head: int | None = None, batch_tokens: int = 4_000
+        self,
+        pairs: Sequence[tuple[str, str]],
+        layer: int | None = None,
+        head: int | None = None,
+        batch_tokens: int = 4_000,
     ) -> list[list[tuple[int, int]]]:
-        """For each pair the words that belong together, as (source, target), counted from 0: by encoder-decoder attention.
+        """The word alignment of each pair as (source, target), counted from 0, by encoder-decoder attention.
 
-        `layer` counts from 1 (None is the last but one, or the only one), `head` too (None is the mean of all). Raises
-        `DragomanError` where the model has no such layer or head. An LSTM or GRU has one of each.
+        `layer` and `head` count from 1. A `head` of None is the mean of all. Raises `DragomanError` if the model has no such layer
+        or head. An LSTM or GRU has one of each.
         """
-        found: dict[int, list[tuple[int, int]]] = {}
-        for batch, *rows in self._forced(pairs, batch_tokens):
-            with explain_out_of_memory(len(batch)):
-                weights = chosen(cross_attention(self.model, *rows), layer, head)
-            for (number, source, target), here in zip(batch, weights, strict=True):
-                words = (
-                    side.words(text) for side, text in zip((self.tokenizers.source, self.tokenizers.target), pairs[number], strict=True)
-                )
-                found[number] = word_alignment(here[: len(target), : len(source)], *words)
-        return [found[number] for number in range(len(pairs))]
+        from dragoman.translation import analysis
 
-    def attention(self, source: str, target: str) -> Attention:
-        """With which weights each layer and head of the model looks at each token, while it reads a text and writes its translation.
+        return analysis.align(self, pairs, layer, head, batch_tokens)
+
+    def attention(self, source: str, target: str) -> "Attention":
+        """The attention weights of every layer and head while the model reads a text and predicts its translation.
 
         Of an ensemble, its first model. Raises as `align`.
         """
-        ((_, *rows),) = self._forced([(source, target)], 1)
-        read, written = (
-            side.pieces(ids[0].tolist()) for side, ids in zip((self.tokenizers.source, self.tokenizers.target), rows, strict=True)
-        )
-        with explain_out_of_memory(1):
-            return Attention(read, written, *(weights[:, 0] for weights in all_attention(self.model, *rows)))
+        from dragoman.translation import analysis
 
-    def _forced(self, pairs: Sequence[tuple[str, str | Sequence[str]]], tokens: int) -> Iterator[tuple[list[Numbered], Tensor, Tensor]]:
-        """Batches of at most so many tokens: each pair's number and ids, and both sides padded. Refuses what the model cannot read."""
-        texts, written = [source for source, _ in pairs], [target for _, target in pairs]
-        sources = encoded(self.tokenizers.source, texts)
-        targets = encoded(self.tokenizers.target, [target if isinstance(target, str) else "" for target in written])
-        for number, tokens_given in enumerate(written):
-            if not isinstance(tokens_given, str):
-                targets[number] = self._ended(self.tokenizers.target.ids(tokens_given))
-        refuse_too_long(texts, sources, self.longest_source)
-        refuse_too_long([one if isinstance(one, str) else " ".join(one) for one in written], targets, self.model.longest_target)
-        for batch in batches({number: max(map(len, rows)) for number, rows in enumerate(zip(sources, targets, strict=True))}, tokens):
-            source, target = (pad([side[number] for number in batch]).to(self.device) for side in (sources, targets))
-            yield [(number, sources[number], targets[number]) for number in batch], source, target
-
-    def _ended(self, ids: list[int]) -> list[int]:
-        """The ids with END after them, where it is not their last already."""
-        ids = ids if ids[-1:] == [END] else [*ids, END]
-        if wrong := {PAD, START, END}.intersection(ids[:-1]):
-            names = ", ".join(self.tokenizers.target.pieces(sorted(wrong)))
-            raise DragomanError(f"The tokens of a translation have {names} among them, which none has before its end; leave them out.")
-        return ids
-
-    def _written(self, sentence: str, tags: list[Tag], source: list[int], written: list[int], settings: SearchSettings) -> str:
-        text = self._known(sentence, source, written) if settings.replace_unknown else self._text(written)
-        return put_back(tags, text, self._aligned(sentence, source, written)) if tags else text
-
-    def _looks(self, source: list[int], written: list[int]) -> Tensor:
-        """With which weights each written token, END last, looks at each source token."""
-        rows = (pad([ids]).to(self.device) for ids in (source, [*written, END]))
-        with explain_out_of_memory(1):
-            return chosen(cross_attention(self.model, *rows), None, None)[0]
-
-    def _aligned(self, sentence: str, source: list[int], written: list[int]) -> list[tuple[int, int]]:
-        """The words of a sentence, whose ids these are, and of its translation that belong together."""
-        target = self.tokenizers.target
-        words = self._words(sentence, source), words_of(target.pieces(written), target.unknown_is_word)
-        return word_alignment(self._looks(source, written), *words)
-
-    def _words(self, sentence: str, source: list[int]) -> list[int]:
-        """The word of each token of a sentence, as far as its ids go, without END."""
-        return self.tokenizers.source.words(sentence)[: len(source) - 1]
-
-    def _known(self, sentence: str, source: list[int], written: list[int]) -> str:
-        """The text with words of the source in the place of unknown tokens."""
-        text = self._text(written)
-        if UNKNOWN not in written or text.count(UNKNOWN_TEXT) != written.count(UNKNOWN):
-            return text
-        words, own = sentence.split(), self._words(sentence, source)
-        most = self._looks(source, written)[:, :-1].argmax(1).tolist()
-        known = [words[own[most[place]]] for place, token in enumerate(written) if token == UNKNOWN]
-        return "".join(part for pair in zip_longest(text.split(UNKNOWN_TEXT), known, fillvalue="") for part in pair)
+        return analysis.attention(self, source, target)
 
 
-def search_for(settings: SearchSettings, constraints: Constraints) -> Search:
-    """The search that finds what is asked for."""
-    if settings.temperature:
-        return sample
-    if settings.force:
-        return grid_beam_search
-    return beam_search if settings.beam_size > 1 or settings.coverage_penalty or constraints.any else greedy_search
+def refuse_other_types(sentences: object) -> None:
+    """Raise `DragomanError` for anything but a list of texts."""
+    if isinstance(sentences, str):
+        raise DragomanError("A list of sentences is to be translated, and this is one text; put it in a list.")
+    if not isinstance(sentences, Sequence):
+        raise DragomanError(f"A list of sentences is to be translated, and this is {sentences!r}.")
+    for number, sentence in enumerate(sentences):
+        if not isinstance(sentence, str):
+            raise DragomanError(f"Sentence {number} (counted from 0) is {sentence!r}; it has to be a text.")
 
 
-def in_threads(work: Callable[[list[int]], T], batches: list[list[int]], workers: int) -> Iterator[T]:
-    """What `work` makes of each batch, in order.
-
-    Several batches at once, a thread each, are faster than several threads for one: PyTorch leaves Python's lock while it computes.
-    """
-    if workers == 1 or len(batches) == 1:
-        yield from map(work, batches)
-        return
-    before = torch.get_num_threads()
-    try:
-        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            yield from pool.map(work, batches)
-    finally:
-        torch.set_num_threads(before)  # which threads that are made later have, too
+def refuse_none(hypotheses: Sequence[Hypothesis]) -> None:
+    """Raise `DragomanError` if a search found nothing: that happens only if probabilities are not finite."""
+    if not hypotheses:
+        raise DragomanError(NON_FINITE)

@@ -1,0 +1,226 @@
+"""What a translator does by PyTorch alone: streaming, traces, alternatives, scores, alignments, attention weights.
+
+Shapes: B sentences, S source and T target tokens, H heads, L layers.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from jaxtyping import Float
+from torch import Tensor
+
+from dragoman.model.symbols import END, PAD, START, UNKNOWN
+from dragoman.search import alternatives as search_alternatives
+from dragoman.search.attention_weights import all_attention, cross_attention
+from dragoman.search.beam import Step, beam_steps
+from dragoman.search.scoring import Likelihood, token_log_probabilities
+from dragoman.search.settings import Constraints, SearchSettings, refuse_more_than_a_beam, refuse_n_best
+from dragoman.search.trace import Node, stable_prefixes, trace_nodes
+from dragoman.system.errors import DragomanError
+from dragoman.text.batches import pad
+from dragoman.text.tokenizer import UNKNOWN_TEXT
+from dragoman.translation.alignment import select_head, word_alignment, word_starts
+from dragoman.translation.constraints import constraint_ids
+from dragoman.translation.segmentation import (
+    batch_by_length,
+    encode_sentences,
+    explain_out_of_memory,
+    refuse_too_long,
+    truncate,
+)
+from dragoman.translation.translator import SHORTLIST_NEEDS_NATIVE, Translation
+
+if TYPE_CHECKING:
+    from dragoman.translation.translator import Translator
+
+NumberedPair = tuple[int, list[int], list[int]]  # a pair's number, its source's and its target's ids
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A token that may follow a prefix, its probability, and the best translation that begins with both."""
+
+    token: str
+    probability: float
+    translation: Translation
+
+
+@dataclass(frozen=True)
+class Attention:
+    """The attention weights of a pair of texts. Shapes: H heads, S and T tokens, END included.
+
+    L encoder layers and M decoder layers attend to their own side, N decoder layers to the source. In a Transformer N is M. In an
+    LSTM or GRU L and M are 0, N and H are 1.
+    """
+
+    source: list[str]
+    """The S tokens."""
+    target: list[str]
+    """The T tokens. Row t of `decoder` and `cross` is the query that predicts token t."""
+    encoder: Float[Tensor, "L H S S"]
+    decoder: Float[Tensor, "M H T T"]
+    """The keys are START and all tokens but END."""
+    cross: Float[Tensor, "N H T S"]
+
+
+# ---- one beam search, step by step
+
+
+def encode_one(translator: "Translator", sentence: str, settings: SearchSettings, name: str) -> tuple[Tensor, Constraints]:
+    """A sentence's ids [1 S] and constraints. Raises `DragomanError` for settings that ask for more than one beam search."""
+    refuse_more_than_a_beam(settings, name)
+    if translator.engine.shortlist is not None:
+        raise DragomanError(SHORTLIST_NEEDS_NATIVE)
+    ids = encode_sentences(translator.tokenizers.source, [sentence])
+    if settings.truncate:
+        ids = [truncate(ids[0], settings.truncate)]
+    refuse_too_long([sentence], ids, translator.longest_source)
+    return pad(ids).to(translator.torch.device), constraint_ids(settings, translator.tokenizers.target)
+
+
+def search_steps(translator: "Translator", sentence: str, settings: SearchSettings, name: str) -> Iterator[Step]:
+    """The steps of a beam search for a sentence; none for a blank one. Raises as `encode_one`."""
+    source, constraints = encode_one(translator, sentence, settings, name)
+    if source.size(1) > 1:
+        with explain_out_of_memory(1):
+            yield from beam_steps(translator.torch.model, source, settings, constraints)
+
+
+def stream(translator: "Translator", sentence: str, settings: SearchSettings) -> Iterator[str]:
+    """`Translator.stream`."""
+    refuse_n_best(settings, "stream")
+    written = text = ""
+    for ids in stable_prefixes(search_steps(translator, sentence, settings, "stream")):
+        text = translator.text(ids)
+        if len(text) > len(written) and not text.endswith(UNKNOWN_TEXT):  # which may be the beginning of a character
+            yield text[len(written) :]
+            written = text
+    if text != written:
+        yield text[len(written) :]
+
+
+def trace(translator: "Translator", sentence: str, settings: SearchSettings) -> list[Node]:
+    """`Translator.trace`."""
+    steps = search_steps(translator, sentence, settings, "trace")
+    return trace_nodes(steps, settings, lambda token: translator.tokenizers.target.pieces([token])[0])
+
+
+def alternatives(translator: "Translator", sentence: str, count: int, settings: SearchSettings) -> list[Alternative]:
+    """`Translator.alternatives`."""
+    if count < 0:
+        raise DragomanError(f"count is {count}; it must be at least 0.")
+    refuse_n_best(settings, "best translation with each alternative")
+    source, constraints = encode_one(translator, sentence, settings, "list of alternatives")
+    if source.size(1) == 1:
+        return []
+    with explain_out_of_memory(1):
+        tokens = search_alternatives.alternatives(translator.torch.model, source, constraints, count, settings)
+    pieces = translator.tokenizers.target.pieces([token for token, _, _ in tokens])
+    return [
+        Alternative(piece, probability, translator.translation(best, translator.text(best.ids)))
+        for piece, (_, probability, best) in zip(pieces, tokens, strict=True)
+    ]
+
+
+# ---- forced decoding
+
+
+def score(translator: "Translator", pairs: Sequence[tuple[str, str | Sequence[str]]], batch_tokens: int) -> list[Likelihood]:
+    """`Translator.score`."""
+    likelihoods: dict[int, Likelihood] = {}
+    for batch, source, target in forced_batches(translator, pairs, batch_tokens):
+        with explain_out_of_memory(len(batch)):
+            rows = token_log_probabilities(translator.torch.model, source, target).tolist()
+        for (number, _, ids), log_p in zip(batch, rows, strict=True):
+            likelihoods[number] = Likelihood(translator.tokenizers.target.pieces(ids), log_p[: len(ids)])
+    return [likelihoods[number] for number in range(len(pairs))]
+
+
+def align(
+    translator: "Translator", pairs: Sequence[tuple[str, str]], layer: int | None, head: int | None, batch_tokens: int
+) -> list[list[tuple[int, int]]]:
+    """`Translator.align`."""
+    alignments: dict[int, list[tuple[int, int]]] = {}
+    sides = (translator.tokenizers.source, translator.tokenizers.target)
+    for batch, *rows in forced_batches(translator, pairs, batch_tokens):
+        with explain_out_of_memory(len(batch)):
+            weights = select_head(cross_attention(translator.torch.model, *rows), layer, head)
+        for (number, source, target), own in zip(batch, weights, strict=True):
+            words = (side.words(text) for side, text in zip(sides, pairs[number], strict=True))
+            alignments[number] = word_alignment(own[: len(target), : len(source)], *words)
+    return [alignments[number] for number in range(len(pairs))]
+
+
+def attention(translator: "Translator", source: str, target: str) -> Attention:
+    """`Translator.attention`."""
+    ((_, *rows),) = forced_batches(translator, [(source, target)], 1)
+    sides = (translator.tokenizers.source, translator.tokenizers.target)
+    read, predicted = (side.pieces(ids[0].tolist()) for side, ids in zip(sides, rows, strict=True))
+    with explain_out_of_memory(1):
+        return Attention(read, predicted, *(weights[:, 0] for weights in all_attention(translator.torch.model, *rows)))
+
+
+def forced_batches(
+    translator: "Translator", pairs: Sequence[tuple[str, str | Sequence[str]]], max_tokens: int
+) -> Iterator[tuple[list[NumberedPair], Tensor, Tensor]]:
+    """Batches of at most `max_tokens` tokens: each pair's number and ids, and both sides padded [B S], [B T].
+
+    Raises `DragomanError` for a text that is longer than the model's positions.
+    """
+    tokenizers, model = translator.tokenizers, translator.torch.model
+    texts, given = [source for source, _ in pairs], [target for _, target in pairs]
+    sources = encode_sentences(tokenizers.source, texts)
+    targets = encode_sentences(tokenizers.target, [target if isinstance(target, str) else "" for target in given])
+    for number, pieces in enumerate(given):
+        if not isinstance(pieces, str):
+            targets[number] = with_end(translator, tokenizers.target.ids(pieces))
+    refuse_too_long(texts, sources, translator.longest_source)
+    refuse_too_long([one if isinstance(one, str) else " ".join(one) for one in given], targets, model.longest_target)
+    lengths = {number: max(map(len, rows)) for number, rows in enumerate(zip(sources, targets, strict=True))}
+    for batch in batch_by_length(lengths, max_tokens):
+        source, target = (pad([side[number] for number in batch]).to(translator.torch.device) for side in (sources, targets))
+        yield [(number, sources[number], targets[number]) for number in batch], source, target
+
+
+def with_end(translator: "Translator", ids: list[int]) -> list[int]:
+    """The ids with END as their last. Raises `DragomanError` for padding, START or END before it."""
+    ids = ids if ids[-1:] == [END] else [*ids, END]
+    if wrong := {PAD, START, END}.intersection(ids[:-1]):
+        names = ", ".join(translator.tokenizers.target.pieces(sorted(wrong)))
+        raise DragomanError(f"The tokens of a translation contain {names}, which no translation has before its end; leave them out.")
+    return ids
+
+
+# ---- what a translation takes from its sentence
+
+
+def target_weights(translator: "Translator", source: list[int], target: list[int]) -> Float[Tensor, "T S"]:
+    """The encoder-decoder attention of each target token, END last, to each source token."""
+    rows = (pad([ids]).to(translator.torch.device) for ids in (source, [*target, END]))
+    with explain_out_of_memory(1):
+        return select_head(cross_attention(translator.torch.model, *rows), None, None)[0]
+
+
+def align_ids(translator: "Translator", sentence: str, source: list[int], target: list[int]) -> list[tuple[int, int]]:
+    """The word alignment of a sentence, whose ids are `source`, and the translation with the ids `target`."""
+    tokenizer = translator.tokenizers.target
+    words = source_words(translator, sentence, source), word_starts(tokenizer.pieces(target), tokenizer.unknown_is_word)
+    return word_alignment(target_weights(translator, source, target), *words)
+
+
+def source_words(translator: "Translator", sentence: str, source: list[int]) -> list[int]:
+    """The word of each token of a sentence, END excluded, as far as its ids reach."""
+    return translator.tokenizers.source.words(sentence)[: len(source) - 1]
+
+
+def replace_unknown(translator: "Translator", sentence: str, source: list[int], target: list[int]) -> str:
+    """The text of a translation with the source word that it attends to most in the place of each unknown token."""
+    text = translator.text(target)
+    if UNKNOWN not in target or text.count(UNKNOWN_TEXT) != target.count(UNKNOWN):
+        return text
+    words, word_of = sentence.split(), source_words(translator, sentence, source)
+    best = target_weights(translator, source, target)[:, :-1].argmax(1).tolist()
+    copied = [words[word_of[best[place]]] for place, token in enumerate(target) if token == UNKNOWN]
+    return "".join(part for pair in zip_longest(text.split(UNKNOWN_TEXT), copied, fillvalue="") for part in pair)

@@ -1,0 +1,40 @@
+"""Searches in C++ on a CPU: greedy and beam search over a Transformer, without PyTorch. Oracle: torch_backend.py."""
+
+from collections.abc import Sequence
+
+from dragoman.native.decoder import Native as NativeDecoder
+from dragoman.search.hypothesis import Hypothesis
+from dragoman.search.settings import Constraints, SearchSettings
+from dragoman.search.shortlist import Shortlist
+from dragoman.system.machine import cores
+from dragoman.translation.model_folder import Stored as StoredModel
+from dragoman.translation.segmentation import explain_out_of_memory
+from dragoman.translation.settings import EngineSettings
+
+
+class NativeBackend:
+    """A Transformer packed for the C++ decoder."""
+
+    def __init__(self, decoder: NativeDecoder) -> None:
+        self._decoder = decoder
+
+    @classmethod
+    def load(cls, stored: StoredModel, engine: EngineSettings) -> "NativeBackend | None":
+        """None if there is no C++ compiler. Raises `DragomanError` for a shortlist of other vocabularies."""
+        sizes = len(stored.tokenizers.source), len(stored.tokenizers.target)
+        shortlist = None if engine.shortlist is None else Shortlist.load(engine.shortlist, sizes)
+        workers = engine.workers or cores()
+        decoder = NativeDecoder.of(stored.settings, stored.weights, engine.precision, workers, shortlist)
+        return None if decoder is None else cls(decoder)
+
+    def search(self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints) -> list[list[Hypothesis]]:
+        """As `TorchBackend.search`, for settings that are standard."""
+        with explain_out_of_memory(len(sources)):
+            return self._decoder.search(sources, settings, constraints)
+
+
+def supports(stored: StoredModel) -> bool:
+    """Whether this is a Transformer whose weights fit its vocabularies: PyTorch explains what is wrong otherwise."""
+    target = stored.weights.get("target_embedding.weight")
+    transformer = stored.settings.architecture == "transformer"
+    return transformer and target is not None and len(target) == len(stored.tokenizers.target)

@@ -1,0 +1,30 @@
+"""How a model is loaded for translation. This module imports no torch."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dragoman.model.settings import Precision
+from dragoman.system.errors import DragomanError, require
+from dragoman.system.toml import check_types, former_name
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """How fast and how exactly a model computes. Raises `DragomanError` where the values make no sense."""
+
+    precision: Precision = "float32"
+    """Of a transformer's matrix products. bfloat16 and, on a CPU, int8 are faster and nearly as good."""
+    workers: int | None = None
+    """Threads that each translate batches of their own; None is one a core, or OMP_NUM_THREADS. They change no more than batches do."""
+    native: bool = True
+    """Greedy and beam search in C++ on a CPU with a compiler; what they are not for goes by PyTorch. The first time compiles it."""
+    shortlist: Path | None = None
+    """A file that `dragoman shortlist` has made: search in C++ then looks at the tokens that it has for a sentence, and no others."""
+    cuda_graphs: bool = field(default=False, metadata=former_name("graphs"))
+    """On a GPU: greedy and beam search as CUDA graphs, where no rule but min_length is asked for. Not measured yet."""
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        require(self, least={"workers": 1})
+        if self.shortlist is not None and not self.native:
+            raise DragomanError("A shortlist is for search in C++, and native is off; give one of them.")

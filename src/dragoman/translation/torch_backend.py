@@ -1,0 +1,137 @@
+"""Searches by PyTorch: every search, any model, any device. Shapes: B sentences, S source tokens."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from dragoman.model.build import build_model
+from dragoman.model.interface import Model
+from dragoman.model.transformer import Transformer
+from dragoman.model.weights import load_weights
+from dragoman.native.cuda_graphs import GraphSearch
+from dragoman.native.packed_linear import can_pack, pack
+from dragoman.search.beam import beam_search, greedy_search
+from dragoman.search.ensemble import Ensemble
+from dragoman.search.grid_beam import grid_beam_search
+from dragoman.search.hypothesis import Hypothesis
+from dragoman.search.sampling import sample
+from dragoman.search.settings import Constraints, SearchSettings
+from dragoman.system.errors import DragomanError
+from dragoman.text.batches import pad
+from dragoman.translation.model_folder import Stored as StoredModel
+from dragoman.translation.segmentation import batch_by_length, explain_out_of_memory
+from dragoman.translation.settings import EngineSettings
+
+T = TypeVar("T")
+
+
+class TorchBackend:
+    """A model of PyTorch, in evaluation mode, with the searches for it."""
+
+    def __init__(self, model: Model, workers: int = 1, cuda_graphs: bool = False) -> None:
+        """`workers` threads each search for batches of their own. `cuda_graphs` needs a Transformer on a GPU."""
+        self.model, self.workers = model.eval(), workers
+        self.device = next(model.parameters()).device
+        self.cuda_graphs = cuda_graphs
+
+    @classmethod
+    def load(cls, stored: Sequence[StoredModel], device: str, engine: EngineSettings) -> "TorchBackend":
+        """Build the models for a device; several become an ensemble.
+
+        Raises `DragomanError` for a GPU that does not exist, a precision that the device does not support, and weights that do not
+        fit their settings.
+        """
+        place = torch.device(device)
+        if place.type == "cuda" and (place.index or 0) >= (count := torch.cuda.device_count()):
+            raise DragomanError(f"{place} was asked for, and PyTorch can use {count} GPUs; give another device, or cpu.")
+        models = [prepare(torch_model(each), place, engine) for each in stored]
+        if engine.cuda_graphs and (place.type == "cpu" or not all(isinstance(model, Transformer) for model in models)):
+            raise DragomanError("CUDA graphs are for a Transformer on a GPU, which this is not; leave cuda_graphs out.")
+        threads = torch.get_num_threads() if place.type == "cpu" else 1
+        model = models[0] if len(models) == 1 else Ensemble(models)
+        return cls(model, engine.workers or threads, engine.cuda_graphs)
+
+    @cached_property
+    def _graphs(self) -> GraphSearch | None:
+        return GraphSearch(self.model) if self.cuda_graphs and isinstance(self.model, Transformer) else None
+
+    def search(self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints) -> list[list[Hypothesis]]:
+        """The `n_best` best hypotheses of each source, whose ids end with END; none for END alone.
+
+        Raises `DragomanError` for a model whose probabilities are not finite, and if memory does not suffice.
+        """
+
+        def search_batch(batch: list[int]) -> list[list[Hypothesis]]:
+            with explain_out_of_memory(len(batch)):
+                source = pad([sources[number] for number in batch]).to(self.device)
+                return self.search_padded(source, settings, constraints)
+
+        width = settings.n_best if settings.temperature else settings.beam_size
+        workers = 1 if settings.coverage_penalty else self.workers  # attention is recorded by one thread at a time
+        lengths = {number: len(ids) + settings.max_extra_tokens for number, ids in enumerate(sources) if len(ids) > 1}
+        max_tokens = settings.batch_tokens // width
+        if workers > 1:
+            max_tokens = min(max_tokens, sum(lengths.values()) // (2 * workers))  # two batches a thread balance the load
+        batches = batch_by_length(lengths, max_tokens)
+        hypotheses: list[list[Hypothesis]] = [[] for _ in sources]
+        for batch, best in zip(batches, in_threads(search_batch, batches, workers), strict=True):
+            for number, own in zip(batch, best, strict=True):
+                hypotheses[number] = own
+        return hypotheses
+
+    def search_padded(self, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints) -> list[list[Hypothesis]]:
+        """One batch, by the search that the settings ask for."""
+        if settings.temperature:
+            return sample(self.model, source, settings, constraints)
+        if settings.force:
+            return grid_beam_search(self.model, source, settings, constraints)
+        restricted = replace(constraints, min_length=0).restrict_tokens
+        if self._graphs is not None and settings.is_standard and not restricted:
+            return self._graphs.search(source, settings, constraints)
+        if settings.beam_size > 1 or settings.coverage_penalty or constraints.restrict_tokens:
+            return beam_search(self.model, source, settings, constraints)
+        return greedy_search(self.model, source, settings)
+
+
+def torch_model(stored: StoredModel) -> Model:
+    """The model in PyTorch. Raises `DragomanError` if the weights do not fit the settings or the vocabularies."""
+    model = build_model(stored.settings, len(stored.tokenizers.source), len(stored.tokenizers.target))
+    tensors = {name: torch.from_numpy(weight) for name, weight in stored.weights.items()}
+    load_weights(model, tensors, Path("model.safetensors"))
+    return model
+
+
+def prepare(model: Model, device: torch.device, engine: EngineSettings) -> Model:
+    """The model on its device, in its precision. Raises `DragomanError` if the device does not support it."""
+    if device.type != "cpu":
+        if engine.precision == "int8":
+            raise DragomanError(f"int8 is for a CPU, and this model is to translate on {device}; choose bfloat16 or float32.")
+        return model.to(device, torch.bfloat16 if engine.precision == "bfloat16" else torch.float32)
+    if can_pack(engine.precision):
+        pack(model, engine.precision)
+    elif engine.precision == "bfloat16":
+        raise DragomanError("This processor has no matrix products in bfloat16; choose int8 or float32.")
+    return model
+
+
+def in_threads(work: Callable[[list[int]], T], batches: list[list[int]], workers: int) -> Iterator[T]:
+    """The results of `work` for each batch, in order.
+
+    Several batches at once in a thread each are faster than one batch in several threads. PyTorch releases Python's lock.
+    """
+    if workers == 1 or len(batches) == 1:
+        yield from map(work, batches)
+        return
+    threads = torch.get_num_threads()
+    try:
+        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            yield from pool.map(work, batches)
+    finally:
+        torch.set_num_threads(threads)  # threads that are started later inherit the number
