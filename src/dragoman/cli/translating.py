@@ -20,13 +20,11 @@ from dragoman.native.build import DECODER, start_compiling
 from dragoman.search.settings import SearchSettings, refuse_more_than_a_beam
 from dragoman.system.errors import DragomanError, require
 from dragoman.system.files import atomic_write
+from dragoman.translation.settings import EngineSettings
 
 if TYPE_CHECKING:
     from dragoman.translation.analysis import Alternative
     from dragoman.translation.translator import Translation, Translator
-
-FEW = 16  # lines that PyTorch translates sooner than search in C++ is compiled
-
 
 @dataclass(frozen=True)
 class Translate:
