@@ -24,7 +24,8 @@ from dragoman.pipeline.autoconfigure import settle
 from dragoman.pipeline.components import make_batches, make_model, make_objective, schedule_of
 from dragoman.pipeline.prepare import Prepared, prepare
 from dragoman.pipeline.run import fit, recorded_recipe, run, silent, validation
-from dragoman.search.settings import EngineSettings, SearchSettings
+from dragoman.search.settings import SearchSettings
+from dragoman.translation.settings import EngineSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.folders import file_hash
 from dragoman.system.toml import write_toml
@@ -333,7 +334,7 @@ def test_a_model_beyond_all_memory_is_told(tmp_path):
 
 def translate_where_memory_is_short(folder):
     text = " ".join(["amber"] * 300)
-    translator = Translator.load(folder / "run", engine=EngineSettings(native=False))
+    translator = Translator.load(folder / "run", native=False)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + 40 * 2**20, resource.getrlimit(resource.RLIMIT_AS)[1]))
     with pytest.raises(DragomanError, match="does not suffice for 4000 sentences at once; give a lower --batch-tokens"):
@@ -552,7 +553,7 @@ def test_each_time_that_a_run_goes_back_the_rate_is_halved_also_after_a_restart(
     recipe, data = begun(tmp_path, "run", on_divergence="rollback")
     told = []
     train_poisoned(replace(recipe, training=replace(recipe.training, updates=14)), data, {10}, told)
-    assert train_poisoned(recipe, data, {7, 9}, told).pace == 0.125
+    assert train_poisoned(recipe, data, {7, 9}, told).rate_backoff == 0.125
     assert [sentence.split("Rolled back to ")[1] for sentence in told] == [
         "step 8, with 0.5 of the rate.",
         "step 20, with 0.25 of the rate.",

@@ -30,12 +30,13 @@ from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSetting
 from dragoman.training.checkpoint import Place, averaged, checkpoints, newest_place
 from dragoman.training.context import Schedule
 from dragoman.training.distributed import World
+from dragoman.training.interrupt import TrainingInterruptedError
 from dragoman.training.loop import better, stopped_early
 from dragoman.training.objective import Objective, accumulate, corpus_loss
 from dragoman.training.settings import TrainingSettings
 from dragoman.translation.translator import Translator
 from tests.conftest import MOST_SECONDS, write_copies
-from tests.processes import dragoman, fork, run_command
+from tests.processes import dragoman, fork, run_command, worst
 
 HERE = World(device=torch.device("cpu"))
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -131,8 +132,9 @@ def stop_at(step: int, recipe: Recipe, data: Prepared) -> None:
     def say(sentence: str) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
-    place = fit(recipe, schedule, data, say, HERE)
-    assert place.step == step
+    with pytest.raises(TrainingInterruptedError) as interruption:
+        fit(recipe, schedule, data, say, HERE)
+    assert (interruption.value.step, interruption.value.signal_number) == (step, signal.SIGTERM)
 
 
 @pytest.mark.parametrize("stop", [5, 8, 21])
@@ -479,12 +481,23 @@ def listening():
         signal.signal(number, handler)
 
 
+STATUSES = {signal.SIGHUP: 129, signal.SIGINT: 130, signal.SIGTERM: 143}
+
+
 @pytest.mark.usefixtures("listening")
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
-def test_a_hang_up_ends_with_a_checkpoint(number, tmp_path):
-    recipe = small_recipe(tmp_path, tmp_path / "run")
-    run(recipe, lambda sentence: os.kill(os.getpid(), number) if sentence.startswith("Validation") else None)
-    assert [path.name for path in checkpoints(recipe.out)][-1] == "step-00000008"
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+@pytest.mark.parametrize("number", STATUSES)
+def test_a_signal_ends_training_with_a_checkpoint_and_its_exit_status(number, tmp_path):
+    recipe, messages = small_recipe(tmp_path, tmp_path / "run", updates=10**6, validate_every=10**6), tmp_path / "messages"
+    recipe.out.mkdir()
+    write_toml(recipe, tmp_path / "recipe.toml")
+    process = fork(lambda: run_command(["train", str(tmp_path / "recipe.toml")], messages))
+    deadline = time.monotonic() + MOST_SECONDS
+    while not checkpoints(recipe.out) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    os.kill(process, number)
+    assert worst([process]) == STATUSES[number]
+    assert f"nothing is lost. Resume with: dragoman resume {recipe.out}" in messages.read_text()
     assert not (recipe.out / "result.json").exists()
 
 
@@ -498,8 +511,9 @@ def test_ctrl_c_ends_with_a_checkpoint_and_says_how_to_go_on(tmp_path):
         if sentence.startswith("Validation"):
             os.kill(os.getpid(), signal.SIGINT)
 
-    run(recipe, say)
-    assert told[-1] == f"Stopped after update 8; nothing is lost. Go on with: dragoman resume {recipe.out}"
+    with pytest.raises(TrainingInterruptedError, match="interrupted by SIGINT after update 8"):
+        run(recipe, say)
+    assert told[-1] == f"Stopped after update 8; nothing is lost. Resume with: dragoman resume {recipe.out}"
     assert not (recipe.out / "result.json").exists()
     told.clear()
     run(recorded_recipe(recipe.out), told.append)

@@ -36,20 +36,26 @@ def train(arguments: Sequence[str]) -> None:
     recipe.search.refuse_contradictions(flags_of(flags))
     from dragoman.pipeline.run import run
 
-    leave(run(recipe, say))
+    exit_after(lambda: run(recipe, say))
 
 
-def leave(out: Path) -> None:
-    """End the program: with status 130 where the run was interrupted, so that nobody takes it for finished.
+def exit_after(training: Callable[[], object]) -> None:
+    """Train, and end the program: with status 128 + n if signal n interrupted the training.
 
-    A process that torchrun has started ends at once, now that all is written: torch's threads were seen to abort Python's own way out.
+    A process that torchrun has started ends at once: torch's threads were seen to abort Python's own way out.
     """
+    from dragoman.training.interrupt import TrainingInterruptedError
+
+    status = 0
+    try:
+        training()
+    except TrainingInterruptedError as interruption:
+        status = 128 + interruption.signal_number
     if "TORCHELASTIC_RUN_ID" in os.environ:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
-    if not (out / "result.json").exists():
-        sys.exit(130)
+    sys.exit(status)
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,7 @@ def resume(arguments: Sequence[str]) -> None:
     recipe = recorded_recipe(folder)
     if recipe is None:
         raise DragomanError(f"{folder} holds no run that was begun: there is no {folder / 'recipe.toml'}.")
-    leave(run(dataclasses.replace(recipe, out=folder), say))
+    exit_after(lambda: run(dataclasses.replace(recipe, out=folder), say))
 
 
 @dataclass(frozen=True)
@@ -90,8 +96,7 @@ def quickstart(arguments: Sequence[str]) -> None:
     asked = parse(Quickstart, "quickstart", arguments)
     from dragoman.pipeline.quickstart import quickstart as start
 
-    start(asked.out, asked.minutes, asked.updates, say, asked.recipe)
-    leave(asked.out)
+    exit_after(lambda: start(asked.out, asked.minutes, asked.updates, say, asked.recipe))
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from dragoman.text.settings import DataSettings
 from dragoman.training.checkpoint import Place, averaged, checkpoints, newest_place
 from dragoman.training.context import Job, Samples, Say, Schedule, Validate
 from dragoman.training.distributed import World, world
-from dragoman.training.interrupt import TrainingInterrupted
+from dragoman.training.interrupt import TrainingInterruptedError
 from dragoman.training.log import NO_TENSORBOARD, events
 from dragoman.training.loop import better, stopped_early, train
 from dragoman.training.memory import without_denormals
@@ -85,7 +85,7 @@ def locked_run(out: Path, recipe: Recipe, say: Say, here: World) -> None:
     set_threads(recipe)
     try:
         place = fit(recipe, schedule, data, say, here)
-    except TrainingInterrupted as interruption:
+    except TrainingInterruptedError as interruption:
         say(f"Stopped after update {interruption.step}; nothing is lost. Resume with: dragoman resume {out}")
         raise
     finish(recipe, schedule, data, place, say, here)

@@ -3,15 +3,11 @@
 import logging
 import math
 import re
-import signal
-import sys
-import time
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from copy import deepcopy
 from dataclasses import replace
-from types import FrameType
 
 import torch
 from torch import Tensor, nn
@@ -22,8 +18,8 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Update
 from dragoman.training.checkpoint import Place, checkpoints, gather, resume, save, set_aside, step_of
 from dragoman.training.context import Job, Samples, Schedule
-from dragoman.training.distributed import World
 from dragoman.training.divergence import DivergenceError
+from dragoman.training.interrupt import TrainingInterruptedError, stop_signals
 from dragoman.training.log import Log, progress_bar
 from dragoman.training.metrics import Recent
 from dragoman.training.objective import accumulate, seed_update
@@ -33,7 +29,6 @@ from dragoman.training.settings import TrainingSettings
 
 LAYER = re.compile(r"^(\w+(\.\d+)?).*")  # of a weight's name, what is before the sub-layer
 MIN_RATE_BACKOFF = 1 / 64  # of the recipe's rate: a run that diverges even so has another trouble
-ASK_EVERY = 2.0  # seconds, about, after which processes ask each other whether one was told to stop
 
 
 def train(job: Job) -> Place:
@@ -96,8 +91,8 @@ def train_from(place: Place, job: Job, together: nn.Module, optimizer: torch.opt
     model, settings, schedule, world = job.model, job.settings, job.schedule, job.world
     recent = Recent(job, place, unwrapped_model)
     updates = ahead(job.batches.after(place.epoch, place.batches_done), world.device)
-    with stop_signals() as asked, progress_bar(schedule.updates, place.step, world.leads) as advance, closing(updates):
-        asked_anywhere = asking(world, asked, place.step)
+    with stop_signals(world, place.step) as stop, progress_bar(schedule.updates, place.step, world.leads) as advance, closing(updates):
+        received = None
         while place.step < schedule.updates and not stopped_early(place, settings, schedule):
             update, step = next(updates), place.step + 1
             seed_update(settings.seed, step, world.rank)
@@ -125,15 +120,17 @@ def train_from(place: Place, job: Job, together: nn.Module, optimizer: torch.opt
                         job.keep_best(judged)
                 del judged
                 recent.go_on()
-            stopping = asked_anywhere(step)
-            if saves or stopping or step == schedule.updates or stopped_early(place, settings, schedule):
+            received = stop.after(step)
+            if saves or received or step == schedule.updates or stopped_early(place, settings, schedule):
                 recent.tell()
                 refuse_non_finite_weights(model, step)
                 save(model, optimizer, place, job)
                 recent.go_on()
-            if stopping:
+            if received:
                 break
     world.wait()
+    if received and place.step < schedule.updates and not stopped_early(place, settings, schedule):
+        raise TrainingInterruptedError(received, place.step)
     return place
 
 
@@ -240,46 +237,3 @@ def stopped_early(place: Place, settings: TrainingSettings, schedule: Schedule) 
     """Whether the last `patience` validations were no better than the best."""
     validations = place.step // schedule.validate_every - place.best_step // schedule.validate_every
     return 0 < settings.patience <= validations
-
-
-def asking(world: World, asked: Callable[[], bool], step: int) -> Callable[[int], bool]:
-    """Whether a process was asked to stop, as a function of the steps after `step`, which all processes call.
-
-    They talk about it every `ASK_EVERY` seconds, and agree on the step at which they will: asking in every step would wait for a GPU.
-    """
-    due, last, before = step + 1, step, time.monotonic()
-
-    def anywhere(step: int) -> bool:
-        nonlocal due, last, before
-        if world.size == 1:
-            return asked()
-        if step < due:
-            return False
-        now = time.monotonic()
-        stop, seconds = world.sum(torch.tensor([float(asked()), (now - before) / (step - last)], device=world.device)).tolist()
-        due, last, before = step + max(1, round(ASK_EVERY * world.size / seconds)), step, now
-        return stop > 0
-
-    return anywhere
-
-
-@contextmanager
-def stop_signals() -> Iterator[Callable[[], bool]]:
-    """Let Ctrl-C, SIGTERM and a hang-up end training after the current update; gives the function that says whether one came."""
-    asked: list[int] = []
-
-    def ask(number: int, _: FrameType | None) -> None:
-        if asked and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        asked.append(number)
-
-    former = {}
-    for number in [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if sys.platform != "win32" else [])]:
-        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
-            with suppress(ValueError):  # outside the main thread there are no signals to handle
-                former[number] = signal.signal(number, ask)
-    try:
-        yield lambda: bool(asked)
-    finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
