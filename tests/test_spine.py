@@ -1,0 +1,55 @@
+"""tools/spine.py: its figures keep within their bounds, and it counts what it says."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import MOST_SECONDS
+from tools.spine import code_lines, speed_branches
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_no_figure_is_above_its_bound():
+    ran = subprocess.run(
+        [sys.executable, ROOT / "tools" / "spine.py"],
+        capture_output=True,
+        text=True,
+        timeout=MOST_SECONDS,
+        check=False,
+    )
+    assert ran.returncode == 0, f"{ran.stdout}{ran.stderr}"
+    assert "definitions from the loop over batches to QKᵀ: DecoderLayer.cross_attention" in ran.stdout
+
+
+def test_blank_lines_comments_and_docstrings_are_no_code(tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text(
+        '"""What\nit is."""\n\n# why\ndef f(\n    x,\n):\n    """Give x."""\n    return """a\nb"""  # so\n'
+    )
+    assert code_lines(path) == 5
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("import ctypes", "imports ctypes"),
+        ("from dragoman.native import build", "imports dragoman.native.build"),
+        ("from dragoman import native", "imports dragoman.native"),
+        ("torch.ops.mkldnn._linear_pointwise(x)", "asks for torch.ops"),
+        ("if x.device.type == 'cpu': pass", "asks for x.device.type"),
+        ("if self.fused: pass", "asks for self.fused"),
+        ("Adam(fused=True)", "has an argument fused"),
+        ("if torch.compiler.is_compiling(): pass", "asks for torch.compiler"),
+    ],
+)
+def test_branches_for_speed_are_found(tmp_path, line, what):
+    path = tmp_path / "module.py"
+    path.write_text(f"import torch\n{line}\n")
+    assert any(what in found for found in speed_branches(path))
+    path.write_text(
+        "import torch\nfrom dragoman.model.cache import State\nx = torch.zeros(1, device=y.device)\n"
+    )
+    assert speed_branches(path) == []
