@@ -16,16 +16,15 @@ from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.native.build import DECODER, library
-from dragoman.native.decoder import PRECISIONS, Native
+from dragoman.native.decoder import PRECISIONS, NativeDecoder
 from dragoman.native.packed_linear import pack
 from dragoman.search.beam import beam_search, greedy_search
 from dragoman.search.hypothesis import NON_FINITE
 from dragoman.search.scoring import token_log_probabilities
-from dragoman.search.settings import SearchSettings
+from dragoman.search.settings import Constraints, SearchSettings
 from dragoman.search.shortlist import Shortlist
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import pad
-from dragoman.translation.constraints import Constraints
 from dragoman.translation.segmentation import explain_out_of_memory
 from dragoman.translation.stored import weights_of
 from tests.conftest import VOCABULARY
@@ -80,7 +79,7 @@ def texts(count, longest=9, seed=1):
 
 def native(lib, model, *more):
     """The model laid out for C++."""
-    return Native(lib, model.settings, weights_of(model), *more)
+    return NativeDecoder(lib, model.settings, weights_of(model), *more)
 
 
 def python_search(model, sources, asked, rules=None):

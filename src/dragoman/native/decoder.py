@@ -14,10 +14,9 @@ from dragoman.model.settings import Activation, ModelSettings, Precision
 from dragoman.model.sinusoids import Table, beyond, sinusoid_table
 from dragoman.native.build import DECODER, library
 from dragoman.search.hypothesis import NON_FINITE, Hypothesis, longest_target, normalizer
-from dragoman.search.settings import SearchSettings
+from dragoman.search.settings import Constraints, SearchSettings
 from dragoman.search.shortlist import Shortlist
 from dragoman.system.errors import DragomanError
-from dragoman.translation.constraints import Constraints
 from dragoman.translation.model_folder import Weights
 
 Array = npt.NDArray[Any]
@@ -58,7 +57,7 @@ class Job(Structure):
     ]
 
 
-class Native:
+class NativeDecoder:
     """A Transformer laid out for one precision, with threads that search for translations."""
 
     def __init__(
@@ -113,7 +112,7 @@ class Native:
     @classmethod
     def of(
         cls, settings: ModelSettings, weights: Weights, precision: Precision, workers: int, shortlist: Shortlist | None = None
-    ) -> "Native | None":
+    ) -> "NativeDecoder | None":
         """None where there is no C++ compiler."""
         lib = library(DECODER)
         return None if lib is None else cls(lib, settings, weights, precision, workers, shortlist)
@@ -157,7 +156,7 @@ class Native:
     def _arrays(self, sources: list[list[int]], settings: SearchSettings, rules: Constraints) -> dict[str, Array]:
         """What a job reads, and room for what it writes."""
         n_best = settings.n_best
-        longest = [longest_target(len(row), self.longest, settings, rules.least) for row in sources]
+        longest = [longest_target(len(row), self.longest, settings, rules.min_capacity) for row in sources]
         room = [n_best * (most + 1) for most in longest]
         lists = [np.empty(0, np.int32)]
         if self.shortlist is not None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dragoman.native.decoder import Native as NativeDecoder
+from dragoman.native.decoder import NativeDecoder
 from dragoman.search.hypothesis import Hypothesis
 from dragoman.search.settings import Constraints, SearchSettings
 from dragoman.search.shortlist import Shortlist
