@@ -32,12 +32,13 @@ from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import END, PAD
 from dragoman.model.transformer import Transformer
-from dragoman.search.settings import EngineSettings, SearchSettings
+from dragoman.search.settings import SearchSettings
+from dragoman.translation.settings import EngineSettings
 from dragoman.system.allocator import configure_allocator
 from dragoman.text.batches import pad
 from dragoman.text.lines import read_lines
 from dragoman.translation.model_folder import Tokenizers, model_folder
-from dragoman.translation.segmentation import encoded
+from dragoman.translation.segmentation import encode_sentences
 from dragoman.translation.stored import save_model
 from dragoman.translation.translator import Translator
 
@@ -51,7 +52,7 @@ Engine = Callable[[Ids], Ids]
 def dragoman_engine(run: Path, precision: str, beam: int, length: int | None, threads: int) -> Engine:
     """Ours: token ids to token ids, by the program's own search and batches."""
     configure_allocator()
-    translator = Translator.load(run, "cpu", EngineSettings(precision, threads))
+    translator = Translator.load(run, device="cpu", precision=precision, workers=threads)
     search = SearchSettings(beam_size=beam, length_power=1.0)
     if length is not None:
         search = replace(search, min_length=length, max_extra_tokens=0)
@@ -142,7 +143,7 @@ def marian(run: Path) -> torch.nn.Module:
 
 def plain(run: Path) -> Transformer:
     """A run's model. Raises `ValueError` where it is not built as the paper's, which alone `marian` copies."""
-    model = Translator.load(run, "cpu").model
+    model = Translator.load(run, device="cpu").torch.model
     sizes = ("d_model", "d_ff", "heads", "encoder_layers", "decoder_layers", "dropout", "attention_dropout")
     if replace(model.settings, **{name: getattr(ModelSettings(), name) for name in sizes}) != ModelSettings():
         raise ValueError("--systems transformers is for models that differ from the paper's in their sizes alone.")
@@ -155,7 +156,7 @@ def prepare_peers(run: Path, peers: Path) -> None:
 
     if run != peers:
         shutil.copytree(model_folder(run), peers / "model")
-    translator = Translator.load(run, "cpu")
+    translator = Translator.load(run, device="cpu")
     for precision in SYSTEMS["ctranslate2"]:
         folder = peers / f"ctranslate2-{precision}"
         folder.mkdir()
@@ -282,7 +283,7 @@ def rate(measured: dict[str, object]) -> float:
 def sentences(arguments: argparse.Namespace) -> Ids:
     """The ids of the source's first lines, or of as many stretches of it of exactly `length` tokens."""
     tokens = Tokenizers.load(model_folder(arguments.run)).source
-    ids = [row for row in encoded(tokens, list(read_lines(arguments.source, strip_carriage_returns=True))) if len(row) > 1]
+    ids = [row for row in encode_sentences(tokens, list(read_lines(arguments.source, strip_carriage_returns=True))) if len(row) > 1]
     if arguments.length:
         text = [token for row in ids for token in row[:-1]]
         ids = [[*text[first : first + arguments.length], END] for first in range(0, len(text) - arguments.length, arguments.length)]

@@ -20,7 +20,8 @@ from decode import LENGTH, Ids, random_run, sentences
 from passport import asked, passport
 
 from dragoman.model.settings import PRESETS
-from dragoman.search.settings import EngineSettings, SearchSettings
+from dragoman.search.settings import SearchSettings
+from dragoman.translation.settings import EngineSettings
 from dragoman.translation.translator import Translator
 
 
@@ -54,7 +55,7 @@ def main() -> None:
             arguments.run = Path(folder)
         sources, rows = sentences(arguments), []
         for precision, graphs in product(("bfloat16", "float32"), (False, True) if device == "cuda" else (False,)):
-            translator = Translator.load(arguments.run, device, EngineSettings(precision, graphs=graphs))
+            translator = Translator.load(arguments.run, device, precision=precision, cuda_graphs=graphs)
             for beam in (1, 4):
                 search, row = replace(SearchSettings(beam_size=beam), **exact), {"precision": precision, "graphs": graphs, "beam": beam}
                 work = [*((tokens, sources) for tokens in arguments.batch_tokens), (1, sources[: max(1, len(sources) // 20)])]

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from dragoman.model.attention import attention, causal_mask
 from dragoman.model.interface import Model
 from dragoman.model.symbols import END, PAD
-from dragoman.search.attention_weights import all_attention, chosen, cross_attention, word_alignment, words_of
+from dragoman.search.attention_weights import all_attention, cross_attention
 from dragoman.search.ensemble import Ensemble
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
+from dragoman.translation.alignment import select_head, word_alignment, word_starts
 from dragoman.translation.translator import Translator
 from tests.conftest import VOCABULARY
 from tests.test_search import tiny
@@ -77,12 +78,12 @@ def test_every_layer_of_either_side_is_seen_with_the_weights_of_equation_1(sourc
 
 def test_layers_and_heads_count_from_one(sources, targets):
     weights = cross_attention(tiny("transformer, other options", VOCABULARY, 0), sources, targets)
-    assert torch.equal(chosen(weights, 1, 3), weights[0, :, 2])
-    assert torch.equal(chosen(weights, None, None), weights[1].mean(1))
-    assert torch.equal(chosen(weights[:1], None, 1), weights[0, :, 0])
+    assert torch.equal(select_head(weights, 1, 3), weights[0, :, 2])
+    assert torch.equal(select_head(weights, None, None), weights[1].mean(1))
+    assert torch.equal(select_head(weights[:1], None, 1), weights[0, :, 0])
     for layer, head, message in ((4, None, "There is no layer 4; this model has 3"), (None, 0, "There is no head 0; this model has 3")):
         with pytest.raises(DragomanError, match=message):
-            chosen(weights, layer, head)
+            select_head(weights, layer, head)
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru"])
@@ -110,15 +111,15 @@ def test_a_model_without_attention_is_refused(sources, targets):
 
 def test_pieces_are_put_together_to_words():
     source, target = ["▁ein", "▁Fahr", "rad", "</s>"], ["▁a", "▁bi", "cy", "cle", "</s>"]
-    assert words_of(source[:-1]) == [0, 1, 1]
-    assert words_of(["ein", "s", "▁zwei"]) == [0, 0, 1]
-    assert words_of(["▁ein", "<unk>", "n", "<unk>"]) == [0, 0, 0, 0]
-    assert words_of(["<unk>", "▁ein", "<unk>"], unknown_is_word=True) == [0, 1, 2]
-    assert words_of(["▁drei▁fremde▁Worte", "▁ein"]) == [0, 3]
+    assert word_starts(source[:-1]) == [0, 1, 1]
+    assert word_starts(["ein", "s", "▁zwei"]) == [0, 0, 1]
+    assert word_starts(["▁ein", "<unk>", "n", "<unk>"]) == [0, 0, 0, 0]
+    assert word_starts(["<unk>", "▁ein", "<unk>"], unknown_is_word=True) == [0, 1, 2]
+    assert word_starts(["▁drei▁fremde▁Worte", "▁ein"]) == [0, 3]
     weights = torch.tensor([[0.5, 0.3, 0.1, 0.1], [0.4, 0.3, 0.3, 0.0], [0.1, 0.1, 0.1, 0.7], [0.6, 0.4, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
     summed = torch.stack([weights[0], weights[1:4].sum(0)])
     expected = [(int(torch.stack([row[0], row[1:3].sum()]).argmax()), word) for word, row in enumerate(summed)]
-    assert word_alignment(weights, words_of(source[:-1]), words_of(target[:-1])) == expected
+    assert word_alignment(weights, word_starts(source[:-1]), word_starts(target[:-1])) == expected
     assert word_alignment(weights[:1, :1], [], []) == []
 
 
@@ -153,7 +154,7 @@ def test_pairs_are_aligned_alike_whatever_their_neighbours(translator):  # noqa:
 @pytest.mark.parametrize("layer", [None, 1, 3])
 def test_words_are_aligned_by_the_layer_and_the_head_that_are_asked_for(translator, layer):  # noqa: F811
     tokenizer, pairs, answers = translator.tokenizers.target, list(zip(LINES, LINES[::-1], strict=True)), []
-    deep = Translator(tiny("transformer, other options", len(tokenizer), 0), translator.tokenizers)
+    deep = Translator.from_model(tiny("transformer, other options", len(tokenizer), 0), translator.tokenizers)
     for head in (None, 1, 2, 3):
         answers.append(deep.align(pairs, layer, head))
         for pair, found in zip(pairs, answers[-1], strict=True):

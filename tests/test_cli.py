@@ -19,8 +19,9 @@ from dragoman.cli import main as cli
 from dragoman.cli.translating import Translate, loaded, translated
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.run import run
-from dragoman.search.settings import EngineSettings, SearchSettings
+from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
+from dragoman.translation.settings import EngineSettings
 from tests.conftest import MOST_SECONDS, write_copies
 from tests.processes import fork, run_command
 from tests.test_train import silent, small_recipe

@@ -83,7 +83,7 @@ def test_a_wide_beam_finds_the_best_of_all_that_the_rules_allow(kind, rules):
 @torch.no_grad()
 def test_a_wide_grid_finds_the_best_of_all_that_have_the_forced_words(kind, rules):
     model = tiny(kind, 6, 0)
-    longest = max(LONGEST, rules.least)  # both phrases, one after the other, must have room
+    longest = max(LONGEST, rules.min_capacity)  # both phrases, one after the other, must have room
     every = [(score, ids) for score, ids in brute_force(model, SOURCE, longest, 0.6) if allowed(ids, rules)]
     expected = [(score, ids) for score, ids in every if all(has(ids, phrase) for phrase in rules.forced)]
     asked = SearchSettings(beam_size=60, max_extra_tokens=1, n_best=min(5, len(expected)))
@@ -214,6 +214,6 @@ def test_two_phrases_go_together_where_a_text_can_have_both(first, second, size)
 @pytest.mark.parametrize("name", ["prefix", "ban", "force"])
 def test_what_the_vocabulary_cannot_write_is_refused(name):
     words = Tokenizer.train(["amber birch cedar"] * 3, "word", TokenizerSettings(), 20)
-    limited = Translator(tiny("transformer", len(words), 0), Tokenizers(words, words))
+    limited = Translator.from_model(tiny("transformer", len(words), 0), Tokenizers(words, words))
     with pytest.raises(DragomanError, match="'opal' cannot be written with this model's vocabulary; leave it out of prefix, ban and force"):
         limited.translate(["amber"], SearchSettings(**{name: "opal" if name == "prefix" else ("opal",)}))

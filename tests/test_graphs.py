@@ -11,10 +11,10 @@ from dragoman.native import cuda_graphs as graphs
 from dragoman.native.cuda_graphs import FixedShapeSearch, GraphSearch
 from dragoman.search.beam import max_target_lengths
 from dragoman.search.hypothesis import NON_FINITE
-from dragoman.search.settings import EngineSettings, SearchSettings
+from dragoman.search.settings import Constraints, SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import pad
-from dragoman.translation.constraints import Constraints
+from dragoman.translation.torch_backend import TorchBackend
 from dragoman.translation.translator import Translator
 from tests.test_native import ASKED, KINDS, model_of, python_search, texts
 from tests.test_translator import LINES, folder, translator  # noqa: F401
@@ -53,7 +53,7 @@ def test_it_finds_what_the_growing_search_finds(kind, asked, device):
             assert (one.log_probability, one.score) == pytest.approx((other.log_probability, other.score), abs=1e-4)
 
 
-def test_a_step_asks_the_device_nothing_and_moves_no_buffer(monkeypatch):
+def test_a_step_asks_the_device_nothing_and_moves_no_buffer():
     model, source, asked = model_of("as in the paper"), pad(texts(5)[1:]), SearchSettings(beam_size=3, min_length=2)
     longest = max_target_lengths(model, source, SearchSettings(max_extra_tokens=5))
     with torch.no_grad():
@@ -98,23 +98,18 @@ def test_probabilities_that_are_no_numbers_get_their_sentence():
         GraphSearch(model).search(pad([[7, 8, 2]]), replace(ASKED["beam 4"], n_best=2), Constraints())
 
 
-def test_a_translator_searches_in_fixed_shapes_where_it_is_told_to(translator):  # noqa: F811
-    graphs = GraphSearch(translator.model)
-    fixed = Translator(translator.model, translator.tokenizers, graphs=graphs)
+def test_a_translator_searches_in_fixed_shapes_if_asked_to(translator):  # noqa: F811
+    backend = TorchBackend(translator.torch.model, cuda_graphs=True)
+    fixed = Translator(translator.tokenizers, lambda: backend)
     for asked in (SearchSettings(max_extra_tokens=3), SearchSettings(beam_size=1, max_extra_tokens=3, min_length=4)):
         assert fixed.translate(LINES, asked) == translator.translate(LINES, asked)
-    made = len(graphs._made)
+    made = len(backend._graphs._made)
     ruled = SearchSettings(max_extra_tokens=3, prefix="two")
     assert fixed.translate(LINES, ruled) == translator.translate(LINES, ruled)
-    assert 0 < made == len(graphs._made)
+    assert 0 < made == len(backend._graphs._made)
 
 
-def test_graphs_are_refused_for_several_models(translator):  # noqa: F811
-    fixed = Translator(translator.model, translator.tokenizers, graphs=GraphSearch(translator.model))
-    with pytest.raises(DragomanError, match=r"CUDA graphs are of one model, and these are several; leave graphs out\."):
-        Translator.together([translator, fixed])
-
-
-def test_graphs_are_refused_on_a_cpu(folder):  # noqa: F811
-    with pytest.raises(DragomanError, match="CUDA graphs are for a Transformer on a GPU, which this is not; leave graphs out."):
-        Translator.load(folder, "cpu", EngineSettings(graphs=True))
+@pytest.mark.parametrize("models", [1, 2])
+def test_cuda_graphs_are_refused_on_a_cpu(folder, models):  # noqa: F811
+    with pytest.raises(DragomanError, match="CUDA graphs are for a Transformer on a GPU, which this is not; leave cuda_graphs out."):
+        Translator.load(*[folder] * models, device="cpu", native=False, cuda_graphs=True)

@@ -25,7 +25,6 @@ from dragoman.pipeline.components import make_batches, make_model, make_objectiv
 from dragoman.pipeline.prepare import Prepared, prepare
 from dragoman.pipeline.run import fit, recorded_recipe, run, silent, validation
 from dragoman.search.settings import SearchSettings
-from dragoman.translation.settings import EngineSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.folders import file_hash
 from dragoman.system.toml import write_toml

@@ -17,8 +17,7 @@ from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.search.attention_weights import cross_attention
 from dragoman.search.beam import beam_search, beam_steps, greedy_search
 from dragoman.search.hypothesis import length_penalty
-from dragoman.search.settings import SearchSettings
-from dragoman.translation.constraints import Constraints
+from dragoman.search.settings import Constraints, SearchSettings
 from tests.conftest import MODELS, VOCABULARY
 
 

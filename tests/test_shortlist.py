@@ -9,12 +9,12 @@ import torch
 
 from dragoman.model.symbols import END, UNKNOWN
 from dragoman.model.weights import save_tensors
-from dragoman.search.ensemble import Ensemble
-from dragoman.search.settings import EngineSettings, SearchSettings
+from dragoman.search.settings import SearchSettings
 from dragoman.search.shortlist import Shortlist, best_translations
 from dragoman.system.errors import DragomanError
 from dragoman.system.folders import file_hash
-from dragoman.translation.segmentation import encoded
+from dragoman.translation.segmentation import encode_sentences
+from dragoman.translation.settings import EngineSettings
 from dragoman.translation.translator import Translator
 from tests.test_cli import call
 from tests.test_translator import LINES, folder  # noqa: F401  a fixture
@@ -80,19 +80,15 @@ def test_from_the_command_line(folder, tmp_path, monkeypatch, capsysbinary):  # 
     status, _, said = call(monkeypatch, capsysbinary, *asked)
     assert (status, "has the translations of 20 pairs' tokens" in said) == (0, True)
     assert call(monkeypatch, capsysbinary, *asked, "--most", 0)[0] == 2
-    plain, listed = (Translator.load(folder, engine=EngineSettings(shortlist=path)) for path in (None, files[2]))
+    plain, listed = (Translator.load(folder, shortlist=path) for path in (None, files[2]))
     asked = SearchSettings(max_extra_tokens=4)
-    sources = encoded(plain.tokenizers.source, LINES)
+    sources = encode_sentences(plain.tokenizers.source, LINES)
+    shortlist = Shortlist.load(files[2], (len(plain.tokenizers.source), len(plain.tokenizers.target)))
     for source, (best,) in zip(sources, listed.search(sources, asked), strict=True):
-        assert set(best.ids) <= set(listed.shortlist.of(source).tolist())
-    with pytest.raises(DragomanError, match="A shortlist is for greedy and beam search in C.., which needs a compiler, and these settings"):
-        listed.translate(LINES, SearchSettings(coverage_penalty=0.1))
+        assert set(best.ids) <= set(shortlist.of(source).tolist())
     asked = ["translate", folder, "--input", files[0], "--output", tmp_path / "out", "--max-extra-tokens", 4]
     assert call(monkeypatch, capsysbinary, *asked, "--shortlist", files[2])[0] == 0
     assert json.loads((tmp_path / "out.json").read_text())["shortlist"] == file_hash(files[2])
     assert call(monkeypatch, capsysbinary, *asked)[0] == 2  # what was written with a list is not taken for what is written without
-    with pytest.raises(DragomanError, match="A shortlist is for one model, and these are several"):
-        Translator.together([plain, listed])
-    assert isinstance(Translator.together([plain, plain]).model, Ensemble)
     with pytest.raises(DragomanError, match="A shortlist is for search in C.., and native is off"):
         EngineSettings(shortlist=files[2], native=False)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.translation.tags import TAG, put_back, taken_out
+from dragoman.translation.tags import TAG, remove_tags, restore_tags
 
 TEXT = st.lists(st.sampled_from(["<b>", "</b>", "{name}", "<br/>", "amber", "birch.", "cedar...", " ", "  "]), max_size=12).map("".join)
 
@@ -33,19 +33,19 @@ def straight(text):
     ],
 )
 def test_a_sentence_that_is_translated_by_itself_gets_its_tags_back(sentence, plain):
-    text, tags = taken_out(sentence)
+    text, tags = remove_tags(sentence)
     assert text == plain
-    assert put_back(tags, text, straight(text)).replace(" ", "") == sentence.replace(" ", "")
+    assert restore_tags(tags, text, straight(text)).replace(" ", "") == sentence.replace(" ", "")
     if "<br/>" not in sentence:
-        assert put_back(tags, text, straight(text)) == sentence
+        assert restore_tags(tags, text, straight(text)) == sentence
 
 
 def test_tags_follow_their_words():
-    _, tags = taken_out("the <b>red</b> house")
-    assert put_back(tags, "la maison rouge", [(0, 0), (1, 2), (2, 1)]) == "la maison <b>rouge</b>"
-    assert put_back(tags, "la maison toute rouge.", [(0, 0), (1, 2), (1, 3), (2, 1)]) == "la maison <b>toute rouge.</b>"
-    assert put_back(tags, "", []) == "<b></b>"
-    assert put_back(tags, "rouge", [(0, 0), (1, 7)]) == "rouge <b></b>"  # the alignment counts words otherwise
+    _, tags = remove_tags("the <b>red</b> house")
+    assert restore_tags(tags, "la maison rouge", [(0, 0), (1, 2), (2, 1)]) == "la maison <b>rouge</b>"
+    assert restore_tags(tags, "la maison toute rouge.", [(0, 0), (1, 2), (1, 3), (2, 1)]) == "la maison <b>toute rouge.</b>"
+    assert restore_tags(tags, "", []) == "<b></b>"
+    assert restore_tags(tags, "rouge", [(0, 0), (1, 7)]) == "rouge <b></b>"  # the alignment counts words otherwise
 
 
 def test_a_placeholder_before_punctuation_stays_before_it():
@@ -65,15 +65,15 @@ def test_a_placeholder_before_punctuation_stays_before_it():
         ("Hi <b>{name}.</b> Go", "Hi . Go", [(0, 0), (1, 1), (2, 2)], "Hi <b>{name}.</b> Go"),
         ("{name} is here", "Hier ist", [(0, 1), (1, 0)], "Hier {name} ist"),
     ):
-        _, tags = taken_out(sentence)
-        assert put_back(tags, translation, alignment) == expected
+        _, tags = remove_tags(sentence)
+        assert restore_tags(tags, translation, alignment) == expected
 
 
 @settings(max_examples=200)
 @given(TEXT, st.lists(st.sampled_from(["rot", "Haus.", "ein..."]), max_size=5), st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4))))
 def test_every_tag_comes_back_once_and_every_word_stays(sentence, translation, pairs):
-    text, tags = taken_out(sentence)
+    text, tags = remove_tags(sentence)
     assert not TAG.search(text)
-    written = put_back(tags, " ".join(translation), [(source, target) for source, target in pairs if target < len(translation)])
+    written = restore_tags(tags, " ".join(translation), [(source, target) for source, target in pairs if target < len(translation)])
     assert sorted(TAG.findall(written)) == sorted(TAG.findall(sentence))
     assert TAG.sub("", written).replace(" ", "") == "".join(translation)

@@ -14,10 +14,10 @@ from dragoman.model.symbols import END, PAD, START
 from dragoman.search.alternatives import alternatives
 from dragoman.search.beam import beam_search, beam_steps
 from dragoman.search.scoring import token_log_probabilities
-from dragoman.search.trace import certain, trace
+from dragoman.search.settings import Constraints
+from dragoman.search.trace import stable_prefixes, trace_nodes
 from dragoman.system.errors import DragomanError
-from dragoman.translation.constraints import Constraints
-from dragoman.translation.segmentation import encoded
+from dragoman.translation.segmentation import encode_sentences
 from tests.conftest import VOCABULARY
 from tests.test_search import following, plain_steps, tiny
 from tests.test_translator import LINES, TEXT, folder, translator  # noqa: F401
@@ -40,7 +40,7 @@ def test_a_trace_has_every_hypothesis_and_the_reason_of_its_end(model, sources, 
     asked = SearchSettings(beam_size=4, n_best=3, max_extra_tokens=3, groups=groups)
     for row in sources:
         source = row[row != 0][None]
-        nodes = trace(beam_steps(model, source, asked, rules), asked, str)
+        nodes = trace_nodes(beam_steps(model, source, asked, rules), asked, str)
         finished = {tuple(path(nodes, number)[:-1]): node.log_probability for number, node in enumerate(nodes) if node.end == "finished"}
         for best in beam_search(model, source, asked, rules)[0]:
             assert finished[tuple(best.ids)] == pytest.approx(best.log_probability, abs=1e-6)
@@ -61,7 +61,7 @@ def test_a_trace_has_every_hypothesis_and_the_reason_of_its_end(model, sources, 
 def test_a_trace_has_what_the_search_looked_at_in_plain_lists(model, sources):
     for row, width in itertools.product(sources, (1, 2, 4)):
         source, asked = row[row != PAD], SearchSettings(beam_size=width, max_extra_tokens=2)
-        nodes = trace(beam_steps(model, source[None], asked, Constraints()), asked, str)
+        nodes = trace_nodes(beam_steps(model, source[None], asked, Constraints()), asked, str)
         paths = [path(nodes, number) for number in range(len(nodes))]
         lived = [[]]
         for length, (alive, _) in enumerate(plain_steps(model, source.tolist(), asked), 1):
@@ -88,7 +88,7 @@ def test_what_another_group_has_found_is_named():
     asked, ends = SearchSettings(beam_size=4, max_extra_tokens=3, groups=2), set()
     for seed in range(6):
         model = tiny("transformer", VOCABULARY, seed)
-        ends |= {node.end for node in trace(beam_steps(model, torch.tensor([[4, 5, 6, END]]), asked, Constraints()), asked, str)}
+        ends |= {node.end for node in trace_nodes(beam_steps(model, torch.tensor([[4, 5, 6, END]]), asked, Constraints()), asked, str)}
     assert "found by another group" in ends
 
 
@@ -96,7 +96,7 @@ def test_a_group_of_tokens_is_certain_when_all_hypotheses_have_it(model, sources
     asked = SearchSettings(beam_size=3, max_extra_tokens=3)
     for row in sources:
         source = row[row != 0][None]
-        grown = list(certain(beam_steps(model, source, asked, Constraints())))
+        grown = list(stable_prefixes(beam_steps(model, source, asked, Constraints())))
         assert grown[-1] == beam_search(model, source, asked)[0][0].ids
         for before, after in itertools.pairwise(grown):
             assert after[: len(before)] == before
@@ -108,7 +108,7 @@ def test_certain_is_what_all_hypotheses_of_a_step_begin_with(model, sources):
         *steps, (_, ((_, _, best), *_)) = plain_steps(model, source.tolist(), asked)
         places = [zip(*live, *(ids for *_, ids in ended), strict=False) for live, ended in steps]
         common = [[token for token, *_ in itertools.takewhile(lambda tokens: len(set(tokens)) == 1, each)] for each in places]
-        assert list(certain(beam_steps(model, source[None], asked, Constraints()))) == [*common, best]
+        assert list(stable_prefixes(beam_steps(model, source[None], asked, Constraints()))) == [*common, best]
 
 
 def test_of_a_blank_line_there_is_one_hypothesis_and_nothing_to_search(translator):  # noqa: F811
@@ -160,7 +160,7 @@ def test_alternatives_of_a_text_are_named_by_their_pieces(translator):  # noqa: 
     asked = SearchSettings(prefix="a man", max_extra_tokens=3, beam_size=2)
     found = translator.alternatives("two dogs", 4, asked)
     target = translator.tokenizers.target
-    source, rules = torch.tensor(encoded(translator.tokenizers.source, ["two dogs"])), Constraints(prefix=target.encode(["a man"])[0])
+    source, rules = torch.tensor(encode_sentences(translator.tokenizers.source, ["two dogs"])), Constraints(prefix=target.encode(["a man"])[0])
     own = alternatives(translator.model, source, rules, 4, asked)
     assert [(one.token, one.probability) for one in found] == [(target.pieces([token])[0], p) for token, p, _ in own]
     assert all(one.translation.text.startswith("a man") for one in found)

@@ -9,7 +9,6 @@ import sys
 import warnings
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -21,19 +20,18 @@ from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, UNKNOWN
 from dragoman.search.attention_weights import cross_attention
 from dragoman.search.beam import beam_search
+from dragoman.search.ensemble import Ensemble
 from dragoman.search.hypothesis import NON_FINITE
 from dragoman.search.scoring import Likelihood, token_log_probabilities
-from dragoman.search.settings import EngineSettings
-from dragoman.search.shortlist import Shortlist
+from dragoman.search.settings import SearchOptions
 from dragoman.system.errors import DragomanError, LongInput
 from dragoman.text.batches import pad
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.translation.long import parts
 from dragoman.translation.model_folder import Tokenizers
-from dragoman.translation.segmentation import encoded
+from dragoman.translation.segmentation import encode_sentences, split
 from dragoman.translation.stored import save_model
-from dragoman.translation.tags import TAG, put_back, taken_out
+from dragoman.translation.tags import TAG, remove_tags, restore_tags
 from tests.conftest import MODELS, MOST_SECONDS
 
 LINES = ["ein Mann fährt Rad", "two dogs play", "der Schnee ist kalt", "a man rides a bike"]
@@ -79,7 +77,7 @@ def test_threads_of_pytorch_change_no_translation(translator, kind, more):
     tokenizers = translator.tokenizers
     model = build_model(MODELS[kind], len(tokenizers.source), len(tokenizers.target)).double()
     search = replace(SEARCH, n_best=2, **({} if "temperature" in more else {"beam_size": 4}), **more)
-    alone, together = (Translator(model, tokenizers, workers=workers) for workers in (1, 3))
+    alone, together = (Translator.from_model(model, tokenizers, workers=workers) for workers in (1, 3))
     written = [translator.n_best(MANY, replace(search, batch_tokens=most)) for translator, most in ((alone, 32_000), (together, 300))]
     assert [[one.text for one in best] for best in written[0]] == [[one.text for one in best] for best in written[1]]
 
@@ -87,14 +85,14 @@ def test_threads_of_pytorch_change_no_translation(translator, kind, more):
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_workers_and_batches_change_no_translation(folder, precision):
     search, lines = replace(SEARCH, n_best=3), MANY
-    alone = Translator.load(folder, engine=EngineSettings(precision, workers=1)).n_best(lines, search)
-    together = Translator.load(folder, engine=EngineSettings(precision, workers=3)).n_best(lines, replace(search, batch_tokens=300))
+    alone = Translator.load(folder, precision=precision, workers=1).n_best(lines, search)
+    together = Translator.load(folder, precision=precision, workers=3).n_best(lines, replace(search, batch_tokens=300))
     assert [[one.text for one in best] for best in alone] == [[one.text for one in best] for best in together]
 
 
 def test_what_can_be_searched_in_cpp_is_and_all_else_in_pytorch(folder):
-    native, plain = (Translator.load(folder, engine=EngineSettings(native=native)) for native in (True, False))
-    assert (native._native is None, plain._native is None) == (False, True)
+    native, plain = (Translator.load(folder, native=native) for native in (True, False))
+    assert (native.native is None, plain.native is None) == (False, True)
     asked = [SearchSettings(max_extra_tokens=4, beam_size=size, groups=groups) for size, groups in ((4, 1), (1, 1), (4, 2))]
     for search in (*asked, *(replace(SEARCH, **rule) for rule in ({"min_length": 9}, {"coverage_penalty": 0.2}, {"temperature": 1.0}))):
         one, other = (translator.n_best(LINES, search) for translator in (native, plain))
@@ -104,10 +102,10 @@ def test_what_can_be_searched_in_cpp_is_and_all_else_in_pytorch(folder):
 def test_workers_leave_the_number_of_threads_as_it_was(folder):
     code = (
         "import torch, sys; from concurrent.futures import ThreadPoolExecutor; from dragoman import SearchSettings, Translator\n"
-        "torch.set_num_threads(2); translator = Translator.load(sys.argv[1]).by_pytorch()\n"
+        "torch.set_num_threads(2); translator = Translator.load(sys.argv[1], native=False)\n"
         "translator.translate(['a man', 'two dogs play'] * 9, SearchSettings(max_extra_tokens=4, batch_tokens=60))\n"
         "with ThreadPoolExecutor(1) as pool: later = pool.submit(torch.get_num_threads).result()\n"
-        "print(translator.workers, torch.get_num_threads(), later)"
+        "print(translator.torch.workers, torch.get_num_threads(), later)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, timeout=MOST_SECONDS, check=True)
     assert done.stdout.split() == ["2", "2", "2"]
@@ -156,9 +154,9 @@ def test_bfloat16_is_refused_where_the_processor_has_none(folder):
     ],
 )
 def test_weights_that_are_no_numbers_get_a_sentence(folder, work):
-    broken = Translator.load(folder, engine=EngineSettings(native=False))
+    broken = Translator.load(folder, native=False)
     with torch.no_grad():
-        broken.model.target_embedding.weight[7] = math.nan
+        broken.torch.model.target_embedding.weight[7] = math.nan
     with pytest.raises(DragomanError, match=NON_FINITE):
         work(broken)
 
@@ -167,6 +165,8 @@ def test_weights_that_are_no_numbers_get_a_sentence(folder, work):
     ("work", "message"),
     [
         (lambda translator: translator.translate("a man"), "A list of sentences is to be translated, and this is one text"),
+        (lambda translator: translator.translate(["a man", None]), r"Sentence 1 \(counted from 0\) is None; it has to be a text"),
+        (lambda translator: translator.translate(3), "A list of sentences is to be translated, and this is 3"),
         (lambda translator: translator.alternatives("a man", -1), "count is -1; it must be at least 0"),
         (lambda translator: SearchSettings(temperature=1e-300), "temperature is 1e-300; draws need 0.000001 at least"),
         (lambda translator: SearchSettings(max_extra_tokens=3_000_000_000), "max_extra_tokens is 3000000000; it must be at most 10000"),
@@ -175,13 +175,6 @@ def test_weights_that_are_no_numbers_get_a_sentence(folder, work):
 def test_what_makes_no_sense_is_refused_by_a_sentence(translator, work, message):
     with pytest.raises(DragomanError, match=message):
         work(translator)
-
-
-def test_what_looks_at_all_tokens_refuses_a_shortlist(translator):
-    short = Translator(translator.model, translator.tokenizers, shortlist=Shortlist(np.zeros((1, 1), np.int32), np.ones(1, np.int32)))
-    for work in (short.trace, lambda text: list(short.stream(text)), lambda text: short.alternatives(text, 2)):
-        with pytest.raises(DragomanError, match="A shortlist is for greedy and beam search in C"):
-            work("a man")
 
 
 def test_a_manifest_that_is_none_gets_a_sentence(folder, tmp_path):
@@ -193,13 +186,13 @@ def test_a_manifest_that_is_none_gets_a_sentence(folder, tmp_path):
 
 def test_int8_is_refused_on_a_gpu(folder):
     with pytest.raises(DragomanError, match="int8 is for a CPU, and this model is to translate on cuda; choose bfloat16 or float32"):
-        Translator.load(folder, "cuda", EngineSettings("int8"))
+        Translator.load(folder, device="cuda", precision="int8")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_refused(folder):
     with pytest.raises(DragomanError, match=r"cuda:3 was asked for, and PyTorch can use 0 GPUs; give another device, or cpu\."):
-        Translator.load(folder, "cuda:3")
+        Translator.load(folder, device="cuda:3")
 
 
 def test_nothing_in_nothing_out(translator):
@@ -211,8 +204,8 @@ def test_nothing_in_nothing_out(translator):
 def test_a_translation_is_one_line_whatever_bytes_the_model_spells(translator):
     newline = next(token for token in range(300) if translator.tokenizers.target.pieces([token]) == ["<0x0A>"])
     (word,) = translator.tokenizers.target.encode(["a"])
-    assert translator._text([*word, newline, *word]).split() == ["a", "a"]
-    assert "\n" not in translator._text([*word, newline, *word])
+    assert translator.text([*word, newline, *word]).split() == ["a", "a"]
+    assert "\n" not in translator.text([*word, newline, *word])
 
 
 def test_the_n_best_are_ranked(translator):
@@ -224,9 +217,9 @@ def test_the_n_best_are_ranked(translator):
 def test_forced_decoding_gives_the_scores_of_search_back(translator):
     asked = SearchSettings(n_best=3, max_extra_tokens=4)
     for line in LINES:
-        source = pad(encoded(translator.tokenizers.source, [line]))
-        for found in beam_search(translator.model, source, asked)[0]:
-            log_p = token_log_probabilities(translator.model, source, torch.tensor([[*found.ids, END]]))
+        source = pad(encode_sentences(translator.tokenizers.source, [line]))
+        for found in beam_search(translator.torch.model, source, asked)[0]:
+            log_p = token_log_probabilities(translator.torch.model, source, torch.tensor([[*found.ids, END]]))
             assert float(log_p.sum()) == pytest.approx(found.log_probability, abs=1e-4)
 
 
@@ -244,7 +237,7 @@ def test_a_pair_is_scored_alike_whatever_its_neighbours(translator):
 
 
 def test_a_saved_model_translates_alike(translator, folder, tmp_path):
-    save_model(tmp_path / "copy", translator.model, SETTINGS, translator.tokenizers)
+    save_model(tmp_path / "copy", translator.torch.model, SETTINGS, translator.tokenizers)
     for place in (folder / "model", tmp_path / "copy"):
         assert Translator.load(place).translate(LINES, SEARCH) == translator.translate(LINES, SEARCH)
 
@@ -265,7 +258,7 @@ def test_a_folder_without_a_model_says_what_to_do(tmp_path):
 
 @pytest.mark.parametrize("name", ["model.safetensors", "model.toml", "tokenizer.model"])
 def test_an_altered_model_is_refused_by_the_files_name(translator, tmp_path, name):
-    save_model(tmp_path / "model", translator.model, SETTINGS, translator.tokenizers)
+    save_model(tmp_path / "model", translator.torch.model, SETTINGS, translator.tokenizers)
     path = tmp_path / "model" / name
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(DragomanError, match=f"{name} is not the file that was written"):
@@ -276,32 +269,46 @@ def test_a_text_that_is_too_long_for_learnt_positions_is_named(translator):
     settings = replace(SETTINGS, positions="learned", max_positions=8)
     tokenizers = translator.tokenizers
     model = build_model(settings, len(tokenizers.source), len(tokenizers.target))
-    limited = Translator(model, tokenizers)
-    for attempt in (limited.translate, lambda lines: limited.score([("a", line) for line in lines])):
-        with pytest.raises(DragomanError, match=r"begins with 'a man a man .*' has \d+ tokens, .* of 8\. Have it cut \(translate takes"):
+    limited = Translator.from_model(model, tokenizers)
+    for attempt in (
+        lambda lines: limited.translate(lines, split=0),
+        lambda lines: limited.score([("a", line) for line in lines]),
+    ):
+        with pytest.raises(DragomanError, match=r"begins with 'a man a man .*' has \d+ tokens, .* for 8\. Shorten it \(translate takes"):
             attempt(["a man", "a man " * 9])
-    for advised in (SearchSettings(truncate=8), SearchSettings(split=8)):
+    for advised in (SearchSettings(), SearchSettings(truncate=8), SearchSettings(split=8)):
         assert len(limited.translate(["a man", "a man " * 9], advised)) == 2
 
 
-def test_sentences_longer_than_those_of_training_are_known(translator, tmp_path):
-    assert translator.unusually_long(LINES) == {}
-    save_model(tmp_path / "model", translator.model, SETTINGS, translator.tokenizers, longest_source=4)
+def test_sentences_longer_than_those_of_training_are_split_and_counted(translator, tmp_path):
+    save_model(tmp_path / "model", translator.torch.model, SETTINGS, translator.tokenizers, longest_source=4)
     loaded = Translator.load(tmp_path)
-    lengths = [len(row) for row in encoded(loaded.tokenizers.source, LINES)]
-    assert loaded.unusually_long(LINES) == {place: length for place, length in enumerate(lengths) if length > 4}
-    assert loaded.unusually_long(["<a> <b> man </b>"], SearchSettings(keep_tags=True)) == loaded.unusually_long(["man"]) == {}
-    assert loaded.unusually_long(LINES, SearchSettings(truncate=4)) == loaded.unusually_long(LINES, SearchSettings(split=4)) == {}
-    assert Translator.together([translator, loaded]).longest_trained == 4
-    long = next(place for place, length in enumerate(lengths) if length > 4)
-    told = rf"The sentence at {long} \(counted from 0\) has {lengths[long]} tokens; the longest text .* has 4. It is translated whole"
-    for search in (loaded.translate, lambda lines: list(loaded.stream(lines[-1])), lambda lines: loaded.trace(lines[-1])):
-        with pytest.warns(LongInput, match=told if search == loaded.translate else "has .* tokens; the longest"):
-            search(LINES[: long + 1])
+    lengths = [len(row) for row in encode_sentences(loaded.tokenizers.source, LINES)]
+    long = sum(length > 4 for length in lengths)
+    assert 1 < long == loaded.count_long(LINES)
+    assert translator.count_long(LINES) == loaded.count_long(LINES, truncate=4) == loaded.count_long(LINES, split=4) == 0
+    assert loaded.count_long(["<a> <b> man </b>"], keep_tags=True) == loaded.count_long(["man"]) == 0
+    counted = rf"{long} sentences have more tokens than the longest source of training \(4\), and are translated "
+    with pytest.warns(LongInput, match=counted + "in parts; split = 0 translates them whole"):
+        parts = loaded.translate(LINES, max_extra_tokens=2)
+    assert parts == loaded.translate(LINES, max_extra_tokens=2, split=4)
+    for whole in ({"split": 0}, {"n_best": 2}, {"min_length": 1}):
+        with pytest.warns(LongInput, match=counted + "whole, perhaps badly"):
+            texts = loaded.translate(LINES, max_extra_tokens=2, **whole)
+        assert texts == translator.translate(LINES, max_extra_tokens=2, **whole)
+    for search in (lambda line: list(loaded.stream(line)), loaded.trace, lambda line: loaded.alternatives(line, 1)):
+        with pytest.warns(LongInput, match="1 sentence has more tokens .* is translated whole, perhaps badly"):
+            search(LINES[0])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        loaded.translate(LINES, SearchSettings(truncate=4, max_extra_tokens=2))
-        loaded.translate(LINES, SearchSettings(split=4, max_extra_tokens=2))
+        loaded.translate(LINES, truncate=4, max_extra_tokens=2)
+        loaded.translate(LINES, split=4, max_extra_tokens=2)
+
+
+def test_options_by_keyword_are_the_fields_of_the_settings(translator):
+    assert SearchOptions.__annotations__ == SearchSettings.__annotations__
+    assert translator.translate(LINES, beam_size=2, max_extra_tokens=4) == translator.translate(LINES, replace(SEARCH, beam_size=2))
+    assert translator.translate(LINES, SEARCH, beam_size=2) == translator.translate(LINES, replace(SEARCH, beam_size=2))
 
 
 def test_the_tokens_of_a_translation_give_its_log_probability_back(translator):
@@ -310,24 +317,26 @@ def test_the_tokens_of_a_translation_give_its_log_probability_back(translator):
         for one, scored in zip(best, translator.score([(line, one.tokens) for one in best]), strict=True):
             assert scored.tokens == [*one.tokens, "</s>"]
             assert sum(scored.log_probabilities) == pytest.approx(one.log_probability, abs=1e-4)
-            assert translator._text(translator.tokenizers.target.ids(one.tokens)) == one.text
+            assert translator.text(translator.tokenizers.target.ids(one.tokens)) == one.text
     with pytest.raises(DragomanError, match="'no such token' is no token of this vocabulary; give tokens as a translation has them"):
         translator.score([("a man", ["no such token"])])
     ended, plain = (translator.score([("a man", tokens)]) for tokens in (scored.tokens, scored.tokens[:-1]))
     assert ended == plain
     for wrong in ("</s>", "<s>", "<pad>"):
-        with pytest.raises(DragomanError, match=f"The tokens of a translation have {wrong} among them, which none has before its end"):
+        with pytest.raises(DragomanError, match=f"The tokens of a translation contain {wrong}, which no translation has before its end"):
             translator.score([("a man", [wrong, *one.tokens])])
 
 
-def test_models_write_together_if_their_vocabularies_are_the_same(folder, translator):
-    both = Translator.together([translator, Translator.load(folder)])
+def test_models_of_the_same_vocabularies_are_an_ensemble(folder, translator, tmp_path):
+    both = Translator.load(folder, folder)
+    assert isinstance(both.torch.model, Ensemble)
     assert both.translate(LINES, SEARCH) == translator.translate(LINES, SEARCH)
-    assert Translator.together([translator]) is translator
+    save_model(tmp_path / "short", translator.torch.model, SETTINGS, translator.tokenizers, longest_source=4)
+    assert Translator.load(folder, tmp_path / "short").longest_trained == 4
     other = Tokenizer.train(LINES * 5, "char", TokenizerSettings(), 330)
-    stranger = Translator(build_model(SETTINGS, len(other), len(other)), Tokenizers(other, other))
-    with pytest.raises(DragomanError, match="need the same vocabularies, and these have different ones"):
-        Translator.together([translator, stranger])
+    save_model(tmp_path / "other", build_model(SETTINGS, len(other), len(other)), SETTINGS, Tokenizers(other, other))
+    with pytest.raises(DragomanError, match="an ensemble need the same vocabularies, and these have different ones"):
+        Translator.load(folder, tmp_path / "other")
 
 
 @pytest.mark.parametrize("architecture", ["transformer", "lstm", "gru"])
@@ -341,12 +350,12 @@ def test_unknown_tokens_are_replaced_by_the_words_that_they_look_at(architecture
             model.output.weight.zero_()  # of what is all alike the smallest token is taken
         else:
             model.output_bias[UNKNOWN] += 5
-    translator, asked = Translator(model, Tokenizers(words, words)), SearchSettings(max_extra_tokens=2, min_length=2)
+    translator, asked = Translator.from_model(model, Tokenizers(words, words)), SearchSettings(max_extra_tokens=2, min_length=2)
     for sources in (["amber", "birch"], ["quartz", "amber"], ["quartz", "ruby", "birch", "opal"]):
         line = " ".join(sources)
         known = translator.translate([line], replace(asked, replace_unknown=True))[0]
-        ids = translator.search(encoded(words, [line]), asked)[0][0].ids
-        looks = cross_attention(model, pad(encoded(words, [line])), torch.tensor([[*ids, END]]))[0].mean(1)[0]
+        ids = translator.search(encode_sentences(words, [line]), asked)[0][0].ids
+        looks = cross_attention(model, pad(encode_sentences(words, [line])), torch.tensor([[*ids, END]]))[0].mean(1)[0]
         best = [sources[int(place)] for place in looks[:, : len(sources)].argmax(1)]
         assert UNKNOWN in ids
         assert known == " ".join(best[place] if token == UNKNOWN else words.decode([token]) for place, token in enumerate(ids))
@@ -356,7 +365,7 @@ def test_unknown_tokens_are_replaced_by_the_words_that_they_look_at(architecture
 @given(st.lists(st.sampled_from(["\u2581a", "\u2581b.", "c", "d,", "\u2581e"]), max_size=30), st.integers(2, 9))
 def test_parts_of_a_sentence_are_the_sentence_cut_between_words_where_that_can_be(pieces, most):
     ids = [*range(10, 10 + len(pieces)), END]
-    found = parts(ids, [*pieces, "</s>"], most)
+    found = split(ids, [*pieces, "</s>"], most)
     assert [token for part in found for token in part[:-1]] == ids[:-1]
     assert all(part[-1] == END and 1 <= len(part) <= most for part in found)
     for part, after in itertools.pairwise(found):
@@ -366,13 +375,13 @@ def test_parts_of_a_sentence_are_the_sentence_cut_between_words_where_that_can_b
 
 def test_long_sentences_are_truncated_or_split_only_as_asked(translator):
     line = "two dogs play, a man rides a bike, two dogs play"
-    count = len(encoded(translator.tokenizers.source, [line])[0])
+    count = len(encode_sentences(translator.tokenizers.source, [line])[0])
     whole = translator.translate([line], SEARCH)
     assert translator.translate([line], replace(SEARCH, truncate=count)) == whole
     assert translator.translate([line], replace(SEARCH, split=count)) == whole
-    first = translator.tokenizers.source.decode(encoded(translator.tokenizers.source, [line])[0][:4])
+    first = translator.tokenizers.source.decode(encode_sentences(translator.tokenizers.source, [line])[0][:4])
     assert translator.translate([line], replace(SEARCH, truncate=5)) == translator.translate([first], SEARCH)
-    pieces = parts(ids := encoded(translator.tokenizers.source, [line])[0], translator.tokenizers.source.pieces(ids), 8)
+    pieces = split(ids := encode_sentences(translator.tokenizers.source, [line])[0], translator.tokenizers.source.pieces(ids), 8)
     assert len(pieces) > 1
     texts = translator.translate([translator.tokenizers.source.decode(part) for part in pieces], SEARCH)
     assert translator.translate([line, ""], replace(SEARCH, split=8)) == [" ".join(filter(None, texts)), ""]
@@ -392,9 +401,9 @@ def test_long_sentences_are_truncated_or_split_only_as_asked(translator):
         ({"split": 9, "n_best": 2}, "split puts the best translations of the parts together; there is no n_best of them"),
     ],
 )
-def test_ways_to_shorten_that_contradict_each_other_are_refused(wrong, message):
+def test_ways_to_shorten_that_contradict_each_other_are_refused(translator, wrong, message):
     with pytest.raises(DragomanError, match=message):
-        SearchSettings(**wrong)
+        translator.translate(["a man"], **wrong)
 
 
 @settings(max_examples=25)
@@ -402,7 +411,7 @@ def test_ways_to_shorten_that_contradict_each_other_are_refused(wrong, message):
 def test_every_tag_is_in_the_translation_of_the_sentence_without_it(translator, words):
     line = " ".join(words)
     asked = replace(SEARCH, keep_tags=True, n_best=2)
-    plain, tags = taken_out(line)
+    plain, tags = remove_tags(line)
     for one, before in zip(translator.n_best([line], asked)[0], translator.n_best([plain], replace(SEARCH, n_best=2))[0], strict=True):
         assert sorted(TAG.findall(one.text)) == sorted(tag.text for tag in tags)
         assert TAG.sub("", one.text).split() == before.text.split()
@@ -411,7 +420,7 @@ def test_every_tag_is_in_the_translation_of_the_sentence_without_it(translator, 
 @pytest.mark.parametrize("architecture", ["lstm", "gru"])
 def test_tags_are_put_back_by_recurrent_models_too(translator, architecture):
     size = len(translator.tokenizers.target)
-    recurrent = Translator(build_model(replace(SETTINGS, architecture=architecture), size, size), translator.tokenizers)
+    recurrent = Translator.from_model(build_model(replace(SETTINGS, architecture=architecture), size, size), translator.tokenizers)
     asked = replace(SEARCH, keep_tags=True, coverage_penalty=0.1)
     assert sorted(TAG.findall(recurrent.translate(["a <b>man</b> rides"], asked)[0])) == ["</b>", "<b>"]
     seen = recurrent.attention("two dogs", "a man")
@@ -422,7 +431,7 @@ def test_tags_are_put_back_by_recurrent_models_too(translator, architecture):
 def test_tags_are_put_back_by_the_first_model_of_an_ensemble_and_within_learnt_positions(translator):
     size = len(translator.tokenizers.target)
     narrow = build_model(replace(SETTINGS, heads=4, positions="learned", max_positions=12), size, size)
-    both = Translator.together([translator, Translator(narrow, translator.tokenizers)])
+    both = Translator.from_model(Ensemble([translator.torch.model, narrow]), translator.tokenizers)
     asked = replace(SEARCH, keep_tags=True, truncate=12, coverage_penalty=0.1)
     assert sorted(TAG.findall(both.translate(["a <b>man</b> rides a bike and two dogs play"], asked)[0])) == ["</b>", "<b>"]
 
@@ -437,11 +446,11 @@ def test_tags_are_put_back_where_alignment_has_their_words(translator, kind):
         with torch.no_grad():
             for weight in model.parameters():
                 weight.mul_(3)
-        own = Translator(model, tokenizers)
+        own = Translator.from_model(model, tokenizers)
         for sentence in ("two <b>dogs</b> play", "a man <i>rides</i> a {name} bike"):
-            plain, tags = taken_out(sentence)
+            plain, tags = remove_tags(sentence)
             ((words,), (tagged,)) = own.align([(plain, text)]), own.translate([sentence], replace(asked, keep_tags=True))
-            assert tagged == put_back(tags, text, words)
+            assert tagged == restore_tags(tags, text, words)
             found.add((sentence, tagged))
     assert len(found) > 4  # so that the alignment tells
 
@@ -453,14 +462,14 @@ def test_a_model_that_predicts_no_numbers_is_named(translator):
         broken.encoder[0].feed_forward.inner.weight[0, 0] = math.nan
     for asked in (SEARCH, replace(SEARCH, force=("Mann",))):
         with pytest.raises(DragomanError, match="The model's probabilities are no numbers: its training diverged"):
-            Translator(broken, translator.tokenizers).translate(["a man"], asked)
+            Translator.from_model(broken, translator.tokenizers).translate(["a man"], asked)
 
 
 @pytest.mark.parametrize("kind", ["transformer", "transformer, other options"])
 def test_all_weights_of_attention_are_those_of_equation_1(kind, translator):
     tokenizers = translator.tokenizers
     model = build_model(MODELS[kind], len(tokenizers.source), len(tokenizers.target)).eval()
-    seen = Translator(model, tokenizers).attention("two dogs", "a man")
+    seen = Translator.from_model(model, tokenizers).attention("two dogs", "a man")
     source, target = (
         [*side.encode([text])[0], END] for side, text in zip((tokenizers.source, tokenizers.target), ("two dogs", "a man"), strict=True)
     )

@@ -49,6 +49,8 @@ class TorchBackend:
         fit their settings.
         """
         place = torch.device(device)
+        if place.type != "cpu" and engine.precision == "int8":
+            raise DragomanError(f"int8 is for a CPU, and this model is to translate on {place}; choose bfloat16 or float32.")
         if place.type == "cuda" and (place.index or 0) >= (count := torch.cuda.device_count()):
             raise DragomanError(f"{place} was asked for, and PyTorch can use {count} GPUs; give another device, or cpu.")
         models = [prepare(torch_model(each), place, engine) for each in stored]
@@ -111,8 +113,6 @@ def torch_model(stored: StoredModel) -> Model:
 def prepare(model: Model, device: torch.device, engine: EngineSettings) -> Model:
     """The model on its device, in its precision. Raises `DragomanError` if the device does not support it."""
     if device.type != "cpu":
-        if engine.precision == "int8":
-            raise DragomanError(f"int8 is for a CPU, and this model is to translate on {device}; choose bfloat16 or float32.")
         return model.to(device, torch.bfloat16 if engine.precision == "bfloat16" else torch.float32)
     if can_pack(engine.precision):
         pack(model, engine.precision)

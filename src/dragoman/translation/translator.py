@@ -123,7 +123,7 @@ class Translator:
             min((each.longest_source for each in stored if each.longest_source is not None), default=None),
             min((each.settings.longest for each in stored if each.settings.longest is not None), default=None),
         )
-        if not in_cpp or precision == "bfloat16":
+        if not in_cpp or precision == "bfloat16" or cuda_graphs:
             _ = translator.torch  # what does not fit, or is not there, is refused now
         return translator
 

@@ -1,0 +1,97 @@
+"""The C++ backend and the PyTorch backend: the same translations, and PyTorch imported only if it is needed."""
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from dragoman import SearchSettings, Translator
+from dragoman.model.build import build_model
+from dragoman.model.settings import ModelSettings
+from dragoman.search.shortlist import Shortlist
+from dragoman.system.errors import DragomanError
+from dragoman.system.machine import has_gpu
+from dragoman.text.settings import TokenizerSettings
+from dragoman.text.tokenizer import Tokenizer
+from dragoman.translation.model_folder import Stored, Tokenizers
+from dragoman.translation.native_backend import NativeBackend
+from dragoman.translation.stored import load_model, save_model
+from dragoman.translation.torch_backend import TorchBackend
+from tests.conftest import MOST_SECONDS
+from tests.test_translator import LINES, folder  # noqa: F401
+
+ASKED = {
+    "beam 4": SearchSettings(),
+    "greedy": SearchSettings(beam_size=1),
+    "n best": SearchSettings(n_best=3, length_power=0.8, max_extra_tokens=3),
+    "rules": SearchSettings(prefix="two", ban=("dogs",), min_length=3, no_repeat_ngram=2, max_length=9),
+    "truncated": SearchSettings(truncate=3),
+    "split": SearchSettings(split=3),
+}
+NEEDS_PYTORCH = [{"temperature": 1.0}, {"force": ("dogs",)}, {"groups": 2}, {"coverage_penalty": 0.2}]
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_both_backends_translate_alike(folder, asked):  # noqa: F811
+    lines = [*LINES, "", "   ", "an unusually long sentence " * 9]
+    by_cpp, by_pytorch = (Translator.load(folder, device="cpu", native=native) for native in (True, False))
+    one, other = by_cpp.n_best(lines, ASKED[asked]), by_pytorch.n_best(lines, ASKED[asked])
+    assert isinstance(by_cpp.backend(ASKED[asked], 99), NativeBackend)
+    assert isinstance(by_pytorch.backend(ASKED[asked], 99), TorchBackend)
+    assert [[best.text for best in found] for found in one] == [[best.text for best in found] for found in other]
+    for best, same in zip(one, other, strict=True):
+        assert [each.score for each in best] == pytest.approx([each.score for each in same], rel=1e-6, abs=1e-4)
+
+
+@pytest.mark.parametrize("more", NEEDS_PYTORCH)
+def test_other_searches_are_by_pytorch(folder, more):  # noqa: F811
+    translator = Translator.load(folder, device="cpu")
+    assert isinstance(translator.backend(replace(SearchSettings(), **more), 99), TorchBackend)
+
+
+def test_a_shortlist_is_used_by_cpp_alone(folder, tmp_path):  # noqa: F811
+    vocabulary = len(load_model(folder)[1].target)
+    Shortlist.learn([([5, 6], [7, 8])], (vocabulary, vocabulary), 3, 9).save(tmp_path / "list")
+    with_list = Translator.load(folder, device="cpu", shortlist=tmp_path / "list")
+    assert with_list.translate(LINES) != Translator.load(folder, device="cpu").translate(LINES)
+    refused = [
+        lambda: with_list.translate(LINES, temperature=1.0),
+        lambda: with_list.trace("a man"),
+        lambda: list(with_list.stream("a man")),
+        lambda: with_list.alternatives("a man", 2),
+        lambda: Translator.load(folder, folder, device="cpu", shortlist=tmp_path / "list"),
+    ]
+    for work in refused:
+        with pytest.raises(DragomanError, match=r"A shortlist is for greedy and beam search in C\+\+, which needs a compiler"):
+            work()
+
+
+def test_other_architectures_are_by_pytorch(folder, tmp_path):  # noqa: F811
+    tokenizers = load_model(folder)[1]
+    settings = ModelSettings(architecture="gru", d_model=10, encoder_layers=1, decoder_layers=1)
+    save_model(tmp_path / "model", build_model(settings, *map(len, (tokenizers.source, tokenizers.target))), settings, tokenizers)
+    translator = Translator.load(tmp_path, device="cpu")
+    assert translator.native is None
+    assert len(translator.translate(LINES, max_extra_tokens=2)) == len(LINES)
+
+
+def test_a_vocabulary_that_does_not_fit_the_weights_is_refused(folder, tmp_path):  # noqa: F811
+    stored, words = Stored.load(folder), Tokenizer.train(["amber birch cedar"] * 3, "word", TokenizerSettings(), 20)
+    replace(stored, tokenizers=Tokenizers(words, words)).save(tmp_path / "model")
+    with pytest.raises(DragomanError, match=r"target_embedding\.weight"):
+        Translator.load(tmp_path)
+
+
+@pytest.mark.skipif(has_gpu(), reason="with a GPU PyTorch translates")
+@pytest.mark.parametrize(
+    ("more", "imported"),
+    [((), False), (("--precision", "int8", "--json", "--n-best", "2"), False), (("--temperature", "1"), True)],
+)
+def test_the_command_line_imports_pytorch_only_if_it_is_needed(folder, more, imported):  # noqa: F811
+    line = f"import sys; sys.argv = {['dragoman', 'translate', str(folder), *more]}; from dragoman.cli import main; main.main()"
+    code = f"from dragoman import Translator; Translator.load({str(folder)!r}).native; {line}"
+    command = [sys.executable, "-c", f"{code}; sys.stderr.write(str('torch' in sys.modules))"]
+    done = subprocess.run(command, input="two dogs\n", capture_output=True, text=True, timeout=MOST_SECONDS, check=True)
+    assert done.stderr.endswith(str(imported))
+    assert len(done.stdout.splitlines()) == 1
