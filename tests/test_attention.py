@@ -87,7 +87,7 @@ def equation_1(layer, query, memory, mask):
 
 
 def assert_attends_by_equation_1(kind, queries, keys, mask, causal=False):
-    """Compare `attend` of a class with equation 1: the result and all gradients, with and without autograd."""
+    """Compare `attend` of a class with equation 1: results and gradients, with and without autograd."""
     torch.manual_seed(1)
     layer = MultiHeadAttention(12, 3, 4, 5, bias=True).double()
     with torch.no_grad():

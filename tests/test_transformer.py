@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import END, PAD
-from dragoman.model.transformer import Transformer
+from dragoman.model.transformer import Residual, Transformer
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay, read_toml
@@ -31,7 +32,11 @@ def copy_layer(ours, theirs, norms):
         copy_attention(ours.cross_attention, theirs.multihead_attn)
     theirs.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
     theirs.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
-    residuals = [ours.self_attention_residual, *([ours.cross_attention_residual] if norms == 3 else []), ours.feed_forward_residual]
+    residuals = [
+        ours.self_attention_residual,
+        *([ours.cross_attention_residual] if norms == 3 else []),
+        ours.feed_forward_residual,
+    ]
     for number, residual in enumerate(residuals, 1):
         getattr(theirs, f"norm{number}").load_state_dict(residual.norm.state_dict())
 
@@ -45,7 +50,11 @@ def test_equals_torchs_transformer_with_copied_weights(norm, activation, sources
     with torch.no_grad():
         for weight in ours.parameters():
             weight.add_(0.1 * torch.randn_like(weight))
-    theirs = nn.Transformer(16, 4, 2, 2, 32, 0.0, activation, batch_first=True, norm_first=norm == "pre").double().train()
+    theirs = (
+        nn.Transformer(16, 4, 2, 2, 32, 0.0, activation, batch_first=True, norm_first=norm == "pre")
+        .double()
+        .train()
+    )
     theirs.encoder.norm = nn.Identity() if norm == "post" else theirs.encoder.norm
     theirs.decoder.norm = nn.Identity() if norm == "post" else theirs.decoder.norm
     with torch.no_grad():
@@ -63,7 +72,12 @@ def test_equals_torchs_transformer_with_copied_weights(norm, activation, sources
     padding = sources == PAD
     causal = nn.Transformer.generate_square_subsequent_mask(targets.size(1)).isinf()
     expected = theirs(
-        embed(sources), embed(targets), tgt_mask=causal, src_key_padding_mask=padding, memory_key_padding_mask=padding, tgt_is_causal=True
+        embed(sources),
+        embed(targets),
+        tgt_mask=causal,
+        src_key_padding_mask=padding,
+        memory_key_padding_mask=padding,
+        tgt_is_causal=True,
     )
     torch.testing.assert_close(ours.decode(targets, ours.encode(sources))[0], expected)
 
@@ -89,7 +103,7 @@ def test_parameters_of_table_3_equal_the_closed_formula(path):
     assert sum(weight.numel() for weight in model.parameters()) == parameters_by_formula(settings, 37_000)
 
 
-def test_table_3_is_whole():
+def test_table_3_has_all_rows():
     assert len(TABLE_3) == 20
 
 
@@ -110,7 +124,107 @@ def test_embeddings_are_multiplied_by_the_root_of_d_model():
     model = Transformer(replace(SMALL, dropout=0.0), 11, 11)
     ids = torch.tensor([[5, 6]])
     zero = torch.zeros(2, 16)
-    torch.testing.assert_close(model.embed(ids, model.source_embedding, zero), 4 * model.source_embedding(ids))
+    torch.testing.assert_close(
+        model.embed(ids, model.source_embedding, zero), 4 * model.source_embedding(ids)
+    )
+
+
+def test_embeddings_without_scaling_are_used_as_they_are():
+    model = Transformer(replace(SMALL, dropout=0.0, scale_embeddings=False), 11, 11)
+    ids, positions = torch.tensor([[5, 6]]), torch.randn(2, 16)
+    embedded = model.embed(ids, model.source_embedding, positions)
+    torch.testing.assert_close(embedded, model.source_embedding(ids) + positions)
+
+
+@pytest.mark.parametrize("tied", ["all", "target", "none"])
+def test_embeddings_start_normal_with_the_inverse_root_of_d_model(tied):
+    torch.manual_seed(0)
+    model = Transformer(
+        replace(SMALL, d_model=64, tied=tied, positions="learned", max_positions=500), 900, 900
+    )
+    embeddings = [model.source_embedding, model.target_embedding, model.output]
+    for weight in (*(embedding.weight for embedding in embeddings), model.source_positions.table):
+        assert weight.mean().item() == pytest.approx(0, abs=0.002)
+        assert weight.std().item() == pytest.approx(1 / 8, rel=0.02)
+        assert 4 / 8 < weight.abs().max() < 6 / 8  # of 57,600 normal numbers; uniform ones would end at 0.22
+
+
+def test_feed_forward_starts_uniform_with_biases_of_zero_and_norms_start_as_none():
+    torch.manual_seed(0)
+    model = Transformer(replace(SMALL, d_model=64, d_ff=100, output_bias=True), 11, 11)
+    for layer in (*model.encoder, *model.decoder):
+        for linear in (layer.feed_forward.inner, layer.feed_forward.outer):
+            bound = linear.in_features**-0.5
+            assert 0.98 * bound < linear.weight.abs().max() <= bound
+            assert linear.weight.std().item() == pytest.approx(bound / 3**0.5, rel=0.05)
+            assert linear.bias.eq(0).all()
+    for norm in (module for module in model.modules() if isinstance(module, nn.LayerNorm)):
+        assert norm.weight.eq(1).all()
+        assert norm.bias.eq(0).all()
+    assert model.output_bias.eq(0).all()
+
+
+def modules_of(model, kind):
+    return [module for module in model.modules() if isinstance(module, kind)]
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_dropout_acts_on_embeddings_with_positions_and_on_every_sub_layers_output(norm, sources, targets):
+    """Section 5.4: and on nothing else, as the next test has it."""
+    torch.manual_seed(0)
+    model = Transformer(replace(SMALL, norm=norm, dropout=0.3), 11, 11).train()
+    dropped, outputs = [], []
+
+    def embedding_and_positions(_, inputs, output):
+        outputs.append(output * 4 + model.source_positions(0, inputs[0].size(1)))
+
+    model.target_embedding.register_forward_hook(embedding_and_positions)
+    for layer in (*model.encoder, *model.decoder):
+        attentions = [layer.self_attention, *([layer.cross_attention] if layer in model.decoder else [])]
+        for last in (*(attention.output for attention in attentions), layer.feed_forward):
+            last.register_forward_hook(lambda _, __, output: outputs.append(output))
+    for dropout in modules_of(model, nn.Dropout):
+        assert dropout.p == 0.3
+        dropout.register_forward_hook(lambda _, inputs, output: dropped.append((inputs[0], output)))
+    model.decode(targets, model.encode(sources))
+    assert len(dropped) == len(outputs) == 1 + 2 * 2 + 1 + 2 * 3
+    for expected, (before, after) in zip(outputs, dropped, strict=True):
+        torch.testing.assert_close(before, expected)
+        assert after.eq(0).float().mean().item() == pytest.approx(0.3, abs=0.1)
+
+
+def test_without_its_dropout_modules_training_is_evaluation(sources, targets):
+    torch.manual_seed(0)
+    model = Transformer(replace(SMALL, dropout=0.3), 11, 11).train()
+    for dropout in modules_of(model, nn.Dropout):
+        dropout.p = 0.0
+    features, _ = model.decode(targets, model.encode(sources))
+    torch.testing.assert_close(features, model.eval().decode(targets, model.encode(sources))[0])
+
+
+def test_each_sub_layers_dropout_is_added_to_what_went_past_it():
+    for norm in ("post", "pre"):
+        torch.manual_seed(0)
+        residual = Residual(replace(SMALL, norm=norm, dropout=0.5)).double().train()
+        with torch.no_grad():
+            residual.norm.weight.uniform_(0.5, 2)
+        x, y = torch.randn(2, 3, 5, 16, dtype=torch.float64)
+        state = torch.get_rng_state()
+        found = residual.after(x, y)
+        torch.set_rng_state(state)
+        total = x + F.dropout(y, 0.5)
+        normed = F.layer_norm(total, (16,), residual.norm.weight, residual.norm.bias)
+        torch.testing.assert_close(found, normed if norm == "post" else total)
+        expected = F.layer_norm(x, (16,), residual.norm.weight, residual.norm.bias) if norm == "pre" else x
+        torch.testing.assert_close(residual.before(x), expected)
+
+
+@pytest.mark.parametrize("source_end", [True, False])
+def test_padding_is_masked_and_the_end_as_the_settings_say(source_end, sources):
+    mask = Transformer(replace(SMALL, source_end=source_end), 11, 11).source_mask(sources)
+    expected = (sources != PAD) & (source_end | (sources != END))
+    assert mask.shape == (3, 1, 1, 7)
+    assert torch.equal(mask[:, 0, 0], expected)
 
 
 def test_the_encoder_can_be_used_alone():
@@ -131,7 +245,10 @@ def test_sources_are_read_once_whatever_is_decoded():
 
 
 def test_heads_that_do_not_divide_the_width_are_refused():
-    with pytest.raises(DragomanError, match="d_model 10 does not divide into 4 heads; choose another number of heads, or set d_k and d_v"):
+    with pytest.raises(
+        DragomanError,
+        match="d_model 10 does not divide into 4 heads; choose another number of heads, or set d_k and d_v",
+    ):
         Transformer(ModelSettings(d_model=10, heads=4), 11, 11)
     assert ModelSettings(d_model=10, heads=4, d_k=3, d_v=2).key_width == 3
 
@@ -160,10 +277,14 @@ def test_settings_that_make_no_model_are_refused(settings, message):
         ModelSettings(**settings)
 
 
-def test_an_end_of_the_source_that_is_not_looked_at_is_as_none(sources, targets):
+def test_an_end_of_the_source_that_is_masked_is_as_none(sources, targets):
     torch.manual_seed(0)
     model = (
-        Transformer(ModelSettings(d_model=16, d_ff=24, heads=2, encoder_layers=2, decoder_layers=2, source_end=False), 11, 11)
+        Transformer(
+            ModelSettings(d_model=16, d_ff=24, heads=2, encoder_layers=2, decoder_layers=2, source_end=False),
+            11,
+            11,
+        )
         .double()
         .eval()
     )
@@ -173,5 +294,9 @@ def test_an_end_of_the_source_that_is_not_looked_at_is_as_none(sources, targets)
 
 
 def test_every_norm_has_the_epsilon_of_the_settings():
-    model = Transformer(ModelSettings(d_model=16, heads=2, encoder_layers=1, decoder_layers=1, norm="pre", norm_epsilon=1e-6), 11, 11)
+    model = Transformer(
+        ModelSettings(d_model=16, heads=2, encoder_layers=1, decoder_layers=1, norm="pre", norm_epsilon=1e-6),
+        11,
+        11,
+    )
     assert {module.eps for module in model.modules() if isinstance(module, nn.LayerNorm)} == {1e-6}

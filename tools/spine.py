@@ -1,7 +1,7 @@
 """How much code one has to read, counted from the code itself: `python tools/spine.py`.
 
-Prints a line for each figure, with its bound and its goal. Exits with 1 if a figure is above its bound. `--list`
-names the files, the arrows and the definitions that were counted. Run by tests/test_spine.py.
+Prints a line for each figure, with its bound and its goal. Exits with 1 if a figure is above its bound.
+`--list` names the files, the arrows and the definitions that were counted. Run by tests/test_spine.py.
 """
 
 import argparse
