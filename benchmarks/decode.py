@@ -33,12 +33,12 @@ from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import END, PAD
 from dragoman.model.transformer import Transformer
 from dragoman.search.settings import SearchSettings
-from dragoman.translation.settings import EngineSettings
-from dragoman.system.allocator import configure_allocator
+from dragoman.system.machine import configure_allocator
 from dragoman.text.batches import pad
 from dragoman.text.lines import read_lines
 from dragoman.translation.model_folder import Tokenizers, model_folder
 from dragoman.translation.segmentation import encode_sentences
+from dragoman.translation.settings import EngineSettings
 from dragoman.translation.stored import save_model
 from dragoman.translation.translator import Translator
 

@@ -42,8 +42,7 @@ from dragoman.model.symbols import PAD
 from dragoman.pipeline.components import make_batches
 from dragoman.pipeline.prepare import Prepared, prepare
 from dragoman.pipeline.recipe import Recipe
-from dragoman.system.allocator import MOST_KERNELS
-from dragoman.system.machine import MOST_SPINS
+from dragoman.system.machine import MAX_CACHED_KERNELS, MAX_SPINS
 from dragoman.text.batches import Batch, Update
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.distributed import World
@@ -55,9 +54,9 @@ ALLOCATOR = {
     "MALLOC_TRIM_THRESHOLD_": str(2**64 - 1),
     "MALLOC_TOP_PAD_": str(64 * 2**20),
     "THP_MEM_ALLOC_ENABLE": "1",
-    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": str(MOST_KERNELS),
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": str(MAX_CACHED_KERNELS),
 }
-WAITING = {"GOMP_SPINCOUNT": str(MOST_SPINS)}  # which the command line sets before it imports PyTorch
+WAITING = {"GOMP_SPINCOUNT": str(MAX_SPINS)}  # which the command line sets before it imports PyTorch
 PRECISIONS = ("bfloat16", "float32")
 PEERS = ("transformers", "torch.nn.Transformer")
 ALLOCATORS = {"its": False, "ours": True}

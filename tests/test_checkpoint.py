@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from dragoman.model import weights as checkpoint
-from dragoman.system import folders
 from dragoman.system.errors import DragomanError
+from dragoman.system.files import check_folder, copy_folder, readable_folder, remove_folder, write_folder
 
 
 def write_text(text):
@@ -17,24 +17,24 @@ def write_text(text):
 
 def test_a_folder_is_replaced_as_a_whole(tmp_path):
     folder = tmp_path / "model"
-    folders.write_folder(folder, write_text("one"))
-    folders.write_folder(folder, write_text("two"))
-    folders.check_folder(folder)
+    write_folder(folder, write_text("one"))
+    write_folder(folder, write_text("two"))
+    check_folder(folder)
     assert (folder / "a.txt").read_text() == "two"
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
 def test_an_error_while_writing_leaves_the_former_folder(tmp_path):
     folder = tmp_path / "model"
-    folders.write_folder(folder, write_text("one"))
+    write_folder(folder, write_text("one"))
 
     def fail(new):
         (new / "a.txt").write_text("half")
         raise OSError("disk full")
 
     with pytest.raises(DragomanError, match="model could not be written: disk full. What was written before it is whole; make room"):
-        folders.write_folder(folder, fail)
-    folders.check_folder(folder)
+        write_folder(folder, fail)
+    check_folder(folder)
     assert (folder / "a.txt").read_text() == "one"
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
@@ -42,47 +42,47 @@ def test_an_error_while_writing_leaves_the_former_folder(tmp_path):
 @pytest.mark.parametrize("state", ["before", "between", "after"])
 def test_killed_between_two_renames_nothing_is_lost(tmp_path, state):
     folder, new, old = tmp_path / "model", tmp_path / "model.new", tmp_path / "model.old"
-    folders.write_folder(folder, write_text("one"))
-    folders.write_folder(new, write_text("two"))
+    write_folder(folder, write_text("one"))
+    write_folder(new, write_text("two"))
     if state != "before":
         folder.rename(old)
     if state == "after":
         new.rename(folder)
-    folders.check_folder(folder)
-    assert (folders.readable_folder(folder) / "a.txt").read_text() == ("two" if state == "after" else "one")
-    folders.write_folder(folder, write_text("three"))
+    check_folder(folder)
+    assert (readable_folder(folder) / "a.txt").read_text() == ("two" if state == "after" else "one")
+    write_folder(folder, write_text("three"))
     assert (folder / "a.txt").read_text() == "three"
     assert not old.exists()
 
 
 def test_a_folder_is_copied_and_removed(tmp_path):
     folder, other = tmp_path / "model", tmp_path / "best"
-    folders.write_folder(folder, write_text("one"))
+    write_folder(folder, write_text("one"))
     (tmp_path / "best.new").mkdir()
     (tmp_path / "best.new" / "left").touch()  # by a process that was killed
-    folders.copy_folder(folder, other)
-    folders.check_folder(other)
+    copy_folder(folder, other)
+    check_folder(other)
     assert {path.name: path.read_bytes() for path in other.iterdir()} == {path.name: path.read_bytes() for path in folder.iterdir()}
-    folders.remove_folder(other)
+    remove_folder(other)
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
 def test_missing_changed_and_unlisted_files_are_named(tmp_path):
     folder = tmp_path / "model"
-    folders.write_folder(folder, write_text("one"))
+    write_folder(folder, write_text("one"))
     (folder / "a.txt").write_text("One")
     with pytest.raises(DragomanError, match="a.txt is not the file that was written"):
-        folders.check_folder(folder)
+        check_folder(folder)
     (folder / "a.txt").unlink()
     with pytest.raises(DragomanError, match="a.txt is missing, and manifest.json lists it"):
-        folders.check_folder(folder)
+        check_folder(folder)
     (folder / "manifest.json").write_text("{")
     with pytest.raises(DragomanError, match="has no readable manifest.json"):
-        folders.check_folder(folder)
+        check_folder(folder)
 
 
 def test_the_manifest_can_be_checked_by_hand(tmp_path):
-    folders.write_folder(tmp_path / "model", write_text("one"))
+    write_folder(tmp_path / "model", write_text("one"))
     manifest = json.loads((tmp_path / "model" / "manifest.json").read_text())
     assert manifest == {"a.txt": "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed"}
 

@@ -17,7 +17,7 @@ from dragoman.interop.vocabulary import sentencepiece_model
 from dragoman.model.recurrent import Recurrent
 from dragoman.model.settings import ModelSettings
 from dragoman.system.errors import DragomanError
-from dragoman.system.folders import check_folder
+from dragoman.system.files import check_folder
 from dragoman.text.tokenizer import cut_by
 from dragoman.translation.stored import save_model
 from tests.test_cli import call

@@ -21,7 +21,7 @@ from dragoman.native import fused as fused_modules
 from dragoman.native import training_kernels as kernels
 from dragoman.native.dropout import DropoutMask, random_bits
 from dragoman.native.fused import ON_A_CPU, FusedCrossEntropy, fuse
-from dragoman.system.allocator import out_of_memory
+from dragoman.system.machine import is_out_of_memory
 from dragoman.text.batches import Batch, pad
 from dragoman.training.objective import Objective
 from tests.processes import fork
@@ -174,7 +174,7 @@ def drop_where_memory_is_short():
     resource.setrlimit(resource.RLIMIT_AS, (used + 40 * 2**20, resource.getrlimit(resource.RLIMIT_AS)[1]))
     with pytest.raises(RuntimeError, match="can't allocate memory") as error:
         job.run("dropout", x.dtype)
-    assert out_of_memory(error.value)
+    assert is_out_of_memory(error.value)
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from dragoman.system.machine import MOST_SPINS, allowed, configure_threads, cores, processors
+from dragoman.system.machine import MAX_SPINS, allowed_processors, configure_threads, usable_cores, granted_processors
 
 OPENMP = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "OMP_NUM_THREADS")
 
@@ -29,23 +29,23 @@ def grant(root, group, quota):
 
 
 def test_there_are_as_many_threads_as_cores_or_as_openmp_is_told(monkeypatch):
-    assert 1 <= cores() <= processors() <= len(allowed())
+    assert 1 <= usable_cores() <= granted_processors() <= len(allowed_processors())
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert cores() == 3
+    assert usable_cores() == 3
     for nonsense in ("0", "many"):
         monkeypatch.setenv("OMP_NUM_THREADS", nonsense)
-        assert 1 <= cores() <= processors()
+        assert 1 <= usable_cores() <= granted_processors()
 
 
 @pytest.mark.parametrize("group", ["job/step", "job", "."])
 def test_there_are_no_more_threads_than_control_groups_grant(tmp_path, group):
-    assert processors(tmp_path) == len(allowed())
+    assert granted_processors(tmp_path) == len(allowed_processors())
     for each in ("job/step", "job", "."):
         grant(tmp_path, each, "max")
-    assert processors(tmp_path) == len(allowed())
-    for quota, count in (("50000", 1), ("100000", 1), ("150000", min(2, len(allowed())))):
+    assert granted_processors(tmp_path) == len(allowed_processors())
+    for quota, count in (("50000", 1), ("100000", 1), ("150000", min(2, len(allowed_processors())))):
         grant(tmp_path, group, quota)
-        assert processors(tmp_path) == cores(tmp_path) == count
+        assert granted_processors(tmp_path) == usable_cores(tmp_path) == count
 
 
 def test_openmp_is_told_what_is_granted_where_that_is_less(tmp_path):
@@ -53,12 +53,12 @@ def test_openmp_is_told_what_is_granted_where_that_is_less(tmp_path):
     assert "OMP_NUM_THREADS" not in os.environ
     grant(tmp_path, "job", "20000")
     configure_threads(tmp_path)
-    assert os.environ.get("OMP_NUM_THREADS") == ("1" if len(allowed()) > 1 else None)
+    assert os.environ.get("OMP_NUM_THREADS") == ("1" if len(allowed_processors()) > 1 else None)
 
 
 @pytest.mark.parametrize(
     ("given", "expected"),
-    [({}, str(MOST_SPINS)), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)],
+    [({}, str(MAX_SPINS)), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)],
 )
 def test_threads_sleep_soon_unless_the_user_says_otherwise(monkeypatch, given, expected):
     for name, value in given.items():

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from dragoman.system.allocator import configure_allocator
+from dragoman.system.machine import configure_allocator
 from tests.conftest import MOST_SECONDS
 
 
@@ -29,7 +29,7 @@ FILL = """
 import ctypes
 import resource
 from pathlib import Path
-from dragoman.system.allocator import trim_memory, configure_allocator
+from dragoman.system.machine import trim_memory, configure_allocator
 
 configure_allocator()
 libc = ctypes.CDLL(None)

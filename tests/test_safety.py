@@ -26,7 +26,7 @@ from dragoman.pipeline.prepare import Prepared, prepare
 from dragoman.pipeline.run import fit, recorded_recipe, run, silent, validation
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
-from dragoman.system.folders import file_hash
+from dragoman.system.files import file_hash
 from dragoman.system.toml import write_toml
 from dragoman.training.checkpoint import averaged, checkpoints, resume
 from dragoman.training.context import Job

@@ -12,7 +12,7 @@ from dragoman.model.weights import save_tensors
 from dragoman.search.settings import SearchSettings
 from dragoman.search.shortlist import Shortlist, best_translations
 from dragoman.system.errors import DragomanError
-from dragoman.system.folders import file_hash
+from dragoman.system.files import file_hash
 from dragoman.translation.segmentation import encode_sentences
 from dragoman.translation.settings import EngineSettings
 from dragoman.translation.translator import Translator

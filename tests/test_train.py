@@ -20,9 +20,8 @@ from dragoman.pipeline.components import make_batches, make_model, make_objectiv
 from dragoman.pipeline.prepare import Prepared, prepare
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.run import begin, finish, fit, go_on, lock, recorded_recipe, run, silent
-from dragoman.system import folders
 from dragoman.system.errors import DragomanError
-from dragoman.system.folders import file_hash
+from dragoman.system.files import check_folder, copy_folder, file_hash
 from dragoman.system.toml import write_toml
 from dragoman.text.batches import Update
 from dragoman.text.corpus import line_hash
@@ -242,7 +241,7 @@ def test_killed_while_it_finishes_or_begins_again_a_run_keeps_its_best_model(tmp
     def has_the_best():
         begin_again()
         assert not (folder / "best").exists()
-        folders.check_folder(folder / "model")
+        check_folder(folder / "model")
         assert all(torch.equal(best[name], weight) for name, weight in load_file(folder / "model" / "model.safetensors").items())
 
     shutil.copytree(ended, begun)
@@ -274,7 +273,7 @@ def test_a_copy_of_the_best_model_is_not_taken_for_an_average(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run", updates=8)
     run(recipe, silent)
     (recipe.out / "result.json").unlink()
-    folders.copy_folder(recipe.out / "model", recipe.out / "best")
+    copy_folder(recipe.out / "model", recipe.out / "best")
     told = []
     go_on(recipe.out, recipe, recorded_recipe(recipe.out), told.append)
     assert [(recipe.out / name).exists() for name in ("model", "best", "average")] == [True, False, False]

@@ -63,7 +63,7 @@ def export_model(arguments: Sequence[str]) -> None:
     refuse_existing(asked.out)
     from dragoman.interop.verify import samples, verify
     from dragoman.model.transformer import Transformer
-    from dragoman.system.folders import write_folder
+    from dragoman.system.files import write_folder
     from dragoman.translation.stored import load_model
 
     model, tokenizers, _ = load_model(asked.run)

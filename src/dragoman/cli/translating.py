@@ -18,7 +18,7 @@ from dragoman.evaluation.metrics import Tokenization
 from dragoman.model.settings import Precision
 from dragoman.native.build import DECODER, start_compiling
 from dragoman.search.settings import SearchSettings, refuse_more_than_a_beam
-from dragoman.system.errors import DragomanError, require
+from dragoman.system.errors import DragomanError, check_bounds
 from dragoman.system.files import atomic_write
 from dragoman.translation.settings import EngineSettings
 
@@ -70,7 +70,7 @@ def translate(arguments: Sequence[str]) -> None:
     asked.search.refuse_contradictions(flags_of(arguments))
     if asked.engine.native:
         start_compiling(DECODER)  # other things are read meanwhile
-    from dragoman.system.allocator import configure_allocator
+    from dragoman.system.machine import configure_allocator
     from dragoman.translation.files import BLOCK
 
     refuse_contradictions(asked)
@@ -100,7 +100,7 @@ def translate(arguments: Sequence[str]) -> None:
 
 def to_file(translator: "Translator", asked: Translate, source: Path, out: Path, ranks: int) -> None:
     """Translate this process's part of a file to a file, or all that is left of it."""
-    from dragoman.system.folders import file_hash
+    from dragoman.system.files import file_hash
     from dragoman.translation.files import translate_file
     from dragoman.translation.model_folder import identity
 
@@ -293,7 +293,7 @@ class MakeShortlist:
     """Frequent tokens that every sentence may have."""
 
     def __post_init__(self) -> None:
-        require(self, least={"most": 1, "always": 0}, most={"most": 10_000, "always": 1_000_000})
+        check_bounds(self, at_least={"most": 1, "always": 0}, at_most={"most": 10_000, "always": 1_000_000})
 
 
 def shortlist(arguments: Sequence[str]) -> None:
@@ -363,7 +363,7 @@ def evaluate(arguments: Sequence[str]) -> None:
     from dragoman.evaluation.compare import paired_bootstrap
     from dragoman.evaluation.metrics import bleu, check_lines, chrf, suitable_tokenization
     from dragoman.evaluation.paper import tokenised_bleu
-    from dragoman.system.allocator import configure_allocator
+    from dragoman.system.machine import configure_allocator
     from dragoman.text.lines import read_lines, read_pairs
 
     pairs = list(read_pairs(asked.source, asked.target, strip_carriage_returns=True))

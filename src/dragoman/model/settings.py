@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from dragoman.system.errors import DragomanError, require
+from dragoman.system.errors import DragomanError, check_bounds
 
 Architecture = Literal["transformer", "lstm", "gru"]
 Activation = Literal["relu", "gelu", "swish"]
@@ -66,7 +66,7 @@ class ModelSettings:
         sizes = ("d_model", "d_ff", "heads", "d_k", "d_v", "encoder_layers", "decoder_layers", "max_positions")
         shares = ("dropout", "attention_dropout")
         least = dict.fromkeys(sizes, 1) | dict.fromkeys((*shares, "first_position", "norm_epsilon"), 0)
-        require(self, least=least, below=dict.fromkeys(shares, 1), most=dict.fromkeys(("max_positions", "first_position"), 2**20))
+        check_bounds(self, at_least=least, below=dict.fromkeys(shares, 1), at_most=dict.fromkeys(("max_positions", "first_position"), 2**20))
 
     @property
     def key_width(self) -> int:

@@ -6,8 +6,8 @@ from dragoman.model.build import build_model
 from dragoman.model.interface import Model
 from dragoman.pipeline.prepare import Prepared
 from dragoman.pipeline.recipe import Recipe
-from dragoman.system.allocator import out_of_memory
 from dragoman.system.errors import DragomanError
+from dragoman.system.machine import is_out_of_memory
 from dragoman.text.batches import Batches
 from dragoman.training.context import Schedule
 from dragoman.training.distributed import World
@@ -23,7 +23,7 @@ def make_model(recipe: Recipe, data: Prepared, device: torch.device) -> Model:
     try:
         return build_model(recipe.model, len(data.tokenizers.source), len(data.tokenizers.target)).to(device)
     except (RuntimeError, MemoryError) as error:
-        if not out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         raise DragomanError("The memory does not suffice for a model of this size; choose a smaller --preset, or smaller sizes.") from error
 

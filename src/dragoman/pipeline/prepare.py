@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.pipeline.recipe import Recipe, choose_vocabulary
-from dragoman.system import folders
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import sync
+from dragoman.system.files import MANIFEST, check_folder, sync, write_manifest
 from dragoman.text.corpus import Corpus, Selection, held_out_pairs, plain_file, sample_pairs, source_hashes, survey, write_corpus
 from dragoman.text.lines import read_lines, read_pairs
 from dragoman.text.settings import DataSettings
@@ -68,7 +67,7 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
         valid_found, _ = survey(*valid_files, DataSettings(), {}, hold_out=False)
         write_corpus(new / "valid", valid_files, models, DataSettings(), Selection(), valid_found, longest=0)
         shutil.rmtree(new / "plain", ignore_errors=True)
-        folders.write_manifest(new)
+        write_manifest(new)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise
@@ -81,10 +80,10 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
 
 def check_prepared(folder: Path) -> None:
     """Compare the folder that `prepare` wrote with its manifest, if it has one: it did not always. Raises `DragomanError`."""
-    if not (folder / folders.MANIFEST).exists():
+    if not (folder / MANIFEST).exists():
         return
     try:
-        folders.check_folder(folder)
+        check_folder(folder)
     except DragomanError as error:
         raise DragomanError(
             f"{error} The run might go on with another text than it began with: put a copy of {folder} back, or begin again with another "

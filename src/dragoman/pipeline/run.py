@@ -23,10 +23,9 @@ from dragoman.pipeline.components import make_batches, make_model, make_objectiv
 from dragoman.pipeline.prepare import Prepared, check_prepared, prepare
 from dragoman.pipeline.recipe import Recipe, changed, changes, describe_changes, differences, different, paths
 from dragoman.search.settings import SearchSettings
-from dragoman.system import folders
-from dragoman.system.allocator import configure_allocator, trim_memory
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import atomic_write
+from dragoman.system.files import atomic_write, check_folder, copy_folder, readable_folder, recover_interrupted_write, remove_folder
+from dragoman.system.machine import configure_allocator, trim_memory
 from dragoman.system.toml import overlay, read_toml, write_toml
 from dragoman.text.batches import Batches
 from dragoman.text.datasets import DATASETS, with_dataset
@@ -146,7 +145,7 @@ def go_on(out: Path, recipe: Recipe, recorded: Recipe, say: Say) -> None:
         )
     new, asked = changes(recipe, recorded), changed(recipe, recorded)
     for name in ("model", "best"):
-        folders.recover(out / name)
+        recover_interrupted_write(out / name)
     if not (out / "result.json").exists():
         check_prepared(out / "data")
     elif not (new.keys() & {"training.updates", "training.patience"} and opened_again(out, asked, say)):
@@ -165,10 +164,10 @@ def take_best_again(out: Path, say: Say) -> None:
     """Let the best checkpoint be the model once more, and keep the average that took its place."""
     if (out / "model").exists():
         if identity(out / "model") == identity(out / "best"):  # a run was killed before the average could take its place
-            folders.remove_folder(out / "best")
+            remove_folder(out / "best")
             return
         if (out / "average").exists():
-            folders.remove_folder(out / "average")
+            remove_folder(out / "average")
         (out / "model").rename(out / "average")
         say(f"The model so far, which is an average, is kept in {out / 'average'}.")
     (out / "best").rename(out / "model")
@@ -185,7 +184,7 @@ def opened_again(out: Path, asked: Recipe, say: Say) -> bool:
     if place.best is not None and result["validation"] != place.best:  # model/ is an average
         if not (out / "best").exists():
             raise DragomanError(f"{out} is finished, and without the model in {out / 'best'} it cannot go on; choose another --out.")
-        folders.check_folder(out / "best")
+        check_folder(out / "best")
     check_prepared(out / "data")
     (out / "result.json").replace(out / f"result-{place.step}.json")
     return True
@@ -228,7 +227,7 @@ def recorded_recipe(out: Path) -> Recipe | None:
     lacking = [name for table, names in CHOSEN.items() for name in names if getattr(getattr(recipe, table), name) is None]
     if lacking and (out / "data" / "train" / "corpus.json").exists():
         raise DragomanError(f"{path} lacks {', '.join(lacking)}: it is not as the run has written it. Put that back.")
-    model = folders.readable_folder(out / "model")
+    model = readable_folder(out / "model")
     if (model / "model.toml").exists() and (new := different(recipe.model, kept := settings_of(model))):
         raise DragomanError(
             f"{path} is not as the run has written it: of its model, {'; '.join(describe_changes(new, kept))}. Put that back."
@@ -312,7 +311,7 @@ def finish(recipe: Recipe, schedule: Schedule, data: Prepared, place: Place, say
         chosen = f"the average of the checkpoints at {', '.join(map(str, steps))}"
         if world.leads:
             if place.best is not None and (out / "model").exists() and not (out / "best").exists():  # a later end would begin from it
-                folders.copy_folder(out / "model", out / "best")
+                copy_folder(out / "model", out / "best")
             save_model(out / "model", model, recipe.model, data.tokenizers, longest_source(data))
     else:
         scores, chosen = place.best, f"the checkpoint at {place.best_step}"

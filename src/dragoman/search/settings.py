@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TypedDict
 
-from dragoman.system.errors import DragomanError, require
+from dragoman.system.errors import DragomanError, check_bounds
 from dragoman.system.toml import check_types, former_name
 
 
@@ -92,7 +92,7 @@ class SearchSettings:
         check_types(self)
         most: dict[str, float] = dict.fromkeys(("max_extra_tokens", "min_length", "no_repeat_ngram", "beam_size"), 10_000)
         most |= {"length_penalty": 8, "length_power": 8, "diversity": 1e6, "n_best": 100_000}
-        require(self, least=counts | dict.fromkeys(others, 0), most=most)
+        check_bounds(self, at_least=counts | dict.fromkeys(others, 0), at_most=most)
         self.refuse_contradictions()
 
     def refuse_contradictions(self, given: Collection[str] = ()) -> None:

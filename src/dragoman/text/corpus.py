@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.system.errors import DragomanError
-from dragoman.system.machine import processors
+from dragoman.system.machine import granted_processors
 from dragoman.text.lines import line_starts, open_bytes, read_lines, read_pairs
 from dragoman.text.settings import DataSettings
 from dragoman.text.tokenizer import Tokenizer
@@ -231,7 +231,7 @@ def write_corpus(
         )
         for number, start in enumerate(starts)
     ]
-    workers = min(len(shards), processors())
+    workers = min(len(shards), granted_processors())
     if workers == 1:
         counts = [_write_shard(shard) for shard in shards]
     else:

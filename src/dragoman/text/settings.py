@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from dragoman.system.errors import require
+from dragoman.system.errors import check_bounds
 
 TokenKind = Literal["bpe", "unigram", "char", "word"]
 
@@ -39,7 +39,7 @@ class DataSettings:
     """Accept CRLF line ends (Windows): take the CR away instead of refusing the file."""
 
     def __post_init__(self) -> None:
-        require(self, least={"longest": 0})
+        check_bounds(self, at_least={"longest": 0})
 
     @property
     def files(self) -> dict[str, Path]:
@@ -72,7 +72,7 @@ class TokenizerSettings:
 
     def __post_init__(self) -> None:
         least = {"vocabulary": 5, "character_coverage": 0.98, "tokenizer_pairs": 1}
-        require(self, least=least, most={"character_coverage": 1, "vocabulary": 10**7})
+        check_bounds(self, at_least=least, at_most={"character_coverage": 1, "vocabulary": 10**7})
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,6 @@ class BatchSettings:
 
     def __post_init__(self) -> None:
         counts = ("source_tokens_per_batch", "target_tokens_per_batch", "accumulate")
-        require(self, least=dict.fromkeys(counts, 1), below=dict.fromkeys(counts, 2**31))
+        check_bounds(self, at_least=dict.fromkeys(counts, 1), below=dict.fromkeys(counts, 2**31))
         if isinstance(self.max_tokens, int):
-            require(self, least={"max_tokens": 1})
+            check_bounds(self, at_least={"max_tokens": 1})

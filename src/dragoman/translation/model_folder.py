@@ -11,8 +11,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from dragoman.model.settings import ModelSettings
-from dragoman.system import folders
 from dragoman.system.errors import DragomanError
+from dragoman.system.files import MANIFEST, check_folder, file_hash, readable_folder, write_folder
 from dragoman.system.toml import overlay, read_toml, write_toml
 from dragoman.text.tokenizer import Tokenizer
 
@@ -77,7 +77,7 @@ class Stored:
         Raises `DragomanError` where there is no model yet, or where a file is missing or damaged.
         """
         folder = model_folder(folder)
-        folders.check_folder(folder)
+        check_folder(folder)
         tokenizers, weights = Tokenizers.load(folder), read_arrays(folder / "model.safetensors")
         about = json.loads((folder / ABOUT).read_text()) if (folder / ABOUT).exists() else {}
         return cls(weights, settings_of(folder), tokenizers, about.get("longest_source"))
@@ -91,12 +91,12 @@ class Stored:
             (new / ABOUT).write_text(json.dumps({"longest_source": self.longest_source}) + "\n")
             self.tokenizers.save(new)
 
-        folders.write_folder(folder, write)
+        write_folder(folder, write)
 
 
 def model_folder(folder: Path) -> Path:
     """The folder of the model in a run's folder, or the folder itself. Raises `DragomanError` where there is no model."""
-    if (whole := folders.readable_folder(folder / "model")).is_dir():
+    if (whole := readable_folder(folder / "model")).is_dir():
         return whole
     if not (folder / "model.toml").exists():
         raise DragomanError(f"{folder} holds no model. Train one with: dragoman train --out {folder} --source … --target …")
@@ -110,4 +110,4 @@ def settings_of(folder: Path) -> ModelSettings:
 
 def identity(folder: Path) -> str:
     """A hash of the model's files: that of their manifest."""
-    return folders.file_hash(model_folder(folder) / folders.MANIFEST)
+    return file_hash(model_folder(folder) / MANIFEST)

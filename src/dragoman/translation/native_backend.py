@@ -6,7 +6,7 @@ from dragoman.native.decoder import NativeDecoder
 from dragoman.search.hypothesis import Hypothesis
 from dragoman.search.settings import Constraints, SearchSettings
 from dragoman.search.shortlist import Shortlist
-from dragoman.system.machine import cores
+from dragoman.system.machine import usable_cores
 from dragoman.translation.model_folder import Stored as StoredModel
 from dragoman.translation.segmentation import explain_out_of_memory
 from dragoman.translation.settings import EngineSettings
@@ -23,7 +23,7 @@ class NativeBackend:
         """None if there is no C++ compiler. Raises `DragomanError` for a shortlist of other vocabularies."""
         sizes = len(stored.tokenizers.source), len(stored.tokenizers.target)
         shortlist = None if engine.shortlist is None else Shortlist.load(engine.shortlist, sizes)
-        workers = engine.workers or cores()
+        workers = engine.workers or usable_cores()
         decoder = NativeDecoder.of(stored.settings, stored.weights, engine.precision, workers, shortlist)
         return None if decoder is None else cls(decoder)
 

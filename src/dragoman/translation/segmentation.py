@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from dragoman.model.symbols import END
-from dragoman.system.allocator import out_of_memory
 from dragoman.system.errors import DragomanError
+from dragoman.system.machine import is_out_of_memory
 from dragoman.text.tokenizer import SPACE, Tokenizer
 
 PAUSES = (".", "!", "?", ";", ":", ",", "。", "！", "？", "；", "，", "、")
@@ -69,7 +69,7 @@ def explain_out_of_memory(sentences: int) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        if not out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         raise DragomanError(
             f"The memory does not suffice for {sentences} sentences at once; give a lower --batch-tokens, or shorter sentences."

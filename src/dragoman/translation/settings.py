@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dragoman.model.settings import Precision
-from dragoman.system.errors import DragomanError, require
+from dragoman.system.errors import DragomanError, check_bounds
 from dragoman.system.toml import check_types, former_name
 
 
@@ -25,6 +25,6 @@ class EngineSettings:
 
     def __post_init__(self) -> None:
         check_types(self)
-        require(self, least={"workers": 1})
+        check_bounds(self, at_least={"workers": 1})
         if self.shortlist is not None and not self.native:
             raise DragomanError("A shortlist is for search in C++, and native is off; give one of them.")
