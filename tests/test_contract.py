@@ -1,0 +1,69 @@
+"""The contract of decoding by PyTorch: batches and threads change no text, and a score by rounding alone."""
+
+import itertools
+
+import pytest
+import torch
+
+from dragoman import SearchSettings, Translator
+from dragoman.model.build import build_model
+from dragoman.model.settings import ModelSettings
+from dragoman.text.settings import TokenizerSettings
+from dragoman.text.tokenizer import Tokenizer
+from dragoman.translation.model_folder import Tokenizers
+from dragoman.translation.stored import save_model
+
+WORDS = ["a", "man", "two", "dogs", "play", "der", "Schnee", "ist", "kalt", "rides", "bike", "fährt"]
+LINES = [
+    " ".join(WORDS[(3 * number + step * (number % 5 + 1)) % len(WORDS)] for step in range(number % 11 + 1))
+    for number in range(36)
+]
+NATS = 1e-4
+"""How far a score, and the log-probability of a token, may differ between batches in float32."""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The folder of a random model whose choices differ."""
+    tokenizer = Tokenizer.train(LINES, "bpe", TokenizerSettings(), 320)
+    settings = ModelSettings(d_model=32, d_ff=64, heads=4, encoder_layers=2, decoder_layers=2)
+    torch.manual_seed(0)
+    model = build_model(settings, len(tokenizer), len(tokenizer))
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(2)
+    folder = tmp_path_factory.mktemp("run")
+    save_model(folder / "model", model, settings, Tokenizers(tokenizer, tokenizer))
+    return folder
+
+
+SEARCHES = [
+    SearchSettings(beam_size=1, max_extra_tokens=8),
+    SearchSettings(beam_size=4, n_best=4, max_extra_tokens=8),
+    SearchSettings(beam_size=4, groups=2, max_extra_tokens=8),
+    SearchSettings(temperature=1.0, n_best=3, max_extra_tokens=8),
+]
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=["greedy", "beam", "groups", "draws"])
+def test_no_batch_and_no_number_of_threads_changes_a_text_by_pytorch(run, search):
+    found = []
+    for workers, batch_tokens in ((1, 1), (1, 32_000), (3, 400)):
+        translator = Translator.load(run, native=False, workers=workers)
+        found.append(translator.n_best(LINES, search, batch_tokens=batch_tokens))
+    for other in found[1:]:
+        for one, same in zip(itertools.chain(*found[0]), itertools.chain(*other), strict=True):
+            assert one.text == same.text
+            summed = NATS * len(one.tokens)
+            assert one.log_probability == pytest.approx(same.log_probability, abs=summed, rel=0)
+            assert one.score == pytest.approx(same.score, abs=summed if search.temperature else NATS, rel=0)
+    assert len({best[0].text for best in found[0]}) > len(set(LINES)) // 2
+
+
+def test_scoring_by_pytorch_does_not_depend_on_the_batch(run):
+    translator = Translator.load(run, native=False)
+    pairs = list(zip(LINES, LINES[::-1], strict=True))
+    alone = [translator.score([pair])[0] for pair in pairs]
+    for likelihood, other in zip(translator.score(pairs), alone, strict=True):
+        assert likelihood.tokens == other.tokens
+        assert likelihood.log_probabilities == pytest.approx(other.log_probabilities, abs=NATS, rel=0)
