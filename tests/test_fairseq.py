@@ -325,7 +325,7 @@ def as_of_old(tensors, output):
             old[f"{stem}in_proj_{last}"] = torch.cat([tensors[f"{stem}{part}_proj.{last}"] for part in "qkv"])
         elif ".layers." in name and place.endswith("_layer_norm"):
             layer, norm = place.rsplit(".", 1)
-            old[f"{layer}.gradient_norms_by_layer.{norms[side].index(norm.removesuffix('_layer_norm'))}.{last}"] = tensor
+            old[f"{layer}.layer_norms.{norms[side].index(norm.removesuffix('_layer_norm'))}.{last}"] = tensor
         elif not place.endswith(("k_proj", "v_proj")) and name != "decoder.output_projection.weight":
             old[name] = tensor
     return old | output

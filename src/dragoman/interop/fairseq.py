@@ -75,7 +75,7 @@ OLD_NORMS = {
     "encoder": ("self_attn_layer_norm", "final_layer_norm"),
     "decoder": ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"),
 }
-OLD_NORM = re.compile(r"(encoder|decoder)(\.layers\.\d+)\.gradient_norms_by_layer\.([012])(\.\w+)")
+OLD_NORM = re.compile(r"(encoder|decoder)(\.layers\.\d+)\.layer_norms\.([012])(\.\w+)")
 CODES = ("bpecodes", "code", "codes", "bpe.codes")
 OVERWRITE = " #fairseq:overwrite"
 OF_TRAINING = (
