@@ -141,7 +141,7 @@ def trace_road(folder: Path) -> Trace:
     """Prepare a tiny corpus, train for 4 updates, translate and score, all by PyTorch."""
     sys.path.insert(0, str(ROOT / "src"))
     from dragoman.evaluation.metrics import bleu
-    from dragoman.pipeline.recipe import complete
+    from dragoman.pipeline.recipe import complete_recipe
     from dragoman.pipeline.run import run
     from dragoman.translation.translator import Translator
 
@@ -164,7 +164,7 @@ def trace_road(folder: Path) -> Trace:
     threading.setprofile(trace)
     sys.setprofile(trace)
     try:
-        run(complete(table, "spine", lambda recipe: recipe, lambda: False, lambda _: None), lambda _: None)
+        run(complete_recipe(table, "spine", lambda recipe: recipe, lambda: False, lambda _: None), lambda _: None)
         translator = Translator.load(folder / "run", native=False)
         hypotheses = translator.translate((folder / "test.en").read_text().splitlines())
         bleu(hypotheses, (folder / "test.de").read_text().splitlines())
