@@ -105,7 +105,7 @@ def test_the_weights_of_a_recurrent_model_are_those_of_additive_attention(source
 
 
 def test_a_model_without_attention_is_refused(sources, targets):
-    with pytest.raises(DragomanError, match="is read from a model's attention; this architecture has none that is known"):
+    with pytest.raises(DragomanError, match="need a model with encoder-decoder attention, and this architecture has none"):
         cross_attention(Model(), sources, targets)
 
 
@@ -158,7 +158,7 @@ def test_words_are_aligned_by_the_layer_and_the_head_that_are_asked_for(translat
     for head in (None, 1, 2, 3):
         answers.append(deep.align(pairs, layer, head))
         for pair, found in zip(pairs, answers[-1], strict=True):
-            weights = cross_attention(deep.model, *(torch.tensor([[*tokenizer.encode([text])[0], END]]) for text in pair))
+            weights = cross_attention(deep.torch.model, *(torch.tensor([[*tokenizer.encode([text])[0], END]]) for text in pair))
             heads = weights[1 if layer is None else layer - 1, 0].tolist()
             looks = Counter()
             for of_head in heads if head is None else heads[head - 1 : head]:

@@ -59,11 +59,11 @@ def test_a_step_asks_the_device_nothing_and_moves_no_buffer():
     with torch.no_grad():
         most = int(longest.max())
         search = FixedShapeSearch(model, model.encode(source), asked, 2, most)
-        search.begin(model.encode(source), longest)
+        search.load(model.encode(source), longest)
         buffers = [
             search.beam.live,
             search.beam.finished,
-            search.going,
+            search.unfinished,
             search.state.ancestry,
             search.state.step,
             *chain(*search.state.cache),
@@ -73,14 +73,14 @@ def test_a_step_asks_the_device_nothing_and_moves_no_buffer():
             for _ in range(most + 1):
                 search.step()
         with pytest.raises(AssertionError, match="_local_scalar_dense"), NoAnswers():
-            search.going.any().item()
-    now = [search.beam.live, search.beam.finished, search.going, search.state.ancestry, search.state.step, *chain(*search.state.cache)]
+            search.unfinished.any().item()
+    now = [search.beam.live, search.beam.finished, search.unfinished, search.state.ancestry, search.state.step, *chain(*search.state.cache)]
     assert [buffer.data_ptr() for buffer in now] == places
-    assert not search.going.any()
+    assert not search.unfinished.any()
 
 
 def test_only_graphs_of_few_sentences_are_kept_and_not_too_many(monkeypatch):
-    monkeypatch.setattr(graphs, "KEPT", 3)
+    monkeypatch.setattr(graphs, "CACHED_GRAPHS", 3)
     search, sources = GraphSearch(model_of("as in the paper")), texts(7, longest=60)[1:]
     asked = SearchSettings(beam_size=2, max_extra_tokens=1)
     in_batches(search, sources, asked, 1)

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.search.top_k import order, top_k_extensions
+from dragoman.search.top_k import sort_key, top_k_extensions
 
 VALUES = st.sampled_from([-torch.inf, -3.0, -2.5, -1.0, -0.0, 0.0, 0.5])
 
@@ -28,7 +28,7 @@ def test_the_best_of_all_extensions_in_order_ties_by_hypothesis_and_token(senten
 @given(st.lists(VALUES, min_size=2, max_size=8))
 def test_integers_order_as_the_numbers_do_and_equal_ones_by_place(values):
     value = torch.tensor([values])
-    keys = order(value, torch.arange(len(values)))[0].tolist()
+    keys = sort_key(value, torch.arange(len(values)))[0].tolist()
     assert sorted(range(len(values)), key=lambda place: -keys[place]) == sorted(
         range(len(values)), key=lambda place: (-values[place], place)
     )

@@ -83,9 +83,14 @@ def native(lib, model, *more):
 
 
 def python_search(model, sources, asked, rules=None):
-    """What search.py finds, a sentence at a time."""
-    search = beam_search if asked.beam_size > 1 or rules else greedy_search
-    return [search(model, torch.tensor([row]), asked, rules)[0] if len(row) > 1 else [] for row in sources]
+    """The hypotheses of search/beam.py, a sentence at a time."""
+
+    def search(row):
+        source = torch.tensor([row])
+        by_beam = asked.beam_size > 1 or rules
+        return (beam_search(model, source, asked, rules) if by_beam else greedy_search(model, source, asked))[0]
+
+    return [search(row) if len(row) > 1 else [] for row in sources]
 
 
 @pytest.fixture(scope="module")

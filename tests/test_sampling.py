@@ -9,7 +9,7 @@ import torch
 
 from dragoman.model.symbols import END, PAD
 from dragoman.search.beam import greedy_search
-from dragoman.search.sampling import draw, gumbel_noise, sample
+from dragoman.search.sampling import gumbel_noise, sample, sample_token
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from tests.conftest import MODELS
@@ -35,7 +35,7 @@ def test_temperature_and_borders_are_those_of_the_definition():
     noise = gumbel_noise(torch.arange(draws)[None], 3, 4)
 
     def shares(**asked):
-        drawn = draw(p.log().expand(1, draws, 4), noise, SearchSettings(**{"temperature": 1.0, **asked}))
+        drawn = sample_token(p.log().expand(1, draws, 4), noise, SearchSettings(**{"temperature": 1.0, **asked}))
         return drawn.flatten().bincount(minlength=4) / draws
 
     def expected(*weights):
@@ -66,14 +66,14 @@ def test_a_rounding_that_runs_through_all_tokens_changes_no_draw():
     log_p = (3 * torch.randn(1, 400, 16_000, generator=generator)).log_softmax(-1)
     rounded = (log_p + 1e-6 * torch.randn(1, 400, 16_000, generator=generator).cumsum(-1).clamp(-1, 1)).log_softmax(-1)
     noise, asked = gumbel_noise(torch.arange(400)[None], 0, 16_000), SearchSettings(temperature=1.0)
-    assert torch.equal(draw(log_p, noise, asked), draw(rounded, noise, asked))
+    assert torch.equal(sample_token(log_p, noise, asked), sample_token(rounded, noise, asked))
 
 
 def test_tokens_that_are_hardly_ever_drawn_are_drawn_as_often_as_they_are_likely():
     rare, draws = 1e-7, 2000
     log_p = torch.full((1, draws, 20_000), rare).log()
     log_p[..., 0] = math.log1p(-rare * 19_999)
-    drawn = draw(log_p, gumbel_noise(torch.arange(draws)[None], 0, 20_000), SearchSettings(temperature=1.0))
+    drawn = sample_token(log_p, gumbel_noise(torch.arange(draws)[None], 0, 20_000), SearchSettings(temperature=1.0))
     assert 0 < (drawn > 0).sum() < 20  # 4 are expected
 
 
@@ -97,15 +97,15 @@ def test_draws_depend_on_the_seed_and_the_sentence_alone(model, sources):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"top_k": 5}, "top_k and top_p are for draws; they need a temperature above 0"),
-        ({"sampling_seed": 5}, "sampling_seed is for draws; they need a temperature above 0"),
+        ({"top_k": 5}, "top_k and top_p are for sampling; they need a temperature above 0"),
+        ({"sampling_seed": 5}, "sampling_seed is for sampling; it needs a temperature above 0"),
         (
             {"beam_size": 2, "temperature": 1.0},
-            "beam_size and length_penalty are for a beam; of draws",
+            "beam_size and length_penalty are for beam search; with a temperature",
         ),
-        ({"top_p": 0.5}, "top_k and top_p are for draws"),
+        ({"top_p": 0.5}, "top_k and top_p are for sampling"),
         ({"top_p": 0.0, "temperature": 1.0}, "top_p is 0.0; it must be above 0, and 1 at most"),
-        ({"coverage_penalty": 0.2, "temperature": 1.0}, "rank what a beam finds; draws, with a temperature, are not ranked so"),
+        ({"coverage_penalty": 0.2, "temperature": 1.0}, "rank the hypotheses of a beam; samples, with a temperature, are ranked by log-probability"),
         ({"length_power": 1.0, "length_penalty": 1.0}, "length_power takes the place of length_penalty; give one of them"),
     ],
 )

@@ -183,10 +183,10 @@ def test_the_penalty_is_that_of_wu_and_others():
     [
         ({"beam_size": 0}, "beam_size is 0; it must be at least 1"),
         ({"n_best": 5}, "n_best is 5; a beam of 4 has no more than 4"),
-        ({"diversity": 1.0}, "diversity is what groups of a beam are asked for; give groups above 1"),
+        ({"diversity": 1.0}, "diversity is for several groups of a beam; give groups above 1"),
         ({"groups": 3}, "A beam of 4 does not divide into 3 groups of equal size"),
-        ({"groups": 2, "temperature": 1.0}, "groups are parts of a beam; draws, with a temperature, have none"),
-        ({"force": ("a",), "groups": 2}, "force searches a grid of beams; it goes with no temperature, groups or coverage_penalty"),
+        ({"groups": 2, "temperature": 1.0}, "groups are parts of a beam; samples, with a temperature, have none"),
+        ({"force": ("a",), "groups": 2}, "force needs grid beam search, which has no temperature, groups or coverage_penalty"),
         ({"length_penalty": -1.0}, "length_penalty is -1.0; it must be at least 0"),
     ],
 )

@@ -44,9 +44,9 @@ def test_a_sentence_has_the_translations_of_its_tokens_and_the_frequent_ones():
     pairs = [*pairs_of_a_dictionary(2000), *[([4], [69])] * 1000]
     learnt = Shortlist.learn(pairs, SIZES, most=1, always=1)
     assert learnt.always.tolist() == [UNKNOWN, END, 69]
-    assert learnt.of([20, 31, 20, END]).tolist() == [UNKNOWN, END, 30, 41, 69]
-    assert learnt.of([59]).tolist() == [UNKNOWN, END, 69]
-    assert Shortlist.learn([], SIZES, 3, 5).of([20, END]).tolist() == [UNKNOWN, END]
+    assert learnt.allowed([20, 31, 20, END]).tolist() == [UNKNOWN, END, 30, 41, 69]
+    assert learnt.allowed([59]).tolist() == [UNKNOWN, END, 69]
+    assert Shortlist.learn([], SIZES, 3, 5).allowed([20, END]).tolist() == [UNKNOWN, END]
 
 
 def test_what_is_saved_is_loaded(tmp_path):
@@ -85,7 +85,7 @@ def test_from_the_command_line(folder, tmp_path, monkeypatch, capsysbinary):  # 
     sources = encode_sentences(plain.tokenizers.source, LINES)
     shortlist = Shortlist.load(files[2], (len(plain.tokenizers.source), len(plain.tokenizers.target)))
     for source, (best,) in zip(sources, listed.search(sources, asked), strict=True):
-        assert set(best.ids) <= set(shortlist.of(source).tolist())
+        assert set(best.ids) <= set(shortlist.allowed(source).tolist())
     asked = ["translate", folder, "--input", files[0], "--output", tmp_path / "out", "--max-extra-tokens", 4]
     assert call(monkeypatch, capsysbinary, *asked, "--shortlist", files[2])[0] == 0
     assert json.loads((tmp_path / "out.json").read_text())["shortlist"] == file_hash(files[2])

@@ -161,7 +161,7 @@ def test_alternatives_of_a_text_are_named_by_their_pieces(translator):  # noqa: 
     found = translator.alternatives("two dogs", 4, asked)
     target = translator.tokenizers.target
     source, rules = torch.tensor(encode_sentences(translator.tokenizers.source, ["two dogs"])), Constraints(prefix=target.encode(["a man"])[0])
-    own = alternatives(translator.model, source, rules, 4, asked)
+    own = alternatives(translator.torch.model, source, rules, 4, asked)
     assert [(one.token, one.probability) for one in found] == [(target.pieces([token])[0], p) for token, p, _ in own]
     assert all(one.translation.text.startswith("a man") for one in found)
 
@@ -169,10 +169,10 @@ def test_alternatives_of_a_text_are_named_by_their_pieces(translator):  # noqa: 
 def test_draws_have_neither_trace_nor_stream_nor_alternatives(translator):  # noqa: F811
     assert translator.alternatives("  ", 2) == []
     with pytest.raises(
-        DragomanError, match="There is a trace of one plain beam search, and temperature asks for something else; leave it out"
+        DragomanError, match="A trace is of one beam search, and temperature asks for something else; leave it out"
     ):
         translator.trace("two dogs", SearchSettings(temperature=1.0))
-    with pytest.raises(DragomanError, match="There is a stream of one plain beam search, and split asks for something else"):
+    with pytest.raises(DragomanError, match="A stream is of one beam search, and split asks for something else"):
         list(translator.stream("two dogs", SearchSettings(split=5)))
-    with pytest.raises(DragomanError, match="There is a list of alternatives of one plain beam search, and force asks for something else"):
+    with pytest.raises(DragomanError, match="A list of alternatives is of one beam search, and force asks for something else"):
         translator.alternatives("two dogs", 2, SearchSettings(force=("a",)))

@@ -168,7 +168,7 @@ def test_weights_that_are_no_numbers_get_a_sentence(folder, work):
         (lambda translator: translator.translate(["a man", None]), r"Sentence 1 \(counted from 0\) is None; it has to be a text"),
         (lambda translator: translator.translate(3), "A list of sentences is to be translated, and this is 3"),
         (lambda translator: translator.alternatives("a man", -1), "count is -1; it must be at least 0"),
-        (lambda translator: SearchSettings(temperature=1e-300), "temperature is 1e-300; draws need 0.000001 at least"),
+        (lambda translator: SearchSettings(temperature=1e-300), "temperature is 1e-300; sampling needs at least 0.000001"),
         (lambda translator: SearchSettings(max_extra_tokens=3_000_000_000), "max_extra_tokens is 3000000000; it must be at most 10000"),
     ],
 )
@@ -461,7 +461,7 @@ def test_a_model_that_predicts_no_numbers_is_named(translator):
     with torch.no_grad():
         broken.encoder[0].feed_forward.inner.weight[0, 0] = math.nan
     for asked in (SEARCH, replace(SEARCH, force=("Mann",))):
-        with pytest.raises(DragomanError, match="The model's probabilities are no numbers: its training diverged"):
+        with pytest.raises(DragomanError, match="The model's probabilities are not finite: its training diverged"):
             Translator.from_model(broken, translator.tokenizers).translate(["a man"], asked)
 
 

@@ -160,7 +160,7 @@ class NativeDecoder:
         room = [n_best * (most + 1) for most in longest]
         lists = [np.empty(0, np.int32)]
         if self.shortlist is not None:
-            lists = [np.union1d(self.shortlist.of(row), rules.prefix).astype(np.int32) for row in sources]
+            lists = [np.union1d(self.shortlist.allowed(row), rules.prefix).astype(np.int32) for row in sources]
         return {
             "listed": np.concatenate(lists),
             "lists": integers(accumulate(map(len, lists), initial=0)),

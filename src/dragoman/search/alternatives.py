@@ -1,4 +1,4 @@
-"""What else could stand at a position. Shapes: S source tokens."""
+"""Other tokens at a position of a translation. Shapes: S source tokens."""
 
 import math
 from dataclasses import replace
@@ -22,7 +22,7 @@ from dragoman.system.errors import DragomanError
 def alternatives(
     model: Model, source: Int[Tensor, "1 S"], constraints: Constraints, count: int, settings: SearchSettings
 ) -> list[tuple[int, float, Hypothesis]]:
-    """The likeliest tokens after the prefix that are allowed, likeliest first: each with its probability and how it goes on best."""
+    """The likeliest allowed tokens after the prefix, likeliest first: each with its probability and the best completion."""
     prefix = list(constraints.prefix)
     read = torch.tensor([[START, *prefix]], device=source.device)
     features, _ = model.decode(read, model.encode(source))
@@ -31,18 +31,27 @@ def alternatives(
         raise DragomanError(NON_FINITE)
     at_end = len(prefix) >= max_target_lengths(model, source, settings, len(prefix))
     allowed = force_end(mask_forbidden(log_p, constraints, read[None], at_end), at_end)
-    totals, _, tokens = top_k_extensions(allowed, torch.zeros(1, 1, device=source.device), min(count, log_p.size(2)))
-    found = []
+    totals, _, tokens = top_k_extensions(
+        allowed, torch.zeros(1, 1, device=source.device), min(count, log_p.size(2))
+    )
+    completed = []
     for token, log_probability in zip(tokens[0].tolist(), totals[0].tolist(), strict=True):
         if log_probability > -torch.inf:
-            best = ended(model, source, prefix, settings) if token == END else None
-            best = best or beam_search(model, source, replace(settings, n_best=1), replace(constraints, prefix=[*prefix, token]))[0][0]
-            found.append((token, math.exp(log_probability), best))
-    return found
+            best = finished_with(model, source, prefix, settings) if token == END else None
+            best = (
+                best
+                or beam_search(
+                    model, source, replace(settings, n_best=1), replace(constraints, prefix=[*prefix, token])
+                )[0][0]
+            )
+            completed.append((token, math.exp(log_probability), best))
+    return completed
 
 
-def ended(model: Model, source: Int[Tensor, "1 S"], ids: list[int], settings: SearchSettings) -> Hypothesis:
-    """These tokens as a whole translation."""
+def finished_with(
+    model: Model, source: Int[Tensor, "1 S"], ids: list[int], settings: SearchSettings
+) -> Hypothesis:
+    """The hypothesis of exactly these tokens."""
     target = torch.tensor([[*ids, END]], device=source.device)
     log_p = float(token_log_probabilities(model, source, target).sum())
     return scored(ids, log_p, settings)

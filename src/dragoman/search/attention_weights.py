@@ -25,7 +25,9 @@ def cross_attention_modules(model: Model) -> list[AttentionModule]:
     """The encoder-decoder attention of each decoder layer, in order. Raises `DragomanError` for a model without attention."""
     layers = [module for module in model.modules() if isinstance(module, DecoderLayer | AdditiveAttention)]
     if not layers:
-        raise DragomanError("Attention weights need a model with encoder-decoder attention, and this architecture has none.")
+        raise DragomanError(
+            "Attention weights need a model with encoder-decoder attention, and this architecture has none."
+        )
     return [layer.cross_attention if isinstance(layer, DecoderLayer) else layer for layer in layers]
 
 
@@ -50,7 +52,9 @@ def record_attention(modules: Sequence[AttentionModule]) -> Iterator[list[list[T
 
 
 @torch.no_grad()
-def cross_attention(model: Model, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]) -> Float[Tensor, "L B H T S"]:
+def cross_attention(
+    model: Model, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]
+) -> Float[Tensor, "L B H T S"]:
     """The weights of encoder-decoder attention in every layer and head, for the query that predicts each target token.
 
     Source and target end with END. An LSTM or GRU has one layer and one head. Of an ensemble, these are its first model's weights.

@@ -1,11 +1,11 @@
-"""Greedy and beam search (section 6.1) through the contract: any model, one step at a time.
+"""Greedy and beam search (section 6.1) for any model, one step at a time.
 
-Shapes: B sentences, W hypotheses a sentence, R = B · W, T tokens so far, V vocabulary.
+Shapes: B sentences, W hypotheses a sentence, R = B · W, T tokens so far, V vocabulary, C = 2 W candidates.
 """
 
 import math
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -19,10 +19,10 @@ from dragoman.search.attention_weights import cross_attention_modules, record_at
 from dragoman.search.constraints import mask_forbidden
 from dragoman.search.hypothesis import NON_FINITE, Hypothesis, longest_target, normalizer, scored
 from dragoman.search.settings import Constraints, SearchSettings
-from dragoman.search.top_k import order, top_k_extensions
+from dragoman.search.top_k import sort_key, top_k_extensions
 from dragoman.system.errors import DragomanError
 
-WORTH_MOVING = 0.75  # where no more than this share of a batch's sentences is unfinished, the others leave it
+COMPACT_BELOW = 0.75  # finished sentences leave a batch when no more than this share of it is unfinished
 
 
 @torch.no_grad()
@@ -30,11 +30,10 @@ def greedy_search(
     model: Model,
     source: Int[Tensor, "B S"],
     settings: SearchSettings,
-    constraints: Constraints | None = None,  # noqa: ARG001  all searches are called alike
 ) -> list[list[Hypothesis]]:
-    """The likeliest token at each step: what a beam of 1 finds where there are no constraints and no coverage penalty.
+    """The likeliest token at each step: what a beam of 1 finds without constraints and coverage penalty.
 
-    Raises `DragomanError` where probabilities are no numbers, as all searches do.
+    Raises `DragomanError` if probabilities are not finite, as all searches do.
     """
     longest = max_target_lengths(model, source, settings)
     state = model.encode(source).allocate(1, int(longest.max()) + 1)
@@ -52,22 +51,30 @@ def greedy_search(
         token, ended = choice[:, None], ended | (choice == END)
         if ended.all():
             break
-        if (~ended).sum() <= len(left) * WORTH_MOVING:
+        if (~ended).sum() <= len(left) * COMPACT_BELOW:
             still = (~ended).nonzero().flatten()
             left, token, ended, state = left[still], token[still], ended[still], state.select(still)
     if total.isnan().any():
         raise DragomanError(NON_FINITE)
-    return [[scored(row[: row.index(END)], log_p, settings)] for row, log_p in zip(ids.tolist(), total.tolist(), strict=True)]
+    return [
+        [scored(row[: row.index(END)], log_p, settings)]
+        for row, log_p in zip(ids.tolist(), total.tolist(), strict=True)
+    ]
 
 
-def max_target_lengths(model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, least: int = 0) -> Int[Tensor, "B"]:
+def max_target_lengths(
+    model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, least: int = 0
+) -> Int[Tensor, "B"]:
     """`longest_target` of each source."""
     counts = (source != PAD).sum(1).tolist()
-    return torch.tensor([longest_target(count, model.longest_target, settings, least) for count in counts], device=source.device)
+    return torch.tensor(
+        [longest_target(count, model.longest_target, settings, least) for count in counts],
+        device=source.device,
+    )
 
 
 def next_log_p(model: Model, features: Float[Tensor, "R D"]) -> Float[Tensor, "R V"]:
-    """The log-probability of each token that may follow; PAD and START are never written."""
+    """The log-probability of each next token; that of PAD and START is -inf."""
     logits = model.logits(features).float()
     logits[:, PAD] = logits[:, START] = -torch.inf
     return logits.log_softmax(-1)
@@ -75,7 +82,10 @@ def next_log_p(model: Model, features: Float[Tensor, "R D"]) -> Float[Tensor, "R
 
 @dataclass
 class Beam:
-    """The hypotheses of B sentences, best first. What ends with END leaves `live` for `finished`; -inf marks an empty place."""
+    """The hypotheses of B sentences, best first.
+
+    A hypothesis that ends with END moves from `live` to `finished`. A log-probability or score of -inf marks an empty place.
+    """
 
     live: Int[Tensor, "B W T"]
     live_log_p: Float[Tensor, "B W"]
@@ -83,58 +93,67 @@ class Beam:
     finished_log_p: Float[Tensor, "B W"]
     finished_score: Float[Tensor, "B W"]
     coverage: Float[Tensor, "B W S"]
-    """How much each live hypothesis has looked at each source token; padding counts as seen. S is 0 where nobody asks."""
+    """The attention that each source token got from each live hypothesis so far; 1 for padding. S is 0 without a coverage penalty."""
 
     @classmethod
-    def start(cls, sentences: int, beam_size: int, groups: int, longest: int, seen: Float[Tensor, "B S"]) -> "Beam":
-        """One live hypothesis a group, which is empty; none finished."""
-        empty = torch.full((sentences, beam_size), -torch.inf, device=seen.device)
+    def start(
+        cls, sentences: int, beam_size: int, groups: int, longest: int, coverage: Float[Tensor, "B S"]
+    ) -> "Beam":
+        """One live hypothesis in each group, START alone; none finished."""
+        empty = torch.full((sentences, beam_size), -torch.inf, device=coverage.device)
         first = empty.clone()
         first[:, :: beam_size // groups] = 0
-        live = torch.full((sentences, beam_size, 1), START, device=seen.device)
-        finished = torch.full((sentences, beam_size, longest + 1), PAD, device=seen.device)
-        return cls(live, first, finished, empty, empty.clone(), seen[:, None].expand(-1, beam_size, -1))
+        live = torch.full((sentences, beam_size, 1), START, device=coverage.device)
+        finished = torch.full((sentences, beam_size, longest + 1), PAD, device=coverage.device)
+        return cls(live, first, finished, empty, empty.clone(), coverage[:, None].expand(-1, beam_size, -1))
 
-    def keep(self, sentences: Tensor) -> "Beam":
-        """These sentences alone."""
-        tensors = (self.live, self.live_log_p, self.finished, self.finished_log_p, self.finished_score, self.coverage)
+    def select(self, sentences: Tensor) -> "Beam":
+        """The beams of these sentences."""
+        tensors = (
+            self.live,
+            self.live_log_p,
+            self.finished,
+            self.finished_log_p,
+            self.finished_score,
+            self.coverage,
+        )
         return Beam(*(tensor[sentences] for tensor in tensors))
 
 
 @dataclass(frozen=True)
 class Extensions:
-    """What the live hypotheses of a step may become, likeliest first within each of G groups: C = 2W candidates in all."""
+    """The candidates of a step: live hypotheses with one more token, likeliest first within each group of the beam."""
 
     log_p: Float[Tensor, "B C"]
-    """Of the whole hypothesis."""
+    """Of the hypothesis with the token."""
     origin: Int[Tensor, "B C"]
-    """The place (0 to W − 1) of the live hypothesis that is extended."""
+    """The live hypothesis that is extended: 0 to W − 1."""
     token: Int[Tensor, "B C"]
     ends: Bool[Tensor, "B C"]
-    """Which of them have just finished."""
-    again: Bool[Tensor, "B C"]
-    """Which of them would have, had a group before theirs not found the same."""
-    lives: Int[Tensor, "B W"]
-    """The places, among the C, of those that live on."""
+    """Which candidates have finished."""
+    duplicate: Bool[Tensor, "B C"]
+    """Which candidates would have finished if an earlier group had not found the same."""
+    survivors: Int[Tensor, "B W"]
+    """Which candidates stay live: 0 to C − 1."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a beam search, after which sentences that are done leave the batch."""
+    """One step of a beam search; sentences that are done leave the batch after it."""
 
     sentences: Int[Tensor, "B"]
-    """Their numbers in the batch at its start."""
+    """Their numbers in the batch as it was given."""
     extensions: Extensions
     beam: Beam
     done: dict[int, list[Hypothesis]]
-    """The sentences that are done now, with their `n_best` best hypotheses."""
+    """The sentences that this step completed, with their `n_best` best hypotheses."""
 
 
 @torch.no_grad()
 def beam_search(
     model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints | None = None
 ) -> list[list[Hypothesis]]:
-    """The `n_best` best hypotheses of each sentence, best first, by log P(Y|X) / lp(Y) + cp(X; Y), among those that are allowed."""
+    """The `n_best` best allowed hypotheses of each sentence, best first, by log P(Y|X) / lp(Y) + cp(X; Y)."""
     found: dict[int, list[Hypothesis]] = {}
     for step in beam_steps(model, source, settings, constraints or Constraints()):
         found |= step.done
@@ -142,50 +161,56 @@ def beam_search(
 
 
 @torch.no_grad()
-def beam_steps(model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints) -> Iterator[Step]:
+def beam_steps(
+    model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints
+) -> Iterator[Step]:
     """Beam search, step by step.
 
-    Each step extends every live hypothesis by every token. Of these extensions, those among the W likeliest that end are
-    finished, and the W likeliest that do not end live on. A sentence is done when W hypotheses have finished, or sooner when no
-    live one could still come among its n best, even if all its tokens to come were certain. At the greatest length all live
-    hypotheses are made to end. Where the beam has groups, each of them does so for its share of W.
+    Each step extends every live hypothesis by every token. Of these candidates, those among the W likeliest that end
+    are finished, and the W likeliest that do not end stay live. A sentence is done when W hypotheses have finished, or
+    sooner if no live one could still become one of its n best, even with certain tokens. At the maximum length all live
+    hypotheses end. Each group of a beam does so for its share of W.
     """
-    width, penalised = settings.beam_size, settings.coverage_penalty > 0
+    width, with_coverage = settings.beam_size, settings.coverage_penalty > 0
     longest = max_target_lengths(model, source, settings, constraints.min_capacity)
-    seen = (source if penalised else source[:, :0]).eq(PAD).float()
-    beam = Beam.start(len(source), width, settings.groups, int(longest.max()), seen)
+    coverage = (source if with_coverage else source[:, :0]).eq(PAD).float()
+    beam = Beam.start(len(source), width, settings.groups, int(longest.max()), coverage)
     state: State = model.encode(source).allocate(width, int(longest.max()) + 1)
     left = torch.arange(len(source), device=source.device)
     going = torch.ones_like(left, dtype=torch.bool)
     for step in range(int(longest.max()) + 1):
-        watching: AbstractContextManager[list[list[Tensor]]] = (
-            record_attention(cross_attention_modules(model)) if penalised else nullcontext([])
-        )
-        with watching as looks:
+        modules = cross_attention_modules(model) if with_coverage else []
+        with record_attention(modules) if with_coverage else nullcontext(list[list[Tensor]]()) as recorded:
             features, state = model.decode(beam.live[:, :, -1].reshape(-1, 1), state)
-        if looks:
-            beam.coverage = beam.coverage + torch.stack([weights.mean(1) for (weights,) in looks]).mean(0)  # of all layers and heads
+        if with_coverage:  # the mean of all layers and heads
+            beam.coverage = beam.coverage + torch.stack([weights.mean(1) for (weights,) in recorded]).mean(0)
         log_p = next_log_p(model, features[:, -1]).view(len(left), width, -1)
         at_end = step >= longest
-        extensions = extend(beam, force_end(mask_forbidden(log_p, constraints, beam.live, at_end), at_end), settings)
+        extensions = extend(
+            beam, force_end(mask_forbidden(log_p, constraints, beam.live, at_end), at_end), settings
+        )
         ended = going & is_done(beam, longest, settings)
-        done = dict(zip(left[ended].tolist(), hypotheses(beam.keep(ended), settings.n_best), strict=True)) if ended.any() else {}
+        done = (
+            dict(zip(left[ended].tolist(), hypotheses(beam.select(ended), settings.n_best), strict=True))
+            if ended.any()
+            else {}
+        )
         yield Step(left, extensions, beam, done)
         going = going & ~ended
         if not going.any():
             return
-        origin = extensions.origin.gather(1, extensions.lives)
-        if going.sum() <= len(left) * WORTH_MOVING:
+        origin = extensions.origin.gather(1, extensions.survivors)
+        if going.sum() <= len(left) * COMPACT_BELOW:
             still = going.nonzero().flatten()
             left, longest, going, origin = left[still], longest[still], going[still], origin[still]
-            beam, state = beam.keep(still), state.select(still)
+            beam, state = beam.select(still), state.select(still)
         first_rows = torch.arange(len(left), device=source.device)[:, None] * width
         state = state.reorder((first_rows + origin).flatten())
-    raise DragomanError(NON_FINITE)  # nothing is likelier than nothing
+    raise DragomanError(NON_FINITE)  # a NaN is never among the likeliest
 
 
 def force_end(log_p: Float[Tensor, "B W V"], at_end: Bool[Tensor, "B"]) -> Float[Tensor, "B W V"]:
-    """Sentences that are `at_end` may only write END."""
+    """Allow END alone in the sentences that are at their maximum length."""
     if at_end.any():
         end = log_p[at_end, :, END]
         log_p[at_end] = -torch.inf
@@ -194,46 +219,57 @@ def force_end(log_p: Float[Tensor, "B W V"], at_end: Bool[Tensor, "B"]) -> Float
 
 
 def extend(beam: Beam, log_p: Float[Tensor, "B W V"], settings: SearchSettings) -> Extensions:
-    """Add a token to every hypothesis of the beam, in place."""
+    """Extend every hypothesis of the beam by a token, in place."""
     groups, width = settings.groups, settings.beam_size // settings.groups
-    length = beam.live.size(2)  # of a hypothesis that ends now, END included: START makes up for it
+    length = beam.live.size(2)  # of a hypothesis that ends now: START is not counted, END is
     total, origin, token = top_k_of_groups(beam, log_p, settings)
-    first = torch.arange(2 * width, device=log_p.device).repeat(groups) < width  # at most W of them end, so at least W do not
+    first = (
+        torch.arange(2 * width, device=log_p.device).repeat(groups) < width
+    )  # at most W end, so at least W do not
     is_end = token == END
     ends = is_end & first & (total > -torch.inf)
 
     prefixes = beam.live.gather(1, origin[:, :, None].expand(-1, -1, length))
-    again = torch.zeros_like(ends)
+    duplicate = torch.zeros_like(ends)
     if groups > 1:  # what two groups have found counts once
         alike = (prefixes[:, :, None] == prefixes[:, None]).all(3) & ends[:, None] & ends[:, :, None]
-        again = alike.tril(-1).any(2)
-        ends = ends & ~again
+        duplicate = alike.tril(-1).any(2)
+        ends = ends & ~duplicate
     coverage = beam.coverage.gather(1, origin[:, :, None].expand(-1, -1, beam.coverage.size(2)))
     if ends.any():
         ending = total.masked_fill(~ends, -torch.inf)[:, first]
         penalty = settings.coverage_penalty * coverage[:, first].clamp(1e-9, 1).log().sum(-1)
         ids = F.pad(prefixes[:, first, 1:], (0, 1), value=END)
         add_finished(
-            beam, F.pad(ids, (0, beam.finished.size(2) - length), value=PAD), ending, ending / normalizer(length, settings) + penalty
+            beam,
+            F.pad(ids, (0, beam.finished.size(2) - length), value=PAD),
+            ending,
+            ending / normalizer(length, settings) + penalty,
         )
 
-    in_groups = is_end.to(torch.uint8).unflatten(1, (groups, -1)).argsort(dim=2, stable=True)[:, :, :width]
-    starts = torch.arange(groups, device=log_p.device)[:, None] * 2 * width
-    lives = (in_groups + starts).flatten(1)  # the first of each group that do not end, likeliest first
-    beam.live_log_p = total.masked_fill(is_end, -torch.inf).gather(1, lives)
-    beam.coverage = coverage.gather(1, lives[:, :, None].expand(-1, -1, coverage.size(2)))
-    prefix = prefixes.gather(1, lives[:, :, None].expand(-1, -1, length))
-    beam.live = torch.cat([prefix, token.gather(1, lives)[:, :, None]], -1)
-    return Extensions(total, origin, token, ends, again, lives)
+    survivors = likeliest_that_continue(is_end, groups)
+    beam.live_log_p = total.masked_fill(is_end, -torch.inf).gather(1, survivors)
+    beam.coverage = coverage.gather(1, survivors[:, :, None].expand(-1, -1, coverage.size(2)))
+    prefix = prefixes.gather(1, survivors[:, :, None].expand(-1, -1, length))
+    beam.live = torch.cat([prefix, token.gather(1, survivors)[:, :, None]], -1)
+    return Extensions(total, origin, token, ends, duplicate, survivors)
+
+
+def likeliest_that_continue(is_end: Bool[Tensor, "B C"], groups: int) -> Int[Tensor, "B W"]:
+    """The first half of each group's candidates that do not end, in their order; then, if there are too few, some that do."""
+    in_group = is_end.to(torch.uint8).unflatten(1, (groups, -1)).argsort(dim=2, stable=True)
+    width = in_group.size(2) // 2
+    starts = torch.arange(groups, device=is_end.device)[:, None] * 2 * width
+    return (in_group[:, :, :width] + starts).flatten(1)
 
 
 def top_k_of_groups(
     beam: Beam, log_p: Float[Tensor, "B W V"], settings: SearchSettings
 ) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"], Int[Tensor, "B C"]]:
-    """Twice as many extensions as each group has hypotheses, likeliest first: log-probability, origin and token.
+    """Twice as many candidates as each group has hypotheses, likeliest first: log-probability, origin and token.
 
-    For a group, a token counts as e^diversity times less likely for each time that groups before it go on with that token in this
-    step (Vijayakumar et al. 2018, Hamming diversity). The log-probabilities are the model's own.
+    In a group's ranking, a token loses `diversity` nats for each hypothesis of earlier groups that continues with it in
+    this step (Vijayakumar et al. 2018, Hamming diversity). The log-probabilities are the model's own.
     """
     if settings.groups == 1:
         return top_k_extensions(log_p, beam.live_log_p, 2 * settings.beam_size)
@@ -250,11 +286,13 @@ def top_k_of_groups(
     return total, origin, token
 
 
-def add_finished(beam: Beam, ids: Int[Tensor, "B W L"], log_p: Float[Tensor, "B W"], score: Float[Tensor, "B W"]) -> None:
-    """Let these hypotheses (without START, padded after END) compete for the finished places; a score of -inf is none."""
+def add_finished(
+    beam: Beam, ids: Int[Tensor, "B W L"], log_p: Float[Tensor, "B W"], score: Float[Tensor, "B W"]
+) -> None:
+    """Merge hypotheses (without START, padded after END) into the finished ones, best first; a score of -inf is none."""
     width = score.size(1)
     scores = torch.cat([beam.finished_score, score], 1)
-    place = order(scores, torch.arange(scores.size(1), device=scores.device)).topk(width).indices
+    place = sort_key(scores, torch.arange(scores.size(1), device=scores.device)).topk(width).indices
     beam.finished_score = scores.gather(1, place)
     beam.finished_log_p = torch.cat([beam.finished_log_p, log_p], 1).gather(1, place)
     both = torch.cat([beam.finished, ids], 1)
@@ -262,9 +300,11 @@ def add_finished(beam: Beam, ids: Int[Tensor, "B W L"], log_p: Float[Tensor, "B 
 
 
 def is_done(beam: Beam, longest: Int[Tensor, "B"], settings: SearchSettings) -> Bool[Tensor, "B"]:
-    """Whether W hypotheses have ended, or no live one can come among the n best: its tokens to come at best have probability 1."""
+    """Whether W hypotheses have finished, or no live one can become one of the n best, even with certain tokens."""
     best_live = beam.live_log_p.amax(1) / normalizer(longest + 1, settings)
-    return (beam.finished_score[:, -1] > -torch.inf) | (best_live <= beam.finished_score[:, settings.n_best - 1])
+    return (beam.finished_score[:, -1] > -torch.inf) | (
+        best_live <= beam.finished_score[:, settings.n_best - 1]
+    )
 
 
 def hypotheses(beam: Beam, n_best: int) -> list[list[Hypothesis]]:
@@ -272,6 +312,10 @@ def hypotheses(beam: Beam, n_best: int) -> list[list[Hypothesis]]:
     tensors = (beam.finished, beam.finished_log_p, beam.finished_score)
     rows = zip(*(tensor[:, :n_best].tolist() for tensor in tensors), strict=True)
     return [
-        [Hypothesis(ids[: ids.index(END)], log_p, score) for ids, log_p, score in zip(*row, strict=True) if score > -math.inf]
+        [
+            Hypothesis(ids[: ids.index(END)], log_p, score)
+            for ids, log_p, score in zip(*row, strict=True)
+            if score > -math.inf
+        ]
         for row in rows
     ]

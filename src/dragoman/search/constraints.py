@@ -1,4 +1,4 @@
-"""What constraints forbid at a step. Shapes: B sentences, W hypotheses each, T tokens so far (START first), V vocabulary."""
+"""Tokens that constraints forbid at a step. Shapes: B sentences, W hypotheses each, T tokens so far (START first), V vocabulary."""
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -9,32 +9,35 @@ from dragoman.search.settings import Constraints
 
 
 def mask_forbidden(
-    log_p: Float[Tensor, "B W V"], rules: Constraints, live: Int[Tensor, "B W T"], at_end: Bool[Tensor, "B"]
+    log_p: Float[Tensor, "B W V"],
+    constraints: Constraints,
+    live: Int[Tensor, "B W T"],
+    at_end: Bool[Tensor, "B"],
 ) -> Float[Tensor, "B W V"]:
-    """The log-probabilities with -inf for what the rules forbid after these prefixes.
+    """The log-probabilities, with -inf for each token that the constraints forbid after its prefix.
 
-    Sentences that are `at_end`, and hypotheses that could not go on at all, may always write END.
+    END is allowed in sentences at their maximum length, and in hypotheses with no other allowed token.
     """
-    if not rules.restrict_tokens:
+    if not constraints.restrict_tokens:
         return log_p
     allowed = log_p != -torch.inf
     written = live.size(2) - 1
-    if written < rules.min_length:
+    if written < constraints.min_length:
         allowed[..., END] = False
-    if written < len(rules.prefix):
-        allowed &= torch.arange(log_p.size(2), device=log_p.device) == rules.prefix[written]
-    for sequence in rules.banned:
+    if written < len(constraints.prefix):
+        allowed &= torch.arange(log_p.size(2), device=log_p.device) == constraints.prefix[written]
+    for sequence in constraints.banned:
         if written >= len(sequence) - 1:
             begun = live[..., live.size(2) - len(sequence) + 1 :] == live.new_tensor(sequence[:-1])
             allowed[..., sequence[-1]] &= ~begun.all(-1)
-    if 0 < rules.no_repeat_ngram <= written:
-        allowed &= ~repeats(live[..., 1:], rules.no_repeat_ngram, log_p.size(2))
+    if 0 < constraints.no_repeat_ngram <= written:
+        allowed &= ~repeated_ngram(live[..., 1:], constraints.no_repeat_ngram, log_p.size(2))
     allowed[..., END] |= at_end[:, None] | ~allowed.any(-1)
     return log_p.masked_fill(~allowed, -torch.inf)
 
 
-def repeats(written: Int[Tensor, "B W L"], size: int, vocabulary: int) -> Bool[Tensor, "B W V"]:
-    """The tokens that would end a sequence of so many which has occurred before."""
+def repeated_ngram(written: Int[Tensor, "B W L"], size: int, vocabulary: int) -> Bool[Tensor, "B W V"]:
+    """The tokens that would repeat an n-gram of `size` tokens."""
     windows = written.unfold(2, size, 1)
     here = written[..., written.size(2) - size + 1 :]
     again = (windows[..., :-1] == here[:, :, None]).all(-1)

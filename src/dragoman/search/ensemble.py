@@ -1,4 +1,4 @@
-"""Several models that write one translation: the mean of their probabilities. Shapes as in the contract."""
+"""Several models as one: the mean of their probabilities. Shapes as in model/interface.py."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from dragoman.model.symbols import END, PAD, START
 
 @dataclass(frozen=True)
 class EnsembleState(State):
-    """What each model knows."""
+    """The state of each model."""
 
     states: list[State]
 
@@ -29,13 +29,17 @@ class EnsembleState(State):
 
 
 class Ensemble(Model):
-    """Models of the same vocabularies as one: P(y) is the mean of their P(y). Its features are theirs, side by side."""
+    """Models of the same vocabularies as one: P(y) is the mean of their P(y). Its features are theirs, concatenated."""
 
     def __init__(self, models: Sequence[Model]) -> None:
         super().__init__()
         self.models = nn.ModuleList(models)
-        self.longest_source = min((model.longest_source for model in models if model.longest_source is not None), default=None)
-        self.longest_target = min((model.longest_target for model in models if model.longest_target is not None), default=None)
+        self.longest_source = min(
+            (model.longest_source for model in models if model.longest_source is not None), default=None
+        )
+        self.longest_target = min(
+            (model.longest_target for model in models if model.longest_target is not None), default=None
+        )
         device = next(self.parameters()).device
         start, source = torch.tensor([[START]], device=device), torch.tensor([[END]], device=device)
         with torch.no_grad():
@@ -48,13 +52,18 @@ class Ensemble(Model):
     def encode(self, source: Int[Tensor, "B S"]) -> EnsembleState:
         return EnsembleState([model.encode(source) for model in self.members])
 
-    def decode(self, target: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T D"], EnsembleState]:
+    def decode(
+        self, target: Int[Tensor, "R T"], state: State
+    ) -> tuple[Float[Tensor, "R T D"], EnsembleState]:
         assert isinstance(state, EnsembleState)
-        features, states = zip(*(model.decode(target, own) for model, own in zip(self.members, state.states, strict=True)), strict=True)
+        features, states = zip(
+            *(model.decode(target, own) for model, own in zip(self.members, state.states, strict=True)),
+            strict=True,
+        )
         return torch.cat(features, -1), EnsembleState(list(states))
 
     def logits(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]:
-        """The logarithm of the mean probability. PAD and START, which search never writes, take no part in any."""
+        """The logarithm of the mean probability; PAD and START have none."""
         log_p = []
         for model, own in zip(self.members, features.split(self.widths, -1), strict=True):
             logits = model.logits(own)

@@ -1,5 +1,6 @@
-"""Translations that contain given words: grid beam search (Hokamp and Liu 2017), a beam for each number of forced tokens that are met.
+"""Translations that contain given words: grid beam search (Hokamp and Liu 2017).
 
+There is one beam for each number of forced tokens that its hypotheses have met.
 Shapes: S source tokens, W hypotheses a beam, C forced tokens, R = W · (C + 1) hypotheses in all, T tokens so far, V vocabulary.
 """
 
@@ -24,8 +25,8 @@ Phrases = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True)
-class Live:
-    """A hypothesis that has not ended: its ids with START, its log-probability, and the row of the state that has read it."""
+class LiveHypothesis:
+    """A hypothesis that has not finished: its ids with START, its log-probability, its row of the model's state."""
 
     ids: list[int]
     log_p: float
@@ -35,87 +36,112 @@ class Live:
 def grid_beam_search(
     model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints
 ) -> list[list[Hypothesis]]:
-    """The `n_best` best translations that contain every forced phrase, sentence by sentence."""
-    return [grid_beam_search_one(model, row[row != PAD][None], settings, constraints) for row in source]
+    """The `n_best` best translations of each sentence that contain every forced phrase."""
+    return [search_sentence(model, row[row != PAD][None], settings, constraints) for row in source]
 
 
 @torch.no_grad()
-def grid_beam_search_one(model: Model, source: Int[Tensor, "1 S"], settings: SearchSettings, constraints: Constraints) -> list[Hypothesis]:
-    """Each step extends every hypothesis by its likeliest tokens and by those that a phrase asks for.
+def search_sentence(
+    model: Model, source: Int[Tensor, "1 S"], settings: SearchSettings, constraints: Constraints
+) -> list[Hypothesis]:
+    """Grid beam search for one sentence.
 
-    The W likeliest that have met c of the forced tokens are kept, for each c. END follows only where all are met; the search is done
-    as a beam's is. Where other rules leave no such translation, the one that has met most of them is given.
+    Each step extends every hypothesis by its likeliest tokens and by the next tokens of unmet phrases. For each number c
+    of forced tokens met, the W likeliest hypotheses are kept. END is allowed only if all are met; the stop rule is that of
+    beam search. If the other constraints leave no such translation, the result is the one that has met most of them.
     """
-    phrases, width = constraints.forced, settings.beam_size
-    wanted = sum(map(len, phrases))
+    width, forced_tokens = settings.beam_size, sum(map(len, constraints.forced))
     longest = int(max_target_lengths(model, source, settings, constraints.min_capacity)[0])
-    rows = width * (wanted + 1)
+    rows = width * (forced_tokens + 1)
     state = model.encode(source).allocate(rows, longest + 1)
-    live, finished = [Live([START], 0.0, 0)], list[Hypothesis]()
+    live, finished = [LiveHypothesis([START], 0.0, 0)], list[Hypothesis]()
     for step in range(longest + 1):
         padded = live + live[:1] * (rows - len(live))
         state = state.reorder(torch.tensor([one.row for one in padded], device=source.device))
-        tokens = torch.tensor([one.ids for one in padded], device=source.device)
+        tokens = torch.tensor([one.ids for one in padded], device=source.device)  # [R, T]
         features, state = model.decode(tokens[:, -1:], state)
-        log_p = next_log_p(model, features[:, -1])[None, : len(live)]
-        ends = log_p[0, :, END].tolist()
+        log_p = next_log_p(model, features[:, -1])[None, : len(live)]  # [1, live, V]
         if log_p.isnan().any():
             raise DragomanError(NON_FINITE)
+        end_log_p = log_p[0, :, END].tolist()
         at_end = torch.tensor([step >= longest], device=source.device)
         log_p = force_end(mask_forbidden(log_p, constraints, tokens[None, : len(live)], at_end), at_end)[0]
-        beams: dict[int, list[Live]] = defaultdict(list)
-        for row, one in enumerate(live):
-            met, own = tokens_met(one.ids[1:], phrases), log_p[row]
-            _, _, best = top_k_extensions(own[None, None], torch.zeros(1, 1, device=own.device), min(2 * width, len(own)))
-            for token in dict.fromkeys([*best[0].tolist(), *next_forced_tokens(one.ids[1:], phrases)]):
-                if (total := one.log_p + float(own[token])) > -torch.inf and (token != END or met == wanted):
-                    place = wanted if token == END else tokens_met([*one.ids[1:], token], phrases)
-                    beams[place].append(Live([*one.ids, token], total, row))
-        tried, live = live, []
-        for beam in beams.values():
-            beam.sort(key=lambda one: -one.log_p)
-            ended = [one for one in beam[:width] if one.ids[-1] == END]
-            finished += [scored(one.ids[1:-1], one.log_p, settings) for one in ended]
+        extended, live = live, []
+        for beam in candidate_beams(extended, log_p, constraints.forced, width).values():
+            finished += [
+                scored(one.ids[1:-1], one.log_p, settings) for one in beam[:width] if one.ids[-1] == END
+            ]
             live += [one for one in beam[: 2 * width] if one.ids[-1] != END][:width]
         finished = sorted(finished, key=lambda one: -one.score)[:width]
-        best_live = max((one.log_p for one in live), default=-torch.inf) / float(normalizer(longest + 1, settings))
-        if not live or len(finished) == width or (len(finished) >= settings.n_best and best_live <= finished[settings.n_best - 1].score):
+        best_live = max((one.log_p for one in live), default=-torch.inf) / float(
+            normalizer(longest + 1, settings)
+        )
+        enough = len(finished) >= settings.n_best and best_live <= finished[settings.n_best - 1].score
+        if not live or len(finished) == width or enough:
             break
-    return finished[: settings.n_best] or [most_met(tried, ends, constraints, settings)]
+    return finished[: settings.n_best] or [meeting_most(extended, end_log_p, constraints.forced, settings)]
 
 
-def most_met(tried: list[Live], ends: list[float], constraints: Constraints, settings: SearchSettings) -> Hypothesis:
-    """Of the last hypotheses, whose ends are so likely, the one that has met most forced tokens, and of these the likeliest."""
-    whole = [(tokens_met(one.ids[1:], constraints.forced), one.log_p + end, one.ids[1:]) for one, end in zip(tried, ends, strict=True)]
-    _, log_p, ids = max(whole)
+def candidate_beams(
+    live: list[LiveHypothesis], log_p: Tensor, phrases: Phrases, width: int
+) -> dict[int, list[LiveHypothesis]]:
+    """Each hypothesis with each of its candidate tokens, by the number of forced tokens met, likeliest first.
+
+    `log_p` [live, V] are the log-probabilities of the next tokens.
+    """
+    forced_tokens = sum(map(len, phrases))
+    beams: dict[int, list[LiveHypothesis]] = defaultdict(list)
+    for row, one in enumerate(live):
+        met, own = tokens_met(one.ids[1:], phrases), log_p[row]
+        before = torch.zeros(1, 1, device=own.device)
+        _, _, likeliest = top_k_extensions(own[None, None], before, min(2 * width, len(own)))
+        for token in dict.fromkeys([*likeliest[0].tolist(), *next_forced_tokens(one.ids[1:], phrases)]):
+            total = one.log_p + float(own[token])
+            if total > -torch.inf and (token != END or met == forced_tokens):
+                place = forced_tokens if token == END else tokens_met([*one.ids[1:], token], phrases)
+                beams[place].append(LiveHypothesis([*one.ids, token], total, row))
+    for beam in beams.values():
+        beam.sort(key=lambda one: -one.log_p)
+    return beams
+
+
+def meeting_most(
+    live: list[LiveHypothesis], end_log_p: list[float], phrases: Phrases, settings: SearchSettings
+) -> Hypothesis:
+    """Of hypotheses that end with these log-probabilities, the one that has met most forced tokens, then the likeliest."""
+    ended = [
+        (tokens_met(one.ids[1:], phrases), one.log_p + end, one.ids[1:])
+        for one, end in zip(live, end_log_p, strict=True)
+    ]
+    _, log_p, ids = max(ended)
     return scored(ids, log_p, settings)
 
 
 def tokens_met(ids: Sequence[int], phrases: Phrases) -> int:
-    """The tokens of the phrases that occur, and of the others the most that the end of the ids has begun."""
-    text, begun, met = list(ids), 0, 0
+    """The tokens of all phrases that occur, and of the longest phrase prefix at the end of the ids."""
+    text, unfinished, met = list(ids), 0, 0
     for phrase in map(list, phrases):
         if occurs(text, phrase):
             met += len(phrase)
         else:
-            begun = max(begun, matched_prefix(text, phrase))
-    return met + begun
+            unfinished = max(unfinished, matched_prefix(text, phrase))
+    return met + unfinished
 
 
 def next_forced_tokens(ids: Sequence[int], phrases: Phrases) -> list[int]:
-    """The tokens that would begin a phrase which does not occur yet, or go on with it."""
-    text, wanted = list(ids), []
+    """The tokens that would begin or continue a phrase that does not occur yet."""
+    text, tokens = list(ids), []
     for phrase in map(list, phrases):
         if not occurs(text, phrase):
-            wanted += [phrase[0], phrase[matched_prefix(text, phrase)]]
-    return wanted
+            tokens += [phrase[0], phrase[matched_prefix(text, phrase)]]
+    return tokens
 
 
 def occurs(ids: list[int], phrase: list[int]) -> bool:
-    """Whether the phrase is somewhere in the ids."""
+    """Whether the phrase is in the ids."""
     return any(ids[first : first + len(phrase)] == phrase for first in range(len(ids) - len(phrase) + 1))
 
 
 def matched_prefix(ids: list[int], phrase: list[int]) -> int:
-    """How many of its first tokens the ids end with."""
+    """How many of the phrase's first tokens the ids end with; not all of them."""
     return max(count for count in range(len(phrase)) if ids[len(ids) - count :] == phrase[:count])

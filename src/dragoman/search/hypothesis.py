@@ -1,4 +1,4 @@
-"""What a search finds, how long it may be, and what ranks it (section 6.1). No torch here."""
+"""Hypotheses: their maximum length and their score (section 6.1). This module imports no torch."""
 
 from dataclasses import dataclass
 from typing import TypeVar
@@ -7,7 +7,7 @@ from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 
 Number = TypeVar("Number")  # a float, or an array or tensor of them
-NON_FINITE = "The model's probabilities are no numbers: its training diverged, or its weights were damaged before they were saved."
+NON_FINITE = "The model's probabilities are not finite: its training diverged, or its weights were damaged before they were saved."
 
 
 @dataclass(frozen=True)
@@ -25,26 +25,31 @@ def length_penalty(length: Number, alpha: float) -> Number:
 
 
 def normalizer(length: Number, settings: SearchSettings) -> Number:
-    """What the log-probability of a hypothesis is divided by to rank it."""
+    """The log-probability of a hypothesis is divided by this for its score: `length_penalty`, or |Y|^β with `length_power`."""
     if settings.length_power is not None:
         return length**settings.length_power  # type: ignore[operator]
     return length_penalty(length, settings.length_penalty)
 
 
 def scored(ids: list[int], log_p: float, settings: SearchSettings) -> Hypothesis:
-    """A hypothesis of these ids, without START and END, that has ended."""
+    """A finished hypothesis of these ids, without START and END."""
     return Hypothesis(ids, log_p, log_p / normalizer(len(ids) + 1.0, settings))
 
 
 def longest_target(source_tokens: int, own: int | None, settings: SearchSettings, least: int = 0) -> int:
-    """Tokens that a translation may have before END: as many as its source has there, and some more, or `least`; within the limits.
+    """Tokens that a translation may have before END: its source's tokens + max_extra_tokens, or `least` if that is more.
 
-    These are max_length and the model's `own`, which counts END. Raises `DragomanError` where they are less than `least`.
+    `max_length`, and the model's limit `own`, which counts END, bound it. Raises `DragomanError` if they are below `least`.
     """
     longest = max(source_tokens - 1 + settings.max_extra_tokens, least)
-    for most, why in ((settings.max_length, "max_length allows"), (None if own is None else own - 1, "this model can write")):
+    for most, why in (
+        (settings.max_length, "max_length allows"),
+        (None if own is None else own - 1, "this model can write"),
+    ):
         if most is not None:
             if least > most:
-                raise DragomanError(f"The prefix, force or min_length asks for {least} tokens, and {why} {most}; ask for fewer.")
+                raise DragomanError(
+                    f"The prefix, force or min_length asks for {least} tokens, and {why} {most}; ask for fewer."
+                )
             longest = min(longest, most)
     return longest

@@ -1,4 +1,4 @@
-"""How likely a given translation is: forced decoding. Shapes: B sentences, S source and T target tokens."""
+"""The likelihood of given translations, by forced decoding. Shapes: B sentences, S source and T target tokens."""
 
 from dataclasses import dataclass
 
@@ -24,21 +24,23 @@ class Likelihood:
 
     @property
     def log_probability(self) -> float:
-        """Of the whole translation, END included."""
+        """Of the translation, END included."""
         return sum(self.log_probabilities)
 
     @property
     def perplexity(self) -> float:
-        """A token, END included."""
+        """Per token, END included."""
         return perplexity(-self.log_probability / len(self.tokens))
 
 
 @torch.no_grad()
-def token_log_probabilities(model: Model, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]) -> Float[Tensor, "B T"]:
+def token_log_probabilities(
+    model: Model, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]
+) -> Float[Tensor, "B T"]:
     """Log P of each target token, given the source and the tokens before it; 0 where the target is padded.
 
-    Both sides end with END, which is nowhere else. PAD and START are never written, as in search. Raises `DragomanError` where
-    probabilities are no numbers.
+    Both sides end with END and contain it nowhere else. PAD and START have no probability, as in search. Raises
+    `DragomanError` if probabilities are not finite.
     """
     batch = Batch.of(source, target, [])
     features, _ = model.decode(batch.target_in, model.encode(source))

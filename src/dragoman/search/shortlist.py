@@ -1,6 +1,7 @@
-"""The target tokens that may translate a sentence, so that the others' logits are not computed.
+"""Lexical shortlists: the target tokens that may translate a sentence. The logits of others are not computed.
 
-Which may translate a token is learnt from parallel text as in Model 1 of Brown et al. (1993). Shapes: S and T vocabularies, K tokens.
+Translations of a token are learned from parallel text by IBM Model 1 (Brown et al. 1993).
+Shapes: S and T vocabularies, K tokens.
 """
 
 from collections.abc import Sequence
@@ -16,66 +17,83 @@ from dragoman.system.errors import DragomanError
 from dragoman.translation.model_folder import read_arrays
 
 Ids = npt.NDArray[np.int32]
-ROUNDS = 5  # of expectation and maximisation; Model 1 has one optimum
-MOST_LINKS = 20_000_000  # pairs of tokens in the same sentence pair that are looked at: they take some gigabytes
+EM_ITERATIONS = 5  # Model 1 has one optimum
+MAX_LINKS = 20_000_000  # token pairs that are counted: they take some gigabytes
 
 
 @dataclass(frozen=True)
 class Shortlist:
-    """For each source token its likeliest translations, filled up with -1, and the tokens that any sentence may have."""
+    """For each source token its likeliest translations, padded with -1, and the tokens allowed in every translation."""
 
     translations: Ids
     """[S, K]"""
     always: Ids
 
     @classmethod
-    def learn(cls, pairs: Sequence[tuple[list[int], list[int]]], sizes: tuple[int, int], most: int, always: int) -> "Shortlist":
-        """From pairs of ids without END: the `most` likeliest translations of each token, and the `always` most frequent tokens."""
-        every = -(-sum(len(source) * len(target) for source, target in pairs) // MOST_LINKS)
+    def learn(
+        cls, pairs: Sequence[tuple[list[int], list[int]]], sizes: tuple[int, int], most: int, always: int
+    ) -> "Shortlist":
+        """Learn from pairs of ids without END: `most` translations of each token, and the `always` most frequent tokens."""
+        every = -(-sum(len(source) * len(target) for source, target in pairs) // MAX_LINKS)
         table = np.full((sizes[0], most), -1, np.int32)
         for (source, target), rank in best_translations(pairs[:: max(every, 1)], sizes[1], most):
             table[source, rank] = target
-        counts = np.bincount(np.concatenate([[END], *(target for _, target in pairs)]).astype(np.int64), minlength=sizes[1])
+        counts = np.bincount(
+            np.concatenate([[END], *(target for _, target in pairs)]).astype(np.int64), minlength=sizes[1]
+        )
         counts[[END, UNKNOWN]] = counts.max() + 1
         frequent = np.argsort(-counts, kind="stable")[: always + 2]
         return cls(table, np.sort(frequent[counts[frequent] > 0]).astype(np.int32))
 
     def save(self, path: Path) -> None:
-        """Write a file of safetensors."""
+        """Write a safetensors file."""
         save_file(vars(self), path)
 
     @classmethod
     def load(cls, path: Path, sizes: tuple[int, int]) -> "Shortlist":
-        """Read it for vocabularies of these sizes. Raises `DragomanError` where it is damaged, or was made for others."""
+        """Read a file for vocabularies of these sizes. Raises `DragomanError` if it is damaged or was made for others."""
         arrays = read_arrays(path)
         ids = [arrays[name] for name in ("translations", "always") if name in arrays]
-        whole = [value.ndim for value in ids] == [2, 1] and all(value.dtype == np.int32 and value.min(initial=0) >= -1 for value in ids)
-        if not whole or not {UNKNOWN, END} <= set(ids[1].tolist()) or any(np.isin([PAD, START], value).any() for value in ids):
-            raise DragomanError(f"{path} is no shortlist; make one with: dragoman shortlist RUN --source … --target … --out {path}")
-        found = cls(*ids)
-        if len(found.translations) != sizes[0] or found.highest >= sizes[1]:
+        shaped = [value.ndim for value in ids] == [2, 1]
+        valid = shaped and all(value.dtype == np.int32 and value.min(initial=0) >= -1 for value in ids)
+        if (
+            not valid
+            or not {UNKNOWN, END} <= set(ids[1].tolist())
+            or any(np.isin([PAD, START], value).any() for value in ids)
+        ):
             raise DragomanError(
-                f"{path} was made for {len(found.translations)} source tokens and at least {found.highest + 1} target tokens, and this "
+                f"{path} is no shortlist; make one with: dragoman shortlist RUN --source … --target … --out {path}"
+            )
+        shortlist = cls(*ids)
+        if len(shortlist.translations) != sizes[0] or shortlist.highest >= sizes[1]:
+            raise DragomanError(
+                f"{path} was made for {len(shortlist.translations)} source tokens and at least {shortlist.highest + 1} target tokens, and this "
                 f"model has {sizes[0]} and {sizes[1]}; make one with this model's vocabularies."
             )
-        return found
+        return shortlist
 
     @property
     def highest(self) -> int:
-        """The highest id that is listed."""
+        """The highest id in the shortlist."""
         return int(max(self.always.max(initial=0), self.translations.max(initial=0)))
 
-    def of(self, source: Sequence[int]) -> Ids:
-        """The target ids for a sentence, in order; END and UNKNOWN are among them."""
-        listed = np.zeros(self.highest + 2, bool)  # the last is for -1
-        listed[self.always] = listed[self.translations[source]] = True
-        return np.flatnonzero(listed[:-1]).astype(np.int32)
+    def allowed(self, source: Sequence[int]) -> Ids:
+        """The target ids for a sentence, ascending; END and UNKNOWN are among them."""
+        marked = np.zeros(self.highest + 2, bool)  # the last is for -1
+        marked[self.always] = marked[self.translations[source]] = True
+        return np.flatnonzero(marked[:-1]).astype(np.int32)
 
 
-def best_translations(pairs: Sequence[tuple[list[int], list[int]]], vocabulary: int, most: int) -> list[tuple[tuple[int, int], int]]:
-    """Source tokens with their translations, each with its rank by t(target | source): 0 is the likeliest, `most` - 1 the last."""
+def best_translations(
+    pairs: Sequence[tuple[list[int], list[int]]], vocabulary: int, most: int
+) -> list[tuple[tuple[int, int], int]]:
+    """((source, target), rank) of the `most` likeliest translations of each source token by t(target | source)."""
     links = [
-        (np.repeat(source, len(target)), np.tile(target, len(source)), np.tile(np.arange(len(target)), len(source)))
+        (
+            np.repeat(source, len(target)),
+            np.tile(target, len(source)),
+            np.tile(np.arange(len(target)), len(source)),
+        )
         for source, target in pairs
         if source and target
     ]
@@ -87,12 +105,15 @@ def best_translations(pairs: Sequence[tuple[list[int], list[int]]], vocabulary: 
     keys, link = np.unique(source * vocabulary + target, return_inverse=True)
     source_of = keys // vocabulary
     p: npt.NDArray[np.float64] = np.ones(len(keys))
-    for _ in range(ROUNDS):
+    for _ in range(EM_ITERATIONS):
         weight = p[link]
-        weight /= np.bincount(slot, weight)[slot]  # each target token comes from the source tokens of its sentence, in shares
+        weight /= np.bincount(slot, weight)[
+            slot
+        ]  # each target token is shared among the source tokens of its sentence
         p = np.bincount(link, weight).astype(np.float64)
         p /= np.bincount(source_of, p)[source_of]
     order = np.lexsort((-p, source_of))
     first = np.searchsorted(source_of[order], source_of[order])
-    rank = np.arange(len(order)) - first
-    return [((int(key // vocabulary), int(key % vocabulary)), int(at)) for key, at in zip(keys[order], rank, strict=True) if at < most]
+    ranks = np.arange(len(order)) - first
+    ranked = zip(keys[order].tolist(), ranks.tolist(), strict=True)
+    return [(divmod(key, vocabulary), rank) for key, rank in ranked if rank < most]

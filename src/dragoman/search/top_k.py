@@ -1,37 +1,44 @@
-"""The best extensions of hypotheses, found without sorting the vocabulary. Shapes: B sentences, W hypotheses each, V vocabulary."""
+"""The best extensions of hypotheses, without sorting the vocabulary. Shapes: B sentences, W hypotheses each, V vocabulary."""
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-BLOCK = 64  # tokens that are looked at as one, by their best
+BLOCK = 64  # tokens that are first compared by their best
 
 
 def top_k_extensions(
     log_p: Float[Tensor, "B W V"], before: Float[Tensor, "B W"], count: int
 ) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"], Int[Tensor, "B C"]]:
-    """The `count` largest of before + log_p in each sentence, largest first: the sum, its hypothesis (0 to W - 1), and its token.
+    """The `count` largest sums before + log_p of each sentence, largest first: the sum, its hypothesis, its token.
 
-    Of equal sums the one of the earlier hypothesis comes first, then the one of the smaller token. The best of all are among the
-    best blocks, so that only these are sorted.
+    Ties go to the earlier hypothesis, then to the smaller token. The best tokens are in the best blocks: only these are
+    sorted.
     """
     vocabulary = log_p.size(2)
     blocks = -(-vocabulary // BLOCK)
-    whole = vocabulary - vocabulary % BLOCK
-    highest = log_p[:, :, :whole].unflatten(2, (whole // BLOCK, BLOCK)).amax(3)
-    if whole < vocabulary:
-        highest = torch.cat([highest, log_p[:, :, whole:].amax(2, keepdim=True)], 2)
-    highest = (highest + before[:, :, None]).flatten(1)
-    block = order(highest, torch.arange(highest.size(1), device=log_p.device)).topk(min(count, highest.size(1))).indices
-    origin = (block // blocks)[:, :, None].expand(-1, -1, BLOCK).flatten(1)
+    in_full_blocks = vocabulary - vocabulary % BLOCK
+    highest = log_p[:, :, :in_full_blocks].unflatten(2, (in_full_blocks // BLOCK, BLOCK)).amax(3)
+    if in_full_blocks < vocabulary:
+        highest = torch.cat([highest, log_p[:, :, in_full_blocks:].amax(2, keepdim=True)], 2)
+    highest = (highest + before[:, :, None]).flatten(1)  # [B, W · blocks]
+    places = torch.arange(highest.size(1), device=log_p.device)
+    block = sort_key(highest, places).topk(min(count, highest.size(1))).indices
+    origin = (block // blocks)[:, :, None].expand(-1, -1, BLOCK).flatten(1)  # [B, count · BLOCK]
     token = ((block % blocks)[:, :, None] * BLOCK + torch.arange(BLOCK, device=log_p.device)).flatten(1)
     place = origin * vocabulary + token.clamp(max=vocabulary - 1)
-    total = (log_p.flatten(1).gather(1, place) + before.gather(1, origin)).masked_fill_(token >= vocabulary, -torch.inf)
-    best = order(total, place).topk(count).indices
+    total = log_p.flatten(1).gather(1, place) + before.gather(1, origin)
+    total = total.masked_fill_(token >= vocabulary, -torch.inf)
+    best = sort_key(total, place).topk(count).indices
     return total.gather(1, best), origin.gather(1, best), token.gather(1, best).clamp_(max=vocabulary - 1)
 
 
-def order(value: Float[Tensor, "B N"], place: Int[Tensor, "*B N"]) -> Int[Tensor, "B N"]:
-    """Integers in the order of the values in float32, and among equal ones of falling place (0 to 2³² - 1): `topk` leaves ties open."""
-    bits = (value.float() + 0.0).view(torch.int32).long()  # -0.0 becomes 0.0; IEEE 754's bits are in order but for the sign
+def sort_key(value: Float[Tensor, "B N"], place: Int[Tensor, "*B N"]) -> Int[Tensor, "B N"]:
+    """Integers that sort as the values do in float32, equal values by falling place (0 to 2³² − 1).
+
+    `topk` does not define the order of ties.
+    """
+    bits = (
+        (value.float() + 0.0).view(torch.int32).long()
+    )  # IEEE 754 bits sort as numbers but for the sign; -0.0 becomes 0.0
     return ((bits ^ ((bits >> 31) & 0x7FFFFFFF)) << 32) - place

@@ -1,4 +1,4 @@
-"""What a beam search looked at: every hypothesis, where it came from and why it ended; and what is certain before the end."""
+"""The hypotheses of a beam search: where each came from and why it ended; the tokens that are certain before its end."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -11,61 +11,70 @@ from dragoman.search.beam import Step
 from dragoman.search.hypothesis import normalizer
 from dragoman.search.settings import SearchSettings
 
-End = Literal["finished", "below the beam", "found by another group", "no extension in the beam", "the search was over"]
+End = Literal[
+    "finished", "below the beam", "found by another group", "no extension in the beam", "the search was over"
+]
 
 
 @dataclass(frozen=True)
 class Node:
-    """A hypothesis: its last token, after those of its parent."""
+    """A hypothesis: its parent's tokens and one more."""
 
     parent: int | None
     """The number of the hypothesis that it extends; None for the empty one, which has number 0."""
     token: str
     log_probability: float
-    """Of the whole hypothesis, in nats."""
+    """Of the hypothesis, in nats."""
     score: float
-    """What would rank it if it ended here: for one that did, what ranked it."""
+    """The log-probability divided by the length normaliser: what ranks a hypothesis that finishes here."""
     end: End | None = None
-    """Why nothing follows; None where hypotheses that follow were kept."""
+    """Why it was not extended; None if an extension of it stayed live."""
 
 
 def trace_nodes(steps: Iterable[Step], settings: SearchSettings, name: Callable[[int], str]) -> list[Node]:
-    """All hypotheses of the search for one sentence, in the order in which they were made; `name` writes a token."""
+    """All hypotheses of the search for one sentence, in the order of their creation; `name` gives a token's text."""
     nodes = [Node(None, name(START), 0.0, 0.0)]
-    live: list[int | None] = [0]  # None is an empty place
+    live: list[int | None] = [0]  # node numbers; None is an empty place
     for length, step in enumerate(steps, 1):
         extensions = step.extensions
-        live = live if len(nodes) > 1 else [0] * extensions.lives.size(1)
-        lives, ends, again = set(extensions.lives[0].tolist()), extensions.ends[0].tolist(), extensions.again[0].tolist()
-        rows = zip(extensions.log_p[0].tolist(), extensions.origin[0].tolist(), extensions.token[0].tolist(), strict=True)
-        places: dict[int, int] = {}
-        for place, (log_p, origin, token) in enumerate(rows):
+        live = live if len(nodes) > 1 else [0] * extensions.survivors.size(1)
+        survivors, ends = set(extensions.survivors[0].tolist()), extensions.ends[0].tolist()
+        duplicates = extensions.duplicate[0].tolist()
+        columns = (extensions.log_p[0].tolist(), extensions.origin[0].tolist(), extensions.token[0].tolist())
+        numbers: dict[int, int] = {}  # of candidates, their nodes
+        for candidate, (log_p, origin, token) in enumerate(zip(*columns, strict=True)):
             if log_p > -torch.inf:
-                places[place] = len(nodes)
-                gone: End = "finished" if ends[place] else "found by another group" if again[place] else "below the beam"
-                end = None if place in lives else gone
-                nodes.append(Node(live[origin], name(token), log_p, log_p / normalizer(float(length), settings), end))
-        parents = {nodes[number].parent for number in places.values() if nodes[number].end in (None, "finished")}
+                numbers[candidate] = len(nodes)
+                ended: End = "finished" if ends[candidate] else "below the beam"
+                ended = "found by another group" if duplicates[candidate] else ended
+                end = None if candidate in survivors else ended
+                score = log_p / normalizer(float(length), settings)
+                nodes.append(Node(live[origin], name(token), log_p, score, end))
+        parents = {
+            nodes[number].parent for number in numbers.values() if nodes[number].end in (None, "finished")
+        }
         for number in {number for number in live if number is not None} - parents:
             nodes[number] = replace(nodes[number], end="no extension in the beam")
-        live = [places.get(place) for place in extensions.lives[0].tolist()]
+        live = [numbers.get(candidate) for candidate in extensions.survivors[0].tolist()]
     for number in {number for number in live if number is not None}:
         nodes[number] = replace(nodes[number], end="the search was over")
     return nodes
 
 
 def stable_prefixes(steps: Iterable[Step]) -> Iterator[list[int]]:
-    """For one sentence, after each step, the first tokens that all hypotheses have in common, those that have finished too.
+    """For one sentence, after each step, the first tokens that all its hypotheses share, the finished ones included.
 
-    At last all tokens of the best one.
+    The last of them is the best hypothesis.
     """
     for step in steps:
         beam = step.beam
         if step.done:
             yield step.done[0][0].ids
             return
-        rows = [ids[1:] for ids, log_p in zip(beam.live[0].tolist(), beam.live_log_p[0].tolist(), strict=True) if log_p > -torch.inf]
-        rows += [ids for ids, score in zip(beam.finished[0].tolist(), beam.finished_score[0].tolist(), strict=True) if score > -torch.inf]
+        live = zip(beam.live[0].tolist(), beam.live_log_p[0].tolist(), strict=True)
+        finished = zip(beam.finished[0].tolist(), beam.finished_score[0].tolist(), strict=True)
+        rows = [ids[1:] for ids, log_p in live if log_p > -torch.inf]
+        rows += [ids for ids, score in finished if score > -torch.inf]
         common = 0
         while all(len(ids) > common for ids in rows) and len({ids[common] for ids in rows}) == 1:
             common += 1
