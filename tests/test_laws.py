@@ -7,6 +7,7 @@ from dragoman.model.build import build_model
 from dragoman.model.interface import Model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import PAD
+from tests.conftest import VOCABULARY
 
 
 def features(model: Model, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
@@ -29,6 +30,22 @@ def test_several_tokens_at_a_step_equal_at_once(model, sources, targets):
     torch.testing.assert_close(torch.cat([first, second], 1), at_once)
 
 
+def test_a_cache_keeps_what_it_holds_when_it_grows(model, sources):
+    beams, tokens = 2, 40
+    targets = torch.randint(
+        4, VOCABULARY, (len(sources) * beams, tokens), generator=torch.Generator().manual_seed(5)
+    )
+    at_once = features(model, sources.repeat_interleave(beams, 0), targets)
+    state = model.encode(sources).allocate(beams, tokens)
+    for step in range(tokens):
+        if step == 30:
+            sentences = torch.tensor([2, 0])
+            rows = (sentences[:, None] * beams + torch.arange(beams)).flatten()
+            state, targets, at_once = state.select(sentences), targets[rows], at_once[rows]
+        one, state = model.decode(targets[:, step : step + 1], state)
+        torch.testing.assert_close(one[:, 0], at_once[:, step])
+
+
 def test_the_future_changes_nothing(model, sources, targets):
     before = features(model, sources, targets)
     changed = targets.clone()
@@ -44,10 +61,10 @@ def test_padding_changes_nothing(model, sources, targets):
 
 
 def test_neighbours_change_nothing(model, sources, targets):
-    together = features(model, sources, targets)
+    in_a_batch = features(model, sources, targets)
     for row in range(len(sources)):
         alone = sources[row : row + 1, : int((sources[row] != PAD).sum())]
-        torch.testing.assert_close(features(model, alone, targets[row : row + 1])[0], together[row])
+        torch.testing.assert_close(features(model, alone, targets[row : row + 1])[0], in_a_batch[row])
 
 
 def test_hypotheses_of_a_sentence_are_independent_and_can_be_reordered(model, sources, targets):
@@ -62,24 +79,28 @@ def test_hypotheses_of_a_sentence_are_independent_and_can_be_reordered(model, so
     torch.testing.assert_close(continued, expected)
 
 
-def test_kept_sentences_go_on_as_before(model, sources, targets):
-    keep = torch.tensor([2, 0])
+def test_selected_sentences_continue_unchanged(model, sources, targets):
+    selected = torch.tensor([2, 0])
     both = targets.repeat_interleave(2, 0)
     state = model.encode(sources).allocate(2, targets.size(1))
     _, state = model.decode(both[:, :2], state)
-    rows = (keep[:, None] * 2 + torch.arange(2)).flatten()
-    continued, _ = model.decode(both[rows, 2:3], state.select(keep))
-    torch.testing.assert_close(continued, features(model, sources, targets)[:, 2:3][keep].repeat_interleave(2, 0))
+    rows = (selected[:, None] * 2 + torch.arange(2)).flatten()
+    continued, _ = model.decode(both[rows, 2:3], state.select(selected))
+    torch.testing.assert_close(
+        continued, features(model, sources, targets)[:, 2:3][selected].repeat_interleave(2, 0)
+    )
 
 
 def test_gradients_do_not_reach_the_future(model, sources, targets):
     embedded = []
-    hook = model.target_embedding.register_forward_hook(lambda module, inputs, output: embedded.append(output))
+    hook = model.target_embedding.register_forward_hook(
+        lambda module, inputs, output: embedded.append(output)
+    )
     state = model.encode(sources)
-    embedded.clear()  # tied embeddings have read the source
-    at, _ = model.decode(targets, state)
+    embedded.clear()  # tied embeddings were used for the source
+    decoded, _ = model.decode(targets, state)
     hook.remove()
-    (gradient,) = torch.autograd.grad((at[:, 2] * torch.arange(at.size(2))).sum(), embedded[0])
+    (gradient,) = torch.autograd.grad((decoded[:, 2] * torch.arange(decoded.size(2))).sum(), embedded[0])
     assert gradient[:, 3:].eq(0).all()
     assert gradient[:, :3].ne(0).any()
 
@@ -90,5 +111,9 @@ def test_the_same_seed_gives_the_same_weights_wherever_they_lie_in_memory(archit
     made = []
     for _ in range(8):  # all are kept, so that each lies elsewhere
         torch.manual_seed(1)
-        made.append(build_model(ModelSettings(architecture=architecture, tied=tied, d_model=8, heads=2, d_ff=8), 12, 13).state_dict())
+        made.append(
+            build_model(
+                ModelSettings(architecture=architecture, tied=tied, d_model=8, heads=2, d_ff=8), 12, 13
+            ).state_dict()
+        )
     assert all(torch.equal(one[name], made[0][name]) for one in made for name in one)

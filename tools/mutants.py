@@ -1,7 +1,7 @@
 """Deliberate bugs, one at a time: do the tests catch them? `python tools/mutants.py --list`.
 
 Each mutant of tools/mutants.toml replaces a text that occurs once in a file, in a copy of the tree, and runs
-the tests that should fail. Prints caught or survived for each, and a total. Exits with 1 if a mutant survived,
+the tests that should fail. Prints caught or survived for each, and a total. Exits with 1 if a mutant survived
 or is stale: its text is not there exactly once, or its tests fail without it. Not part of `make test`: a run
 takes some 20 minutes.
 """
