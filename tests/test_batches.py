@@ -1,5 +1,7 @@
 """Batches under two caps, shuffled by seed and epoch, parted by rank (hypothesis)."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -41,7 +43,11 @@ def test_every_pair_is_in_one_batch_of_an_epoch_and_both_caps_hold(lengths, sour
         assert batch.source.numel() <= source_cap
         assert batch.target_in.numel() <= target_cap
         assert batch.tokens == sum(lengths[pair][1] + 1 for pair in pairs)
-        assert len(batch.places.unique()) == len(batch.places) == min(-(-batch.tokens // 64) * 64, batch.target_in.numel())
+        assert (
+            len(batch.places.unique())
+            == len(batch.places)
+            == min(-(-batch.tokens // 64) * 64, batch.target_in.numel())
+        )
         assert PAD not in batch.gold
     odd = [pairs for pairs in plan if len(pairs) > PAIRS_MULTIPLE and len(pairs) % PAIRS_MULTIPLE]
     assert len(odd) <= 1, "the last that is cut"
@@ -52,17 +58,28 @@ def test_every_pair_is_in_one_batch_of_an_epoch_and_both_caps_hold(lengths, sour
 def test_ranks_share_the_updates_that_one_process_has(lengths, accumulate, ranks, max_tokens):
     corpus = Pairs(lengths)
     whole = first_updates(Batches(corpus, 60, 60, 1, accumulate), 4)
-    shares = [first_updates(Batches(corpus, 60, 60, 1, accumulate, max_tokens, rank, ranks), 4) for rank in range(ranks)]
+    shares = [
+        first_updates(Batches(corpus, 60, 60, 1, accumulate, max_tokens, rank, ranks), 4)
+        for rank in range(ranks)
+    ]
     for update, *mine in zip(whole, *shares, strict=True):
         assert sorted(pair for share in mine for batch in share.batches for pair in batch.pairs) == sorted(
             pair for batch in update.batches for pair in batch.pairs
         )
         assert sum(batch.tokens for share in mine for batch in share.batches) == update.tokens
         for share in mine:
-            assert (share.epoch, share.batches_done, share.tokens) == (update.epoch, update.batches_done, update.tokens)
+            assert (share.epoch, share.batches_done, share.tokens) == (
+                update.epoch,
+                update.batches_done,
+                update.tokens,
+            )
             assert share.batches
             for batch in share.batches:
-                assert max_tokens is None or len(batch.pairs) <= 1 or max(batch.source.numel(), batch.target_in.numel()) <= max_tokens
+                assert (
+                    max_tokens is None
+                    or len(batch.pairs) <= 1
+                    or max(batch.source.numel(), batch.target_in.numel()) <= max_tokens
+                )
 
 
 def first_updates(batches, count):
@@ -81,8 +98,12 @@ def test_the_shares_of_ranks_have_nearly_the_same_number_of_tokens():
 def test_in_every_update_the_shares_have_about_the_same_number_of_tokens(accumulate, most):
     """Whole batches are dealt out where they can be: there are as full as the caps allow on one side."""
     corpus = Pairs([(length % 23 + 5, length % 29 + 5) for length in range(5000)])
-    shares = [first_updates(Batches(corpus, 900, 900, 1, accumulate, rank=rank, ranks=2), 12) for rank in range(2)]
-    tokens = np.array([[sum(batch.tokens for batch in update.batches) for update in share] for share in shares])
+    shares = [
+        first_updates(Batches(corpus, 900, 900, 1, accumulate, rank=rank, ranks=2), 12) for rank in range(2)
+    ]
+    tokens = np.array(
+        [[sum(batch.tokens for batch in update.batches) for update in share] for share in shares]
+    )
     assert (tokens.max(0) / tokens.min(0)).max() < most
 
 
@@ -131,5 +152,18 @@ def test_a_batch_is_shifted_and_padded():
 
 
 def test_a_pair_longer_than_a_batch_is_named():
-    with pytest.raises(DragomanError, match="has 9 target tokens, and a batch may have 8. Raise target_tokens_per_batch, or lower longest"):
+    with pytest.raises(
+        DragomanError,
+        match="has 9 target tokens, and a batch may have 8. Raise target_tokens_per_batch, or lower longest",
+    ):
         Batches(Pairs([(2, 8)]), 8, 8, seed=0)
+
+
+def test_batches_come_in_random_order_and_not_by_length():
+    lengths = [(1 + number % 30, 1 + number % 30) for number in range(600)]
+    targets = [
+        max(lengths[pair][1] for pair in pairs) for pairs in Batches(Pairs(lengths), 200, 200, seed=1).plan(0)
+    ]
+    assert len(targets) > 30
+    rising = sum(one <= other for one, other in itertools.pairwise(targets))
+    assert 0.25 * len(targets) < rising < 0.75 * len(targets)

@@ -5,10 +5,16 @@ import random
 import pytest
 
 from dragoman.system.errors import DragomanError
-from dragoman.text.doctor import examine, script
+from dragoman.text.doctor import Language, contrast, examine, script
 
-ENGLISH_WORDS = "the a man woman dog child rides walks sees holds big small red bicycle through with under street park garden water and"
-GERMAN_WORDS = "der ein mann frau hund kind fährt läuft sieht hält groß klein rotes fahrrad durch mit unter straße park garten wasser und"
+ENGLISH_WORDS = (
+    "the a man woman dog child rides walks sees holds big small red bicycle through with under street park "
+    "garden water and"
+)
+GERMAN_WORDS = (
+    "der ein mann frau hund kind fährt läuft sieht hält groß klein rotes fahrrad durch mit unter straße park "
+    "garten wasser und"
+)
 ENGLISH, GERMAN = ENGLISH_WORDS.split(), GERMAN_WORDS.split()
 
 
@@ -108,4 +114,39 @@ def test_files_that_are_not_there(tmp_path):
 
 
 def test_scripts():
-    assert [script(text) for text in ("Hello", "Straße", "Привет", "12 !", "日本")] == ["LATIN", "LATIN", "CYRILLIC", "", "CJK"]
+    assert [script(text) for text in ("Hello", "Straße", "Привет", "12 !", "日本")] == [
+        "LATIN",
+        "LATIN",
+        "CYRILLIC",
+        "",
+        "CJK",
+    ]
+
+
+def test_a_side_is_suspected_where_the_other_language_is_half_a_nat_a_character_likelier(corpus):
+    source, target, found = corpus
+    for number in range(0, len(source), 4):  # more and more words of the other language
+        words, others = source[number].split(), target[number].split()
+        kept = number // 4 % (len(words) + 1)
+        source[number] = " ".join([*words[:kept], *others[kept:]])
+    gain = contrast(Language(source), Language(target))
+
+    def suspected(nats):
+        sides = ((source, 1), (target, -1))
+        return [
+            number
+            for number in range(len(source))
+            if any(
+                len(side[number]) >= 15 and sign * gain(side[number]) > nats * len(side[number])
+                for side, sign in sides
+            )
+        ]
+
+    assert len(suspected(0.2)) > len(suspected(0.5)) > len(suspected(1.0))
+    (finding,) = (
+        one
+        for one in found(source, target).values()
+        if one.name == "Pairs with a side in the other side's language"
+    )
+    assert finding.count == len(suspected(0.5))
+    assert finding.lines == [number + 1 for number in suspected(0.5)[:5]]

@@ -1,5 +1,10 @@
 """Scores: the libraries' numbers, under the right names."""
 
+import random
+import re
+import subprocess
+import sys
+
 import pytest
 import sacrebleu
 
@@ -60,8 +65,54 @@ def test_two_systems_are_compared_by_sacrebleus_paired_bootstrap():
         assert "bs:1000|seed:12345" in found.score.signature
         assert f"{found.score.value - found.baseline.value:+.2f} (p = " in str(found)
     again = paired_bootstrap(better, worse, REFERENCES * 20)
-    assert [one.p_value for one in again] == [one.p_value for one in paired_bootstrap(better, worse, REFERENCES * 20)]
+    assert [one.p_value for one in again] == [
+        one.p_value for one in paired_bootstrap(better, worse, REFERENCES * 20)
+    ]
     assert all(one.p_value > 0.05 for one in paired_bootstrap(worse, worse, REFERENCES * 20))
+
+
+def test_scores_and_p_values_are_those_of_sacrebleus_command(tmp_path):
+    words, chance = HYPOTHESES[0].split() + HYPOTHESES[1].split(), random.Random(1)
+    references = [" ".join(chance.choices(words, k=8)) for _ in range(60)]
+
+    def translations(errors):
+        return [
+            " ".join(chance.choice(words) if chance.random() < errors else word for word in line.split())
+            for line in references
+        ]
+
+    system, baseline = translations(0.30), translations(0.34)
+    for name, lines in (("references", references), ("system", system), ("baseline", baseline)):
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    command = [
+        sys.executable,
+        "-m",
+        "sacrebleu",
+        "references",
+        "-i",
+        "baseline",
+        "system",
+        "-m",
+        "bleu",
+        "chrf",
+    ]
+    options = ["--paired-bs", "--paired-bs-n", "1000", "--width", "2", "-f", "text"]
+    table = subprocess.run(
+        [*command, *options], cwd=tmp_path, capture_output=True, text=True, check=True
+    ).stdout
+    p_values = re.findall(r"\(p = ([\d.]+)\)", table)
+    scores = re.findall(r"([\d.]+) \([\d.]+ ±", table)
+    for number, comparison in enumerate(paired_bootstrap(system, baseline, references)):
+        assert f"{comparison.p_value:.4f}" == p_values[number]
+        assert 0.05 < comparison.p_value < 0.95
+        assert [f"{score.value:.2f}" for score in (comparison.baseline, comparison.score)] == scores[
+            number::2
+        ]
+        exchanged = paired_bootstrap(baseline, system, references)[number]
+        assert (exchanged.score.value, exchanged.baseline.value) == (
+            comparison.baseline.value,
+            comparison.score.value,
+        )
 
 
 def test_different_measures_are_not_compared():
@@ -75,11 +126,15 @@ def test_the_papers_bleu_is_that_of_tokens_with_split_compounds():
     reference = ["Das E-Bike fährt, sagt er, nach Baden-Baden."]
     exact = ["Das E ##AT##-##AT## Bike fährt , sagt er , nach Baden ##AT##-##AT## Baden ."]
     hypothesis = ["Das E-Auto fährt, sagt er, nach Baden-Baden."]
-    expected = sacrebleu.corpus_bleu([exact[0].replace("Bike", "Auto")], [exact], tokenize="none", smooth_method="none", force=True)
+    expected = sacrebleu.corpus_bleu(
+        [exact[0].replace("Bike", "Auto")], [exact], tokenize="none", smooth_method="none", force=True
+    )
     score = tokenised_bleu(hypothesis, reference, "de")
     assert score.value == pytest.approx(expected.score)
     assert str(score).startswith("tokenised BLEU = ")
-    assert score.signature.startswith("nrefs:1|case:mixed|tok:moses-de|compounds:split|smooth:none|sacremoses:")
+    assert score.signature.startswith(
+        "nrefs:1|case:mixed|tok:moses-de|compounds:split|smooth:none|sacremoses:"
+    )
 
 
 def test_the_papers_bleu_knows_its_languages():
@@ -94,8 +149,16 @@ def test_the_papers_bleu_without_sacremoses_says_what_to_install(monkeypatch):
 
 
 def test_of_draws_the_one_that_agrees_best_is_chosen():
-    texts = ["Ein Mann fährt Rad.", "Ein Hund bellt.", "Ein Mann fährt ein Rad.", "Ein Mann fährt Rad.", "Zwei Frauen."]
-    means = [sum(sacrebleu.sentence_chrf(text, [other]).score for other in texts) / len(texts) for text in texts]
+    texts = [
+        "Ein Mann fährt Rad.",
+        "Ein Hund bellt.",
+        "Ein Mann fährt ein Rad.",
+        "Ein Mann fährt Rad.",
+        "Zwei Frauen.",
+    ]
+    means = [
+        sum(sacrebleu.sentence_chrf(text, [other]).score for other in texts) / len(texts) for text in texts
+    ]
     assert minimum_bayes_risk(texts) == means.index(max(means)) == 0
     assert minimum_bayes_risk(["a"]) == 0
     assert minimum_bayes_risk(["", "b", "b"]) == 1

@@ -9,7 +9,12 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer, whole_characters
 
-LINES = ["Ein Mann fährt Rad .", "Zwei Hunde spielen im Schnee .", "A man rides a bike .", "Two dogs play in the snow ."] * 20
+LINES = [
+    "Ein Mann fährt Rad .",
+    "Zwei Hunde spielen im Schnee .",
+    "A man rides a bike .",
+    "Two dogs play in the snow .",
+] * 20
 IDENTITY = TokenizerSettings(normalization="identity")
 
 
@@ -49,9 +54,9 @@ def test_bytes_spell_whatever_the_vocabulary_lacks(kind):
     def check(text):
         (ids,) = tokenizer.encode([text])
         assert UNKNOWN not in ids
-        assert tokenizer.decode(ids).split(" ") == [word for word in text.replace("\u2581", " ").split(" ") if word] or not text.strip(
-            " \u2581"
-        )
+        assert tokenizer.decode(ids).split(" ") == [
+            word for word in text.replace("\u2581", " ").split(" ") if word
+        ] or not text.strip(" \u2581")
 
     check()
 
@@ -69,7 +74,9 @@ def test_lone_surrogates_are_replaced_and_pairs_joined():
 
 
 def test_a_vocabulary_smaller_than_the_alphabet_is_refused():
-    with pytest.raises(DragomanError, match="A vocabulary of 50 tokens is too small: the text's characters alone need"):
+    with pytest.raises(
+        DragomanError, match="A vocabulary of 50 tokens is too small: the text's characters alone need"
+    ):
         Tokenizer.train(LINES, "bpe", IDENTITY, 50)
 
 
@@ -93,7 +100,30 @@ def test_a_model_with_other_special_ids_is_refused():
 
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(LINES), model_writer=model, vocab_size=60, hard_vocab_limit=False, minloglevel=2
+        sentence_iterator=iter(LINES),
+        model_writer=model,
+        vocab_size=60,
+        hard_vocab_limit=False,
+        minloglevel=2,
     )
-    with pytest.raises(DragomanError, match=r"has the ids \[-1, 0, 1, 2\] for padding, unknown, start and end"):
+    with pytest.raises(
+        DragomanError, match=r"has the ids \[-1, 0, 1, 2\] for padding, unknown, start and end"
+    ):
         Tokenizer(model.getvalue())
+
+
+def test_text_is_normalised_by_nmt_nfkc_unless_the_settings_say_otherwise():
+    default = Tokenizer.train(LINES, "bpe", TokenizerSettings(), 400)
+    for text, normal in (
+        ("ﬁnden", "finden"),
+        ("Ｒａｄ", "Rad"),
+        ("a\u00a0b", "a b"),
+        ("a\u200bb", "a b"),
+        ("½", "1⁄2"),
+    ):
+        assert default.encode([text]) == default.encode([normal])
+        same = Tokenizer.train(LINES, "bpe", IDENTITY, 400)
+        assert same.encode([text]) != same.encode([normal])
+    assert (
+        default.model == Tokenizer.train(LINES, "bpe", TokenizerSettings(normalization="nmt_nfkc"), 400).model
+    )
