@@ -49,7 +49,9 @@ def test_the_weights_are_those_of_equation_1_and_watching_changes_nothing(source
     queries, here = layer.self_attention.project(residual.before(x))
     x = residual.after(x, layer.self_attention.attend(queries, here, causal=True))
     expected = attention(
-        layer.cross_attention.project_query(layer.cross_attention_residual.before(x)), *memory, model.encode(sources).mask
+        layer.cross_attention.project_query(layer.cross_attention_residual.before(x)),
+        *memory,
+        model.encode(sources).mask,
     )[1]
     torch.testing.assert_close(weights[0], expected)
 
@@ -66,11 +68,16 @@ def test_every_layer_of_either_side_is_seen_with_the_weights_of_equation_1(sourc
         queries, here = layer.self_attention.project(layer.self_attention_residual.before(x))
         torch.testing.assert_close(encoder[number], attention(queries, *here, state.mask)[1])
         x = layer(x, state.mask)
-    x, causal = model.embed(target_in, model.target_embedding, model.target_positions(0, 6)), causal_mask(6, 6, x.device)
+    x, causal = (
+        model.embed(target_in, model.target_embedding, model.target_positions(0, 6)),
+        causal_mask(6, 6, x.device),
+    )
     for number, layer in enumerate(model.decoder):
         queries, here = layer.self_attention.project(layer.self_attention_residual.before(x))
         torch.testing.assert_close(decoder[number], attention(queries, *here, causal)[1])
-        after = layer.self_attention_residual.after(x, layer.self_attention.attend(queries, here, causal=True))
+        after = layer.self_attention_residual.after(
+            x, layer.self_attention.attend(queries, here, causal=True)
+        )
         queries = layer.cross_attention.project_query(layer.cross_attention_residual.before(after))
         torch.testing.assert_close(cross[number], attention(queries, *state.memory[number], state.mask)[1])
         x = layer(x, state, number, None)
@@ -81,7 +88,10 @@ def test_layers_and_heads_count_from_one(sources, targets):
     assert torch.equal(select_head(weights, 1, 3), weights[0, :, 2])
     assert torch.equal(select_head(weights, None, None), weights[1].mean(1))
     assert torch.equal(select_head(weights[:1], None, 1), weights[0, :, 0])
-    for layer, head, message in ((4, None, "There is no layer 4; this model has 3"), (None, 0, "There is no head 0; this model has 3")):
+    for layer, head, message in (
+        (4, None, "There is no layer 4; this model has 3"),
+        (None, 0, "There is no head 0; this model has 3"),
+    ):
         with pytest.raises(DragomanError, match=message):
             select_head(weights, layer, head)
 
@@ -96,34 +106,50 @@ def test_the_weights_of_a_recurrent_model_are_those_of_additive_attention(source
     assert decoder.shape == (0, 3, 1, 6, 6)
     assert cross.shape == (1, 3, 1, 6, 7)
     state = model.encode(sources)
-    look = model.attention
+    additive = model.attention
     for place in range(target_in.size(1)):
-        compared = look.score(torch.tanh(look.query(state.hidden[:, 0])[:, None] + look.key(state.memory))).squeeze(-1)
-        torch.testing.assert_close(cross[0, :, 0, place], compared.masked_fill(sources == PAD, -torch.inf).softmax(-1))
+        compared = additive.score(
+            torch.tanh(additive.query(state.hidden[:, 0])[:, None] + additive.key(state.memory))
+        ).squeeze(-1)
+        torch.testing.assert_close(
+            cross[0, :, 0, place], compared.masked_fill(sources == PAD, -torch.inf).softmax(-1)
+        )
         _, state = model.decode(target_in[:, place : place + 1], state)
-    assert look.weights_hook is None
+    assert additive.weights_hook is None
 
 
 def test_a_model_without_attention_is_refused(sources, targets):
-    with pytest.raises(DragomanError, match="need a model with encoder-decoder attention, and this architecture has none"):
+    with pytest.raises(
+        DragomanError, match="need a model with encoder-decoder attention, and this architecture has none"
+    ):
         cross_attention(Model(), sources, targets)
 
 
-def test_pieces_are_put_together_to_words():
+def test_pieces_are_joined_to_words():
     source, target = ["▁ein", "▁Fahr", "rad", "</s>"], ["▁a", "▁bi", "cy", "cle", "</s>"]
     assert word_starts(source[:-1]) == [0, 1, 1]
     assert word_starts(["ein", "s", "▁zwei"]) == [0, 0, 1]
     assert word_starts(["▁ein", "<unk>", "n", "<unk>"]) == [0, 0, 0, 0]
     assert word_starts(["<unk>", "▁ein", "<unk>"], unknown_is_word=True) == [0, 1, 2]
     assert word_starts(["▁drei▁fremde▁Worte", "▁ein"]) == [0, 3]
-    weights = torch.tensor([[0.5, 0.3, 0.1, 0.1], [0.4, 0.3, 0.3, 0.0], [0.1, 0.1, 0.1, 0.7], [0.6, 0.4, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+    weights = torch.tensor(
+        [
+            [0.5, 0.3, 0.1, 0.1],
+            [0.4, 0.3, 0.3, 0.0],
+            [0.1, 0.1, 0.1, 0.7],
+            [0.6, 0.4, 0.0, 0.0],
+            [0.0, 0.0, 0.0, 1.0],
+        ]
+    )
     summed = torch.stack([weights[0], weights[1:4].sum(0)])
-    expected = [(int(torch.stack([row[0], row[1:3].sum()]).argmax()), word) for word, row in enumerate(summed)]
+    expected = [
+        (int(torch.stack([row[0], row[1:3].sum()]).argmax()), word) for word, row in enumerate(summed)
+    ]
     assert word_alignment(weights, word_starts(source[:-1]), word_starts(target[:-1])) == expected
     assert word_alignment(weights[:1, :1], [], []) == []
 
 
-@example("\u200b a")  # of the first word nothing is left
+@example("\u200b a")  # the first word is normalised away
 @given(st.text("ab\u00b4\ufdfa\u200b\u00a0\u2581\u0085 \t.", max_size=12))
 @pytest.mark.parametrize("kind", ["bpe", "word", "char"])
 def test_words_are_those_of_the_text_before_it_is_normalised(kind, text):
@@ -138,17 +164,21 @@ def test_words_are_those_of_the_text_before_it_is_normalised(kind, text):
 def test_of_an_ensemble_the_first_model_is_read(sources, targets):
     models = [tiny("gru", VOCABULARY, 0), tiny("transformer", VOCABULARY, 0)]
     for order in (models, models[::-1]):
-        assert torch.equal(cross_attention(Ensemble(order), sources, targets), cross_attention(order[0], sources, targets))
+        assert torch.equal(
+            cross_attention(Ensemble(order), sources, targets), cross_attention(order[0], sources, targets)
+        )
 
 
 def test_pairs_are_aligned_alike_whatever_their_neighbours(translator):  # noqa: F811
     pairs = [*zip(LINES, LINES[::-1], strict=True), ("", "a man"), ("a man", ""), ("", "")]
-    together = translator.align(pairs, batch_tokens=60)
-    for pair, found in zip(pairs, together, strict=True):
+    batched = translator.align(pairs, batch_tokens=60)
+    for pair, found in zip(pairs, batched, strict=True):
         assert translator.align([pair]) == [found]
-        assert [target for _, target in found] == list(range(len(pair[1].split()))) or not (pair[0] and pair[1])
+        assert [target for _, target in found] == list(range(len(pair[1].split()))) or not (
+            pair[0] and pair[1]
+        )
         assert all(source < len(pair[0].split()) for source, _ in found)
-    assert together[-3:] == [[], [], []]
+    assert batched[-3:] == [[], [], []]
 
 
 @pytest.mark.parametrize("layer", [None, 1, 3])
@@ -158,13 +188,20 @@ def test_words_are_aligned_by_the_layer_and_the_head_that_are_asked_for(translat
     for head in (None, 1, 2, 3):
         answers.append(deep.align(pairs, layer, head))
         for pair, found in zip(pairs, answers[-1], strict=True):
-            weights = cross_attention(deep.torch.model, *(torch.tensor([[*tokenizer.encode([text])[0], END]]) for text in pair))
+            weights = cross_attention(
+                deep.torch.model, *(torch.tensor([[*tokenizer.encode([text])[0], END]]) for text in pair)
+            )
             heads = weights[1 if layer is None else layer - 1, 0].tolist()
-            looks = Counter()
+            totals = Counter()
             for of_head in heads if head is None else heads[head - 1 : head]:
-                for written, row in zip(tokenizer.words(pair[1]), of_head, strict=False):  # their END is no word
+                for written, row in zip(
+                    tokenizer.words(pair[1]), of_head, strict=False
+                ):  # their END is no word
                     for read, weight in zip(tokenizer.words(pair[0]), row, strict=False):
-                        looks[read, written] += weight
-            most = [max(range(len(pair[0].split())), key=lambda read: looks[read, word]) for word in range(len(pair[1].split()))]
+                        totals[read, written] += weight
+            most = [
+                max(range(len(pair[0].split())), key=lambda read: totals[read, word])
+                for word in range(len(pair[1].split()))
+            ]
             assert found == list(zip(most, range(len(most)), strict=True))
     assert all(one != other for one, other in itertools.combinations(answers, 2))

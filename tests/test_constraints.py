@@ -28,7 +28,9 @@ LONGEST = 3
 
 
 def has(ids, sequence):
-    return any(ids[first : first + len(sequence)] == list(sequence) for first in range(len(ids) - len(sequence) + 1))
+    return any(
+        ids[first : first + len(sequence)] == list(sequence) for first in range(len(ids) - len(sequence) + 1)
+    )
 
 
 def allowed(ids, rules):
@@ -60,11 +62,15 @@ RULES = [
 @torch.no_grad()
 def test_a_wide_beam_finds_the_best_of_all_that_the_rules_allow(kind, rules):
     model = tiny(kind, 6, 0)
-    expected = [(score, ids) for score, ids in brute_force(model, SOURCE, LONGEST, 0.6) if allowed(ids, rules)]
+    expected = [
+        (score, ids) for score, ids in brute_force(model, SOURCE, LONGEST, 0.6) if allowed(ids, rules)
+    ]
     asked = SearchSettings(beam_size=40, max_extra_tokens=1, n_best=min(5, len(expected)))
     (found,) = beam_search(model, SOURCE, asked, rules)
     assert [one.ids for one in found] == [ids for _, ids in expected[:5]]
-    torch.testing.assert_close([one.score for one in found], [score for score, _ in expected[:5]], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        [one.score for one in found], [score for score, _ in expected[:5]], rtol=1e-5, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -89,36 +95,54 @@ def test_a_wide_grid_finds_the_best_of_all_that_have_the_forced_words(kind, rule
     asked = SearchSettings(beam_size=60, max_extra_tokens=1, n_best=min(5, len(expected)))
     (found,) = grid_beam_search(model, SOURCE, asked, rules)
     assert [one.ids for one in found] == [ids for _, ids in expected[:5]]
-    torch.testing.assert_close([one.score for one in found], [score for score, _ in expected[:5]], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        [one.score for one in found], [score for score, _ in expected[:5]], rtol=1e-5, atol=1e-5
+    )
 
 
 def test_without_forced_words_a_grid_is_a_beam(model, sources):
     asked = SearchSettings(beam_size=3, n_best=3, max_extra_tokens=4)
-    for grid, beam in zip(grid_beam_search(model, sources, asked, Constraints()), beam_search(model, sources, asked), strict=True):
+    for grid, beam in zip(
+        grid_beam_search(model, sources, asked, Constraints()),
+        beam_search(model, sources, asked),
+        strict=True,
+    ):
         assert [one.ids for one in grid] == [one.ids for one in beam]
         assert [one.score for one in grid] == pytest.approx([one.score for one in beam], abs=1e-5)
 
 
 def test_forced_words_that_cannot_be_are_met_as_far_as_they_can():
     rules = Constraints(forced=[[4], [5]], banned=[[5]])
-    ((best,),) = grid_beam_search(tiny("gru", 6, 0), SOURCE, SearchSettings(beam_size=2, max_extra_tokens=1), rules)
+    ((best,),) = grid_beam_search(
+        tiny("gru", 6, 0), SOURCE, SearchSettings(beam_size=2, max_extra_tokens=1), rules
+    )
     assert 4 in best.ids
     assert 5 not in best.ids
-    whole = torch.tensor([[*best.ids, END]])
-    assert best.log_probability == pytest.approx(float(token_log_probabilities(tiny("gru", 6, 0), SOURCE, whole).sum()), abs=1e-5)
+    target = torch.tensor([[*best.ids, END]])
+    assert best.log_probability == pytest.approx(
+        float(token_log_probabilities(tiny("gru", 6, 0), SOURCE, target).sum()), abs=1e-5
+    )
 
 
 @pytest.mark.parametrize("search", [greedy_search, beam_search, grid_beam_search, sample])
 def test_a_greatest_length_is_kept_whatever_the_source(search):
-    draws = {"temperature": 1.0, "n_best": 3} if search is sample else {"beam_size": 1 if search is greedy_search else 3}
+    draws = (
+        {"temperature": 1.0, "n_best": 3}
+        if search is sample
+        else {"beam_size": 1 if search is greedy_search else 3}
+    )
     asked, model = SearchSettings(max_extra_tokens=1, **draws), tiny("transformer", 6, 0)
-    rules = [] if search is greedy_search else [Constraints(forced=[[4]] if search is grid_beam_search else [])]
-    assert search(model, SOURCE, replace(asked, max_extra_tokens=50, max_length=3), *rules) == search(model, SOURCE, asked, *rules)
+    rules = (
+        [] if search is greedy_search else [Constraints(forced=[[4]] if search is grid_beam_search else [])]
+    )
+    assert search(model, SOURCE, replace(asked, max_extra_tokens=50, max_length=3), *rules) == search(
+        model, SOURCE, asked, *rules
+    )
     ((best, *_),) = search(model, SOURCE, replace(asked, max_length=1), *rules)
     assert len(best.ids) <= 1
 
 
-def test_a_prefix_beyond_the_greatest_length_is_told():
+def test_a_prefix_beyond_the_greatest_length_is_refused():
     with pytest.raises(DragomanError, match="asks for 3 tokens, and max_length allows 2; ask for fewer"):
         beam_search(tiny("gru", 6, 0), SOURCE, SearchSettings(max_length=2), Constraints(prefix=[4, 5, 4]))
 
@@ -146,7 +170,10 @@ def test_a_long_prefix_and_a_great_length_have_room_within_the_models_limit(sear
         assert len(best.ids) == 8
         assert best.ids[: len(rules.prefix)] == list(rules.prefix)
     limited = tiny("transformer, other options", 6, 0)
-    with pytest.raises(DragomanError, match=f"asks for 5000 tokens, and this model can write {limited.longest_target - 1}; ask for fewer"):
+    with pytest.raises(
+        DragomanError,
+        match=f"asks for 5000 tokens, and this model can write {limited.longest_target - 1}; ask for fewer",
+    ):
         search(limited, SOURCE, asked, Constraints(min_length=5000))
 
 
@@ -156,7 +183,9 @@ WORDS = st.lists(st.sampled_from(["Mann", "a", "two dogs", "kalt"]), max_size=2)
 @settings(max_examples=15)
 @given(ban=WORDS, no_repeat_ngram=st.integers(0, 3), min_length=st.integers(0, 6))
 def test_the_rules_hold_for_texts(translator, ban, no_repeat_ngram, min_length):  # noqa: F811
-    asked = SearchSettings(max_extra_tokens=4, ban=tuple(ban), no_repeat_ngram=no_repeat_ngram, min_length=min_length, n_best=2)
+    asked = SearchSettings(
+        max_extra_tokens=4, ban=tuple(ban), no_repeat_ngram=no_repeat_ngram, min_length=min_length, n_best=2
+    )
     for line, found in zip(LINES, translator.n_best(LINES, asked), strict=True):
         alone = translator.n_best([line], asked)[0]
         assert [one.text for one in found] == [one.text for one in alone]
@@ -172,10 +201,22 @@ def test_every_translation_begins_with_the_prefix(translator):  # noqa: F811
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"prefix": "der Schnee", "ban": ("Schnee",)}, "The prefix 'der Schnee' has 'Schnee', which is banned"),
-        ({"prefix": "der der", "no_repeat_ngram": 1}, "'der der', of prefix or force, repeats what no_repeat_ngram 1 forbids"),
-        ({"force": ("der der",), "no_repeat_ngram": 1}, "'der der', of prefix or force, repeats what no_repeat_ngram 1 forbids"),
-        ({"min_length": 3, "max_length": 2}, "min_length is 3 and max_length 2; no translation can have both"),
+        (
+            {"prefix": "der Schnee", "ban": ("Schnee",)},
+            "The prefix 'der Schnee' has 'Schnee', which is banned",
+        ),
+        (
+            {"prefix": "der der", "no_repeat_ngram": 1},
+            "'der der', of prefix or force, repeats what no_repeat_ngram 1 forbids",
+        ),
+        (
+            {"force": ("der der",), "no_repeat_ngram": 1},
+            "'der der', of prefix or force, repeats what no_repeat_ngram 1 forbids",
+        ),
+        (
+            {"min_length": 3, "max_length": 2},
+            "min_length is 3 and max_length 2; no translation can have both",
+        ),
         ({"ban": (" ",)}, "ban is ' ', which has no tokens"),
         ({"prefix": "  "}, "prefix is '  ', which has no tokens"),
         (
@@ -190,8 +231,8 @@ def test_rules_that_contradict_each_other_are_refused_by_name(translator, asked,
         translator.translate(LINES, SearchSettings(**asked))
 
 
-def together(first, second, size):
-    """Whether a text with the second after the start of the first, at any distance, and else new tokens, repeats none of their n-grams."""
+def fit(first, second, size):
+    """Whether a text has both phrases, the second not before the first, and no n-gram of theirs twice."""
     for offset in range(len(first) + 2):
         text = [*first, *range(100, 100 + max(0, offset + len(second) - len(first)))]
         fits = all(text[offset + place] in (token, *range(100, 200)) for place, token in enumerate(second))
@@ -206,14 +247,17 @@ SEQUENCE = st.lists(st.integers(1, 4), min_size=1, max_size=5)
 
 
 @given(SEQUENCE, SEQUENCE, st.integers(1, 3))
-def test_two_phrases_go_together_where_a_text_can_have_both(first, second, size):
-    alone = all(together(one, [99], size) for one in (first, second))  # they repeat nothing by themselves
-    assert follows(first, second, size) == together(first, second, size) or not alone
+def test_two_phrases_fit_where_a_text_can_have_both(first, second, size):
+    alone = all(fit(one, [99], size) for one in (first, second))  # they repeat nothing by themselves
+    assert follows(first, second, size) == fit(first, second, size) or not alone
 
 
 @pytest.mark.parametrize("name", ["prefix", "ban", "force"])
 def test_what_the_vocabulary_cannot_write_is_refused(name):
     words = Tokenizer.train(["amber birch cedar"] * 3, "word", TokenizerSettings(), 20)
     limited = Translator.from_model(tiny("transformer", len(words), 0), Tokenizers(words, words))
-    with pytest.raises(DragomanError, match="'opal' cannot be written with this model's vocabulary; leave it out of prefix, ban and force"):
+    with pytest.raises(
+        DragomanError,
+        match="'opal' cannot be written with this model's vocabulary; leave it out of prefix, ban and force",
+    ):
         limited.translate(["amber"], SearchSettings(**{name: "opal" if name == "prefix" else ("opal",)}))

@@ -28,7 +28,7 @@ from dragoman.text.batches import pad
 from dragoman.translation.segmentation import explain_out_of_memory
 from dragoman.translation.stored import weights_of
 from tests.conftest import VOCABULARY
-from tests.test_search import PENALTIES, plain_steps, same_hypotheses, tiny
+from tests.test_search import PENALTIES, reference_steps, same_hypotheses, tiny
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -118,7 +118,7 @@ def test_it_stops_when_its_rule_says_so_in_plain_lists(lib, kind):
     for (beam_size, n_best), most, penalty in product(((1, 1), (2, 1), (4, 1), (6, 3)), (None, 5), PENALTIES):
         asked = SearchSettings(beam_size=beam_size, n_best=n_best, max_extra_tokens=8, **({"max_length": most} | penalty))
         for row, found in zip(sources, in_cpp.search(sources, asked), strict=True):
-            *_, (_, ranked) = plain_steps(model, row, asked)
+            *_, (_, ranked) = reference_steps(model, row, asked)
             same_hypotheses(found, ranked[:n_best])
 
 

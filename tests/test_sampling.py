@@ -35,7 +35,9 @@ def test_temperature_and_borders_are_those_of_the_definition():
     noise = gumbel_noise(torch.arange(draws)[None], 3, 4)
 
     def shares(**asked):
-        drawn = sample_token(p.log().expand(1, draws, 4), noise, SearchSettings(**{"temperature": 1.0, **asked}))
+        drawn = sample_token(
+            p.log().expand(1, draws, 4), noise, SearchSettings(**{"temperature": 1.0, **asked})
+        )
         return drawn.flatten().bincount(minlength=4) / draws
 
     def expected(*weights):
@@ -49,22 +51,24 @@ def test_temperature_and_borders_are_those_of_the_definition():
 
 
 def test_splitmix64_is_as_in_its_definition():
-    def plain(key, place):
+    def reference(key, place):
         bits = (key + place * 0x9E3779B97F4A7C15) % 2**64
         bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9 % 2**64
         bits = (bits ^ bits >> 27) * 0x94D049BB133111EB % 2**64
         return -math.log(-math.log1p(-(((bits ^ bits >> 31) >> 11) + 0.5) / 2**53))
 
     noise = gumbel_noise(torch.tensor([[-5, 7]]), 2, 9)
-    expected = [[plain(key, 19 + token) for token in range(9)] for key in (-5, 7)]
+    expected = [[reference(key, 19 + token) for token in range(9)] for key in (-5, 7)]
     torch.testing.assert_close(noise, torch.tensor([expected]), atol=1e-5, rtol=1e-5)
 
 
 def test_a_rounding_that_runs_through_all_tokens_changes_no_draw():
-    """As sentences beside it change a sentence's numbers; with 16,000 tokens it would move the borders of cumulated probabilities."""
+    """Such as the neighbours in a batch cause. It would move the borders of cumulated probabilities."""
     generator = torch.Generator().manual_seed(1)
     log_p = (3 * torch.randn(1, 400, 16_000, generator=generator)).log_softmax(-1)
-    rounded = (log_p + 1e-6 * torch.randn(1, 400, 16_000, generator=generator).cumsum(-1).clamp(-1, 1)).log_softmax(-1)
+    rounded = (
+        log_p + 1e-6 * torch.randn(1, 400, 16_000, generator=generator).cumsum(-1).clamp(-1, 1)
+    ).log_softmax(-1)
     noise, asked = gumbel_noise(torch.arange(400)[None], 0, 16_000), SearchSettings(temperature=1.0)
     assert torch.equal(sample_token(log_p, noise, asked), sample_token(rounded, noise, asked))
 
@@ -73,25 +77,29 @@ def test_tokens_that_are_hardly_ever_drawn_are_drawn_as_often_as_they_are_likely
     rare, draws = 1e-7, 2000
     log_p = torch.full((1, draws, 20_000), rare).log()
     log_p[..., 0] = math.log1p(-rare * 19_999)
-    drawn = sample_token(log_p, gumbel_noise(torch.arange(draws)[None], 0, 20_000), SearchSettings(temperature=1.0))
+    drawn = sample_token(
+        log_p, gumbel_noise(torch.arange(draws)[None], 0, 20_000), SearchSettings(temperature=1.0)
+    )
     assert 0 < (drawn > 0).sum() < 20  # 4 are expected
 
 
 @pytest.mark.parametrize("borders", [{"top_k": 1}, {"top_p": 1e-9}, {"temperature": 1e-6}])
 def test_the_likeliest_alone_is_greedy_search(model, sources, borders):
     asked = SearchSettings(**{"temperature": 1.0, "max_extra_tokens": 6, **borders})
-    greedy = [one.ids for (one,) in greedy_search(model, sources, SearchSettings(beam_size=1, max_extra_tokens=6))]
+    greedy = [
+        one.ids for (one,) in greedy_search(model, sources, SearchSettings(beam_size=1, max_extra_tokens=6))
+    ]
     assert [one.ids for (one,) in sample(model, sources, asked)] == greedy
 
 
 def test_draws_depend_on_the_seed_and_the_sentence_alone(model, sources):
     asked = SearchSettings(temperature=5.0, n_best=3, max_extra_tokens=4)
-    together = sample(model, sources, asked)
-    for row, expected in enumerate(together):
+    batched = sample(model, sources, asked)
+    for row, expected in enumerate(batched):
         (alone,) = sample(model, sources[row : row + 1, : int((sources[row] != PAD).sum())], asked)
         assert [one.ids for one in alone] == [one.ids for one in expected]
     other = sample(model, sources, replace(asked, sampling_seed=2))
-    assert [one.ids for found in together for one in found] != [one.ids for found in other for one in found]
+    assert [one.ids for found in batched for one in found] != [one.ids for found in other for one in found]
 
 
 @pytest.mark.parametrize(
@@ -105,8 +113,14 @@ def test_draws_depend_on_the_seed_and_the_sentence_alone(model, sources):
         ),
         ({"top_p": 0.5}, "top_k and top_p are for sampling"),
         ({"top_p": 0.0, "temperature": 1.0}, "top_p is 0.0; it must be above 0, and 1 at most"),
-        ({"coverage_penalty": 0.2, "temperature": 1.0}, "rank the hypotheses of a beam; samples, with a temperature, are ranked by log-probability"),
-        ({"length_power": 1.0, "length_penalty": 1.0}, "length_power takes the place of length_penalty; give one of them"),
+        (
+            {"coverage_penalty": 0.2, "temperature": 1.0},
+            "rank the hypotheses of a beam; samples, with a temperature, are ranked by log-probability",
+        ),
+        (
+            {"length_power": 1.0, "length_penalty": 1.0},
+            "length_power takes the place of length_penalty; give one of them",
+        ),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(wrong, message):

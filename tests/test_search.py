@@ -32,10 +32,14 @@ def tiny(kind, vocabulary, seed):
 
 def brute_force(model, source, longest, alpha):
     """Every translation of at most `longest` tokens with its score, best first, by forced decoding."""
-    words = [token for token in range(model.target_embedding.num_embeddings) if token not in (PAD, START, END)]
+    words = [
+        token for token in range(model.target_embedding.num_embeddings) if token not in (PAD, START, END)
+    ]
     found = []
     for length in range(longest + 1):
-        ids = torch.tensor(list(itertools.product(words, repeat=length)), dtype=torch.long).view(len(words) ** length, length)
+        ids = torch.tensor(list(itertools.product(words, repeat=length)), dtype=torch.long).view(
+            len(words) ** length, length
+        )
         state = model.encode(source.repeat(len(ids), 1))
         features, _ = model.decode(torch.cat([torch.full((len(ids), 1), START), ids], 1), state)
         logits = model.logits(features)
@@ -57,28 +61,37 @@ def test_a_wide_beam_finds_the_best_of_all_translations(kind, alpha):
         asked = SearchSettings(beam_size=len(expected), length_penalty=alpha, max_extra_tokens=1, n_best=5)
         (found,) = beam_search(model, source, asked)
         assert [one.ids for one in found] == [ids for _, ids in expected[:5]]
-        torch.testing.assert_close([one.score for one in found], [score for score, _ in expected[:5]], rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(
+            [one.score for one in found], [score for score, _ in expected[:5]], rtol=1e-5, atol=1e-5
+        )
 
 
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("power", [0.0, 1.0, 2.0])
 @torch.no_grad()
-def test_the_plain_power_ranks_by_it(kind, power):
+def test_length_power_ranks_by_the_power_of_the_length(kind, power):
     model = tiny(kind, 6, 1)
-    ranked = sorted(((log_p / (len(ids) + 1) ** power, ids) for log_p, ids in brute_force(model, torch.tensor([[4, 5, END]]), 3, 0.0)))[
-        ::-1
-    ]
+    ranked = sorted(
+        (
+            (log_p / (len(ids) + 1) ** power, ids)
+            for log_p, ids in brute_force(model, torch.tensor([[4, 5, END]]), 3, 0.0)
+        )
+    )[::-1]
     (found,) = beam_search(
-        model, torch.tensor([[4, 5, END]]), SearchSettings(beam_size=len(ranked), length_power=power, max_extra_tokens=1, n_best=5)
+        model,
+        torch.tensor([[4, 5, END]]),
+        SearchSettings(beam_size=len(ranked), length_power=power, max_extra_tokens=1, n_best=5),
     )
     assert [one.ids for one in found] == [ids for _, ids in ranked[:5]]
-    torch.testing.assert_close([one.score for one in found], [score for score, _ in ranked[:5]], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        [one.score for one in found], [score for score, _ in ranked[:5]], rtol=1e-5, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("beta", [0.2, 3.0])
 @torch.no_grad()
-def test_the_coverage_penalty_ranks_by_all_that_was_looked_at(kind, beta):
+def test_the_coverage_penalty_ranks_by_the_attention_that_each_token_received(kind, beta):
     model, source = tiny(kind, 6, 2), torch.tensor([[4, 5, END]])
     ranked = []
     for score, ids in brute_force(model, source, 3, 0.6):
@@ -89,19 +102,27 @@ def test_the_coverage_penalty_ranks_by_all_that_was_looked_at(kind, beta):
     padded = torch.tensor([[4, 5, END, PAD, PAD], [4, 5, 4, 5, END]])
     for found in (beam_search(model, source, asked)[0], beam_search(model, padded, asked)[0]):
         assert [one.ids for one in found] == [ids for _, ids in ranked[:5]]
-        torch.testing.assert_close([one.score for one in found], [score for score, _ in ranked[:5]], rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(
+            [one.score for one in found], [score for score, _ in ranked[:5]], rtol=1e-4, atol=1e-4
+        )
 
 
 def test_a_beam_of_one_is_greedy(model, sources):
     asked = SearchSettings(beam_size=1, max_extra_tokens=6)
-    for (beam,), (greedy,) in zip(beam_search(model, sources, asked), greedy_search(model, sources, asked), strict=True):
+    for (beam,), (greedy,) in zip(
+        beam_search(model, sources, asked), greedy_search(model, sources, asked), strict=True
+    ):
         assert beam.ids == greedy.ids
-        assert (beam.log_probability, beam.score) == pytest.approx((greedy.log_probability, greedy.score), abs=1e-5)
+        assert (beam.log_probability, beam.score) == pytest.approx(
+            (greedy.log_probability, greedy.score), abs=1e-5
+        )
 
 
 @torch.no_grad()
-def test_greedy_takes_the_likeliest_token_of_a_model_without_a_cache(model, sources):
-    for row, (best,) in enumerate(greedy_search(model, sources, SearchSettings(beam_size=1, max_extra_tokens=3))):
+def test_greedy_search_chooses_the_likeliest_token_of_a_model_without_a_cache(model, sources):
+    for row, (best,) in enumerate(
+        greedy_search(model, sources, SearchSettings(beam_size=1, max_extra_tokens=3))
+    ):
         source = sources[row : row + 1, : int((sources[row] != PAD).sum())]
         prefix = []
         while len(prefix) < source.size(1) - 1 + 3:
@@ -120,7 +141,9 @@ def test_scores_are_those_of_forced_decoding(model, sources):
     for row, found in enumerate(beam_search(model, sources, asked)):
         assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
         for hypothesis in found:
-            features, _ = model.decode(torch.tensor([[START, *hypothesis.ids]]), model.encode(sources[row : row + 1]))
+            features, _ = model.decode(
+                torch.tensor([[START, *hypothesis.ids]]), model.encode(sources[row : row + 1])
+            )
             logits = model.logits(features)
             logits[..., [PAD, START]] = -torch.inf
             gold = torch.tensor([*hypothesis.ids, END])[:, None]
@@ -130,7 +153,11 @@ def test_scores_are_those_of_forced_decoding(model, sources):
 
 
 SOURCES = st.lists(
-    st.lists(st.integers(UNKNOWN, VOCABULARY - 1).filter(lambda token: token not in (START, END)), max_size=6), min_size=1, max_size=5
+    st.lists(
+        st.integers(UNKNOWN, VOCABULARY - 1).filter(lambda token: token not in (START, END)), max_size=6
+    ),
+    min_size=1,
+    max_size=5,
 )
 
 
@@ -145,8 +172,8 @@ def test_a_sentence_is_translated_alike_whatever_its_neighbours(kind):
         padded = torch.full((len(rows), max(map(len, rows)) + 1), PAD)
         for number, row in enumerate(rows):
             padded[number, : len(row) + 1] = torch.tensor([*row, END])
-        together = beam_search(model, padded, asked)
-        for row, expected in zip(rows, together, strict=True):
+        batched = beam_search(model, padded, asked)
+        for row, expected in zip(rows, batched, strict=True):
             (alone,) = beam_search(model, torch.tensor([[*row, END]]), asked)
             assert [one.ids for one in alone] == [one.ids for one in expected]
             for one, other in zip(alone, expected, strict=True):
@@ -164,7 +191,9 @@ def test_no_translation_is_longer_than_its_source_allows(model, sources):
 
 def test_a_model_with_an_end_is_not_asked_for_more():
     torch.manual_seed(0)
-    settings = ModelSettings(d_model=8, heads=2, d_ff=8, encoder_layers=1, decoder_layers=1, positions="learned", max_positions=5)
+    settings = ModelSettings(
+        d_model=8, heads=2, d_ff=8, encoder_layers=1, decoder_layers=1, positions="learned", max_positions=5
+    )
     model = build_model(settings, 9, 9).eval()
     source = torch.tensor([[5, 6, END]])
     ((best,),) = beam_search(model, source, SearchSettings(length_penalty=5.0))
@@ -185,8 +214,14 @@ def test_the_penalty_is_that_of_wu_and_others():
         ({"n_best": 5}, "n_best is 5; a beam of 4 has no more than 4"),
         ({"diversity": 1.0}, "diversity is for several groups of a beam; give groups above 1"),
         ({"groups": 3}, "A beam of 4 does not divide into 3 groups of equal size"),
-        ({"groups": 2, "temperature": 1.0}, "groups are parts of a beam; samples, with a temperature, have none"),
-        ({"force": ("a",), "groups": 2}, "force needs grid beam search, which has no temperature, groups or coverage_penalty"),
+        (
+            {"groups": 2, "temperature": 1.0},
+            "groups are parts of a beam; samples, with a temperature, have none",
+        ),
+        (
+            {"force": ("a",), "groups": 2},
+            "force needs grid beam search, which has no temperature, groups or coverage_penalty",
+        ),
         ({"length_penalty": -1.0}, "length_penalty is -1.0; it must be at least 0"),
     ],
 )
@@ -205,14 +240,21 @@ def following(model, source, ids):
 
 
 @torch.no_grad()
-def plain_steps(model, source, asked):
-    """Beam search of one sentence in plain lists: after each step the ids of what lives, and what has ended as (score, log-probability,
-    ids), best first. Sorting leaves equal ones as they were: by hypothesis, then by token."""
+def reference_steps(model, source, asked):
+    """Beam search of one sentence in Python lists.
+
+    After each step: the ids of the live hypotheses; the finished ones, best first: (score, log-probability, ids).
+    Sorting is stable: equal hypotheses stay in the order of their origins, then of their tokens.
+    """
     width, longest = asked.beam_size // asked.groups, len(source) - 1 + asked.max_extra_tokens
     longest = longest if asked.max_length is None else min(longest, asked.max_length)
 
     def score(log_p, length):
-        return log_p / (((5 + length) / 6) ** asked.length_penalty if asked.length_power is None else length**asked.length_power)
+        return log_p / (
+            ((5 + length) / 6) ** asked.length_penalty
+            if asked.length_power is None
+            else length**asked.length_power
+        )
 
     live, ended = [[([], 0.0)] for _ in range(asked.groups)], {}
     for step in range(longest + 1):
@@ -222,7 +264,9 @@ def plain_steps(model, source, asked):
             for ids, log_p in hypotheses:
                 for token, own in enumerate(following(model, tuple(source), tuple(ids))):
                     if own > -math.inf and (step < longest or token == END):
-                        candidates.append((log_p + own - asked.diversity * used[token], log_p + own, [*ids, token]))
+                        candidates.append(
+                            (log_p + own - asked.diversity * used[token], log_p + own, [*ids, token])
+                        )
             candidates.sort(key=lambda candidate: -candidate[0])
             for _, log_p, ids in candidates[:width]:
                 if ids[-1] == END:  # what two groups have found counts once
@@ -230,21 +274,26 @@ def plain_steps(model, source, asked):
             live[group] = [(ids, log_p) for _, log_p, ids in candidates if ids[-1] != END][:width]
             used.update(ids[-1] for ids, _ in live[group])
         alive = list(itertools.chain(*live))
-        ranked = sorted(((score(log_p, len(ids) + 1), log_p, list(ids)) for ids, log_p in ended.items()), key=lambda one: -one[0])
+        ranked = sorted(
+            ((score(log_p, len(ids) + 1), log_p, list(ids)) for ids, log_p in ended.items()),
+            key=lambda one: -one[0],
+        )
         yield [ids for ids, _ in alive], ranked
         if len(ranked) >= asked.beam_size:
             return
-        if len(ranked) >= asked.n_best and all(score(log_p, longest + 1) <= ranked[asked.n_best - 1][0] for _, log_p in alive):
+        if len(ranked) >= asked.n_best and all(
+            score(log_p, longest + 1) <= ranked[asked.n_best - 1][0] for _, log_p in alive
+        ):
             return
 
 
-def as_in_plain_lists(model, sources, asked):
-    """The search's own hypotheses of each source, after as many steps as in plain lists and with the same scores."""
+def assert_equals_reference(model, sources, asked):
+    """Compare hypotheses, scores and the number of steps with `reference_steps`; give the hypotheses."""
     done = {}
     for number, step in enumerate(beam_steps(model, sources, asked, Constraints()), 1):
         done |= {sentence: (number, best) for sentence, best in step.done.items()}
     for sentence, row in enumerate(sources):
-        expected = list(plain_steps(model, row[row != PAD].tolist(), asked))
+        expected = list(reference_steps(model, row[row != PAD].tolist(), asked))
         assert done[sentence][0] == len(expected)
         same_hypotheses(done[sentence][1], expected[-1][1][: asked.n_best])
     return [done[sentence][1] for sentence in range(len(sources))]
@@ -256,33 +305,49 @@ def same_hypotheses(found, expected):
         assert (one.score, one.log_probability) == pytest.approx((score, log_p), abs=1e-4)
 
 
-PENALTIES = [{"length_penalty": 0.0}, {"length_penalty": 0.6}, {"length_penalty": 1.4}, {"length_power": 1.0}, {"max_length": 2}]
+PENALTIES = [
+    {"length_penalty": 0.0},
+    {"length_penalty": 0.6},
+    {"length_penalty": 1.4},
+    {"length_power": 1.0},
+    {"max_length": 2},
+]
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=str)
-def test_a_search_stops_when_its_rule_says_so_in_plain_lists(model, sources, penalty):
+def test_the_stop_rule_is_that_of_the_reference(model, sources, penalty):
     for beam_size, n_best in ((1, 1), (2, 1), (3, 2), (4, 1), (4, 4)):
-        as_in_plain_lists(model, sources[1:], SearchSettings(beam_size=beam_size, n_best=n_best, max_extra_tokens=8, **penalty))
+        assert_equals_reference(
+            model,
+            sources[1:],
+            SearchSettings(beam_size=beam_size, n_best=n_best, max_extra_tokens=8, **penalty),
+        )
 
 
 @torch.no_grad()
 def test_equal_extensions_fall_to_the_likelier_hypothesis_and_the_smaller_token(model, sources):
     for weight in model.parameters():
         weight.zero_()
-    for row, (best,) in zip(sources, greedy_search(model, sources, SearchSettings(beam_size=1, max_extra_tokens=2)), strict=True):
+    for row, (best,) in zip(
+        sources, greedy_search(model, sources, SearchSettings(beam_size=1, max_extra_tokens=2)), strict=True
+    ):
         assert best.ids == [UNKNOWN] * (int((row != PAD).sum()) - 1 + 2)
     for beam_size, alpha in itertools.product(range(1, 5), (0.0, 0.6)):
         for n_best in {1, beam_size}:
-            as_in_plain_lists(model, sources[1:2, :4], SearchSettings(beam_size, alpha, max_extra_tokens=2, n_best=n_best))
+            assert_equals_reference(
+                model, sources[1:2, :4], SearchSettings(beam_size, alpha, max_extra_tokens=2, n_best=n_best)
+            )
 
 
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("diversity", [0.0, 0.7, 5.0])
-def test_groups_of_a_beam_avoid_each_others_tokens_as_in_plain_lists(kind, diversity):
+def test_groups_of_a_beam_avoid_each_others_tokens_as_in_the_reference(kind, diversity):
     model, source = tiny(kind, 7, 3), torch.tensor([[4, 5, END]])
-    asked = SearchSettings(beam_size=6, groups=3, diversity=diversity, max_extra_tokens=1, n_best=6, length_penalty=0.0)
-    as_in_plain_lists(model, source, replace(asked, n_best=1))
-    (found,) = as_in_plain_lists(model, source, asked)
+    asked = SearchSettings(
+        beam_size=6, groups=3, diversity=diversity, max_extra_tokens=1, n_best=6, length_penalty=0.0
+    )
+    assert_equals_reference(model, source, replace(asked, n_best=1))
+    (found,) = assert_equals_reference(model, source, asked)
     assert len({tuple(one.ids) for one in found}) == len(found)
     if diversity == 0.7:
         (first,) = beam_search(model, source, replace(asked, groups=1, diversity=SearchSettings.diversity))

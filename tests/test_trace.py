@@ -1,4 +1,4 @@
-"""What a search shows of itself: its trace, what is certain before its end, and what else could stand at a position."""
+"""What a search shows of itself: its trace, the tokens that are certain before its end, alternatives."""
 
 import itertools
 import math
@@ -19,7 +19,7 @@ from dragoman.search.trace import stable_prefixes, trace_nodes
 from dragoman.system.errors import DragomanError
 from dragoman.translation.segmentation import encode_sentences
 from tests.conftest import VOCABULARY
-from tests.test_search import following, plain_steps, tiny
+from tests.test_search import following, reference_steps, tiny
 from tests.test_translator import LINES, TEXT, folder, translator  # noqa: F401
 
 
@@ -34,14 +34,20 @@ def path(nodes, number):
 
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize(
-    "rules", [Constraints(), Constraints(prefix=[5, 7]), Constraints(banned=[[4], [6, 5]])], ids=["none", "prefix", "ban"]
+    "rules",
+    [Constraints(), Constraints(prefix=[5, 7]), Constraints(banned=[[4], [6, 5]])],
+    ids=["none", "prefix", "ban"],
 )
 def test_a_trace_has_every_hypothesis_and_the_reason_of_its_end(model, sources, rules, groups):
     asked = SearchSettings(beam_size=4, n_best=3, max_extra_tokens=3, groups=groups)
     for row in sources:
         source = row[row != 0][None]
         nodes = trace_nodes(beam_steps(model, source, asked, rules), asked, str)
-        finished = {tuple(path(nodes, number)[:-1]): node.log_probability for number, node in enumerate(nodes) if node.end == "finished"}
+        finished = {
+            tuple(path(nodes, number)[:-1]): node.log_probability
+            for number, node in enumerate(nodes)
+            if node.end == "finished"
+        }
         for best in beam_search(model, source, asked, rules)[0]:
             assert finished[tuple(best.ids)] == pytest.approx(best.log_probability, abs=1e-6)
         parents = {node.parent for node in nodes}
@@ -50,7 +56,11 @@ def test_a_trace_has_every_hypothesis_and_the_reason_of_its_end(model, sources, 
                 assert node.parent < number
                 assert node.log_probability <= nodes[node.parent].log_probability + 1e-6
                 assert nodes[node.parent].end in {None, "no extension in the beam"}
-            kept = [one for one in nodes if one.parent == number and one.end not in {"below the beam", "found by another group"}]
+            kept = [
+                one
+                for one in nodes
+                if one.parent == number and one.end not in {"below the beam", "found by another group"}
+            ]
             assert (node.end is None) == bool(kept)
             if node.end == "found by another group":
                 assert groups == 2
@@ -58,16 +68,22 @@ def test_a_trace_has_every_hypothesis_and_the_reason_of_its_end(model, sources, 
             assert number in parents or node.end is not None
 
 
-def test_a_trace_has_what_the_search_looked_at_in_plain_lists(model, sources):
+def test_a_trace_has_the_hypotheses_of_the_reference(model, sources):
     for row, width in itertools.product(sources, (1, 2, 4)):
         source, asked = row[row != PAD], SearchSettings(beam_size=width, max_extra_tokens=2)
         nodes = trace_nodes(beam_steps(model, source[None], asked, Constraints()), asked, str)
         paths = [path(nodes, number) for number in range(len(nodes))]
         lived = [[]]
-        for length, (alive, _) in enumerate(plain_steps(model, source.tolist(), asked), 1):
+        for length, (alive, _) in enumerate(reference_steps(model, source.tolist(), asked), 1):
             last = length > len(source) - 1 + asked.max_extra_tokens
             likeliest = sorted(
-                (-sum(following(model, tuple(source.tolist()), tuple(ids[:at]))[ids[at]] for at in range(length)), ids)
+                (
+                    -sum(
+                        following(model, tuple(source.tolist()), tuple(ids[:at]))[ids[at]]
+                        for at in range(length)
+                    ),
+                    ids,
+                )
                 for before in lived
                 for token in range(VOCABULARY)
                 if token not in (PAD, START) and (token == END or not last)
@@ -88,7 +104,12 @@ def test_what_another_group_has_found_is_named():
     asked, ends = SearchSettings(beam_size=4, max_extra_tokens=3, groups=2), set()
     for seed in range(6):
         model = tiny("transformer", VOCABULARY, seed)
-        ends |= {node.end for node in trace_nodes(beam_steps(model, torch.tensor([[4, 5, 6, END]]), asked, Constraints()), asked, str)}
+        ends |= {
+            node.end
+            for node in trace_nodes(
+                beam_steps(model, torch.tensor([[4, 5, 6, END]]), asked, Constraints()), asked, str
+            )
+        }
     assert "found by another group" in ends
 
 
@@ -104,10 +125,16 @@ def test_a_group_of_tokens_is_certain_when_all_hypotheses_have_it(model, sources
 
 def test_certain_is_what_all_hypotheses_of_a_step_begin_with(model, sources):
     for row, (beam_size, groups) in itertools.product(sources, ((1, 1), (2, 1), (3, 1), (4, 2))):
-        source, asked = row[row != PAD], SearchSettings(beam_size=beam_size, max_extra_tokens=3, groups=groups)
-        *steps, (_, ((_, _, best), *_)) = plain_steps(model, source.tolist(), asked)
+        source, asked = (
+            row[row != PAD],
+            SearchSettings(beam_size=beam_size, max_extra_tokens=3, groups=groups),
+        )
+        *steps, (_, ((_, _, best), *_)) = reference_steps(model, source.tolist(), asked)
         places = [zip(*live, *(ids for *_, ids in ended), strict=False) for live, ended in steps]
-        common = [[token for token, *_ in itertools.takewhile(lambda tokens: len(set(tokens)) == 1, each)] for each in places]
+        common = [
+            [token for token, *_ in itertools.takewhile(lambda tokens: len(set(tokens)) == 1, each)]
+            for each in places
+        ]
         assert list(stable_prefixes(beam_steps(model, source[None], asked, Constraints()))) == [*common, best]
 
 
@@ -124,8 +151,10 @@ def test_what_is_streamed_is_the_translation(translator, sentence, beam_size):  
 
 
 def test_a_translation_is_streamed_before_its_end(translator):  # noqa: F811
-    streams = [list(translator.stream(line, SearchSettings(beam_size=1, max_extra_tokens=4))) for line in LINES]
-    assert any(len(pieces) > 1 for pieces in streams)  # of bytes that are no text nothing is told
+    streams = [
+        list(translator.stream(line, SearchSettings(beam_size=1, max_extra_tokens=4))) for line in LINES
+    ]
+    assert any(len(pieces) > 1 for pieces in streams)  # bytes that are not UTF-8 yet are not yielded
 
 
 @pytest.mark.parametrize("prefix", [[], [5, 7]])
@@ -138,41 +167,64 @@ def test_alternatives_are_all_that_may_follow(model, sources, prefix):
     assert [p for _, p, _ in found] == sorted((p for _, p, _ in found), reverse=True)
     assert alternatives(model, source, rules, 3, asked) == found[:3]
     full = Constraints(prefix=[4, 5, 4])
-    assert [token for token, _, _ in alternatives(model, source, full, 3, replace(asked, max_length=3))] == [END]
+    assert [token for token, _, _ in alternatives(model, source, full, 3, replace(asked, max_length=3))] == [
+        END
+    ]
     for token, p, best in found:
-        assert p == pytest.approx(math.exp(following(model, tuple(source[0].tolist()), tuple(prefix))[token]), abs=1e-5)
+        assert p == pytest.approx(
+            math.exp(following(model, tuple(source[0].tolist()), tuple(prefix))[token]), abs=1e-5
+        )
         assert best.ids == prefix if token == END else best.ids[: len(prefix) + 1] == [*prefix, token]
     (ended,) = [best for token, _, best in found if token == END]
     log_p = token_log_probabilities(model, source, torch.tensor([[*prefix, END]])).sum().item()
     assert ended.log_probability == pytest.approx(log_p, abs=1e-6)
-    assert max(best.score for _, _, best in found) >= beam_search(model, source, asked, rules)[0][0].score - 1e-6
+    assert (
+        max(best.score for _, _, best in found) >= beam_search(model, source, asked, rules)[0][0].score - 1e-6
+    )
 
 
-@pytest.mark.parametrize("rules", [Constraints(), Constraints(2, 2, [[4], [6, 5]], [5, 7])], ids=["none", "all of them"])
+@pytest.mark.parametrize(
+    "rules", [Constraints(), Constraints(2, 2, [[4], [6, 5]], [5, 7])], ids=["none", "all of them"]
+)
 def test_each_alternative_goes_on_as_the_search_that_must_begin_so(model, sources, rules):
-    asked, source = SearchSettings(beam_size=4, n_best=2, length_penalty=1.4, max_extra_tokens=3), sources[1:2, :4]
+    asked, source = (
+        SearchSettings(beam_size=4, n_best=2, length_penalty=1.4, max_extra_tokens=3),
+        sources[1:2, :4],
+    )
     for token, _, best in alternatives(model, source, rules, 99, asked):
         if token != END:
-            assert best == beam_search(model, source, asked, replace(rules, prefix=[*rules.prefix, token]))[0][0]
+            assert (
+                best == beam_search(model, source, asked, replace(rules, prefix=[*rules.prefix, token]))[0][0]
+            )
 
 
 def test_alternatives_of_a_text_are_named_by_their_pieces(translator):  # noqa: F811
     asked = SearchSettings(prefix="a man", max_extra_tokens=3, beam_size=2)
     found = translator.alternatives("two dogs", 4, asked)
     target = translator.tokenizers.target
-    source, rules = torch.tensor(encode_sentences(translator.tokenizers.source, ["two dogs"])), Constraints(prefix=target.encode(["a man"])[0])
+    source, rules = (
+        torch.tensor(encode_sentences(translator.tokenizers.source, ["two dogs"])),
+        Constraints(prefix=target.encode(["a man"])[0]),
+    )
     own = alternatives(translator.torch.model, source, rules, 4, asked)
-    assert [(one.token, one.probability) for one in found] == [(target.pieces([token])[0], p) for token, p, _ in own]
+    assert [(one.token, one.probability) for one in found] == [
+        (target.pieces([token])[0], p) for token, p, _ in own
+    ]
     assert all(one.translation.text.startswith("a man") for one in found)
 
 
 def test_draws_have_neither_trace_nor_stream_nor_alternatives(translator):  # noqa: F811
     assert translator.alternatives("  ", 2) == []
     with pytest.raises(
-        DragomanError, match="A trace is of one beam search, and temperature asks for something else; leave it out"
+        DragomanError,
+        match="A trace is of one beam search, and temperature asks for something else; leave it out",
     ):
         translator.trace("two dogs", SearchSettings(temperature=1.0))
-    with pytest.raises(DragomanError, match="A stream is of one beam search, and split asks for something else"):
+    with pytest.raises(
+        DragomanError, match="A stream is of one beam search, and split asks for something else"
+    ):
         list(translator.stream("two dogs", SearchSettings(split=5)))
-    with pytest.raises(DragomanError, match="A list of alternatives is of one beam search, and force asks for something else"):
+    with pytest.raises(
+        DragomanError, match="A list of alternatives is of one beam search, and force asks for something else"
+    ):
         translator.alternatives("two dogs", 2, SearchSettings(force=("a",)))

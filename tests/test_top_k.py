@@ -11,7 +11,9 @@ VALUES = st.sampled_from([-torch.inf, -3.0, -2.5, -1.0, -0.0, 0.0, 0.5])
 
 @settings(max_examples=150)
 @given(st.integers(1, 3), st.integers(1, 4), st.integers(2, 150), st.integers(0, 2**31), st.booleans())
-def test_the_best_of_all_extensions_in_order_ties_by_hypothesis_and_token(sentences, width, vocabulary, seed, ties):
+def test_the_best_of_all_extensions_in_order_ties_by_hypothesis_and_token(
+    sentences, width, vocabulary, seed, ties
+):
     torch.manual_seed(seed)
     log_p, before = torch.randn(sentences, width, vocabulary), torch.randn(sentences, width)
     if ties:
