@@ -25,14 +25,13 @@ from passport import asked, keep, passport
 from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import END
-from dragoman.pipeline.components import make_batches
-from dragoman.pipeline.prepare import Prepared, prepare
+from dragoman.pipeline.prepare import PreparedData, make_batches, prepare
 from dragoman.pipeline.recipe import Recipe
-from dragoman.pipeline.run import silent
+from dragoman.system.messages import silent
 from dragoman.text.batches import Batch, Update
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.distributed import World
-from dragoman.training.loop import ahead, compile_layers, make_optimizer, step_optimizer
+from dragoman.training.loop import compile_layers, make_optimizer, prefetch, step_optimizer
 from dragoman.training.objective import Objective, accumulate, seed_update
 
 PEAKS = {"NVIDIA H100 80GB HBM3": 989e12, "NVIDIA H200": 989e12}
@@ -61,8 +60,8 @@ def updates_of(
             batches=BatchSettings(source_tokens_per_batch=tokens, target_tokens_per_batch=tokens),
         )
         prepare(Path(folder), recipe, silent)
-        data = Prepared.load(Path(folder) / "data")
-        yield lambda: ahead(make_batches(recipe, data, world).after(0, 0), world.device), len(data.tokenizers.target)
+        data = PreparedData.load(Path(folder) / "data")
+        yield lambda: prefetch(make_batches(recipe, data, world).after(0, 0), world.device), len(data.tokenizers.target)
 
 
 def update_flops(settings: ModelSettings, vocabulary: int, source_tokens: int, target_tokens: int) -> float:

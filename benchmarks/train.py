@@ -39,14 +39,13 @@ from torch.nn import functional as F
 
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import PAD
-from dragoman.pipeline.components import make_batches
-from dragoman.pipeline.prepare import Prepared, prepare
+from dragoman.pipeline.prepare import PreparedData, make_batches, prepare
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.machine import MAX_CACHED_KERNELS, MAX_SPINS
 from dragoman.text.batches import Batch, Update
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.distributed import World
-from dragoman.training.loop import ahead
+from dragoman.training.loop import prefetch
 from dragoman.training.settings import TrainingSettings
 
 ALLOCATOR = {
@@ -83,11 +82,11 @@ def recipe_for(source: Path, target: Path, preset: str, precision: str, out: Pat
 # ---- the systems, each as a function that makes one update
 
 
-def dragoman_step(recipe: Recipe, data: Prepared) -> Step:
+def dragoman_step(recipe: Recipe, data: PreparedData) -> Step:
     """Ours, as `dragoman train` runs it, with all that it imports."""
     from dragoman.native.training_kernels import start_compiling_kernels
-    from dragoman.pipeline.components import make_model, make_objective
-    from dragoman.pipeline.run import configure_allocator
+    from dragoman.pipeline.prepare import make_model, make_objective
+    from dragoman.system.machine import configure_allocator
     from dragoman.training.loop import make_optimizer, step_optimizer
     from dragoman.training.objective import accumulate, seed_update
 
@@ -182,7 +181,7 @@ def measure(system: str, recipe: Recipe, updates: int, profile: Path | None) -> 
     """Say when all is ready, make an update for each line that is read, and write what it took; then have some more looked into."""
     torch.manual_seed(1)
     assert recipe.out is not None
-    data = Prepared.load(recipe.out / "data")
+    data = PreparedData.load(recipe.out / "data")
     vocabulary = len(data.tokenizers.target)
     steps = {
         "dragoman": lambda: dragoman_step(recipe, data),
@@ -191,7 +190,7 @@ def measure(system: str, recipe: Recipe, updates: int, profile: Path | None) -> 
     }
     step = steps[system]()
     world = World(device=torch.device("cpu"))
-    stream = ahead(make_batches(recipe, data, world).after(0, 0), world.device)
+    stream = prefetch(make_batches(recipe, data, world).after(0, 0), world.device)
     print("ready", flush=True)
     for _ in range(updates):
         sys.stdin.readline()
@@ -297,13 +296,13 @@ def median_ratio(ours: Measured, theirs: Measured) -> float:
 
 def compare(arguments: argparse.Namespace) -> None:
     """Ours beside each peer, an update of each in turn, so that a machine that others slow down does so to both; a table and a file."""
-    from dragoman.pipeline.run import silent
+    from dragoman.system.messages import silent
 
     rows, floors = [], []
     with tempfile.TemporaryDirectory() as folder:
         recipe = recipe_for(arguments.source, arguments.target, arguments.preset, "bfloat16", Path(folder))
         prepare(Path(folder), recipe, silent)
-        vocabulary = len(Prepared.load(Path(folder) / "data").tokenizers.target)
+        vocabulary = len(PreparedData.load(Path(folder) / "data").tokenizers.target)
         profiles = {precision: Path(folder) / f"{precision}.txt" for precision in arguments.precisions if arguments.profile}
         for precision, peer, allocator in product(arguments.precisions, arguments.peers, arguments.allocators):
             kinds: list[Kind] = [("dragoman", precision, False), (peer, precision, ALLOCATORS[allocator])]

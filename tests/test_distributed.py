@@ -25,9 +25,8 @@ from dragoman.pipeline import run
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch, Update
 from dragoman.training.checkpoint import checkpoints
-from dragoman.training.distributed import World, world
+from dragoman.training.distributed import World, data_parallel, process_group
 from dragoman.training.objective import Objective, accumulate
-from dragoman.training.parallel import synchronised
 from dragoman.translation.translator import Translator
 from tests.conftest import MOST_SECONDS, write_copies
 from tests.processes import dragoman, fork, start, worst
@@ -162,7 +161,7 @@ def test_processes_tell_each_other_their_gradients_once_an_update_however_it_is_
         distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=rank, world_size=2)
         world = World(rank, 2, torch.device("cpu"))
         model = build_model(ModelSettings(d_model=8, d_ff=8, heads=2, encoder_layers=1, decoder_layers=1), 11, 11)
-        together = synchronised(Objective(model, 0.1, bfloat16=False), model, world, shards)
+        together = data_parallel(Objective(model, 0.1, bfloat16=False), model, world, shards)
         batch = Batch.of(*torch.randint(4, 11, (2, 8, 5)), list(range(8)))
         updates = [Update(0, 0, batches, 2 * batch.tokens) for batches in ([batch], [batch], batch.halves(), [batch] * 3)]
         _, once, *cut = (reductions(together, update, world) for update in updates)  # DDP sorts weights into buckets in the first
@@ -186,7 +185,7 @@ def two_of(tmp_path: Path, rank: int) -> tuple[World, Objective, nn.Module, list
     model = build_model(ModelSettings(d_model=8, d_ff=8, heads=2, encoder_layers=1, decoder_layers=1, dropout=0.0), 11, 11).double()
     objective = Objective(model, 0.1, bfloat16=False)
     shares = [Batch.of(*torch.randint(4, 11, (2, 60, 10)), list(range(60))) for _ in range(2)]
-    return world, objective, synchronised(objective, model, world, shards=False), shares, sum(batch.tokens for batch in shares)
+    return world, objective, data_parallel(objective, model, world, shards=False), shares, sum(batch.tokens for batch in shares)
 
 
 def test_a_process_that_is_short_of_memory_cuts_its_own_batches(tmp_path):
@@ -200,7 +199,7 @@ def test_a_process_that_is_short_of_memory_cuts_its_own_batches(tmp_path):
         assert [int(found[1]) for found in cut if found] == [[60, 30], []][rank]
         found = [weight.grad.clone() for weight in objective.parameters()]
         objective.zero_grad()
-        accumulate(objective, Update(0, 0, shares, tokens), world.alone)
+        accumulate(objective, Update(0, 0, shares, tokens), world.local)
         for weight, gradient in zip(objective.parameters(), found, strict=True):
             torch.testing.assert_close(gradient, weight.grad)
         distributed.destroy_process_group()
@@ -235,7 +234,7 @@ def test_a_run_goes_on_with_another_number_of_processes(request, text, first, se
     shutil.copytree(whole, out)
     for path in (out / "result.json", *checkpoints(out)[1:]):
         path.unlink() if path.is_file() else shutil.rmtree(path)
-    assert f"Going on with {out}" in train(text, out, second, *flags)
+    assert f"Resuming {out}" in train(text, out, second, *flags)
     assert [path.name for path in checkpoints(out)] == ["step-00000016", "step-00000020", "step-00000024"]
     assert_near(whole, out)
 
@@ -280,7 +279,7 @@ def test_torchrun_goes_on_with_a_run_of_which_a_process_was_killed(text, longer)
         await_checkpoint(out)
         kill_the_second(process.pid)
         _, told = process.communicate(timeout=MOST_SECONDS)
-    assert f"Going on with {out}" in told
+    assert f"Resuming {out}" in told
     assert_ended_as(longer, out)
 
 
@@ -303,7 +302,7 @@ def test_a_killed_process_ends_the_run_and_the_same_command_goes_on(text, longer
     assert worst(processes[1:]) == signal.SIGKILL
     assert "Another process of this training has ended" in told.read_text()
     assert "go on with: dragoman resume" in told.read_text()
-    assert f"Going on with {out}" in train(text, out, 2, *LONGER)
+    assert f"Resuming {out}" in train(text, out, 2, *LONGER)
     assert_ended_as(longer, out)
 
 
@@ -315,7 +314,7 @@ def test_a_process_ends_without_waiting_for_the_threads_of_its_group():
             free.bind(("127.0.0.1", 0))
             port = str(free.getsockname()[1])
         os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
-        with world():
+        with process_group():
             pass
         gc.collect()
         assert "pt_gloo_runloop" in {path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")}
@@ -422,7 +421,7 @@ def test_without_a_compiler_compiling_is_refused_with_a_sentence(text):
 
 def test_one_process_is_a_world():
     world = World(device=torch.device("cpu"))
-    assert world.leads
-    assert world.alone == world
-    assert world.sum(torch.tensor([2.0])).tolist() == [2.0]
-    assert world.join(world.share(["one", "two"]), 2) == ["one", "two"]
+    assert world.is_main
+    assert world.local == world
+    assert world.all_reduce(torch.tensor([2.0])).tolist() == [2.0]
+    assert world.gather(world.split(["one", "two"]), 2) == ["one", "two"]

@@ -7,10 +7,11 @@ import pytest
 
 from dragoman.model.settings import ModelSettings
 from dragoman.pipeline.recipe import Recipe
-from dragoman.pipeline.run import run, silent
+from dragoman.pipeline.run import run
 from dragoman.system.errors import DragomanError
+from dragoman.system.messages import silent
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
-from dragoman.training.log import Log, curves
+from dragoman.training.log import Log, scalars
 from dragoman.training.settings import TrainingSettings
 from tests.conftest import write_copies
 
@@ -74,7 +75,7 @@ def test_a_training_has_its_curves_and_its_texts_in_tensorboard(tmp_path, unchec
     curves_of = {"train": of_training | layers, "validation": {"loss", "nll", "bleu"}}
     for event, names in curves_of.items():
         for name in names:
-            curve = [(step, pytest.approx(curves(line)[name], abs=1e-6, rel=1e-6)) for kind, step, line in written if kind == event]
+            curve = [(step, pytest.approx(scalars(line)[name], abs=1e-6, rel=1e-6)) for kind, step, line in written if kind == event]
             assert [(point.step, point.value) for point in events.Scalars(f"{event}/{name}")] == curve
     texts = [(point.step, point.tensor_proto.string_val[0].decode()) for point in events.Tensors("validation/samples/text_summary")]
     samples = [(step, line["samples"]) for kind, step, line in written if kind == "validation"]
@@ -83,7 +84,7 @@ def test_a_training_has_its_curves_and_its_texts_in_tensorboard(tmp_path, unchec
 
 
 def test_curves_are_the_numbers_of_a_line():
-    assert curves(LINE) == {"loss": 2.0, "gradient_norms/encoder.0": 1.25}
+    assert scalars(LINE) == {"loss": 2.0, "gradient_norms/encoder.0": 1.25}
 
 
 def test_a_log_without_tensorboard_says_what_to_install(tmp_path, monkeypatch):

@@ -8,16 +8,16 @@ import pytest
 from dragoman.model.settings import PRESETS
 from dragoman.pipeline.recipe import (
     Recipe,
-    changed,
-    changes,
+    allowed_changes,
+    apply_changes,
     choose_batch_tokens,
     choose_schedule,
     choose_updates,
     choose_vocabulary,
-    complete,
+    complete_recipe,
     describe_changes,
-    differences,
-    paths,
+    forbidden_changes,
+    resolve_paths,
 )
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
@@ -28,7 +28,7 @@ TABLE = {"out": "runs/x", "preset": "base", "data": {"source": "a", "target": "b
 
 
 def done(table, flags=lambda recipe: recipe, gpu=False):
-    return complete(table, "r.toml", flags, lambda: gpu, print)
+    return complete_recipe(table, "r.toml", flags, lambda: gpu, print)
 
 
 def test_flags_win_over_the_recipe_and_both_over_the_preset():
@@ -59,7 +59,7 @@ def test_a_preset_is_named_as_chosen_where_something_of_it_is(capsys):
 
 
 def test_a_dataset_and_own_files_contradict_each_other():
-    with pytest.raises(DragomanError, match="The dataset 'multi30k-en-de' brings its own files; leave --dataset out"):
+    with pytest.raises(DragomanError, match="The dataset 'multi30k-en-de' has its own files; leave --dataset out"):
         done(TABLE | {"data": {"source": "a", "dataset": "multi30k-en-de"}})
 
 
@@ -103,18 +103,18 @@ def test_the_pace_keeps_the_rate_below_two_thousandths(updates):
 
 def test_differences_are_named_and_choices_are_none():
     recorded = choose_schedule(Recipe(), 100)
-    assert differences(Recipe(), recorded) == changes(Recipe(), recorded) == {}
+    assert forbidden_changes(Recipe(), recorded) == allowed_changes(Recipe(), recorded) == {}
     search = replace(Recipe().search, ban=("a", "b"))
     asked = replace(Recipe(), training=replace(Recipe().training, seed=7, clip_norm=1.0, threads=1), search=search)
-    assert describe_changes(differences(asked, recorded), recorded) == ["training.seed is 7 and was 1"]
-    new = changes(asked, recorded)
+    assert describe_changes(forbidden_changes(asked, recorded), recorded) == ["training.seed is 7 and was 1"]
+    new = allowed_changes(asked, recorded)
     assert describe_changes(new, recorded) == [
         "training.clip_norm is 1.0 and was 0.0",
         "training.threads is 1 and was None",
         "search.ban is ['a', 'b'] and was []",
     ]
-    assert changed(asked, recorded).search == search
-    assert changed(asked, recorded).training == replace(recorded.training, clip_norm=1.0, threads=1)
+    assert apply_changes(asked, recorded).search == search
+    assert apply_changes(asked, recorded).training == replace(recorded.training, clip_norm=1.0, threads=1)
 
 
 def test_another_search_takes_the_place_of_the_recorded_one_as_a_whole():
@@ -122,15 +122,15 @@ def test_another_search_takes_the_place_of_the_recorded_one_as_a_whole():
         replace(Recipe(), search=SearchSettings(**search)) for search in ({"beam_size": 6, "groups": 3}, {"length_power": 1.0})
     )
     for asked, recorded in ((first, second), (second, first)):
-        assert changed(asked, recorded).search == asked.search
-        assert changed(recorded, recorded) == recorded
-    assert "search.length_power is None and was 1.0" in describe_changes(changes(first, second), second)
+        assert apply_changes(asked, recorded).search == asked.search
+        assert apply_changes(recorded, recorded) == recorded
+    assert "search.length_power is None and was 1.0" in describe_changes(allowed_changes(first, second), second)
 
 
 def test_paths_are_in_their_folder(tmp_path):
     (tmp_path / "a").write_text("x")
-    assert paths(DataSettings(source=Path("a"), folder=tmp_path)).source == tmp_path / "a"
+    assert resolve_paths(DataSettings(source=Path("a"), folder=tmp_path)).source == tmp_path / "a"
     (tmp_path / "c.gz").touch()
-    assert paths(DataSettings(source=Path("c"), folder=tmp_path)).source == tmp_path / "c.gz"
+    assert resolve_paths(DataSettings(source=Path("c"), folder=tmp_path)).source == tmp_path / "c.gz"
     with pytest.raises(DragomanError, match="target is .*b, and there is no such file"):
-        paths(DataSettings(target=Path("b"), folder=tmp_path))
+        resolve_paths(DataSettings(target=Path("b"), folder=tmp_path))

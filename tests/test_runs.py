@@ -9,9 +9,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from dragoman.pipeline.run import lock, run, silent
+from dragoman.pipeline.reopen import lock
+from dragoman.pipeline.run import run
 from dragoman.pipeline.runs import as_json, plot, points, runs_table, runs_under, state_of
 from dragoman.system.errors import DragomanError
+from dragoman.system.messages import silent
 from tests.conftest import MOST_SECONDS
 from tests.test_train import small_recipe
 

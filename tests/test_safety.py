@@ -20,21 +20,23 @@ from safetensors.torch import load_file
 
 from dragoman.cli.console import tell_threads_errors_once
 from dragoman.model.symbols import END
-from dragoman.pipeline.autoconfigure import settle
-from dragoman.pipeline.components import make_batches, make_model, make_objective, schedule_of
-from dragoman.pipeline.prepare import Prepared, prepare
-from dragoman.pipeline.run import fit, recorded_recipe, run, silent, validation
+from dragoman.pipeline.autoconfigure import autoconfigure
+from dragoman.pipeline.prepare import PreparedData, make_batches, make_model, make_objective, make_schedule, prepare
+from dragoman.pipeline.reopen import recorded_recipe
+from dragoman.pipeline.run import fit, make_validate, run
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import file_hash
+from dragoman.system.messages import silent
 from dragoman.system.toml import write_toml
-from dragoman.training.checkpoint import averaged, checkpoints, resume
-from dragoman.training.context import Job
+from dragoman.training.checkpoint import average_checkpoints, checkpoints, resume
+from dragoman.training.context import TrainingContext
 from dragoman.training.distributed import World
-from dragoman.training.divergence import DivergenceError, first_non_finite_layer
+from dragoman.training.divergence import first_non_finite_layer
 from dragoman.training.log import Log
 from dragoman.training.loop import make_optimizer, step_optimizer, train
-from dragoman.training.memory import fitting_tokens, free_memory, free_on_machine, kept_for_backward
+from dragoman.training.memory import available_memory, fitting_tokens, free_memory, kept_for_backward
+from dragoman.training.metrics import DivergenceError
 from dragoman.training.objective import accumulate, corpus_loss
 from dragoman.translation.translator import Translator
 from tests.conftest import MOST_SECONDS
@@ -49,13 +51,13 @@ def begun(folder: Path, name: str, **training):
     """A recipe with its text prepared and all choices made."""
     recipe = small_recipe(folder, folder / name, **training)
     prepare(recipe.out, recipe, silent)
-    data = Prepared.load(recipe.out / "data")
-    return settle(recipe, data, silent, HERE), data
+    data = PreparedData.load(recipe.out / "data")
+    return autoconfigure(recipe, data, silent, HERE), data
 
 
 def go_on(recipe):
     """Train in this process, from wherever the run is."""
-    fit(recipe, schedule_of(recipe), Prepared.load(recipe.out / "data"), silent, HERE)
+    fit(recipe, make_schedule(recipe), PreparedData.load(recipe.out / "data"), silent, HERE)
 
 
 def final_weights(recipe):
@@ -101,14 +103,14 @@ def test_killed_at_fifty_random_moments_a_run_ends_with_the_weights_of_one_that_
 def test_a_full_disk_leaves_the_former_checkpoint_and_says_so(tmp_path):
     (straight, _), (short, data) = begun(tmp_path, "straight"), begun(tmp_path, "short")
     go_on(straight)
-    fit(short, replace(schedule_of(short), updates=4), data, silent, HERE)
+    fit(short, replace(make_schedule(short), updates=4), data, silent, HERE)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))  # no file can grow beyond: the kernel refuses to write
     try:
         with pytest.raises(
             DragomanError, match=r"step-00000008 could not be written: .*File too large.* What was written before it is whole; make room"
         ):
-            fit(short, replace(schedule_of(short), validate_every=24), data, silent, HERE)
+            fit(short, replace(make_schedule(short), validate_every=24), data, silent, HERE)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert [path.name for path in (short.out / "checkpoints").iterdir()] == ["step-00000004"]
@@ -118,7 +120,7 @@ def test_a_full_disk_leaves_the_former_checkpoint_and_says_so(tmp_path):
 
 def test_what_people_put_beside_checkpoints_stays_there(tmp_path):
     recipe, data = begun(tmp_path, "run")
-    fit(recipe, replace(schedule_of(recipe), updates=4), data, silent, HERE)
+    fit(recipe, replace(make_schedule(recipe), updates=4), data, silent, HERE)
     (kept,) = checkpoints(recipe.out)
     for name in ("before-i-tried-another-rate", "ruined-step-00000002", "step-00000003.new"):
         shutil.copytree(kept, kept.with_name(name))
@@ -165,11 +167,11 @@ def test_a_damaged_checkpoint_is_passed_over_loudly(tmp_path, file):
     newest = checkpoints(recipe.out)[-1] / file
     newest.write_bytes(newest.read_bytes()[:-9])
     told = []
-    place = fit(recipe, schedule_of(recipe), data, told.append, HERE)
+    place = fit(recipe, make_schedule(recipe), data, told.append, HERE)
     assert "step-00000024" in told[0]
     assert file in told[0]
     assert told[0].endswith("Trying the checkpoint before it.")
-    assert told[1] == "Going on from step-00000020; what was done after it is done again."
+    assert told[1] == "Resuming from step-00000020; the updates after it are repeated."
     assert place.step == 24
     assert_same(before, final_weights(recipe))
 
@@ -179,15 +181,15 @@ def test_one_that_averages_nothing_keeps_a_checkpoint_to_fall_back_to(tmp_path):
     go_on(recipe)
     (checkpoints(recipe.out)[-1] / "model.safetensors").write_bytes(b"cut")
     told = []
-    assert fit(recipe, schedule_of(recipe), data, told.append, HERE).step == 24
-    assert told[1] == "Going on from step-00000020; what was done after it is done again."
+    assert fit(recipe, make_schedule(recipe), data, told.append, HERE).step == 24
+    assert told[1] == "Resuming from step-00000020; the updates after it are repeated."
 
 
 def test_a_recipe_that_was_changed_is_not_taken_for_a_damaged_checkpoint(tmp_path):
     recipe, data = begun(tmp_path, "run")
     go_on(recipe)
     with pytest.raises(DragomanError, match=r"the settings give .*The recipe\.toml of this run is not the one that it was begun with; put"):
-        fit(replace(recipe, model=replace(recipe.model, d_ff=48)), schedule_of(recipe), data, silent, HERE)
+        fit(replace(recipe, model=replace(recipe.model, d_ff=48)), make_schedule(recipe), data, silent, HERE)
 
 
 @pytest.mark.parametrize(("table", "name"), [("training", "updates"), ("batches", "source_tokens_per_batch"), ("training", "precision")])
@@ -218,7 +220,7 @@ def test_a_checkpoint_after_the_place_that_a_run_went_on_from_is_not_taken_for_i
     recipe, data = begun(tmp_path, "run")
     go_on(recipe)
     (checkpoints(recipe.out)[-1] / "model.safetensors").write_bytes(b"cut")
-    fit(recipe, replace(schedule_of(recipe), updates=22), data, silent, HERE)
+    fit(recipe, replace(make_schedule(recipe), updates=22), data, silent, HERE)
     assert [path.name for path in checkpoints(recipe.out)] == ["step-00000016", "step-00000020", "step-00000022"]
 
 
@@ -228,13 +230,13 @@ def test_without_a_whole_checkpoint_nothing_is_begun_anew(tmp_path):
     for path in checkpoints(recipe.out):
         (path / "place.json").unlink()
     with pytest.raises(DragomanError, match="None of the 3 checkpoints in .* is whole; begin again with another --out"):
-        fit(recipe, schedule_of(recipe), data, silent, HERE)
+        fit(recipe, make_schedule(recipe), data, silent, HERE)
     shutil.rmtree(recipe.out / "checkpoints")
     before = log_of(recipe)
     with pytest.raises(
         DragomanError, match="was trained for 24 updates, and none of its checkpoints is there. Put .* back, or begin again"
     ):
-        fit(recipe, schedule_of(recipe), data, silent, HERE)
+        fit(recipe, make_schedule(recipe), data, silent, HERE)
     assert log_of(recipe) == before
 
 
@@ -242,7 +244,7 @@ def test_processes_that_find_different_checkpoints_do_not_go_on(tmp_path):
     class Other(World):
         """Beside it there is a process that has found a later checkpoint."""
 
-        def sum(self, values):
+        def all_reduce(self, values):
             return values + 28
 
     recipe, data = begun(tmp_path, "run")
@@ -277,7 +279,7 @@ def test_a_damaged_checkpoint_is_left_out_of_the_average(tmp_path):
     go_on(recipe)
     (checkpoints(recipe.out)[1] / "model.safetensors").write_bytes(b"cut")
     told = []
-    _, steps = averaged(recipe.out, 3, 4, 24, told.append)
+    _, steps = average_checkpoints(recipe.out, 3, 4, 24, told.append)
     assert steps == [16, 24]
     assert told[0].endswith("It is left out of the average.")
 
@@ -386,8 +388,8 @@ def test_what_a_job_may_use_is_the_least_that_system_and_control_groups_leave(tm
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert list(free_on_machine(tmp_path)) == [5_120_000, 1_500_000]
-    assert min(free_on_machine(tmp_path / "nothing")) > 0
+    assert list(available_memory(tmp_path)) == [5_120_000, 1_500_000]
+    assert min(available_memory(tmp_path / "nothing")) > 0
 
 
 def test_the_most_tokens_at_once_change_nothing_but_memory(tmp_path):
@@ -415,7 +417,7 @@ def test_what_helps_may_be_changed_while_a_run_goes_on(tmp_path):
     told = []
     helped = replace(recipe, training=replace(recipe.training, clip_norm=1.0, on_divergence="skip"))
     run(helped, told.append)
-    assert told[0] == f"Going on with {recipe.out}."
+    assert told[0] == f"Resuming {recipe.out}."
     assert "Changed: training.clip_norm is 1.0 and was 0.0; training.on_divergence is 'skip' and was 'stop'." in told
     recorded = recorded_recipe(recipe.out)
     assert (recorded.training.clip_norm, recorded.training.on_divergence, recorded.batches.max_tokens) == (1.0, "skip", 100)
@@ -428,7 +430,7 @@ def test_what_fits_is_found_and_recorded(tmp_path):
     recipe = replace(recipe, batches=replace(recipe.batches, max_tokens="auto"))
     prepare(recipe.out, recipe, silent)
     told = []
-    settled = settle(recipe, Prepared.load(recipe.out / "data"), told.append, HERE)
+    settled = autoconfigure(recipe, PreparedData.load(recipe.out / "data"), told.append, HERE)
     assert settled.batches.max_tokens == 100
     assert "100 tokens at once, which fit into memory" in "\n".join(told)
 
@@ -452,19 +454,19 @@ def poisoned(model, calls):
 def train_poisoned(recipe, data, calls, told, loss=1.0, keep_best=lambda model: None):
     """Train a model whose gradient is no number now and then."""
     recipe = replace(recipe, batches=replace(recipe.batches, accumulate=1))
-    job = Job(
+    context = TrainingContext(
         model=poisoned(make_model(recipe, data, HERE.device), calls),
-        width=16,
+        d_model=16,
         batches=make_batches(recipe, data, HERE),
         settings=recipe.training,
-        schedule=schedule_of(recipe),
+        schedule=make_schedule(recipe),
         folder=recipe.out,
-        validate=lambda model: ({"loss": loss, "bleu": 0.0}, []),
+        validate=lambda model, name: ({"loss": loss, "bleu": 0.0}, []),
         keep_best=keep_best,
         say=told.append,
         world=HERE,
     )
-    return train(job)
+    return train(context)
 
 
 def test_an_update_that_is_no_number_leaves_weights_and_moments_as_they_are(tmp_path):
@@ -488,7 +490,7 @@ def test_divergence_stops_the_run_with_step_batch_lines_and_layer(tmp_path):
         match=r"In step \d \(epoch 0, batch \d+\) the loss is \S+ and the norm of the gradient \S+, in lines \d+, .* and \d+ more of the "
         r"training text. First to be no number is the output of model\.\S+\. The weights were not changed by it",
     ):
-        fit(recipe, schedule_of(recipe), data, silent, HERE)
+        fit(recipe, make_schedule(recipe), data, silent, HERE)
 
 
 def test_an_update_that_is_no_number_can_be_left_out(tmp_path):
@@ -600,7 +602,7 @@ def test_a_model_that_is_no_number_is_judged_by_a_loss_that_is_none(tmp_path):
     model = make_model(recipe, data, HERE.device)
     with torch.no_grad():
         model.target_embedding.weight[5] = float("nan")
-    scores, samples = validation(recipe, data, silent, HERE)(model)
+    scores, samples = make_validate(recipe, data, silent, HERE)(model, "of a test")
     assert math.isnan(scores["loss"])
     assert not samples
 

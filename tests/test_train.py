@@ -15,23 +15,24 @@ from safetensors.torch import load_file
 from dragoman.model import weights as checkpoint
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
-from dragoman.pipeline.autoconfigure import settle
-from dragoman.pipeline.components import make_batches, make_model, make_objective, schedule_of
-from dragoman.pipeline.prepare import Prepared, prepare
+from dragoman.pipeline.autoconfigure import autoconfigure
+from dragoman.pipeline.prepare import PreparedData, make_batches, make_model, make_objective, make_schedule, prepare
 from dragoman.pipeline.recipe import Recipe
-from dragoman.pipeline.run import begin, finish, fit, go_on, lock, recorded_recipe, run, silent
+from dragoman.pipeline.reopen import lock, recorded_recipe, reopen
+from dragoman.pipeline.run import finish, fit, open_run, run
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import check_folder, copy_folder, file_hash
+from dragoman.system.messages import silent
 from dragoman.system.toml import write_toml
 from dragoman.text.batches import Update
 from dragoman.text.corpus import line_hash
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
-from dragoman.training.checkpoint import Place, averaged, checkpoints, newest_place
-from dragoman.training.context import Schedule
+from dragoman.training.checkpoint import TrainingState, average_checkpoints, checkpoints, read_state
 from dragoman.training.distributed import World
 from dragoman.training.interrupt import TrainingInterruptedError
-from dragoman.training.loop import better, stopped_early
+from dragoman.training.loop import is_better, stopped_early
 from dragoman.training.objective import Objective, accumulate, corpus_loss
+from dragoman.training.schedule import Schedule
 from dragoman.training.settings import TrainingSettings
 from dragoman.translation.translator import Translator
 from tests.conftest import MOST_SECONDS, write_copies
@@ -65,8 +66,8 @@ def prepared(tmp_path):
     """A recipe with its text prepared, all choices made."""
     recipe = small_recipe(tmp_path, tmp_path / "run")
     prepare(recipe.out, recipe, silent)
-    data = Prepared.load(recipe.out / "data")
-    return settle(recipe, data, silent, HERE), data
+    data = PreparedData.load(recipe.out / "data")
+    return autoconfigure(recipe, data, silent, HERE), data
 
 
 def gradients(model):
@@ -124,12 +125,13 @@ def final_weights(recipe: Recipe) -> dict[str, torch.Tensor]:
     return load_file(checkpoints(recipe.out)[-1] / "model.safetensors")
 
 
-def stop_at(step: int, recipe: Recipe, data: Prepared) -> None:
+def stop_at(step: int, recipe: Recipe, data: PreparedData) -> None:
     """Train, with a SIGTERM sent by the validation at a step."""
-    schedule = schedule_of(replace(recipe, training=replace(recipe.training, validate_every=step)))
+    schedule = make_schedule(replace(recipe, training=replace(recipe.training, validate_every=step)))
 
-    def say(sentence: str) -> None:
-        os.kill(os.getpid(), signal.SIGTERM)
+    def say(message: str) -> None:
+        if message.startswith("Validation"):
+            os.kill(os.getpid(), signal.SIGTERM)
 
     with pytest.raises(TrainingInterruptedError) as interruption:
         fit(recipe, schedule, data, say, HERE)
@@ -143,13 +145,13 @@ def test_a_run_that_was_stopped_ends_with_the_weights_of_one_that_was_not(tmp_pa
     for name in ("straight", "stopped"):
         recipe = small_recipe(tmp_path, tmp_path / name)
         prepare(recipe.out, recipe, silent)
-        data = Prepared.load(recipe.out / "data")
-        recipe = settle(recipe, data, silent, HERE)
+        data = PreparedData.load(recipe.out / "data")
+        recipe = autoconfigure(recipe, data, silent, HERE)
         if name == "stopped":
             stop_at(stop, recipe, data)
-        place = fit(recipe, schedule_of(recipe), data, silent, HERE)
+        place = fit(recipe, make_schedule(recipe), data, silent, HERE)
         assert place.step == 24
-        tensors, steps = averaged(recipe.out, 3, 4, 24, silent)
+        tensors, steps = average_checkpoints(recipe.out, 3, 4, 24, silent)
         ends.append((final_weights(recipe), tensors))
         assert steps == [16, 20, 24]
         log = [json.loads(line) for line in (recipe.out / "log.jsonl").read_text().splitlines()]
@@ -166,8 +168,8 @@ def test_a_run_with_another_end_is_one_that_was_begun_with_it(tmp_path, begun_fo
     run(straight, silent)
     recipe = small_recipe(tmp_path, tmp_path / "changed", updates=begun_for)
     prepare(recipe.out, recipe, silent)
-    data = Prepared.load(recipe.out / "data")
-    write_toml(settle(recipe, data, silent, HERE), recipe.out / "recipe.toml")
+    data = PreparedData.load(recipe.out / "data")
+    write_toml(autoconfigure(recipe, data, silent, HERE), recipe.out / "recipe.toml")
     stop_at(8, recorded_recipe(recipe.out), data)
     told = []
     run(replace(recipe, training=replace(recipe.training, updates=24)), told.append)
@@ -200,7 +202,7 @@ def test_a_finished_run_goes_on_to_a_later_end(tmp_path):
         assert all(torch.equal(one[name], other[name]) for name in one)
     results = [json.loads((each.out / "result.json").read_text()) for each in (straight, later)]
     assert results[0] | {"minutes": 0} == results[1] | {"minutes": 0}
-    assert newest_place(later.out).best == newest_place(straight.out).best
+    assert read_state(checkpoints(later.out)[-1]).best == read_state(checkpoints(straight.out)[-1]).best
 
 
 def killed_at(operation: int, work) -> bool:
@@ -228,11 +230,11 @@ def killed_at(operation: int, work) -> bool:
 def test_killed_while_it_finishes_or_begins_again_a_run_keeps_its_best_model(tmp_path):
     run(recipe := small_recipe(tmp_path, tmp_path / "run", learning_rate_scale=8.0), silent)
     ended, folder, begun = recipe.out, tmp_path / "killed", tmp_path / "begun"
-    recorded, data = replace(recorded_recipe(ended), out=folder), Prepared.load(ended / "data")
-    place, best = newest_place(recipe.out), load_file(ended / "best" / "model.safetensors")
+    recorded, data = replace(recorded_recipe(ended), out=folder), PreparedData.load(ended / "data")
+    place, best = read_state(checkpoints(recipe.out)[-1]), load_file(ended / "best" / "model.safetensors")
 
     def begin_again():
-        go_on(folder, recorded, recorded, silent)
+        reopen(folder, recorded, silent)
 
     def from_the_start_of(state: Path):
         shutil.rmtree(folder, ignore_errors=True)
@@ -258,7 +260,7 @@ def test_killed_while_it_finishes_or_begins_again_a_run_keeps_its_best_model(tmp
     operations, ends = -1, False
     while not ends:
         from_the_start_of(begun)
-        ends = killed_at(operations := operations + 1, lambda: finish(recorded, schedule_of(recorded), data, place, silent, HERE))
+        ends = killed_at(operations := operations + 1, lambda: finish(recorded, make_schedule(recorded), data, place, silent, HERE))
         if not (folder / "result.json").exists():
             has_the_best()
     assert operations > 3
@@ -275,9 +277,9 @@ def test_a_copy_of_the_best_model_is_not_taken_for_an_average(tmp_path):
     (recipe.out / "result.json").unlink()
     copy_folder(recipe.out / "model", recipe.out / "best")
     told = []
-    go_on(recipe.out, recipe, recorded_recipe(recipe.out), told.append)
+    reopen(recipe.out, recipe, told.append)
     assert [(recipe.out / name).exists() for name in ("model", "best", "average")] == [True, False, False]
-    assert told == [f"Going on with {recipe.out}."]
+    assert told == [f"Resuming {recipe.out}."]
 
 
 def test_a_finished_run_that_does_not_go_on_says_why(tmp_path):
@@ -333,15 +335,15 @@ def test_a_recipe_of_the_users_is_not_taken_for_a_run(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run")
     recipe.out.mkdir()
     (recipe.out / "recipe.toml").write_text("preset = 'tiny'")
-    with pytest.raises(DragomanError, match=r"run has a recipe\.toml and no text that was prepared: it is no run that was begun\. Choose"):
+    with pytest.raises(DragomanError, match=r"run has a recipe\.toml and no prepared text, so it is not a run\. Choose"):
         run(recipe, silent)
 
 
 def test_a_run_may_end_before_its_first_validation(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run", checkpoint_every=2)
     prepare(recipe.out, recipe, silent)
-    data = Prepared.load(recipe.out / "data")
-    write_toml(settle(recipe, data, silent, HERE), recipe.out / "recipe.toml")
+    data = PreparedData.load(recipe.out / "data")
+    write_toml(autoconfigure(recipe, data, silent, HERE), recipe.out / "recipe.toml")
     stop_at(6, recorded_recipe(recipe.out), data)
     run(replace(recipe, training=replace(recipe.training, updates=3)), silent)
     result = json.loads((recipe.out / "result.json").read_text())
@@ -367,7 +369,7 @@ def test_killed_at_any_moment_the_same_command_ends_with_the_same_model(tmp_path
     os.kill(process, signal.SIGKILL)
     os.waitpid(process, 0)
     assert dragoman(1, command("killed"), told) == 0
-    assert "Going on with" in told.read_text()
+    assert "Resuming " in told.read_text()
     one, other = (load_file(tmp_path / out / "model" / "model.safetensors") for out in ("straight", "killed"))
     assert all(torch.equal(one[name], other[name]) for name in one)
 
@@ -405,7 +407,7 @@ def test_validation_pairs_that_are_held_out_are_no_longer_than_those_to_train_on
             file.write(f"{long}\n")
     told = []
     prepare(recipe.out, replace(recipe, data=replace(recipe.data, longest=9)), told.append)
-    data = Prepared.load(recipe.out / "data")
+    data = PreparedData.load(recipe.out / "data")
     assert long.strip() not in map(str.strip, data.valid_source)
     assert "1 are longer than the recipe allows and are left out" in told[0]
     assert len(data.train) + len(data.valid) == 200
@@ -438,7 +440,7 @@ def test_what_a_recipe_leaves_open_is_chosen_and_said(tmp_path):
     said = "\n".join(told)
     assert "Chosen: a vocabulary of" in said
     assert "as many updates as 0.01 minutes allow, and 200 passes at most" in said
-    assert "Expected: 0 minutes, at " in said
+    assert "Expected: less than a minute, at " in said
     assert "warm-up steps, which keep the rate at 0.002 or below" in said
     recorded = recorded_recipe(recipe.out)
     assert recorded.training.updates >= 1
@@ -448,7 +450,6 @@ def test_what_a_recipe_leaves_open_is_chosen_and_said(tmp_path):
 def test_training_without_kernels_is_told_and_learns_alike(tmp_path, monkeypatch):
     weights, said = [], []
     for name, compiles in (("with", lambda: True), ("without", lambda: False)):
-        monkeypatch.setattr("dragoman.pipeline.run.start_compiling_kernels", compiles)
         monkeypatch.setattr("dragoman.native.training_kernels.start_compiling_kernels", compiles)
         recipe, told = small_recipe(tmp_path, tmp_path / name, updates=8), []
         run(recipe, told.append)
@@ -516,30 +517,30 @@ def test_ctrl_c_ends_with_a_checkpoint_and_says_how_to_go_on(tmp_path):
     assert not (recipe.out / "result.json").exists()
     told.clear()
     run(recorded_recipe(recipe.out), told.append)
-    assert told[0] == f"Going on with {recipe.out}."
+    assert told[0] == f"Resuming {recipe.out}."
     assert (recipe.out / "result.json").exists()
 
 
 def test_spread_weights_need_a_number_of_updates(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run", shard=True, updates=None)
-    with pytest.raises(DragomanError, match="With --shard no process could measure the speed by itself, .* needs a number of --updates"):
-        begin(tmp_path / "run", recipe, silent, replace(HERE, size=2))
+    with pytest.raises(DragomanError, match="With --shard the speed of a single process cannot be measured; give a number of --updates"):
+        open_run(tmp_path / "run", recipe, silent, replace(HERE, size=2))
 
 
 def test_training_stops_when_validation_no_longer_improves():
     schedule = Schedule(updates=100, warmup_steps=1, validate_every=10, checkpoint_every=10)
     settings = TrainingSettings(patience=2)
-    assert not stopped_early(Place(step=30, best_step=20), settings, schedule)
-    assert stopped_early(Place(step=40, best_step=20), settings, schedule)
-    assert not stopped_early(Place(step=90, best_step=20), replace(settings, patience=0), schedule)
-    assert better({"bleu": 2, "loss": 5}, {"bleu": 1, "loss": 4}, "bleu")
-    assert not better({"bleu": 2, "loss": 5}, {"bleu": 1, "loss": 4}, "loss")
-    assert better({"bleu": 0, "loss": 4}, {"bleu": 0, "loss": 5}, "bleu")
+    assert not stopped_early(TrainingState(step=30, best_step=20), settings, schedule)
+    assert stopped_early(TrainingState(step=40, best_step=20), settings, schedule)
+    assert not stopped_early(TrainingState(step=90, best_step=20), replace(settings, patience=0), schedule)
+    assert is_better({"bleu": 2, "loss": 5}, {"bleu": 1, "loss": 4}, "bleu")
+    assert not is_better({"bleu": 2, "loss": 5}, {"bleu": 1, "loss": 4}, "loss")
+    assert is_better({"bleu": 0, "loss": 4}, {"bleu": 0, "loss": 5}, "bleu")
 
 
 def test_the_last_checkpoints_are_kept_and_no_others(prepared):
     recipe, data = prepared
-    fit(recipe, schedule_of(recipe), data, silent, HERE)
+    fit(recipe, make_schedule(recipe), data, silent, HERE)
     assert [path.name for path in checkpoints(recipe.out)] == ["step-00000016", "step-00000020", "step-00000024"]
 
 
@@ -547,15 +548,15 @@ def test_a_checkpoint_that_a_signal_asked_for_is_not_averaged(prepared):
     recipe, data = prepared
     stop_at(7, recipe, data)
     assert [path.name for path in checkpoints(recipe.out)] == ["step-00000004", "step-00000007"]
-    place = fit(recipe, replace(schedule_of(recipe), updates=9), data, silent, HERE)
+    place = fit(recipe, replace(make_schedule(recipe), updates=9), data, silent, HERE)
     assert place.step == 9
-    assert averaged(recipe.out, 3, 4, 9, silent)[1] == [4, 8, 9]
+    assert average_checkpoints(recipe.out, 3, 4, 9, silent)[1] == [4, 8, 9]
 
 
 def test_an_early_stop_is_saved(prepared):
     recipe, data = prepared
     recipe = replace(recipe, training=replace(recipe.training, patience=1, learning_rate_scale=0.0))
-    schedule = replace(schedule_of(recipe), validate_every=3, checkpoint_every=100)
+    schedule = replace(make_schedule(recipe), validate_every=3, checkpoint_every=100)
     place = fit(recipe, schedule, data, silent, HERE)
     assert place.step == 6
     assert [path.name for path in checkpoints(recipe.out)] == ["step-00000006"]

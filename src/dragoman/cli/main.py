@@ -15,7 +15,7 @@ from dragoman import __version__
 from dragoman.cli.console import flags_of, has_gpu, parse, say, tell_own_warnings, tell_threads_errors_once
 from dragoman.cli.exchange import export_model, import_model
 from dragoman.cli.translating import align, evaluate, score, shortlist, translate
-from dragoman.pipeline.recipe import Recipe, complete, paths, refuse_one_sided
+from dragoman.pipeline.recipe import Recipe, check_file_pairs, complete_recipe, resolve_paths
 from dragoman.system.errors import DragomanError
 from dragoman.system.machine import configure_threads
 from dragoman.system.toml import overlay, read_toml
@@ -32,7 +32,7 @@ def recipe_first(arguments: Sequence[str]) -> tuple[dict[str, Any], str, list[st
 def train(arguments: Sequence[str]) -> None:
     """Train a model from two text files, or from a recipe (a TOML file)."""
     table, origin, flags = recipe_first(arguments)
-    recipe = complete(table, origin, lambda default: parse(Recipe, "train [RECIPE.toml]", flags, default), has_gpu, say)
+    recipe = complete_recipe(table, origin, lambda default: parse(Recipe, "train [RECIPE.toml]", flags, default), has_gpu, say)
     recipe.search.refuse_contradictions(flags_of(flags))
     from dragoman.pipeline.run import run
 
@@ -69,7 +69,8 @@ class Resume:
 def resume(arguments: Sequence[str]) -> None:
     """Go on with a run that was interrupted."""
     folder = parse(Resume, "resume", arguments).run
-    from dragoman.pipeline.run import recorded_recipe, run
+    from dragoman.pipeline.reopen import recorded_recipe
+    from dragoman.pipeline.run import run
 
     recipe = recorded_recipe(folder)
     if recipe is None:
@@ -135,8 +136,8 @@ def doctor(arguments: Sequence[str]) -> None:
     from dragoman.text.doctor import examine
 
     data = with_dataset(dataclasses.replace(given, **dataclasses.asdict(asked)))
-    refuse_one_sided(data)
-    data = paths(data)
+    check_file_pairs(data)
+    data = resolve_paths(data)
     if data.source is None or data.target is None:
         raise DragomanError("Which text? Give --source FILE --target FILE, or a recipe that has them.")
     others = {"validation": (data.valid_source, data.valid_target), "test": (data.test_source, data.test_target)}

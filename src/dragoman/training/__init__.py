@@ -1,1 +1,1 @@
-"""Time and disk: the loop, its schedule, its checkpoints."""
+"""Training: the loop, its objective, schedule, checkpoints and log."""

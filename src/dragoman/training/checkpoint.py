@@ -1,93 +1,50 @@
-"""What a run needs to go on after any interruption: its place, and its checkpoints in `folder/checkpoints/step-00001200/`."""
+"""Checkpoints, from which a run resumes after any interruption: `folder/checkpoints/step-00001200/`."""
 
 import json
 import re
 import shutil
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from dragoman.model import weights as checkpoint
+from dragoman.model import weights
 from dragoman.model.interface import Model
-from dragoman.system import folders
 from dragoman.system.errors import DragomanError
-from dragoman.training.context import Job, Say
-from dragoman.training.distributed import World
-from dragoman.training.log import events
-from dragoman.training.parallel import shard, unsharded
+from dragoman.system.files import check_folder, write_folder
+from dragoman.system.messages import Say
+from dragoman.training.context import TrainingContext
+from dragoman.training.distributed import World, shard_like, unsharded_on_cpu
+from dragoman.training.log import read_events
 
-OWN = re.compile(r"(ruined-)?step-\d+(\.new|\.old)?")  # names of checkpoints, whole or not: what people put beside them is theirs
+OWN_NAME = re.compile(
+    r"(ruined-)?step-\d+(\.new|\.old)?"
+)  # of intact, invalid and partial checkpoints; other files are the user's
 
 
 @dataclass(frozen=True)
-class Place:
-    """How far a run has come: with weights and optimizer, all that the rest of it depends on."""
+class TrainingState:
+    """How far a run is. With weights and optimizer, all that the rest of the run depends on."""
 
     step: int = 0
+    """Updates done."""
     epoch: int = 0
     batches_done: int = 0
+    """Batches of this epoch that are done."""
     best_step: int = 0
     best: dict[str, float] | None = None
+    """Scores of the best validation, and its step."""
     seconds: float = 0.0
+    """Time spent in training, by earlier processes too."""
     rate_backoff: float = 1.0
-    """What the rate is multiplied by; halved each time that the run was rolled back."""
+    """Factor of the learning rate, halved by each rollback."""
 
 
 def checkpoints(folder: Path) -> list[Path]:
     """The folders of a run's checkpoints, oldest first."""
-    return sorted(path for path in (folder / "checkpoints").glob("step-*") if path.name.removeprefix("step-").isdigit())
-
-
-def save(model: Model, optimizer: torch.optim.Optimizer, place: Place, job: Job) -> None:
-    """Write a checkpoint and delete those that are not needed: the newest and one before it to resume, the last regular ones to average.
-
-    All processes call this, and the first one writes.
-    """
-    leads = job.world.leads
-    weights, moments = gather(checkpoint.weights(model), leads), gather(checkpoint.optimizer_tensors(model, optimizer), leads)
-    if not leads:
-        return
-
-    def write(new: Path) -> None:
-        checkpoint.save_tensors(new / "model.safetensors", weights)
-        checkpoint.save_tensors(new / "optimizer.safetensors", moments)
-        (new / "place.json").write_text(json.dumps(asdict(place), indent=2) + "\n")
-
-    folders.write_folder(job.folder / "checkpoints" / f"step-{place.step:08}", write)
-    kept = regular(job.folder, max(2, job.settings.average), job.schedule.checkpoint_every, place.step)
-    for path in (job.folder / "checkpoints").iterdir():
-        if path not in kept and OWN.fullmatch(path.name):
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def gather(tensors: Mapping[str, Tensor], keep: bool) -> dict[str, Tensor]:
-    """The tensors as a whole in the machine's memory, in the processes that keep them. All processes call this."""
-    found = {}
-    for name, tensor in tensors.items():
-        full = unsharded(tensor)
-        if keep:
-            found[name] = full.cpu()
-    return found
-
-
-def regular(folder: Path, last: int, every: int, step: int) -> list[Path]:
-    """The checkpoint of a step, and before it regular ones (not those that a signal asked for), `last` in all.
-
-    There are later ones only where they were damaged, and the run went on from before them.
-    """
-    *older, newest = [path for path in checkpoints(folder) if step_of(path) <= step]
-    older = [path for path in older if step_of(path) % every == 0]
-    return [*older[max(0, len(older) - last + 1) :], newest]
-
-
-def set_aside(path: Path, world: World) -> None:
-    """Let a checkpoint be none, until the next is saved. All processes call this."""
-    if world.leads:
-        path.rename(path.with_name(f"ruined-{path.name}"))
-    world.wait()
+    steps = (folder / "checkpoints").glob("step-*")
+    return sorted(path for path in steps if path.name.removeprefix("step-").isdigit())
 
 
 def step_of(path: Path) -> int:
@@ -95,70 +52,153 @@ def step_of(path: Path) -> int:
     return int(path.name.removeprefix("step-"))
 
 
-def resume(model: Model, optimizer: torch.optim.Optimizer, folder: Path, say: Say, world: World) -> Place:
-    """Load the newest checkpoint that is whole, if there is one; say so where it is not the newest of all.
+# ---- writing
 
-    Raises `DragomanError` where there are checkpoints, and none of them is whole, and where processes find different ones.
+
+def save_checkpoint(
+    model: Model, optimizer: torch.optim.Optimizer, state: TrainingState, context: TrainingContext
+) -> None:
+    """Write a checkpoint, and delete those that are no longer needed.
+
+    Kept are the newest, one before it to fall back to, and the regular ones to average. All processes call
+    this; the main one writes. Raises `DragomanError` if the disk is full or cannot be written to.
     """
-    place = newest_whole(model, optimizer, folder, say)
-    if float(world.sum(torch.tensor(float(place.step), device=world.device))) != place.step * world.size:
+    is_main = context.world.is_main
+    tensors = unsharded_on_cpu(weights.weights(model), is_main)
+    moments = unsharded_on_cpu(weights.optimizer_tensors(model, optimizer), is_main)
+    if not is_main:
+        return
+
+    def write(new: Path) -> None:
+        weights.save_tensors(new / "model.safetensors", tensors)
+        weights.save_tensors(new / "optimizer.safetensors", moments)
+        (new / "place.json").write_text(json.dumps(asdict(state), indent=2) + "\n")
+
+    folder = context.folder / "checkpoints"
+    write_folder(folder / f"step-{state.step:08}", write)
+    needed = max(2, context.settings.average)
+    kept = regular_checkpoints(context.folder, needed, context.schedule.checkpoint_every, state.step)
+    for path in folder.iterdir():
+        if path not in kept and OWN_NAME.fullmatch(path.name):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def regular_checkpoints(folder: Path, count: int, every: int, step: int) -> list[Path]:
+    """The checkpoint of a step, and regular ones before it, `count` in all.
+
+    Regular ones are those that the schedule asks for, not a signal. Later ones exist only if they were
+    damaged and the run resumed from an earlier one: they are ignored.
+    """
+    *older, newest = [path for path in checkpoints(folder) if step_of(path) <= step]
+    older = [path for path in older if step_of(path) % every == 0]
+    return [*older[max(0, len(older) - count + 1) :], newest]
+
+
+def invalidate(path: Path, world: World) -> None:
+    """Rename a checkpoint, so that it is not loaded; the next save deletes it. All processes call this."""
+    if world.is_main:
+        path.rename(path.with_name(f"ruined-{path.name}"))
+    world.barrier()
+
+
+# ---- reading
+
+
+def resume(
+    model: Model, optimizer: torch.optim.Optimizer, folder: Path, say: Say, world: World
+) -> TrainingState:
+    """Load the newest intact checkpoint; without any checkpoint, return the state before the first update.
+
+    Raises `DragomanError` if no checkpoint is intact, and if the processes see different checkpoints.
+    """
+    state = load_newest_intact(model, optimizer, folder, say)
+    if (
+        float(world.all_reduce(torch.tensor(float(state.step), device=world.device)))
+        != state.step * world.size
+    ):
         raise DragomanError(
-            f"This process found the checkpoint of step {place.step} in {folder}, and another process another one. All machines have to "
-            "see the same folder."
+            f"This process found the checkpoint of update {state.step} in {folder}, and another process "
+            "another one. All "
+            "machines must see the same folder."
         )
-    return place
+    return state
 
 
-def newest_whole(model: Model, optimizer: torch.optim.Optimizer, folder: Path, say: Say) -> Place:
+def load_newest_intact(
+    model: Model, optimizer: torch.optim.Optimizer, folder: Path, say: Say
+) -> TrainingState:
     """`resume`, for one process."""
-    found = checkpoints(folder)
-    for path in reversed(found):
+    path = newest_intact(folder, say)
+    if path is None:
+        refuse_lost_checkpoints(folder)
+        return TrainingState()
+    try:
+        weights.load_weights(model, shard_like(model, weights.load_tensors(path / "model.safetensors")), path)
+    except DragomanError as error:
+        raise DragomanError(
+            f"{error} The recipe.toml of this run was changed since it began; restore it."
+        ) from error
+    moments = weights.load_tensors(path / "optimizer.safetensors")
+    weights.load_optimizer(model, optimizer, shard_like(model, moments))
+    if path != checkpoints(folder)[-1]:
+        say(f"Resuming from {path.name}; the updates after it are repeated.")
+    return read_state(path)
+
+
+def newest_intact(folder: Path, say: Say) -> Path | None:
+    """The newest checkpoint whose files match its manifest; None if the run has no checkpoint.
+
+    Damaged ones are named. Raises `DragomanError` if all are damaged.
+    """
+    paths = checkpoints(folder)
+    for path in reversed(paths):
         try:
-            folders.check_folder(path)
+            check_folder(path)
         except DragomanError as error:
             say(f"{error} Trying the checkpoint before it.")
-            continue
-        try:
-            checkpoint.load_weights(model, shard(checkpoint.load_tensors(path / "model.safetensors"), model), path)
-        except DragomanError as error:
-            raise DragomanError(f"{error} The recipe.toml of this run is not the one that it was begun with; put that back.") from error
-        checkpoint.load_optimizer(model, optimizer, shard(checkpoint.load_tensors(path / "optimizer.safetensors"), model))
-        place = read_place(path)
-        if path != found[-1]:
-            say(f"Going on from {path.name}; what was done after it is done again.")
-        return place
-    if found:
-        raise DragomanError(f"None of the {len(found)} checkpoints in {folder / 'checkpoints'} is whole; begin again with another --out.")
-    judged = [event["step"] for event in events(folder / "log.jsonl") if event["event"] == "validation"]
-    if len(judged) > 1:  # the first is logged a moment before the first checkpoint
+        else:
+            return path
+    if paths:
         raise DragomanError(
-            f"{folder} was trained for {judged[-1]:,} updates, and none of its checkpoints is there. Put {folder / 'checkpoints'} back, or "
-            "begin again with another --out."
+            f"All {len(paths)} checkpoints in {folder / 'checkpoints'} are damaged; start again with another "
+            "--out."
         )
-    return Place()
+    return None
 
 
-def read_place(folder: Path) -> Place:
-    """The place of a checkpoint; `rate_backoff` was `pace` before 0.1."""
-    values = json.loads((folder / "place.json").read_text())
-    return Place(**{"rate_backoff" if name == "pace" else name: value for name, value in values.items()})
+def refuse_lost_checkpoints(folder: Path) -> None:
+    """Raise `DragomanError` if the log shows that checkpoints were written."""
+    validated = [
+        event["step"] for event in read_events(folder / "log.jsonl") if event["event"] == "validation"
+    ]
+    if len(validated) > 1:  # the first validation is logged a moment before the first checkpoint
+        raise DragomanError(
+            f"{folder} was trained for {validated[-1]:,} updates, and its checkpoints are missing. Restore "
+            f"{folder / 'checkpoints'}, or start again with another --out."
+        )
 
 
-def newest_place(folder: Path) -> Place:
-    """The place of the newest checkpoint. Raises `DragomanError` where it is damaged."""
-    newest = checkpoints(folder)[-1]
-    folders.check_folder(newest)
-    return read_place(newest)
+def read_state(path: Path) -> TrainingState:
+    """The state of a checkpoint; `rate_backoff` was called `pace` before version 0.1."""
+    values = json.loads((path / "place.json").read_text())
+    return TrainingState(
+        **{"rate_backoff" if name == "pace" else name: value for name, value in values.items()}
+    )
 
 
-def averaged(folder: Path, last: int, every: int, step: int, say: Say) -> tuple[dict[str, Tensor], list[int]]:
-    """The mean of the last n regular checkpoints up to a step, and their steps (section 6.1); without damaged ones, which are named."""
+def average_checkpoints(
+    folder: Path, count: int, every: int, step: int, say: Say
+) -> tuple[dict[str, Tensor], list[int]]:
+    """The mean of the last regular checkpoints up to a step (section 6.1), and their steps.
+
+    Damaged ones are named and left out.
+    """
     paths = []
-    for path in regular(folder, last, every, step):
+    for path in regular_checkpoints(folder, count, every, step):
         try:
-            folders.check_folder(path)
+            check_folder(path)
         except DragomanError as error:
             say(f"{error} It is left out of the average.")
         else:
             paths.append(path)
-    return checkpoint.average(path / "model.safetensors" for path in paths), [step_of(path) for path in paths]
+    return weights.average(path / "model.safetensors" for path in paths), [step_of(path) for path in paths]

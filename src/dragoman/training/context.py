@@ -5,50 +5,44 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.model.interface import Model
+from dragoman.system.messages import Say
 from dragoman.text.batches import Batches
 from dragoman.training.distributed import World
 from dragoman.training.objective import Objective
+from dragoman.training.schedule import Schedule
 from dragoman.training.settings import TrainingSettings
 
-Say = Callable[[str], None]
+Scores = dict[str, float]
+"""Of a validation: `loss` and `nll` in nats a token, `perplexity`, `bleu`."""
 Samples = list[dict[str, str]]
-Validate = Callable[[Model], tuple[dict[str, float], Samples]]
+"""Of a validation: `source`, `reference` and `translation` of some pairs."""
+Validate = Callable[[Model, str], tuple[Scores, Samples]]
 
 
 @dataclass(frozen=True)
-class Schedule:
-    """The numbers of a run that a recipe may leave open, chosen: all but the flag in updates."""
-
-    updates: int
-    warmup_steps: int
-    validate_every: int
-    checkpoint_every: int
-
-
-@dataclass(frozen=True)
-class Job:
-    """A model, the batches that it is to learn, and what is to happen on the way."""
+class TrainingContext:
+    """A model, its training data, and what the loop calls."""
 
     model: Model
-    width: int
-    """d_model, for the learning rate."""
+    d_model: int
+    """For the learning rate."""
     batches: Batches
     settings: TrainingSettings
     schedule: Schedule
     folder: Path
-    """Gets log.jsonl and checkpoints/; what is there already is gone on from."""
+    """Gets log.jsonl and checkpoints/. Training resumes from the checkpoints that it has."""
     validate: Validate
+    """Called with a model and what it is, for the message: `at update 100`."""
     keep_best: Callable[[Model], None]
-    """Called whenever validation finds a better model."""
+    """Called when a validation is better than all before it."""
     say: Say
-    """Gets sentences for people."""
     world: World
 
     @property
-    def shards(self) -> bool:
-        """Whether weights are spread over the processes."""
+    def shards_weights(self) -> bool:
+        """Whether each process has a part of every weight."""
         return self.settings.shard and self.world.size > 1
 
     def objective(self, model: Model) -> Objective:
-        """What is minimised, of this model or a copy of it."""
+        """The training objective of this model or of a copy of it."""
         return Objective.of(model, self.settings)

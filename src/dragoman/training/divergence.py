@@ -1,35 +1,66 @@
-"""Where a loss or a gradient that is no number comes from."""
+"""Where a NaN or an infinity comes from. Imported when one occurs."""
 
 import torch
 from torch import Tensor, nn
 
+from dragoman.model.interface import Model
 from dragoman.native.fused import unfused
-from dragoman.system.errors import DragomanError
-from dragoman.text.batches import Batch
+from dragoman.system.machine import is_out_of_memory
+from dragoman.text.batches import Batch, Update
+from dragoman.training.context import TrainingContext
+from dragoman.training.objective import seed_update
+
+MOST_LINES = 8  # that a message names
 
 
-class DivergenceError(DragomanError):
-    """The loss or the gradient is no number: what was seen, and what people may do, who are told both where the run ends."""
+def locate(context: TrainingContext, model: Model, step: int, update: Update) -> str:
+    """The text lines of a non-finite update, of the process where it occurred, and the first such layer.
 
-    def __init__(self, what: str, remedy: str) -> None:
-        super().__init__(f"{what} {remedy}")
-        self.what = what
+    `model` is unsharded and not compiled. All processes call this.
+    """
+    world, corpus = context.world, context.batches.corpus
+    numbers = sorted(corpus.line(pair) for batch in update.batches for pair in batch.pairs)
+    rest = f" and {len(numbers) - MOST_LINES} more" if len(numbers) > MOST_LINES else ""
+    lines = f"{', '.join(map(str, numbers[:MOST_LINES]))}{rest}"
+    layers = world.gather([_first_layer(context, model, step, update)], world.size)
+    rank = next((rank for rank, layer in enumerate(layers) if layer), 0)
+    cause = (
+        f"First non-finite value: {layers[rank]}."
+        if layers[rank]
+        else "It does not recur with the current weights."
+    )
+    return f"{world.gather([lines], world.size)[rank]} of the training text. {cause}"
+
+
+def _first_layer(context: TrainingContext, model: Model, step: int, update: Update) -> str:
+    """`first_non_finite_layer` of this process's batches, or an empty string."""
+    objective = context.objective(model).train()
+    seed_update(context.settings.seed, step, context.world.rank)
+    try:
+        layers = (
+            first_non_finite_layer(objective, batch.to(context.world.device)) for batch in update.batches
+        )
+        return next(filter(None, layers), "")
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+        return "unknown, since there is not enough memory to search for it"
 
 
 def first_non_finite_layer(objective: nn.Module, batch: Batch) -> str | None:
-    """The innermost module that first gives a value that is not finite, or else a weight whose gradient has one; None if none has.
+    """The innermost module whose output is the first to be NaN or infinite, or a weight with such a gradient.
 
-    The batch is read forward and backward once more, with the weights of now and by PyTorch, which has every module's output; gradients
-    are left as they are.
+    Repeats the forward and the backward pass with the current weights by PyTorch, which shows every module's
+    output. Gradients are not changed. Returns None if all is finite.
     """
-    found: list[str] = []
+    non_finite: list[str] = []
 
     def watch(name: str) -> torch.utils.hooks.RemovableHandle:
-        def look(_: nn.Module, __: object, output: object) -> None:
+        def check(_: nn.Module, __: object, output: object) -> None:
             if isinstance(output, Tensor) and not output.isfinite().all():
-                found.append(name)
+                non_finite.append(name)
 
-        return objective.get_submodule(name).register_forward_hook(look)
+        return objective.get_submodule(name).register_forward_hook(check)
 
     handles = [watch(name) for name, _ in objective.named_modules() if name]
     try:
@@ -38,11 +69,14 @@ def first_non_finite_layer(objective: nn.Module, batch: Batch) -> str | None:
     finally:
         for handle in handles:
             handle.remove()
-    if found:
-        return f"the output of {found[0]}"
+    if non_finite:
+        return f"the output of {non_finite[0]}"
     if not loss.isfinite():
-        return "the loss itself"
+        return "the loss"
     names, weights = zip(*objective.named_parameters(), strict=True)
-    gradients = torch.autograd.grad(loss, weights, allow_unused=True)  # not `backward`, which processes would synchronise
-    bad = [name for name, gradient in zip(names, gradients, strict=True) if gradient is not None and not gradient.isfinite().all()]
+    gradients = torch.autograd.grad(
+        loss, weights, allow_unused=True
+    )  # `backward` would synchronise processes
+    named = zip(names, gradients, strict=True)
+    bad = [name for name, gradient in named if gradient is not None and not gradient.isfinite().all()]
     return f"the gradient of {bad[-1]}" if bad else None

@@ -19,7 +19,9 @@ class TrainingInterruptedError(Exception):
     """A signal ended training. A checkpoint of `step` has been written."""
 
     def __init__(self, signal_number: int, step: int) -> None:
-        super().__init__(f"Training was interrupted by {signal.Signals(signal_number).name} after update {step}.")
+        super().__init__(
+            f"Training was interrupted by {signal.Signals(signal_number).name} after update {step}."
+        )
         self.signal_number = signal_number
         self.step = step
 
@@ -39,10 +41,10 @@ class StopRequest:
         self.signal_number = self.signal_number or number
 
     def after(self, step: int) -> int | None:
-        """The signal that a process has received by the end of this step, if any. All processes call this after each step.
+        """The signal that a process has received by the end of this step, if any.
 
-        Several processes communicate about every `SECONDS_BETWEEN_QUERIES`, at a step that they agree on: a query in
-        every step would wait for the GPU.
+        All processes call this after each step. Several processes communicate about every
+        `SECONDS_BETWEEN_QUERIES`, at a step that they agree on: a query in every step would wait for the GPU.
         """
         if self.world.size == 1:
             return self.signal_number
@@ -51,7 +53,9 @@ class StopRequest:
         now = time.monotonic()
         seconds_per_step = (now - self._last_time) / (step - self._last_query)
         received = [float(number == self.signal_number) for number in STOP_SIGNALS]
-        *counts, seconds = self.world.sum(torch.tensor([*received, seconds_per_step], device=self.world.device)).tolist()
+        *counts, seconds = self.world.all_reduce(
+            torch.tensor([*received, seconds_per_step], device=self.world.device)
+        ).tolist()
         interval = max(1, round(SECONDS_BETWEEN_QUERIES * self.world.size / seconds))
         self._next_query, self._last_query, self._last_time = step + interval, step, now
         return next((number for number, count in zip(STOP_SIGNALS, counts, strict=True) if count), None)

@@ -1,4 +1,4 @@
-"""The numbers of the last updates, from the device to the log, and what is said where they are no numbers."""
+"""Loss, gradient norm and speed of the updates, from the device to the log; non-finite updates."""
 
 import math
 import time
@@ -8,105 +8,111 @@ import torch
 from torch import Tensor
 
 from dragoman.model.interface import Model
-from dragoman.system.allocator import out_of_memory
+from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Update
-from dragoman.training.checkpoint import Place
-from dragoman.training.context import Job
-from dragoman.training.divergence import DivergenceError, first_non_finite_layer
+from dragoman.training.checkpoint import TrainingState
+from dragoman.training.context import TrainingContext
 from dragoman.training.log import Log
-from dragoman.training.objective import seed_update
 
-MAX_NON_FINITE = 20  # updates in succession without numbers end the run
+MAX_NON_FINITE = 20  # updates in succession that are NaN or infinite end the run
 
 
-class Recent:
-    """The updates since the last line of the log. Their numbers stay on the device until the line is written: no update waits."""
+class DivergenceError(DragomanError):
+    """The loss, the gradient or the weights are NaN or infinite."""
 
-    def __init__(self, job: Job, place: Place, unwrapped_model: Callable[[], Model]) -> None:
-        self.job, self.world, self.unwrapped_model = job, job.world, unwrapped_model
-        self.log = Log(job.folder, place.step, job.settings.tensorboard) if job.world.leads else None
+    def __init__(self, finding: str, remedy: str) -> None:
+        """`finding` is what was seen, and `remedy` what the user can do. The message has both."""
+        super().__init__(f"{finding} {remedy}")
+        self.finding = finding
+
+
+class UpdateMetrics:
+    """Metrics of the updates since the last line of the log.
+
+    They stay on the device until the line is written, so that no update waits for the device.
+    """
+
+    def __init__(
+        self, context: TrainingContext, state: TrainingState, full_model: Callable[[], Model]
+    ) -> None:
+        self.context, self.world, self.full_model = context, context.world, full_model
+        self.log = (
+            Log(context.folder, state.step, context.settings.tensorboard) if context.world.is_main else None
+        )
         self.updates: list[tuple[int, Update, Tensor, float]] = []
         self.consecutive_non_finite = 0
-        self._before, self._started, self._told = place.seconds, time.monotonic(), time.monotonic()
+        self._seconds_before, self._started, self._last_line = (
+            state.seconds,
+            time.monotonic(),
+            time.monotonic(),
+        )
 
     @property
     def seconds(self) -> float:
-        """How long training has taken, that of earlier processes included."""
-        return self._before + time.monotonic() - self._started
+        """The duration of training, including that of earlier processes."""
+        return self._seconds_before + time.monotonic() - self._started
 
-    def go_on(self) -> None:
-        """Count the time from here: what passed since the last line belongs to no update."""
-        self._told = time.monotonic()
+    def restart_clock(self) -> None:
+        """Exclude the time since the last line, spent on validation or a checkpoint, from the next one."""
+        self._last_line = time.monotonic()
 
     def write(self, event: str, step: int, values: Mapping[str, object]) -> None:
-        """Add a line to the log, if it is this process that does."""
+        """Add a line to the log, in the main process."""
         if self.log is not None:
             self.log.write(event, step, values)
 
     def add(self, step: int, update: Update, sums: Tensor, norm: Tensor, rate: float) -> None:
-        """Remember an update: its loss and likelihood, and the norm of its gradient."""
+        """Add an update: its [loss, nll] summed over tokens, its gradient norm and its learning rate."""
         self.updates.append((step, update, torch.stack([*sums, norm.double()]), rate))
 
-    def tell(self, layers: Mapping[str, Tensor] | None = None) -> None:
-        """Write the updates since the last line as one: sums of tokens and seconds, means weighted by tokens of the losses.
+    def flush(self, layer_norms: Mapping[str, Tensor] | None = None) -> None:
+        """Write the updates since the last line as one line: sums of tokens and seconds, mean losses a token.
 
-        Raises `DivergenceError` where one of them was no number, unless the settings say to skip it.
+        Raises `DivergenceError` if an update is NaN or infinite, unless the settings say to skip it.
         """
         if not self.updates:
             return
-        told, self.updates = self.updates, []
-        values = torch.stack([values for _, _, values, _ in told])
+        updates, self.updates = self.updates, []
+        values = torch.stack([values for _, _, values, _ in updates])
         norms = values[:, 2].tolist()
-        sums = self.world.sum(values[:, :2].contiguous()).cpu()
-        good = [number for number, norm in enumerate(norms) if math.isfinite(norm)]
+        sums = self.world.all_reduce(values[:, :2].contiguous()).cpu()
+        finite = [number for number, norm in enumerate(norms) if math.isfinite(norm)]
         for number, norm in enumerate(norms):
-            self.consecutive_non_finite = 0 if number in good else self.consecutive_non_finite + 1
-            if number not in good:
-                self._bad(*told[number][:2], float(sums[number, 0]), norm)
-        seconds = time.monotonic() - self._told
-        self._told += seconds
-        if not good:
+            self.consecutive_non_finite = 0 if number in finite else self.consecutive_non_finite + 1
+            if number not in finite:
+                self._handle_non_finite(*updates[number][:2], float(sums[number, 0]), norm)
+        seconds = time.monotonic() - self._last_line
+        self._last_line += seconds
+        if not finite:
             return
-        step, update, _, rate = told[good[-1]]
-        tokens = sum(told[number][1].tokens for number in good)
-        loss, nll = (sums[good].sum(0) / tokens).tolist()
+        step, update, _, rate = updates[finite[-1]]
+        tokens = sum(updates[number][1].tokens for number in finite)
+        loss, nll = (sums[finite].sum(0) / tokens).tolist()
         line = {"epoch": update.epoch, "loss": loss, "nll": nll, "tokens": tokens, "seconds": seconds}
-        line |= {"gradient_norm": norms[good[-1]], "learning_rate": rate, "tokens_per_second": tokens / seconds}
-        table = {} if not layers or len(told) - 1 not in good else {"gradient_norms": {name: float(norm) for name, norm in layers.items()}}
-        self.write("train", step, line | table)
+        line |= {
+            "gradient_norm": norms[finite[-1]],
+            "learning_rate": rate,
+            "tokens_per_second": tokens / seconds,
+        }
+        if layer_norms and len(updates) - 1 in finite:
+            line["gradient_norms"] = {name: float(norm) for name, norm in layer_norms.items()}
+        self.write("train", step, line)
 
-    def _bad(self, step: int, update: Update, loss: float, norm: float) -> None:
-        """Name an update that was left out because it was no number, and raise `DivergenceError` unless such ones are skipped."""
-        what = (
-            f"In step {step} (epoch {update.epoch}, batch {update.batches_done}) the loss is {loss:g} and the norm of the gradient "
-            f"{norm:g}, in lines {self._where(step, update)}"
+    def _handle_non_finite(self, step: int, update: Update, loss: float, norm: float) -> None:
+        """Report a skipped update, or raise `DivergenceError`."""
+        from dragoman.training.divergence import locate
+
+        finding = (
+            f"In update {step} (epoch {update.epoch}, batch {update.batches_done}) the loss is {loss:g} and "
+            "the gradient norm "
+            f"{norm:g}, in lines {locate(self.context, self.full_model(), step, update)}"
         )
-        if self.job.settings.on_divergence == "skip" and self.consecutive_non_finite < MAX_NON_FINITE:
-            self.job.say(f"{what} The update is left out.")
-            self.write("skipped", step, {"message": what})
+        if self.context.settings.on_divergence == "skip" and self.consecutive_non_finite < MAX_NON_FINITE:
+            self.context.say(f"{finding} The update is skipped.")
+            self.write("skipped", step, {"message": finding})
             return
         raise DivergenceError(
-            f"{what} The weights were not changed by it.",
-            "Give the same command a lower --learning-rate-scale, a --clip-norm or another --on-divergence, or look at these lines.",
+            f"{finding} It did not change the weights.",
+            "Give the same command a lower --learning-rate-scale, a --clip-norm or another --on-divergence, "
+            "or check these lines.",
         )
-
-    def _where(self, step: int, update: Update) -> str:
-        """The lines of an update, of the process where it went wrong, and the layer that is first to give no number."""
-        lines = sorted(self.job.batches.corpus.line(pair) for batch in update.batches for pair in batch.pairs)
-        shown = ", ".join(map(str, lines[:8])) + (f" and {len(lines) - 8} more" if len(lines) > 8 else "")
-        layers = self.world.join([self._bad_layer(step, update)], self.world.size)
-        rank = next((rank for rank, layer in enumerate(layers) if layer), 0)
-        why = f"First to be no number is {layers[rank]}." if layers[rank] else "With the weights of now it does not happen again."
-        return f"{self.world.join([shown], self.world.size)[rank]} of the training text. {why}"
-
-    def _bad_layer(self, step: int, update: Update) -> str:
-        """The layer that is first to give no number in this process's batches, or nothing."""
-        objective = self.job.objective(self.unwrapped_model()).train()
-        seed_update(self.job.settings.seed, step, self.world.rank)
-        try:
-            layers = (first_non_finite_layer(objective, batch.to(self.world.device)) for batch in update.batches)
-            return next(filter(None, layers), "")
-        except RuntimeError as error:
-            if not out_of_memory(error):
-                raise
-            return "not known, since the memory does not suffice to look for it"

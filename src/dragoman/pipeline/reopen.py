@@ -1,0 +1,235 @@
+"""Opening a run that has begun: lock, recipe, what a command may change, a later end of a finished run."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from dragoman.pipeline.prepare import make_schedule
+from dragoman.pipeline.recipe import (
+    Recipe,
+    allowed_changes,
+    apply_changes,
+    changed_settings,
+    describe_changes,
+    forbidden_changes,
+)
+from dragoman.system.errors import DragomanError
+from dragoman.system.files import (
+    MANIFEST,
+    check_folder,
+    readable_folder,
+    recover_interrupted_write,
+    remove_folder,
+)
+from dragoman.system.messages import Say, silent
+from dragoman.system.toml import overlay, read_toml, write_toml
+from dragoman.text.settings import DataSettings
+from dragoman.training.checkpoint import newest_intact, read_state
+from dragoman.training.loop import is_finished
+from dragoman.translation.model_folder import identity, settings_of
+
+REQUIRED = {
+    "tokenizer": ("vocabulary",),
+    "batches": ("source_tokens_per_batch", "target_tokens_per_batch"),
+    "training": ("updates", "precision", "warmup_steps", "validate_every", "checkpoint_every"),
+}
+"""Settings that the recipe of a run has: all that depend on the corpus or the machine."""
+
+
+@contextmanager
+def lock(out: Path) -> Iterator[None]:
+    """Keep other processes from training in the folder. A new folder is removed if nothing was written to it.
+
+    Raises `DragomanError` if another process has locked it, or if it is not a run and has files that a run
+    would replace.
+    """
+    is_run = (out / "recipe.toml").exists() or has_data(out)
+    if not is_run and (
+        taken := [name for name in ("data", "model", "checkpoints", "log.jsonl") if (out / name).exists()]
+    ):
+        raise DragomanError(
+            f"{out} is not a run, and it has {', '.join(taken)}, which a run would replace; choose another "
+            "--out."
+        )
+    is_new = not out.exists()
+    out.mkdir(parents=True, exist_ok=True)
+    file_lock = FileLock(out / ".lock")
+    try:
+        with file_lock.acquire(timeout=1):  # `dragoman runs` may hold it for a moment
+            yield
+    except Timeout as error:
+        raise DragomanError(
+            f"Another process is training in {out}; wait for it, or choose another --out."
+        ) from error
+    finally:
+        if is_new and not [path for path in out.iterdir() if path.name != ".lock"]:
+            shutil.rmtree(out)
+
+
+def has_data(out: Path) -> bool:
+    """Whether the text of a run is prepared."""
+    return (out / "data" / "train" / "corpus.json").exists()
+
+
+def recorded_recipe(out: Path) -> Recipe | None:
+    """The recipe of a run, None if there is no run.
+
+    Raises `DragomanError` if a setting is missing, or if the run's model has other settings.
+    """
+    path = out / "recipe.toml"
+    if not path.exists():
+        return None
+    recipe = overlay(Recipe(), read_toml(path), str(path))
+    missing = [
+        name
+        for table, names in REQUIRED.items()
+        for name in names
+        if getattr(getattr(recipe, table), name) is None
+    ]
+    if missing and has_data(out):
+        raise DragomanError(
+            f"{path} lacks {', '.join(missing)}: it was changed since the run began. Restore it."
+        )
+    model = readable_folder(out / "model")
+    if (model / "model.toml").exists():
+        kept = settings_of(model)
+        if changes := changed_settings(recipe.model, kept):
+            raise DragomanError(
+                f"{path} was changed since the run began: of its model, "
+                f"{'; '.join(describe_changes(changes, kept))}. Restore it."
+            )
+    return recipe
+
+
+def reopen(out: Path, recipe: Recipe, say: Say) -> bool:
+    """Record what a command changes of a run that has begun. Returns False if there is no run.
+
+    A finished run stays finished, unless it is given more updates or more patience. Raises `DragomanError`
+    for changes that would make it another run, and for damaged data.
+    """
+    recorded = recorded_recipe(out)
+    if recorded is None:
+        return False
+    if not has_data(out):
+        raise DragomanError(
+            f"{out} has a recipe.toml and no prepared text, so it is not a run. Choose another --out, which "
+            "will get its own recipe.toml."
+        )
+    if forbidden := describe_changes(forbidden_changes(recipe, recorded), recorded):
+        raise DragomanError(
+            f"{out} holds a run with other settings: {'; '.join(forbidden)}. Choose another --out, or resume "
+            "it as it began with: "
+            f"dragoman resume {out}"
+        )
+    if recipe.batches.max_tokens == "auto" and recorded.batches.max_tokens is None:
+        raise DragomanError(
+            "--max-tokens auto works when a run begins, and this one began without it; give a number as "
+            "--max-tokens."
+        )
+    changes, changed = allowed_changes(recipe, recorded), apply_changes(recipe, recorded)
+    for name in ("model", "best"):
+        recover_interrupted_write(out / name)
+    if not (out / "result.json").exists():
+        check_data(out / "data")
+    elif not (
+        changes.keys() & {"training.updates", "training.patience"} and reopen_finished(out, changed, say)
+    ):
+        return True
+    say(f"Resuming {out}.")
+    if (out / "best").exists():
+        restore_best_model(out, say)
+    for path in files_newer_than(out / "data", recipe.data):
+        say(f"{path} is newer than this run's copy of it; the run continues with the copy.")
+    if changes:
+        write_toml(changed, out / "recipe.toml")
+        say(f"Changed: {'; '.join(describe_changes(changes, recorded))}.")
+    return True
+
+
+def reopen_finished(out: Path, recipe: Recipe, say: Say) -> bool:
+    """Make a finished run an unfinished one, if the recipe leaves something to do.
+
+    Raises `DragomanError` if it cannot resume.
+    """
+    result = json.loads((out / "result.json").read_text())
+    checkpoint = newest_intact(out, silent)
+    if checkpoint is None:
+        raise DragomanError(
+            f"{out} is finished and its checkpoints are missing, so it cannot be resumed; choose another "
+            "--out."
+        )
+    end = replace(
+        read_state(checkpoint), step=result["updates"]
+    )  # a damaged newest checkpoint does not change the end
+    if is_finished(end, recipe.training, make_schedule(recipe)):
+        say(
+            f"{out} can be resumed with more --updates than {end.step:,} and, if it stopped early, a larger "
+            "--patience, or "
+            "--patience 0."
+        )
+        return False
+    if kept_model(result) != "best":
+        if not (out / "best").exists():
+            raise DragomanError(
+                f"{out} is finished and the model in {out / 'best'} is missing, so it cannot be resumed; "
+                "choose another --out."
+            )
+        check_folder(out / "best")
+    check_data(out / "data")
+    (out / "result.json").replace(out / f"result-{end.step}.json")
+    return True
+
+
+def kept_model(result: dict[str, Any]) -> str:
+    """`best`, `last` or `average`: which model a finished run has kept.
+
+    Before version 0.1 only its description said so.
+    """
+    former = "average" if result["model"].startswith("the average") else "best"
+    return str(result.get("kept", former))
+
+
+def restore_best_model(out: Path, say: Say) -> None:
+    """Make the best model by validation the run's model again.
+
+    The model that replaced it, an average or the last checkpoint, is kept beside it.
+    """
+    model, best, previous = out / "model", out / "best", out / "previous-model"
+    if model.exists():
+        if identity(model) == identity(best):  # killed before the replacement
+            remove_folder(best)
+            return
+        if previous.exists():
+            remove_folder(previous)
+        model.rename(previous)
+        say(f"The model so far is kept in {previous}.")
+    best.rename(model)
+
+
+def check_data(folder: Path) -> None:
+    """Compare the prepared text with its manifest; earlier versions did not write one.
+
+    Raises `DragomanError` if it is damaged.
+    """
+    if not (folder / MANIFEST).exists():
+        return
+    try:
+        check_folder(folder)
+    except DragomanError as error:
+        raise DragomanError(
+            f"{error} The run would continue with another text than it began with: restore {folder} from a "
+            "copy, or start again "
+            "with another --out. Its models are not affected and still translate."
+        ) from error
+
+
+def files_newer_than(data: Path, settings: DataSettings) -> list[Path]:
+    """The text files that were changed after the text was prepared."""
+    prepared = (data / "train" / "corpus.json").stat().st_mtime
+    return [path for path in settings.files.values() if path.exists() and path.stat().st_mtime > prepared]
