@@ -97,10 +97,15 @@ class Trace:
     def __init__(self) -> None:
         self.functions: dict[str, set[str]] = defaultdict(set)
         self.to_kernel: dict[str, list[str]] = {}
+        self._seen: set[int] = set()
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
-        if event == "call" and is_function(frame.f_code):
-            self.functions[relative(frame.f_code)].add(frame.f_code.co_qualname)
+        if event == "call":
+            code = frame.f_code
+            if id(code) not in self._seen:
+                self._seen.add(id(code))
+                if is_function(code):
+                    self.functions[relative(code)].add(code.co_qualname)
         elif event == "c_call" and getattr(argument, "__name__", "") in KERNELS:
             self.note_path(frame)
 
@@ -140,6 +145,8 @@ def attention_name(frames: list[FrameType]) -> str:
 def trace_road(folder: Path) -> Trace:
     """Prepare a tiny corpus, train for 4 updates, translate and score, all by PyTorch."""
     sys.path.insert(0, str(ROOT / "src"))
+    import torch._dynamo  # noqa: F401  many functions, which are not counted: imported before they are traced
+
     from dragoman.evaluation.metrics import bleu
     from dragoman.pipeline.recipe import complete_recipe
     from dragoman.pipeline.run import run
