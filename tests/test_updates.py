@@ -1,0 +1,118 @@
+"""One update of the weights: Adam (section 5.3), clipping, random numbers; and validation."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from dragoman.model.build import build_model
+from dragoman.model.settings import ModelSettings
+from dragoman.model.symbols import END, PAD
+from dragoman.text.batches import Batch
+from dragoman.training.distributed import World
+from dragoman.training.loop import make_optimizer, step_optimizer
+from dragoman.training.objective import Objective, corpus_loss, seed_update
+
+HERE = World(device=torch.device("cpu"))
+
+
+def linear_with_gradient(scale=1.0):
+    torch.manual_seed(0)
+    model = nn.Linear(5, 4)
+    for weight in model.parameters():
+        weight.grad = scale * torch.randn_like(weight)
+    return model
+
+
+def test_updates_are_those_of_adam_with_the_papers_constants():
+    """Kingma and Ba (2015), algorithm 1, with β₁ = 0.9, β₂ = 0.98 and ε = 10⁻⁹."""
+    torch.manual_seed(0)
+    model = nn.Linear(5, 4)
+    optimizer = make_optimizer(model)
+    weights = [weight.detach().double() for weight in model.parameters()]
+    first, second = (
+        [torch.zeros_like(weight) for weight in weights],
+        [torch.zeros_like(weight) for weight in weights],
+    )
+    for step in range(1, 7):
+        rate = 0.01 / step
+        for weight, size in zip(
+            model.parameters(), (1e-9, 1e-3), strict=True
+        ):  # ε counts beside gradients near it
+            weight.grad = size * torch.randn_like(weight)
+        gradients = [weight.grad.double() for weight in model.parameters()]
+        step_optimizer(optimizer, model, rate, 0.0)
+        for number, gradient in enumerate(gradients):
+            first[number] = 0.9 * first[number] + 0.1 * gradient
+            second[number] = 0.98 * second[number] + 0.02 * gradient**2
+            mean, variance = first[number] / (1 - 0.9**step), second[number] / (1 - 0.98**step)
+            weights[number] -= rate * mean / (variance.sqrt() + 1e-9)
+        for weight, expected in zip(model.parameters(), weights, strict=True):
+            torch.testing.assert_close(weight.detach().double(), expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("clip_norm", [0.0, 0.5, 100.0])
+def test_gradients_are_scaled_to_the_greatest_norm_and_no_further(clip_norm):
+    model = linear_with_gradient()
+    before = [weight.grad.clone() for weight in model.parameters()]
+    optimizer = make_optimizer(model)
+    norm = float(torch.cat([gradient.flatten() for gradient in before]).norm())
+    assert 0.5 < norm < 100
+    assert float(step_optimizer(optimizer, model, 0.01, clip_norm)) == pytest.approx(norm)
+    factor = 0.5 / norm if clip_norm == 0.5 else 1.0
+    for weight, gradient in zip(model.parameters(), before, strict=True):
+        torch.testing.assert_close(weight.grad, factor * gradient, rtol=1e-5, atol=1e-6)
+
+
+def test_a_gradient_that_is_not_finite_changes_no_weight():
+    model = linear_with_gradient()
+    model.bias.grad[1] = torch.nan
+    before = [weight.detach().clone() for weight in model.parameters()]
+    optimizer = make_optimizer(model)
+    assert step_optimizer(optimizer, model, 0.1, 0.0).isnan()
+    assert all(torch.equal(one, other) for one, other in zip(model.parameters(), before, strict=True))
+
+
+def test_every_update_process_and_seed_draws_masks_of_its_own():
+    masks = {}
+    for seed in (1, 2):
+        for step in (1, 2, 3):
+            for rank in (0, 1):
+                seed_update(seed, step, rank)
+                masks[seed, step, rank] = nn.functional.dropout(torch.ones(64), 0.5)
+    assert len({tuple(mask.tolist()) for mask in masks.values()}) == len(masks)
+    seed_update(1, 2, 1)
+    assert torch.equal(nn.functional.dropout(torch.ones(64), 0.5), masks[1, 2, 1])
+
+
+def batches():
+    """Batches of different sizes, the last of one pair."""
+    generator = torch.Generator().manual_seed(2)
+    found = []
+    for pairs in (5, 3, 1):
+        source, target = torch.randint(4, 11, (2, pairs, 6), generator=generator)
+        target[:, -1] = END
+        if pairs > 1:
+            target[0, 3:] = torch.tensor([END, PAD, PAD])
+        found.append(Batch.of(source, target, list(range(pairs))))
+    return found
+
+
+def test_validation_is_the_mean_over_all_tokens_of_all_batches_without_dropout():
+    torch.manual_seed(0)
+    settings = ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=1, decoder_layers=1, dropout=0.5)
+    model = build_model(settings, 11, 11)
+    objective = Objective(model, 0.1, bfloat16=False).train()
+    scores = corpus_loss(objective, iter(batches()), HERE)
+    assert objective.training
+    objective.eval()
+    with torch.no_grad():
+        sums = torch.tensor([[float(part) for part in objective(batch)] for batch in batches()]).sum(0)
+    tokens = sum(batch.tokens for batch in batches())
+    assert scores["loss"] == pytest.approx(float(sums[0]) / tokens, rel=1e-5)
+    assert scores["nll"] == pytest.approx(float(sums[1]) / tokens, rel=1e-5)
+    assert scores["perplexity"] == pytest.approx(float((sums[1] / tokens).exp()), rel=1e-5)
+    undropped = Objective(build_model(replace(settings, dropout=0.0), 11, 11), 0.1, bfloat16=False)
+    undropped.model.load_state_dict(model.state_dict())
+    assert corpus_loss(undropped, batches(), HERE)["loss"] == pytest.approx(scores["loss"], rel=1e-5)
