@@ -1,4 +1,7 @@
-"""Attention (section 3.2). Shapes: B sentences, H heads, T queries, N keys, K = d_k, Kv = d_v, D = d_model."""
+"""Attention (section 3.2).
+
+Shapes: B sentences, H heads, T queries, N keys, K = d_k, Kv = d_v, D = d_model.
+"""
 
 import math
 from collections.abc import Callable
@@ -18,8 +21,8 @@ def attention(
 ) -> tuple[Float[Tensor, "B H T Kv"], Float[Tensor, "B H T N"]]:
     """Equation 1 (section 3.2.1) as written, and its weights: Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V.
 
-    The mask is True where attending is allowed. A query with no allowed key gets zeros. This is the oracle of every other
-    implementation, the source of attention weights, and what exported ONNX graphs contain.
+    The mask is True where attending is allowed. A query with no allowed key gets zeros. This is the oracle of
+    every other implementation, the source of attention weights, and what exported ONNX graphs contain.
     """
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.size(-1))
     if mask is not None:
@@ -31,7 +34,7 @@ def attention(
 
 
 def causal_mask(queries: int, keys: int, device: torch.device) -> Bool[Tensor, "1 1 T N"]:
-    """Each of the last `queries` positions attends to itself and to every position before it (section 3.2.3)."""
+    """Each of the last `queries` positions attends to itself and to those before it (section 3.2.3)."""
     return torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)[None, None]
 
 
@@ -51,13 +54,17 @@ class Projections(nn.Linear):
 
 
 class MultiHeadAttention(nn.Module):
-    """MultiHead(Q, K, V) = Concat(head_1 … head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V) (section 3.2.2).
+    """MultiHead(Q, K, V) = Concat(head_1 … head_h) W^O (section 3.2.2).
 
-    Every use is two calls: one makes queries, keys and values (`project` for self-attention, `project_query` and `project_memory`
-    for encoder-decoder attention), the other attends (`attend`).
+    head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
+
+    Every use is two calls: one makes queries, keys and values (`project` for self-attention, `project_query`
+    and `project_memory` for encoder-decoder attention), the other attends (`attend`).
     """
 
-    def __init__(self, d_model: int, heads: int, d_k: int, d_v: int, bias: bool = False, dropout: float = 0.0) -> None:
+    def __init__(
+        self, d_model: int, heads: int, d_k: int, d_v: int, bias: bool = False, dropout: float = 0.0
+    ) -> None:
         super().__init__()
         self.heads = heads
         self.widths = [heads * d_k, heads * d_k, heads * d_v]
@@ -67,7 +74,9 @@ class MultiHeadAttention(nn.Module):
         self.weights_hook: Callable[[Tensor], None] | None = None
         """If set, equation 1 is computed as written, and this is called with its weights [B H T N]."""
         for block in self.query_key_value.weight.split(self.widths):
-            nn.init.xavier_uniform_(block, gain=2**-0.5)  # fairseq's gain: post-norm converges sooner (experiments/LOG.md)
+            nn.init.xavier_uniform_(
+                block, gain=2**-0.5
+            )  # fairseq's gain: post-norm converges sooner (experiments/LOG.md)
         nn.init.xavier_uniform_(self.output.weight)
         for linear in (self.query_key_value, self.output):
             if linear.bias is not None:
@@ -99,11 +108,14 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """Equation 1 for all heads, side by side, then W^O.
 
-        `causal`, for self-attention without a mask, lets each position attend to itself and to every position before it.
+        `causal`, for self-attention without a mask, lets each position attend to itself and to every position
+        before it.
         """
         if self.weights_hook is None:  # PyTorch's fused kernel of equation 1
             dropout = self.dropout if self.training else 0.0
-            heads = F.scaled_dot_product_attention(query, *memory, attn_mask=mask, dropout_p=dropout, is_causal=causal)
+            heads = F.scaled_dot_product_attention(
+                query, *memory, attn_mask=mask, dropout_p=dropout, is_causal=causal
+            )
         else:
             allowed = causal_mask(query.size(2), memory.keys.size(2), query.device) if causal else mask
             heads, weights = attention(query, *memory, allowed)

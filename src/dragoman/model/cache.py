@@ -1,6 +1,7 @@
 """The decoder's state: keys and values of the source and of the target prefixes.
 
-Shapes: B sentences, S source tokens, W hypotheses a sentence, L target tokens so far, C ≥ W · L cache positions, D = d_model.
+Shapes: B sentences, S source tokens, W hypotheses a sentence, L target tokens so far, C ≥ W · L cache
+positions, D = d_model.
 """
 
 from dataclasses import dataclass, replace
@@ -20,9 +21,10 @@ INITIAL_LENGTH = 16  # target tokens that a new cache holds; the cache doubles w
 class TransformerState(State):
     """Keys and values of the sources and of the target prefixes, one pair a decoder layer.
 
-    The W hypotheses of a sentence are W query positions of one row: they share the source's keys and values and append their own
-    to one cache. Appended keys and values never move. `ancestry` says which of them belong to each hypothesis. `cache` is written in
-    place and valid up to `length` tokens; it is empty in training, where all target tokens are given at once.
+    The W hypotheses of a sentence are W query positions of one row: they share the source's keys and values
+    and append their own to one cache. Appended keys and values never move. `ancestry` says which of them
+    belong to each hypothesis. `cache` is written in place and valid up to `length` tokens; it is empty in
+    training, where all target tokens are given at once.
     """
 
     memory: list[KeysValues]
@@ -67,20 +69,26 @@ class TransformerState(State):
         return KeysValues(cache.keys[:, :, :end], cache.values[:, :, :end])
 
     def advance(self, tokens: int) -> tuple["TransformerState", Bool[Tensor, "B 1 N M"] | None]:
-        """The state after `tokens` more tokens of each hypothesis, and the mask of these tokens: themselves and their ancestors.
+        """The state after `tokens` more tokens of each hypothesis, and the mask of these tokens.
+
+        They attend to themselves and to their ancestors.
 
         In training the mask is None: self-attention is causal.
         """
         if not self.cache:
             return replace(self, length=self.length + tokens), None
-        own = torch.eye(self.beams, dtype=torch.bool, device=self.ancestry.device)[:, None].expand(len(self.ancestry), -1, tokens, -1)
+        own = torch.eye(self.beams, dtype=torch.bool, device=self.ancestry.device)[:, None].expand(
+            len(self.ancestry), -1, tokens, -1
+        )
         after = replace(self, ancestry=torch.cat([self.ancestry, own], 2), length=self.length + tokens)
         causal = causal_mask(tokens, after.length, self.ancestry.device)[0, 0]
         mask = after.ancestry[:, None] & causal[:, None, :, None]
         return after, mask.flatten(3).flatten(1, 2)[:, None]
 
     def reorder(self, rows: Int[Tensor, "R"]) -> "TransformerState":
-        return replace(self, ancestry=self.ancestry.flatten(0, 1).index_select(0, rows).view_as(self.ancestry))
+        return replace(
+            self, ancestry=self.ancestry.flatten(0, 1).index_select(0, rows).view_as(self.ancestry)
+        )
 
     def select(self, sentences: Int[Tensor, "B2"]) -> "TransformerState":
         def selected(part: Tensor) -> Tensor:
@@ -91,7 +99,10 @@ class TransformerState(State):
 
         return replace(
             self,
-            memory=[KeysValues(keys.index_select(0, sentences), values.index_select(0, sentences)) for keys, values in self.memory],
+            memory=[
+                KeysValues(keys.index_select(0, sentences), values.index_select(0, sentences))
+                for keys, values in self.memory
+            ],
             mask=self.mask.index_select(0, sentences),
             ancestry=self.ancestry.index_select(0, sentences),
             cache=[KeysValues(selected(keys), selected(values)) for keys, values in self.cache],

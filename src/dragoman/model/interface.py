@@ -1,4 +1,7 @@
-"""What training and search know of a model. Shapes: B sentences, S source and T target tokens, W hypotheses a sentence."""
+"""What training and search know of a model.
+
+Shapes: B sentences, S source and T target tokens, W hypotheses a sentence.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -15,7 +18,7 @@ class State(ABC):
 
     @abstractmethod
     def allocate(self, beams: int, max_length: int) -> "State":
-        """The state before the first token, for `beams` hypotheses a sentence of up to `max_length` tokens each."""
+        """The state before the first token, for `beams` hypotheses a sentence of up to `max_length` tokens."""
 
     @abstractmethod
     def reorder(self, rows: Int[Tensor, "R"]) -> "State":
@@ -23,11 +26,17 @@ class State(ABC):
 
     @abstractmethod
     def select(self, sentences: Int[Tensor, "B2"]) -> "State":
-        """These sentences, in this order, with all their hypotheses. Before the first token a sentence may occur several times."""
+        """These sentences, in this order, with all their hypotheses.
+
+        Before the first token a sentence may occur several times.
+        """
 
 
 class Model(nn.Module):
-    """An encoder-decoder. `decode` gives the same features token by token and for all tokens at once (tests/test_laws.py)."""
+    """An encoder-decoder.
+
+    `decode` gives the same features token by token and for all tokens at once (tests/test_laws.py).
+    """
 
     longest_source: int | None = None
     """Source tokens, END included, that `encode` can read at most; None is no limit."""
@@ -40,7 +49,7 @@ class Model(nn.Module):
         return [self]
 
     def layers(self) -> list[tuple[nn.Module, list[str]]]:
-        """The units of sharding and compilation: modules, and the methods beside `forward` that use their weights."""
+        """The units of sharding and compilation: modules, and their methods beside `forward`."""
         return []
 
     def encode(self, source: Int[Tensor, "B S"]) -> State:

@@ -1,4 +1,7 @@
-"""The Transformer (sections 3.1, 3.3, 3.4 and Figure 1). Shapes: B sentences, S and T tokens, D = d_model, R = B · W prefixes."""
+"""The Transformer (sections 3.1, 3.3, 3.4 and Figure 1).
+
+Shapes: B sentences, S and T tokens, D = d_model, R = B · W prefixes.
+"""
 
 import math
 from collections.abc import Callable
@@ -28,7 +31,10 @@ class FeedForward(nn.Module):
         self.inner = nn.Linear(settings.d_model, settings.d_ff)
         self.outer = nn.Linear(settings.d_ff, settings.d_model)
         self.activation = ACTIVATIONS[settings.activation]
-        for linear in (self.inner, self.outer):  # weights stay uniform in ±1/√inputs, as fairseq's (experiments/LOG.md)
+        for linear in (
+            self.inner,
+            self.outer,
+        ):  # weights stay uniform in ±1/√inputs, as fairseq's (experiments/LOG.md)
             nn.init.zeros_(linear.bias)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
@@ -78,7 +84,9 @@ class EncoderLayer(nn.Module):
         self.feed_forward = FeedForward(settings)
         self.feed_forward_residual = Residual(settings)
 
-    def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B 1 1 S"] | None) -> Float[Tensor, "B S D"]:
+    def forward(
+        self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B 1 1 S"] | None
+    ) -> Float[Tensor, "B S D"]:
         residual = self.self_attention_residual
         query, own = self.self_attention.project(residual.before(x))
         x = residual.after(x, self.self_attention.attend(query, own, mask))
@@ -103,11 +111,17 @@ class DecoderLayer(nn.Module):
         return self.cross_attention.project_memory(memory)
 
     def forward(
-        self, x: Float[Tensor, "B N D"], state: TransformerState, layer: int, mask: Bool[Tensor, "B 1 N M"] | None
+        self,
+        x: Float[Tensor, "B N D"],
+        state: TransformerState,
+        layer: int,
+        mask: Bool[Tensor, "B 1 N M"] | None,
     ) -> Float[Tensor, "B N D"]:
         residual = self.self_attention_residual
         query, own = self.self_attention.project(residual.before(x))
-        x = residual.after(x, self.self_attention.attend(query, state.append(layer, own), mask, causal=not state.cache))
+        x = residual.after(
+            x, self.self_attention.attend(query, state.append(layer, own), mask, causal=not state.cache)
+        )
         residual = self.cross_attention_residual
         query = self.cross_attention.project_query(residual.before(x))
         x = residual.after(x, self.cross_attention.attend(query, state.memory[layer], state.mask))
@@ -148,16 +162,21 @@ class Transformer(Model):
         nn.init.normal_(embedding.weight, std=self.settings.d_model**-0.5)
         return embedding
 
-    def embed(self, ids: Tensor, embedding: nn.Embedding, positions: Float[Tensor, "T D"]) -> Float[Tensor, "B T D"]:
+    def embed(
+        self, ids: Tensor, embedding: nn.Embedding, positions: Float[Tensor, "T D"]
+    ) -> Float[Tensor, "B T D"]:
         """Embeddings times √d_model, plus positions (sections 3.4 and 3.5)."""
         scale = math.sqrt(self.settings.d_model) if self.settings.scale_embeddings else 1.0
         return self.dropout(embedding(ids) * scale + positions)
 
     def layers(self) -> list[tuple[nn.Module, list[str]]]:
-        return [*((layer, []) for layer in self.encoder), *((layer, ["project_memory"]) for layer in self.decoder)]
+        return [
+            *((layer, []) for layer in self.encoder),
+            *((layer, ["project_memory"]) for layer in self.decoder),
+        ]
 
     def source_mask(self, source: Int[Tensor, "B S"]) -> Bool[Tensor, "B 1 1 S"]:
-        """Where a source may be attended to: not at its padding and, with `source_end = false`, not at its END."""
+        """Where a source may be attended to: not at padding and, with `source_end = false`, not at END."""
         mask = source != PAD
         return (mask if self.settings.source_end else mask & (source != END))[:, None, None, :]
 
@@ -171,7 +190,9 @@ class Transformer(Model):
         ancestry = mask.new_empty(len(source), 1, 0, 1)
         return TransformerState(memory, mask, ancestry, cache=[], encoder_output=x)
 
-    def decode(self, target: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T D"], TransformerState]:
+    def decode(
+        self, target: Int[Tensor, "R T"], state: State
+    ) -> tuple[Float[Tensor, "R T D"], TransformerState]:
         assert isinstance(state, TransformerState)
         tokens, beams = target.size(1), state.beams
         x = self.embed(target, self.target_embedding, state.positions(self.target_positions, tokens))

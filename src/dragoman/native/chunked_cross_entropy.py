@@ -1,4 +1,7 @@
-"""Replacement for `LabelSmoothedCrossEntropy`, its oracle, that makes nothing of the logits' size. Shapes as in model/loss.py."""
+"""Replacement for `LabelSmoothedCrossEntropy`, its oracle, that makes nothing of the logits' size.
+
+Shapes as in model/loss.py.
+"""
 
 from typing import Any
 
@@ -13,9 +16,14 @@ GPU_ROWS = 4096  # few launches, and some hundred megabytes
 
 
 class ChunkedCrossEntropy(LabelSmoothedCrossEntropy):
-    """The loss and its gradient chunk by chunk. The gradient overwrites the logits; it is differentiable once, by the loss alone."""
+    """The loss and its gradient chunk by chunk.
 
-    def forward(self, logits: Float[Tensor, "M V"], gold: Int[Tensor, "N"]) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    The gradient overwrites the logits; it is differentiable once, by the loss alone.
+    """
+
+    def forward(
+        self, logits: Float[Tensor, "M V"], gold: Int[Tensor, "N"]
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         return _ChunkedCrossEntropy.apply(logits, gold, self.smoothing)
 
 
@@ -29,7 +37,9 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         for rows, ids in zip(logits[: len(gold)].split(size), gold.split(size), strict=True):
             exact = rows.to(torch.promote_types(rows.dtype, torch.float32))
             p = exact.softmax(-1)
-            log_sum = exact.amax(-1, keepdim=True) - p.amax(-1, keepdim=True).log()  # of e^logits: exponentials are computed once
+            log_sum = (
+                exact.amax(-1, keepdim=True) - p.amax(-1, keepdim=True).log()
+            )  # of e^logits: exponentials are computed once
             gold_nll = (log_sum - exact.gather(1, ids[:, None])).sum()
             nll += gold_nll
             loss += (1 - smoothing) * gold_nll - spread * (exact.sum() - logits.size(1) * log_sum.sum())

@@ -1,4 +1,6 @@
-"""Beam search in fixed shapes, for a GPU: a step is captured once and replayed as a CUDA graph. Oracle: search/beam.py.
+"""Beam search in fixed shapes, for a GPU: a step is captured once and replayed as a CUDA graph.
+
+Oracle: search/beam.py.
 
 Shapes: B sentences of S tokens, W hypotheses a sentence, N = L + 1 ids a hypothesis with END, V vocabulary.
 """
@@ -67,7 +69,7 @@ class FixedShapeState(TransformerState):
 
 
 class FixedShapeSearch:
-    """Beam search over B sentences of S tokens in buffers of fixed shapes, which every `step` changes in place."""
+    """Beam search over B sentences of S tokens in buffers of fixed shapes; `step` changes them in place."""
 
     def __init__(
         self, model: Transformer, state: TransformerState, settings: SearchSettings, least: int, longest: int

@@ -1,4 +1,7 @@
-"""Replacement for `torch.nn.Dropout` on a CPU; the oracle of its masks is `random_bits`. Survivors are divided by 1 − P_drop."""
+"""Replacement for `torch.nn.Dropout` on a CPU; the oracle of its masks is `random_bits`.
+
+Survivors are divided by 1 − P_drop.
+"""
 
 from typing import NamedTuple
 
@@ -10,7 +13,10 @@ from dragoman.system.random import splitmix64
 
 
 class DropoutMask(NamedTuple):
-    """A mask that can be computed again: elements whose random bits are below `threshold` are dropped, the others are scaled."""
+    """A mask that can be computed again.
+
+    Elements whose random bits are below `threshold` are dropped, the others are scaled.
+    """
 
     key: int
     """Where the sequence of random bits begins."""
@@ -19,10 +25,12 @@ class DropoutMask(NamedTuple):
 
 
 class CounterDropout(nn.Dropout):
-    """`torch.nn.Dropout` from 16 random bits an element: PyTorch's own generator takes many times as long on a CPU.
+    """`torch.nn.Dropout` from 16 random bits an element:
 
-    The key of a mask comes from PyTorch's generator, so that a restored generator gives the same masks. P_drop is rounded to a
-    multiple of 1 / 65536, and the scale is that of the rounded one.
+    PyTorch's own generator takes many times as long on a CPU.
+
+    The key of a mask comes from PyTorch's generator, so that a restored generator gives the same masks.
+    P_drop is rounded to a multiple of 1 / 65536, and the scale is that of the rounded one.
     """
 
     def draw(self) -> DropoutMask | None:
@@ -43,7 +51,10 @@ class CounterDropout(nn.Dropout):
 
 
 def random_bits(key: int, shape: torch.Size) -> Int16[Tensor, "*N"]:
-    """16 random bits for each element: four elements share a number of SplitMix64, so that a kernel can compute any of them again."""
+    """16 random bits for each element.
+
+    Four elements share a number of SplitMix64: a kernel can compute the bits of any element again.
+    """
     count = shape.numel()
     words = splitmix64(torch.tensor(key), torch.arange(-(-count // 4)))
     return words.view(torch.int16)[:count].view(shape)

@@ -1,4 +1,6 @@
-"""Replacements for a model's modules in training, with the kernels of training_kernels.py. Each class extends its oracle.
+"""Replacements for a model's modules in training, with the kernels of training_kernels.py.
+
+Each class extends its oracle.
 
 `fuse` changes the class of modules in place: parameters, their names and hooks stay as they are.
 """
@@ -61,7 +63,13 @@ class FusedAttention(ShortAttention):
         causal: bool = False,
     ) -> Float[Tensor, "B T D"]:
         short = self.is_short(query, memory)
-        if not self.training or self.dropout or self.weights_hook is not None or not short or not kernels.supports(query):
+        if (
+            not self.training
+            or self.dropout
+            or self.weights_hook is not None
+            or not short
+            or not kernels.supports(query)
+        ):
             return super().attend(query, memory, mask, causal)
         return self.output(kernels.attention(query, *memory, mask, causal))
 
@@ -80,7 +88,9 @@ class FusedTransformer(Transformer):
 class FusedCrossEntropy(ChunkedCrossEntropy):
     """Oracle: `LabelSmoothedCrossEntropy`."""
 
-    def forward(self, logits: Float[Tensor, "M V"], gold: Int[Tensor, "N"]) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    def forward(
+        self, logits: Float[Tensor, "M V"], gold: Int[Tensor, "N"]
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
         if not kernels.supports(logits):
             return super().forward(logits, gold)
         return kernels.cross_entropy(logits, gold, self.smoothing)
@@ -101,7 +111,10 @@ ORACLES: Replacements = {fused: oracle for oracle, fused in COMPILED.items()} | 
 
 
 def fuse(root: nn.Module) -> bool:
-    """Replace the modules of an objective by the fastest ones for its device. False where the C++ kernels are not among them."""
+    """Replace the modules of an objective by the fastest ones for its device.
+
+    False where the C++ kernels are not among them.
+    """
     if any(weight.device.type != "cpu" for weight in root.parameters()):
         replace(root, ANYWHERE)
         return False
@@ -118,7 +131,7 @@ def replace(root: nn.Module, replacements: Replacements) -> None:
 
 @contextmanager
 def unfused(root: nn.Module) -> Iterator[None]:
-    """Put the oracles back for a while: each of their modules computes its output by itself, with the same dropout masks."""
+    """Put the oracles back for a while, with the same dropout masks: every module calls its submodules."""
     fused = [(module, type(module)) for module in root.modules()]
     replace(root, ORACLES)
     try:

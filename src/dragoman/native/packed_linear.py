@@ -1,4 +1,6 @@
-"""Linear maps whose weights are packed once, for translation by PyTorch on a CPU. Shapes: D features in, E features out.
+"""Linear maps whose weights are packed once, for translation by PyTorch on a CPU.
+
+Shapes: D features in, E features out.
 
 The oracle of each is `torch.nn.Linear`.
 """
@@ -20,9 +22,10 @@ from dragoman.native.short_attention import ShortAttention
 
 
 def onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str = "none") -> Tensor:
-    """activation(x Wᵀ + b) [N, E] of x [N, D] and W [E, D] by oneDNN, in one call; `activation` is "none" or "relu".
+    """activation(x Wᵀ + b) [N, E] of x [N, D] and W [E, D], by oneDNN; `activation` is "none" or "relu".
 
-    W may be in oneDNN's order. Raises `RuntimeError` for a precision that this processor does not support (see `can_pack`).
+    W may be in oneDNN's order. Raises `RuntimeError` for a precision that this processor does not support
+    (see `can_pack`).
     """
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, activation, [], "")
 
@@ -44,7 +47,9 @@ class PackedLinear(Projections, ABC):
 
     def rows(self, x: Float[Tensor, "*N D"], first: int, last: int | None) -> Float[Tensor, "*N E"]:
         if (first, last) not in self._parts:
-            self._parts[first, last] = type(self)(self.weight[first:last], None if self.bias is None else self.bias[first:last])
+            self._parts[first, last] = type(self)(
+                self.weight[first:last], None if self.bias is None else self.bias[first:last]
+            )
         return self._parts[first, last](x)
 
 
@@ -113,7 +118,11 @@ def can_pack(precision: Precision) -> bool:
     return True
 
 
-PACKED: dict[Precision, type[PackedLinear]] = {"float32": PackedFloat32, "bfloat16": PackedBFloat16, "int8": PackedInt8}
+PACKED: dict[Precision, type[PackedLinear]] = {
+    "float32": PackedFloat32,
+    "bfloat16": PackedBFloat16,
+    "int8": PackedInt8,
+}
 
 
 class PackedTransformer(Transformer):
@@ -126,7 +135,10 @@ class PackedTransformer(Transformer):
 
 
 def pack(model: Model, precision: Precision) -> None:
-    """Replace every linear map by a packed one, and attention by `ShortAttention`: the model can be saved, but no longer trained."""
+    """Replace every linear map by a packed one, and attention by `ShortAttention`.
+
+    The model can still be saved, but no longer trained.
+    """
     for module in list(model.modules()):
         if type(module) is MultiHeadAttention:
             module.__class__ = ShortAttention
@@ -136,4 +148,6 @@ def pack(model: Model, precision: Precision) -> None:
     if isinstance(model, Transformer):
         model.__class__ = PackedTransformer
         logits = PACKED[precision](model.output.weight, model.output_bias)
-        cast(PackedTransformer, model).packed_logits = logits.forward  # not a submodule: its weights have names already
+        cast(
+            PackedTransformer, model
+        ).packed_logits = logits.forward  # not a submodule: its weights have names already

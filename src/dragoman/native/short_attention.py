@@ -1,4 +1,6 @@
-"""Replacement for `MultiHeadAttention` on a CPU, where PyTorch's fused kernel is slow for short texts. Oracle: `attention`.
+"""Replacement for `MultiHeadAttention` on a CPU, where PyTorch's fused kernel is slow for short texts.
+
+Oracle: `attention`.
 
 Shapes as in model/attention.py.
 """
@@ -16,7 +18,7 @@ MOST_SCORES = 256**2  # of a head: above, PyTorch's fused kernel is faster (benc
 
 
 class ShortAttention(MultiHeadAttention):
-    """Multi-head attention with equation 1 as two matrix products and a softmax, in as few passes over the scores as possible."""
+    """Multi-head attention with equation 1 as two products and a softmax, in few passes over the scores."""
 
     def attend(
         self,

@@ -22,7 +22,7 @@ from dragoman.system.errors import DragomanError
 def alternatives(
     model: Model, source: Int[Tensor, "1 S"], constraints: Constraints, count: int, settings: SearchSettings
 ) -> list[tuple[int, float, Hypothesis]]:
-    """The likeliest allowed tokens after the prefix, likeliest first: each with its probability and the best completion."""
+    """The likeliest allowed tokens after the prefix, each with its probability and the best completion."""
     prefix = list(constraints.prefix)
     read = torch.tensor([[START, *prefix]], device=source.device)
     features, _ = model.decode(read, model.encode(source))

@@ -1,4 +1,7 @@
-"""Attention weights of a model (equation 1). Shapes: B sentences, S source and T target tokens, H heads, L layers, Q queries, K keys."""
+"""Attention weights of a model (equation 1).
+
+Shapes: B sentences, S source and T target tokens, H heads, L layers, Q queries, K keys.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +25,10 @@ RECORDING = Lock()  # a module has one hook
 
 
 def cross_attention_modules(model: Model) -> list[AttentionModule]:
-    """The encoder-decoder attention of each decoder layer, in order. Raises `DragomanError` for a model without attention."""
+    """The encoder-decoder attention of each decoder layer, in order.
+
+    Raises `DragomanError` for a model without attention.
+    """
     layers = [module for module in model.modules() if isinstance(module, DecoderLayer | AdditiveAttention)]
     if not layers:
         raise DragomanError(
@@ -55,10 +61,12 @@ def record_attention(modules: Sequence[AttentionModule]) -> Iterator[list[list[T
 def cross_attention(
     model: Model, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]
 ) -> Float[Tensor, "L B H T S"]:
-    """The weights of encoder-decoder attention in every layer and head, for the query that predicts each target token.
+    """The weights of encoder-decoder attention in every layer and head.
 
-    Source and target end with END. An LSTM or GRU has one layer and one head. Of an ensemble, these are its first model's weights.
-    Raises `DragomanError` for a model without attention.
+    Query t predicts target token t.
+
+    Source and target end with END. An LSTM or GRU has one layer and one head. Of an ensemble, these are its
+    first model's weights. Raises `DragomanError` for a model without attention.
     """
     model = next(iter(model.members))
     return forced_decoding_weights(model, cross_attention_modules(model), source, target)
@@ -77,7 +85,9 @@ def forced_decoding_weights(
 def all_attention(
     model: Model, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"]
 ) -> tuple[Float[Tensor, "L B H S S"], Float[Tensor, "M B H T T"], Float[Tensor, "N B H T S"]]:
-    """The weights of encoder self-attention, decoder self-attention and encoder-decoder attention. Otherwise as `cross_attention`.
+    """The weights of encoder self-attention, decoder self-attention and encoder-decoder attention.
+
+    Otherwise as `cross_attention`.
 
     An LSTM or GRU has no layer of the first two.
     """

@@ -84,7 +84,8 @@ def next_log_p(model: Model, features: Float[Tensor, "R D"]) -> Float[Tensor, "R
 class Beam:
     """The hypotheses of B sentences, best first.
 
-    A hypothesis that ends with END moves from `live` to `finished`. A log-probability or score of -inf marks an empty place.
+    A hypothesis that ends with END moves from `live` to `finished`. A log-probability or score of -inf marks
+    an empty place.
     """
 
     live: Int[Tensor, "B W T"]
@@ -93,7 +94,8 @@ class Beam:
     finished_log_p: Float[Tensor, "B W"]
     finished_score: Float[Tensor, "B W"]
     coverage: Float[Tensor, "B W S"]
-    """The attention that each source token got from each live hypothesis so far; 1 for padding. S is 0 without a coverage penalty."""
+    """The attention that each source token got from each live hypothesis so far; 1 for padding. S is 0
+    without a coverage penalty."""
 
     @classmethod
     def start(
@@ -122,7 +124,7 @@ class Beam:
 
 @dataclass(frozen=True)
 class Extensions:
-    """The candidates of a step: live hypotheses with one more token, likeliest first within each group of the beam."""
+    """The candidates of a step: live hypotheses with one more token, likeliest first in each group."""
 
     log_p: Float[Tensor, "B C"]
     """Of the hypothesis with the token."""
@@ -166,10 +168,10 @@ def beam_steps(
 ) -> Iterator[Step]:
     """Beam search, step by step.
 
-    Each step extends every live hypothesis by every token. Of these candidates, those among the W likeliest that end
-    are finished, and the W likeliest that do not end stay live. A sentence is done when W hypotheses have finished, or
-    sooner if no live one could still become one of its n best, even with certain tokens. At the maximum length all live
-    hypotheses end. Each group of a beam does so for its share of W.
+    Each step extends every live hypothesis by every token. Of these candidates, those among the W likeliest
+    that end are finished, and the W likeliest that do not end stay live. A sentence is done when W hypotheses
+    have finished, or sooner if no live one could still become one of its n best, even with certain tokens. At
+    the maximum length all live hypotheses end. Each group of a beam does so for its share of W.
     """
     width, with_coverage = settings.beam_size, settings.coverage_penalty > 0
     longest = max_target_lengths(model, source, settings, constraints.min_capacity)
@@ -256,7 +258,7 @@ def extend(beam: Beam, log_p: Float[Tensor, "B W V"], settings: SearchSettings) 
 
 
 def likeliest_that_continue(is_end: Bool[Tensor, "B C"], groups: int) -> Int[Tensor, "B W"]:
-    """The first half of each group's candidates that do not end, in their order; then, if there are too few, some that do."""
+    """The first W candidates that do not end, in each group; if there are fewer, some that do end."""
     in_group = is_end.to(torch.uint8).unflatten(1, (groups, -1)).argsort(dim=2, stable=True)
     width = in_group.size(2) // 2
     starts = torch.arange(groups, device=is_end.device)[:, None] * 2 * width
@@ -266,10 +268,11 @@ def likeliest_that_continue(is_end: Bool[Tensor, "B C"], groups: int) -> Int[Ten
 def top_k_of_groups(
     beam: Beam, log_p: Float[Tensor, "B W V"], settings: SearchSettings
 ) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"], Int[Tensor, "B C"]]:
-    """Twice as many candidates as each group has hypotheses, likeliest first: log-probability, origin and token.
+    """Twice as many candidates as each group has hypotheses: log-probability, origin and token.
 
-    In a group's ranking, a token loses `diversity` nats for each hypothesis of earlier groups that continues with it in
-    this step (Vijayakumar et al. 2018, Hamming diversity). The log-probabilities are the model's own.
+    In a group's ranking, a token loses `diversity` nats for each hypothesis of earlier groups that continues
+    with it in this step (Vijayakumar et al. 2018, Hamming diversity). The log-probabilities are the model's
+    own.
     """
     if settings.groups == 1:
         return top_k_extensions(log_p, beam.live_log_p, 2 * settings.beam_size)
@@ -289,7 +292,7 @@ def top_k_of_groups(
 def add_finished(
     beam: Beam, ids: Int[Tensor, "B W L"], log_p: Float[Tensor, "B W"], score: Float[Tensor, "B W"]
 ) -> None:
-    """Merge hypotheses (without START, padded after END) into the finished ones, best first; a score of -inf is none."""
+    """Merge hypotheses (without START, padded after END) into the finished ones; a score of -inf is none."""
     width = score.size(1)
     scores = torch.cat([beam.finished_score, score], 1)
     place = sort_key(scores, torch.arange(scores.size(1), device=scores.device)).topk(width).indices
@@ -300,7 +303,7 @@ def add_finished(
 
 
 def is_done(beam: Beam, longest: Int[Tensor, "B"], settings: SearchSettings) -> Bool[Tensor, "B"]:
-    """Whether W hypotheses have finished, or no live one can become one of the n best, even with certain tokens."""
+    """Whether W hypotheses have finished, or no live one can still become one of the n best."""
     best_live = beam.live_log_p.amax(1) / normalizer(longest + 1, settings)
     return (beam.finished_score[:, -1] > -torch.inf) | (
         best_live <= beam.finished_score[:, settings.n_best - 1]

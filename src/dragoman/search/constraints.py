@@ -1,4 +1,7 @@
-"""Tokens that constraints forbid at a step. Shapes: B sentences, W hypotheses each, T tokens so far (START first), V vocabulary."""
+"""Tokens that constraints forbid at a step.
+
+Shapes: B sentences, W hypotheses each, T tokens so far (START first), V vocabulary.
+"""
 
 import torch
 from jaxtyping import Bool, Float, Int

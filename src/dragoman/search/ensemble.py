@@ -29,7 +29,10 @@ class EnsembleState(State):
 
 
 class Ensemble(Model):
-    """Models of the same vocabularies as one: P(y) is the mean of their P(y). Its features are theirs, concatenated."""
+    """Models of the same vocabularies as one:
+
+    P(y) is the mean of their P(y). Its features are theirs, concatenated.
+    """
 
     def __init__(self, models: Sequence[Model]) -> None:
         super().__init__()

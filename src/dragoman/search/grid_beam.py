@@ -1,7 +1,7 @@
 """Translations that contain given words: grid beam search (Hokamp and Liu 2017).
 
-There is one beam for each number of forced tokens that its hypotheses have met.
-Shapes: S source tokens, W hypotheses a beam, C forced tokens, R = W · (C + 1) hypotheses in all, T tokens so far, V vocabulary.
+There is one beam for each number of forced tokens that its hypotheses have met. Shapes: S source tokens, W
+hypotheses a beam, C forced tokens, R = W · (C + 1) hypotheses in all, T tokens so far, V vocabulary.
 """
 
 from collections import defaultdict
@@ -26,7 +26,7 @@ Phrases = Sequence[Sequence[int]]
 
 @dataclass(frozen=True)
 class LiveHypothesis:
-    """A hypothesis that has not finished: its ids with START, its log-probability, its row of the model's state."""
+    """An unfinished hypothesis: its ids with START, its log-probability, its row of the model's state."""
 
     ids: list[int]
     log_p: float
@@ -46,9 +46,10 @@ def search_sentence(
 ) -> list[Hypothesis]:
     """Grid beam search for one sentence.
 
-    Each step extends every hypothesis by its likeliest tokens and by the next tokens of unmet phrases. For each number c
-    of forced tokens met, the W likeliest hypotheses are kept. END is allowed only if all are met; the stop rule is that of
-    beam search. If the other constraints leave no such translation, the result is the one that has met most of them.
+    Each step extends every hypothesis by its likeliest tokens and by the next tokens of unmet phrases. For
+    each number c of forced tokens met, the W likeliest hypotheses are kept. END is allowed only if all are
+    met; the stop rule is that of beam search. If the other constraints leave no such translation, the result
+    is the one that has met most of them.
     """
     width, forced_tokens = settings.beam_size, sum(map(len, constraints.forced))
     longest = int(max_target_lengths(model, source, settings, constraints.min_capacity)[0])
@@ -108,7 +109,7 @@ def candidate_beams(
 def meeting_most(
     live: list[LiveHypothesis], end_log_p: list[float], phrases: Phrases, settings: SearchSettings
 ) -> Hypothesis:
-    """Of hypotheses that end with these log-probabilities, the one that has met most forced tokens, then the likeliest."""
+    """The hypothesis that has met most forced tokens, and of these the likeliest, END included."""
     ended = [
         (tokens_met(one.ids[1:], phrases), one.log_p + end, one.ids[1:])
         for one, end in zip(live, end_log_p, strict=True)

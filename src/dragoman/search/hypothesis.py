@@ -7,12 +7,18 @@ from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 
 Number = TypeVar("Number")  # a float, or an array or tensor of them
-NON_FINITE = "The model's probabilities are not finite: its training diverged, or its weights were damaged before they were saved."
+NON_FINITE = (
+    "The model's probabilities are not finite: its training diverged, or its weights were damaged before "
+    "they were saved."
+)
 
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A finished translation: its ids without START and END, its log-probability in nats (END's included), and its score."""
+    """A finished translation: its ids without START and END, its log-probability in nats, its score.
+
+    The log-probability includes END's.
+    """
 
     ids: list[int]
     log_probability: float
@@ -25,7 +31,10 @@ def length_penalty(length: Number, alpha: float) -> Number:
 
 
 def normalizer(length: Number, settings: SearchSettings) -> Number:
-    """The log-probability of a hypothesis is divided by this for its score: `length_penalty`, or |Y|^β with `length_power`."""
+    """The log-probability of a hypothesis is divided by this for its score:
+
+    `length_penalty`, or |Y|^β with `length_power`.
+    """
     if settings.length_power is not None:
         return length**settings.length_power  # type: ignore[operator]
     return length_penalty(length, settings.length_penalty)
@@ -37,9 +46,10 @@ def scored(ids: list[int], log_p: float, settings: SearchSettings) -> Hypothesis
 
 
 def longest_target(source_tokens: int, own: int | None, settings: SearchSettings, least: int = 0) -> int:
-    """Tokens that a translation may have before END: its source's tokens + max_extra_tokens, or `least` if that is more.
+    """Maximum tokens before END: the source's tokens + max_extra_tokens, or `least` if that is more.
 
-    `max_length`, and the model's limit `own`, which counts END, bound it. Raises `DragomanError` if they are below `least`.
+    `max_length`, and the model's limit `own`, which counts END, bound it. Raises `DragomanError` if they are
+    below `least`.
     """
     longest = max(source_tokens - 1 + settings.max_extra_tokens, least)
     for most, why in (

@@ -20,9 +20,10 @@ from dragoman.system.random import shift_right, splitmix64
 def sample(
     model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints | None = None
 ) -> list[list[Hypothesis]]:
-    """`n_best` samples of each sentence, each token from the softmax of the allowed tokens' logits / temperature.
+    """`n_best` samples of each sentence, from the softmax of the allowed tokens' logits / temperature.
 
-    The samples of a sentence depend on the seed and its tokens alone. Log-probabilities are the model's own; best first.
+    The samples of a sentence depend on the seed and its tokens alone. Log-probabilities are the model's own;
+    best first.
     """
     constraints, samples = constraints or Constraints(), settings.n_best
     longest = max_target_lengths(model, source, settings, constraints.min_capacity)
@@ -56,7 +57,7 @@ def sample(
 def sample_token(
     log_p: Float[Tensor, "B W V"], noise: Float[Tensor, "B W V"], settings: SearchSettings
 ) -> Int[Tensor, "B W"]:
-    """One token a row among those that top-k and top-p leave: the largest sum of log-probability / temperature and noise.
+    """One token a row, of those that top-k and top-p keep: the argmax of log-probability / temperature + noise.
 
     With Gumbel noise each token has its probability (Gumbel 1954). Rounding of log-probabilities changes the sample only
     if two sums nearly agree; it would shift every border between cumulative probabilities.
@@ -90,8 +91,8 @@ def random_keys(source: Int[Tensor, "B S"], samples: int, seed: int) -> Int[Tens
 def gumbel_noise(keys: Int[Tensor, "B W"], step: int, vocabulary: int) -> Float[Tensor, "B W V"]:
     """-log(-log(u)) of a uniform random number u for each token, from SplitMix64 with the key.
 
-    1 - u has full float32 precision near 0, so that unlikely tokens keep their probability. It is never 1: the noise is
-    finite.
+    1 - u has full float32 precision near 0, so that unlikely tokens keep their probability. It is never 1:
+    the noise is finite.
     """
     places = torch.arange(step * vocabulary + 1, (step + 1) * vocabulary + 1, device=keys.device)
     bits = splitmix64(keys[:, :, None], places)

@@ -1,4 +1,7 @@
-"""The likelihood of given translations, by forced decoding. Shapes: B sentences, S source and T target tokens."""
+"""The likelihood of given translations, by forced decoding.
+
+Shapes: B sentences, S source and T target tokens.
+"""
 
 from dataclasses import dataclass
 
@@ -17,7 +20,7 @@ from dragoman.text.batches import Batch
 
 @dataclass(frozen=True)
 class Likelihood:
-    """The tokens of a translation, END last, and the log-probability of each given those before it, in nats."""
+    """The tokens of a translation, END last, and the log-probability of each given the earlier ones, in nats."""
 
     tokens: list[str]
     log_probabilities: list[float]
@@ -39,8 +42,8 @@ def token_log_probabilities(
 ) -> Float[Tensor, "B T"]:
     """Log P of each target token, given the source and the tokens before it; 0 where the target is padded.
 
-    Both sides end with END and contain it nowhere else. PAD and START have no probability, as in search. Raises
-    `DragomanError` if probabilities are not finite.
+    Both sides end with END and contain it nowhere else. PAD and START have no probability, as in search.
+    Raises `DragomanError` if probabilities are not finite.
     """
     batch = Batch.of(source, target, [])
     features, _ = model.decode(batch.target_in, model.encode(source))

@@ -18,7 +18,8 @@ class SearchSettings:
     beam_size: int = 4
     """Hypotheses kept at each step; 1 is greedy search."""
     length_penalty: float = 0.6
-    """α of ((5 + |Y|) / 6)^α, by which the log-probability of a hypothesis is divided; |Y| counts the end token."""
+    """α of ((5 + |Y|) / 6)^α, by which the log-probability of a hypothesis is divided; |Y| counts the end
+    token."""
     max_extra_tokens: int = field(default=50, metadata=former_name("extra_length"))
     """Maximum length of a translation: this many tokens more than its source."""
     max_length: int | None = None
@@ -28,17 +29,21 @@ class SearchSettings:
     length_power: float | None = None
     """β: divide by |Y|^β instead, which fairseq, Hugging Face and CTranslate2 call length penalty."""
     coverage_penalty: float = 0.0
-    """β of β · Σ log(min(total attention to a source token, 1)), which is added to the score (Wu et al. 2016, eq. 14)."""
+    """β of β · Σ log(min(total attention to a source token, 1)), which is added to the score (Wu et al. 2016,
+    eq. 14)."""
     groups: int = 1
-    """Diverse beam search: equal parts of the beam, each of which avoids tokens of earlier ones (Vijayakumar et al. 2018)."""
+    """Diverse beam search: equal parts of the beam, each of which avoids tokens of earlier ones (Vijayakumar
+    et al. 2018)."""
     diversity: float = 0.5
-    """With several groups: nats that a token loses for each hypothesis of earlier groups that continues with it."""
+    """With several groups: nats that a token loses for each hypothesis of earlier groups that continues with
+    it."""
     min_length: int = 0
     """Minimum length of a translation in tokens."""
     no_repeat_ngram: int = 0
     """No sequence of this many tokens occurs twice in a translation; 0 allows all."""
     ban: tuple[str, ...] = ()
-    """Words and phrases that no translation contains. They are banned as token sequences: longer words may contain them."""
+    """Words and phrases that no translation contains. They are banned as token sequences: longer words may
+    contain them."""
     prefix: str = ""
     """The first words of every translation."""
     force: tuple[str, ...] = ()
@@ -46,7 +51,8 @@ class SearchSettings:
     keep_tags: bool = False
     """Translate without <tags> and {placeholders}, and put them back beside the aligned words."""
     replace_unknown: bool = False
-    """Replace each unknown token by the source word that it attends to most. Vocabularies with bytes have none."""
+    """Replace each unknown token by the source word that it attends to most. Vocabularies with bytes have
+    none."""
     temperature: float = 0.0
     """Above 0: sample n_best translations from the softmax of logits / temperature. 0 is beam search."""
     top_k: int = 0
@@ -56,18 +62,20 @@ class SearchSettings:
     sampling_seed: int = field(default=1, metadata=former_name("draw_seed"))
     """The same seed samples the same translations of a sentence, whatever its neighbours."""
     mbr: bool = False
-    """Of n_best samples take the one with the highest mean chrF2 to all: minimum Bayes risk (Eikema and Aziz 2020)."""
+    """Of n_best samples take the one with the highest mean chrF2 to all: minimum Bayes risk (Eikema and Aziz
+    2020)."""
     truncate: int = 0
     """Read at most this many tokens of a sentence, its end included; 0 reads all."""
     split: int | None = None
-    """Translate a sentence of more tokens than this in parts, cut after punctuation or between words. None is the length of the
-    longest source of training; 0 translates every sentence as a whole."""
+    """Translate a sentence of more tokens than this in parts, cut after punctuation or between words. None is
+    the length of the longest source of training; 0 translates every sentence as a whole."""
     batch_tokens: int = 32_000
-    """Sentences · beams · (longest source + max_extra_tokens) decoded at once. Changes memory and speed alone."""
+    """Sentences · beams · (longest source + max_extra_tokens) decoded at once. Changes memory and speed
+    alone."""
 
     @property
     def is_standard(self) -> bool:
-        """Whether this is greedy or beam search by log-probability alone, which the C++ decoder and CUDA graphs implement."""
+        """Whether this is what the C++ decoder implements: greedy or beam search by log-probability alone."""
         return not (self.temperature or self.force or self.groups > 1 or self.coverage_penalty)
 
     @classmethod
@@ -101,7 +109,7 @@ class SearchSettings:
         self.refuse_contradictions()
 
     def refuse_contradictions(self, given: Collection[str] = ()) -> None:
-        """Raise `DragomanError` for settings that contradict each other: those that differ from the defaults or are `given`."""
+        """Raise `DragomanError` for contradictions among settings that are `given` or not the defaults."""
         asked = {field.name for field in fields(self) if getattr(self, field.name) != field.default} | set(
             given
         )
@@ -123,7 +131,8 @@ class SearchSettings:
         )
         yield (
             samples and (self.coverage_penalty or self.length_power is not None),
-            "coverage_penalty and length_power rank the hypotheses of a beam; samples, with a temperature, are ranked by log-probability.",
+            "coverage_penalty and length_power rank the hypotheses of a beam; samples, with a temperature, are "
+            "ranked by log-probability.",
         )
         yield (
             samples and ("beam_size" in asked or "length_penalty" in asked),
@@ -248,7 +257,7 @@ class Constraints:
 
 
 def refuse_more_than_a_beam(settings: SearchSettings, what: str) -> None:
-    """Raise `DragomanError` for settings that ask for more than one plain beam search, if `what` needs that."""
+    """Raise `DragomanError` for settings that ask for more than one beam search: `what` needs that."""
     for name in ("temperature", "force", "split", "keep_tags", "replace_unknown", "coverage_penalty"):
         if getattr(settings, name):
             raise DragomanError(

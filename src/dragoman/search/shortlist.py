@@ -23,7 +23,7 @@ MAX_LINKS = 20_000_000  # token pairs that are counted: they take some gigabytes
 
 @dataclass(frozen=True)
 class Shortlist:
-    """For each source token its likeliest translations, padded with -1, and the tokens allowed in every translation."""
+    """For each source token its likeliest translations, padded with -1; tokens allowed everywhere."""
 
     translations: Ids
     """[S, K]"""
@@ -33,7 +33,10 @@ class Shortlist:
     def learn(
         cls, pairs: Sequence[tuple[list[int], list[int]]], sizes: tuple[int, int], most: int, always: int
     ) -> "Shortlist":
-        """Learn from pairs of ids without END: `most` translations of each token, and the `always` most frequent tokens."""
+        """Learn from pairs of ids without END:
+
+        `most` translations of each token, and the `always` most frequent tokens.
+        """
         every = -(-sum(len(source) * len(target) for source, target in pairs) // MAX_LINKS)
         table = np.full((sizes[0], most), -1, np.int32)
         for (source, target), rank in best_translations(pairs[:: max(every, 1)], sizes[1], most):
@@ -51,7 +54,10 @@ class Shortlist:
 
     @classmethod
     def load(cls, path: Path, sizes: tuple[int, int]) -> "Shortlist":
-        """Read a file for vocabularies of these sizes. Raises `DragomanError` if it is damaged or was made for others."""
+        """Read a file for vocabularies of these sizes.
+
+        Raises `DragomanError` if it is damaged or was made for others.
+        """
         arrays = read_arrays(path)
         ids = [arrays[name] for name in ("translations", "always") if name in arrays]
         shaped = [value.ndim for value in ids] == [2, 1]
@@ -62,12 +68,14 @@ class Shortlist:
             or any(np.isin([PAD, START], value).any() for value in ids)
         ):
             raise DragomanError(
-                f"{path} is no shortlist; make one with: dragoman shortlist RUN --source … --target … --out {path}"
+                f"{path} is no shortlist; make one with: "
+                f"dragoman shortlist RUN --source … --target … --out {path}"
             )
         shortlist = cls(*ids)
         if len(shortlist.translations) != sizes[0] or shortlist.highest >= sizes[1]:
             raise DragomanError(
-                f"{path} was made for {len(shortlist.translations)} source tokens and at least {shortlist.highest + 1} target tokens, and this "
+                f"{path} was made for {len(shortlist.translations)} source tokens and at least "
+                f"{shortlist.highest + 1} target tokens, and this "
                 f"model has {sizes[0]} and {sizes[1]}; make one with this model's vocabularies."
             )
         return shortlist
@@ -87,7 +95,7 @@ class Shortlist:
 def best_translations(
     pairs: Sequence[tuple[list[int], list[int]]], vocabulary: int, most: int
 ) -> list[tuple[tuple[int, int], int]]:
-    """((source, target), rank) of the `most` likeliest translations of each source token by t(target | source)."""
+    """((source, target), rank) of the `most` likeliest translations of each source token."""
     links = [
         (
             np.repeat(source, len(target)),

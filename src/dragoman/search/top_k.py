@@ -1,4 +1,7 @@
-"""The best extensions of hypotheses, without sorting the vocabulary. Shapes: B sentences, W hypotheses each, V vocabulary."""
+"""The best extensions of hypotheses, without sorting the vocabulary.
+
+Shapes: B sentences, W hypotheses each, V vocabulary.
+"""
 
 import torch
 from jaxtyping import Float, Int
@@ -10,10 +13,10 @@ BLOCK = 64  # tokens that are first compared by their best
 def top_k_extensions(
     log_p: Float[Tensor, "B W V"], before: Float[Tensor, "B W"], count: int
 ) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"], Int[Tensor, "B C"]]:
-    """The `count` largest sums before + log_p of each sentence, largest first: the sum, its hypothesis, its token.
+    """The `count` largest sums before + log_p of each sentence: the sum, its hypothesis, its token.
 
-    Ties go to the earlier hypothesis, then to the smaller token. The best tokens are in the best blocks: only these are
-    sorted.
+    Ties go to the earlier hypothesis, then to the smaller token. The best tokens are in the best blocks: only
+    these are sorted.
     """
     vocabulary = log_p.size(2)
     blocks = -(-vocabulary // BLOCK)

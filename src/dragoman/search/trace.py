@@ -1,4 +1,4 @@
-"""The hypotheses of a beam search: where each came from and why it ended; the tokens that are certain before its end."""
+"""The hypotheses of a beam search: where each came from, why it ended, and what they share so far."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ class Node:
 
 
 def trace_nodes(steps: Iterable[Step], settings: SearchSettings, name: Callable[[int], str]) -> list[Node]:
-    """All hypotheses of the search for one sentence, in the order of their creation; `name` gives a token's text."""
+    """All hypotheses of the search for one sentence, in order of creation; `name` gives a token's text."""
     nodes = [Node(None, name(START), 0.0, 0.0)]
     live: list[int | None] = [0]  # node numbers; None is an empty place
     for length, step in enumerate(steps, 1):
@@ -62,7 +62,7 @@ def trace_nodes(steps: Iterable[Step], settings: SearchSettings, name: Callable[
 
 
 def stable_prefixes(steps: Iterable[Step]) -> Iterator[list[int]]:
-    """For one sentence, after each step, the first tokens that all its hypotheses share, the finished ones included.
+    """After each step of one sentence's search, the first tokens that all hypotheses share.
 
     The last of them is the best hypothesis.
     """

@@ -1,4 +1,7 @@
-"""Word alignment from attention weights. Shapes: B sentences, S source and T target tokens, H heads, L layers."""
+"""Word alignment from attention weights.
+
+Shapes: B sentences, S source and T target tokens, H heads, L layers.
+"""
 
 from collections.abc import Sequence
 
@@ -12,8 +15,10 @@ from dragoman.text.tokenizer import SPACE
 UNKNOWN_PIECE = "<unk>"
 
 
-def select_head(weights: Float[Tensor, "L B H T S"], layer: int | None, head: int | None) -> Float[Tensor, "B T S"]:
-    """The weights of a layer and a head, counted from 1; None is the last layer but one, and the mean of the heads.
+def select_head(
+    weights: Float[Tensor, "L B H T S"], layer: int | None, head: int | None
+) -> Float[Tensor, "B T S"]:
+    """The weights of a layer and a head, counted from 1; by default the mean of all heads.
 
     Raises `DragomanError` where there is no such layer or head.
     """
@@ -38,11 +43,14 @@ def word_starts(pieces: Sequence[str], unknown_is_word: bool = False) -> list[in
     return words
 
 
-def word_alignment(weights: Float[Tensor, "T S"], source: Sequence[int], target: Sequence[int]) -> list[tuple[int, int]]:
+def word_alignment(
+    weights: Float[Tensor, "T S"], source: Sequence[int], target: Sequence[int]
+) -> list[tuple[int, int]]:
     """For each target word the source word that it looks at most, as (source, target), counted from 0.
 
-    `source` and `target` are the words of their tokens but END, the last of each, which is no word. The weights of a word's tokens
-    are added up in the source and averaged in the target. A word without a token of its own is not there.
+    `source` and `target` are the words of their tokens but END, the last of each, which is no word. The
+    weights of a word's tokens are added up in the source and averaged in the target. A word without a token
+    of its own is not there.
     """
     if not source or not target:
         return []

@@ -1,4 +1,4 @@
-"""What a translator does by PyTorch alone: streaming, traces, alternatives, scores, alignments, attention weights.
+"""Streaming, traces, alternatives, scores, alignments and attention weights, all by PyTorch.
 
 Shapes: B sentences, S source and T target tokens, H heads, L layers.
 """
@@ -51,8 +51,8 @@ class Alternative:
 class Attention:
     """The attention weights of a pair of texts. Shapes: H heads, S and T tokens, END included.
 
-    L encoder layers and M decoder layers attend to their own side, N decoder layers to the source. In a Transformer N is M. In an
-    LSTM or GRU L and M are 0, N and H are 1.
+    L encoder layers and M decoder layers attend to their own side, N decoder layers to the source. In a
+    Transformer N is M. In an LSTM or GRU L and M are 0, N and H are 1.
     """
 
     source: list[str]
@@ -68,8 +68,13 @@ class Attention:
 # ---- one beam search, step by step
 
 
-def encode_one(translator: "Translator", sentence: str, settings: SearchSettings, name: str) -> tuple[Tensor, Constraints]:
-    """A sentence's ids [1 S] and constraints. Raises `DragomanError` for settings that ask for more than one beam search."""
+def encode_one(
+    translator: "Translator", sentence: str, settings: SearchSettings, name: str
+) -> tuple[Tensor, Constraints]:
+    """A sentence's ids [1 S] and constraints.
+
+    Raises `DragomanError` for settings that ask for more than one beam search.
+    """
     refuse_more_than_a_beam(settings, name)
     if translator.engine.shortlist is not None:
         raise DragomanError(SHORTLIST_NEEDS_NATIVE)
@@ -80,7 +85,9 @@ def encode_one(translator: "Translator", sentence: str, settings: SearchSettings
     return pad(ids).to(translator.torch.device), constraint_ids(settings, translator.tokenizers.target)
 
 
-def search_steps(translator: "Translator", sentence: str, settings: SearchSettings, name: str) -> Iterator[Step]:
+def search_steps(
+    translator: "Translator", sentence: str, settings: SearchSettings, name: str
+) -> Iterator[Step]:
     """The steps of a beam search for a sentence; none for a blank one. Raises as `encode_one`."""
     source, constraints = encode_one(translator, sentence, settings, name)
     if source.size(1) > 1:
@@ -94,7 +101,9 @@ def stream(translator: "Translator", sentence: str, settings: SearchSettings) ->
     written = text = ""
     for ids in stable_prefixes(search_steps(translator, sentence, settings, "stream")):
         text = translator.text(ids)
-        if len(text) > len(written) and not text.endswith(UNKNOWN_TEXT):  # which may be the beginning of a character
+        if len(text) > len(written) and not text.endswith(
+            UNKNOWN_TEXT
+        ):  # which may be the beginning of a character
             yield text[len(written) :]
             written = text
     if text != written:
@@ -107,7 +116,9 @@ def trace(translator: "Translator", sentence: str, settings: SearchSettings) -> 
     return trace_nodes(steps, settings, lambda token: translator.tokenizers.target.pieces([token])[0])
 
 
-def alternatives(translator: "Translator", sentence: str, count: int, settings: SearchSettings) -> list[Alternative]:
+def alternatives(
+    translator: "Translator", sentence: str, count: int, settings: SearchSettings
+) -> list[Alternative]:
     """`Translator.alternatives`."""
     if count < 0:
         raise DragomanError(f"count is {count}; it must be at least 0.")
@@ -116,7 +127,9 @@ def alternatives(translator: "Translator", sentence: str, count: int, settings: 
     if source.size(1) == 1:
         return []
     with explain_out_of_memory(1):
-        tokens = search_alternatives.alternatives(translator.torch.model, source, constraints, count, settings)
+        tokens = search_alternatives.alternatives(
+            translator.torch.model, source, constraints, count, settings
+        )
     pieces = translator.tokenizers.target.pieces([token for token, _, _ in tokens])
     return [
         Alternative(piece, probability, translator.translation(best, translator.text(best.ids)))
@@ -127,7 +140,9 @@ def alternatives(translator: "Translator", sentence: str, count: int, settings: 
 # ---- forced decoding
 
 
-def score(translator: "Translator", pairs: Sequence[tuple[str, str | Sequence[str]]], batch_tokens: int) -> list[Likelihood]:
+def score(
+    translator: "Translator", pairs: Sequence[tuple[str, str | Sequence[str]]], batch_tokens: int
+) -> list[Likelihood]:
     """`Translator.score`."""
     likelihoods: dict[int, Likelihood] = {}
     for batch, source, target in forced_batches(translator, pairs, batch_tokens):
@@ -139,7 +154,11 @@ def score(translator: "Translator", pairs: Sequence[tuple[str, str | Sequence[st
 
 
 def align(
-    translator: "Translator", pairs: Sequence[tuple[str, str]], layer: int | None, head: int | None, batch_tokens: int
+    translator: "Translator",
+    pairs: Sequence[tuple[str, str]],
+    layer: int | None,
+    head: int | None,
+    batch_tokens: int,
 ) -> list[list[tuple[int, int]]]:
     """`Translator.align`."""
     alignments: dict[int, list[tuple[int, int]]] = {}
@@ -159,7 +178,9 @@ def attention(translator: "Translator", source: str, target: str) -> Attention:
     sides = (translator.tokenizers.source, translator.tokenizers.target)
     read, predicted = (side.pieces(ids[0].tolist()) for side, ids in zip(sides, rows, strict=True))
     with explain_out_of_memory(1):
-        return Attention(read, predicted, *(weights[:, 0] for weights in all_attention(translator.torch.model, *rows)))
+        return Attention(
+            read, predicted, *(weights[:, 0] for weights in all_attention(translator.torch.model, *rows))
+        )
 
 
 def forced_batches(
@@ -172,15 +193,21 @@ def forced_batches(
     tokenizers, model = translator.tokenizers, translator.torch.model
     texts, given = [source for source, _ in pairs], [target for _, target in pairs]
     sources = encode_sentences(tokenizers.source, texts)
-    targets = encode_sentences(tokenizers.target, [target if isinstance(target, str) else "" for target in given])
+    targets = encode_sentences(
+        tokenizers.target, [target if isinstance(target, str) else "" for target in given]
+    )
     for number, pieces in enumerate(given):
         if not isinstance(pieces, str):
             targets[number] = with_end(translator, tokenizers.target.ids(pieces))
     refuse_too_long(texts, sources, translator.longest_source)
-    refuse_too_long([one if isinstance(one, str) else " ".join(one) for one in given], targets, model.longest_target)
+    refuse_too_long(
+        [one if isinstance(one, str) else " ".join(one) for one in given], targets, model.longest_target
+    )
     lengths = {number: max(map(len, rows)) for number, rows in enumerate(zip(sources, targets, strict=True))}
     for batch in batch_by_length(lengths, max_tokens):
-        source, target = (pad([side[number] for number in batch]).to(translator.torch.device) for side in (sources, targets))
+        source, target = (
+            pad([side[number] for number in batch]).to(translator.torch.device) for side in (sources, targets)
+        )
         yield [(number, sources[number], targets[number]) for number in batch], source, target
 
 
@@ -189,7 +216,9 @@ def with_end(translator: "Translator", ids: list[int]) -> list[int]:
     ids = ids if ids[-1:] == [END] else [*ids, END]
     if wrong := {PAD, START, END}.intersection(ids[:-1]):
         names = ", ".join(translator.tokenizers.target.pieces(sorted(wrong)))
-        raise DragomanError(f"The tokens of a translation contain {names}, which no translation has before its end; leave them out.")
+        raise DragomanError(
+            f"The tokens of a translation contain {names}, which no translation has before its end; leave them out."
+        )
     return ids
 
 
@@ -203,10 +232,15 @@ def target_weights(translator: "Translator", source: list[int], target: list[int
         return select_head(cross_attention(translator.torch.model, *rows), None, None)[0]
 
 
-def align_ids(translator: "Translator", sentence: str, source: list[int], target: list[int]) -> list[tuple[int, int]]:
+def align_ids(
+    translator: "Translator", sentence: str, source: list[int], target: list[int]
+) -> list[tuple[int, int]]:
     """The word alignment of a sentence, whose ids are `source`, and the translation with the ids `target`."""
     tokenizer = translator.tokenizers.target
-    words = source_words(translator, sentence, source), word_starts(tokenizer.pieces(target), tokenizer.unknown_is_word)
+    words = (
+        source_words(translator, sentence, source),
+        word_starts(tokenizer.pieces(target), tokenizer.unknown_is_word),
+    )
     return word_alignment(target_weights(translator, source, target), *words)
 
 
@@ -216,11 +250,13 @@ def source_words(translator: "Translator", sentence: str, source: list[int]) -> 
 
 
 def replace_unknown(translator: "Translator", sentence: str, source: list[int], target: list[int]) -> str:
-    """The text of a translation with the source word that it attends to most in the place of each unknown token."""
+    """The text of a translation, each unknown token replaced by the source word that it attends to most."""
     text = translator.text(target)
     if UNKNOWN not in target or text.count(UNKNOWN_TEXT) != target.count(UNKNOWN):
         return text
     words, word_of = sentence.split(), source_words(translator, sentence, source)
     best = target_weights(translator, source, target)[:, :-1].argmax(1).tolist()
     copied = [words[word_of[best[place]]] for place, token in enumerate(target) if token == UNKNOWN]
-    return "".join(part for pair in zip_longest(text.split(UNKNOWN_TEXT), copied, fillvalue="") for part in pair)
+    return "".join(
+        part for pair in zip_longest(text.split(UNKNOWN_TEXT), copied, fillvalue="") for part in pair
+    )

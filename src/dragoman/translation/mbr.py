@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 def minimum_bayes_risk(texts: Sequence[str]) -> int:
-    """Which of some drawn texts has the highest mean chrF2 with all of them as references; of equal ones the first.
+    """The number of the sampled text with the highest mean chrF2 to all of them; of equal ones the first.
 
     Raises `ValueError` where there is none.
     """

@@ -1,4 +1,7 @@
-"""Searches in C++ on a CPU: greedy and beam search over a Transformer, without PyTorch. Oracle: torch_backend.py."""
+"""Searches in C++ on a CPU: greedy and beam search over a Transformer, without PyTorch.
+
+Oracle: torch_backend.py.
+"""
 
 from collections.abc import Sequence
 
@@ -27,14 +30,19 @@ class NativeBackend:
         decoder = NativeDecoder.of(stored.settings, stored.weights, engine.precision, workers, shortlist)
         return None if decoder is None else cls(decoder)
 
-    def search(self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints) -> list[list[Hypothesis]]:
+    def search(
+        self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints
+    ) -> list[list[Hypothesis]]:
         """As `TorchBackend.search`, for settings that are standard."""
         with explain_out_of_memory(len(sources)):
             return self._decoder.search(sources, settings, constraints)
 
 
 def supports(stored: StoredModel) -> bool:
-    """Whether this is a Transformer whose weights fit its vocabularies: PyTorch explains what is wrong otherwise."""
+    """Whether this is a Transformer whose weights fit its vocabularies:
+
+    PyTorch explains what is wrong otherwise.
+    """
     target = stored.weights.get("target_embedding.weight")
     transformer = stored.settings.architecture == "transformer"
     return transformer and target is not None and len(target) == len(stored.tokenizers.target)

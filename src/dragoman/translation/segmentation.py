@@ -1,4 +1,7 @@
-"""From sentences to ids to batches, and sentences that are too long to be read at once. This module imports no torch."""
+"""From sentences to ids to batches, and sentences that are too long to be read at once.
+
+This module imports no torch.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,8 +24,10 @@ def refuse_too_long(sentences: Sequence[str], ids: list[list[int]], longest: int
     for sentence, row in zip(sentences, ids, strict=True):
         if longest is not None and len(row) > longest:
             raise DragomanError(
-                f"The text that begins with {sentence[:40]!r} has {len(row)} tokens, its end included, and this model has learned "
-                f"positions for {longest}. Shorten it (translate takes --truncate {longest} or --split {longest}), or train with "
+                f"The text that begins with {sentence[:40]!r} has {len(row)} tokens, its end included, and this "
+                "model has learned "
+                f"positions for {longest}. Shorten it (translate takes --truncate {longest} or --split {longest}), "
+                "or train with "
                 "a larger max_positions."
             )
 
@@ -48,12 +53,14 @@ def split(ids: Sequence[int], pieces: Sequence[str], longest: int) -> list[list[
 def best_split(pieces: Sequence[str], first: int, last: int) -> int:
     """Where the part that begins at `first` ends, at most at `last`."""
     words = [place for place in range(first + 1, last + 1) if pieces[place].startswith(SPACE)]
-    pauses = [place for place in words if pieces[place - 1].endswith(PAUSES) and 2 * (place - first) >= last - first]
+    pauses = [
+        place for place in words if pieces[place - 1].endswith(PAUSES) and 2 * (place - first) >= last - first
+    ]
     return (pauses or words or [last])[-1]
 
 
 def batch_by_length(lengths: dict[int, int], max_tokens: int) -> list[list[int]]:
-    """Sentence numbers, longest first, in batches of at most `max_tokens` tokens, padding included, or of one sentence."""
+    """Sentence numbers, longest first, in batches of one sentence or at most `max_tokens` padded tokens."""
     batches: list[list[int]] = []
     for number in sorted(lengths, key=lambda number: -lengths[number]):
         if batches and (len(batches[-1]) + 1) * lengths[batches[-1][0]] <= max_tokens:
@@ -72,5 +79,6 @@ def explain_out_of_memory(sentences: int) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         raise DragomanError(
-            f"The memory does not suffice for {sentences} sentences at once; give a lower --batch-tokens, or shorter sentences."
+            f"The memory does not suffice for {sentences} sentences at once; give a lower --batch-tokens, or "
+            "shorter sentences."
         ) from error

@@ -15,13 +15,17 @@ class EngineSettings:
     precision: Precision = "float32"
     """Of a transformer's matrix products. bfloat16 and, on a CPU, int8 are faster and nearly as good."""
     workers: int | None = None
-    """Threads that each translate batches of their own; None is one a core, or OMP_NUM_THREADS. They change no more than batches do."""
+    """Threads that each translate batches of their own; None is one a core, or OMP_NUM_THREADS. They change
+    no more than batches do."""
     native: bool = True
-    """Greedy and beam search in C++ on a CPU with a compiler; what they are not for goes by PyTorch. The first time compiles it."""
+    """Greedy and beam search in C++ on a CPU with a compiler; what they are not for goes by PyTorch. The
+    first time compiles it."""
     shortlist: Path | None = None
-    """A file that `dragoman shortlist` has made: search in C++ then looks at the tokens that it has for a sentence, and no others."""
+    """A file that `dragoman shortlist` has made: search in C++ then looks at the tokens that it has for a
+    sentence, and no others."""
     cuda_graphs: bool = field(default=False, metadata=former_name("graphs"))
-    """On a GPU: greedy and beam search as CUDA graphs, where no rule but min_length is asked for. Not measured yet."""
+    """On a GPU: greedy and beam search as CUDA graphs, where no rule but min_length is asked for. Not
+    measured yet."""
 
     def __post_init__(self) -> None:
         check_types(self)

@@ -15,14 +15,16 @@ END_OF_WORD = re.compile(r"[\W_]*$")
 
 @dataclass(frozen=True)
 class Tag:
-    """A tag, and the word that it belongs to: a closing one to the word before it, any other to the word after it.
+    """A tag, and the word that it belongs to: a closing tag to the word before it, any other to the next.
 
-    A placeholder before punctuation belongs to the word that then has the punctuation: in "My name is {name}." to "is.".
+    A placeholder before punctuation belongs to the word that then has the punctuation: in "My name is
+    {name}." to "is.".
     """
 
     text: str
     word: int
-    """Counted from 0 in the sentence without tags; the number of its words where none follows, -1 where none comes before."""
+    """Counted from 0 in the sentence without tags; the number of its words where none follows, -1 where none
+    comes before."""
     after: bool
     """Whether it comes after its word, but for the punctuation in `inside`."""
     glued: bool
@@ -46,13 +48,20 @@ class _Found(NamedTuple):
 
 
 def marks_after(sentence: str, tags: Sequence[re.Match[str]]) -> list[int]:
-    """For each tag how many punctuation marks follow it, other placeholders between; none for what is no placeholder."""
+    """For each placeholder how many punctuation marks follow it, other placeholders between; 0 for tags."""
     marks: list[int] = []
     for match, later in zip(reversed(tags), [None, *reversed(tags)], strict=False):
         there = PUNCTUATION.match(sentence, match.end())
-        chained = later is not None and re.fullmatch(PLACEHOLDER, later[0]) and not sentence[match.end() : later.start()].strip()
+        chained = (
+            later is not None
+            and re.fullmatch(PLACEHOLDER, later[0])
+            and not sentence[match.end() : later.start()].strip()
+        )
         marks.append(len(there[1]) if there else marks[-1] if chained else 0)
-    return [count if re.fullmatch(PLACEHOLDER, match[0]) else 0 for match, count in zip(tags, reversed(marks), strict=True)]
+    return [
+        count if re.fullmatch(PLACEHOLDER, match[0]) else 0
+        for match, count in zip(tags, reversed(marks), strict=True)
+    ]
 
 
 def remove_tags(sentence: str) -> tuple[str, list[Tag]]:
@@ -80,14 +89,22 @@ def remove_tags(sentence: str) -> tuple[str, list[Tag]]:
             tags.append(Tag(text, started - within, True, after_word, marks_there))
         elif text.startswith("</"):
             rest = plain[place:].split(" ")[0]
-            tags.append(Tag(text, started - 1, True, after_word, len(rest) if after_word and END_OF_WORD.fullmatch(rest) else 0))
+            tags.append(
+                Tag(
+                    text,
+                    started - 1,
+                    True,
+                    after_word,
+                    len(rest) if after_word and END_OF_WORD.fullmatch(rest) else 0,
+                )
+            )
         else:
             tags.append(Tag(text, started - (after_word and within), False, before_word))
     return " ".join(plain.split()), tags
 
 
 def restore_tags(tags: Sequence[Tag], translation: str, alignment: Sequence[tuple[int, int]]) -> str:
-    """The translation with every tag beside the word that is aligned with the tag's own, or with the next one in its direction."""
+    """Put every tag beside the word that is aligned with its own word, or with the next aligned one."""
     words = translation.split()
     before: list[list[str]] = [[] for _ in range(len(words) + 1)]
     inside: list[list[tuple[int, str]]] = [[] for _ in range(len(words) + 1)]
@@ -134,7 +151,7 @@ def reaches(alignment: Sequence[tuple[int, int]]) -> Reaches:
 
 
 def nearest(word: int, reached: Reaches, step: int, default: int) -> int:
-    """Of the word itself, or the next aligned one after it (step 1) the first target, before it (step -1) the last."""
+    """The first target of the next aligned word (step 1), or the last of the previous one (step -1)."""
     place = bisect_left(reached, (word,)) if step > 0 else bisect_left(reached, (word + 1,)) - 1
     if not 0 <= place < len(reached):
         return default

@@ -36,7 +36,10 @@ class TorchBackend:
     """A model of PyTorch, in evaluation mode, with the searches for it."""
 
     def __init__(self, model: Model, workers: int = 1, cuda_graphs: bool = False) -> None:
-        """`workers` threads each search for batches of their own. `cuda_graphs` needs a Transformer on a GPU."""
+        """`workers` threads each search for batches of their own.
+
+        `cuda_graphs` needs a Transformer on a GPU.
+        """
         self.model, self.workers = model.eval(), workers
         self.device = next(model.parameters()).device
         self.cuda_graphs = cuda_graphs
@@ -45,17 +48,25 @@ class TorchBackend:
     def load(cls, stored: Sequence[StoredModel], device: str, engine: EngineSettings) -> "TorchBackend":
         """Build the models for a device; several become an ensemble.
 
-        Raises `DragomanError` for a GPU that does not exist, a precision that the device does not support, and weights that do not
-        fit their settings.
+        Raises `DragomanError` for a GPU that does not exist, a precision that the device does not support,
+        and weights that do not fit their settings.
         """
         place = torch.device(device)
         if place.type != "cpu" and engine.precision == "int8":
-            raise DragomanError(f"int8 is for a CPU, and this model is to translate on {place}; choose bfloat16 or float32.")
+            raise DragomanError(
+                f"int8 is for a CPU, and this model is to translate on {place}; choose bfloat16 or float32."
+            )
         if place.type == "cuda" and (place.index or 0) >= (count := torch.cuda.device_count()):
-            raise DragomanError(f"{place} was asked for, and PyTorch can use {count} GPUs; give another device, or cpu.")
+            raise DragomanError(
+                f"{place} was asked for, and PyTorch can use {count} GPUs; give another device, or cpu."
+            )
         models = [prepare(torch_model(each), place, engine) for each in stored]
-        if engine.cuda_graphs and (place.type == "cpu" or not all(isinstance(model, Transformer) for model in models)):
-            raise DragomanError("CUDA graphs are for a Transformer on a GPU, which this is not; leave cuda_graphs out.")
+        if engine.cuda_graphs and (
+            place.type == "cpu" or not all(isinstance(model, Transformer) for model in models)
+        ):
+            raise DragomanError(
+                "CUDA graphs are for a Transformer on a GPU, which this is not; leave cuda_graphs out."
+            )
         threads = torch.get_num_threads() if place.type == "cpu" else 1
         model = models[0] if len(models) == 1 else Ensemble(models)
         return cls(model, engine.workers or threads, engine.cuda_graphs)
@@ -64,7 +75,9 @@ class TorchBackend:
     def _graphs(self) -> GraphSearch | None:
         return GraphSearch(self.model) if self.cuda_graphs and isinstance(self.model, Transformer) else None
 
-    def search(self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints) -> list[list[Hypothesis]]:
+    def search(
+        self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints
+    ) -> list[list[Hypothesis]]:
         """The `n_best` best hypotheses of each source, whose ids end with END; none for END alone.
 
         Raises `DragomanError` for a model whose probabilities are not finite, and if memory does not suffice.
@@ -76,11 +89,17 @@ class TorchBackend:
                 return self.search_padded(source, settings, constraints)
 
         width = settings.n_best if settings.temperature else settings.beam_size
-        workers = 1 if settings.coverage_penalty else self.workers  # attention is recorded by one thread at a time
-        lengths = {number: len(ids) + settings.max_extra_tokens for number, ids in enumerate(sources) if len(ids) > 1}
+        workers = (
+            1 if settings.coverage_penalty else self.workers
+        )  # attention is recorded by one thread at a time
+        lengths = {
+            number: len(ids) + settings.max_extra_tokens for number, ids in enumerate(sources) if len(ids) > 1
+        }
         max_tokens = settings.batch_tokens // width
         if workers > 1:
-            max_tokens = min(max_tokens, sum(lengths.values()) // (2 * workers))  # two batches a thread balance the load
+            max_tokens = min(
+                max_tokens, sum(lengths.values()) // (2 * workers)
+            )  # two batches a thread balance the load
         batches = batch_by_length(lengths, max_tokens)
         hypotheses: list[list[Hypothesis]] = [[] for _ in sources]
         for batch, best in zip(batches, in_threads(search_batch, batches, workers), strict=True):
@@ -88,7 +107,9 @@ class TorchBackend:
                 hypotheses[number] = own
         return hypotheses
 
-    def search_padded(self, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints) -> list[list[Hypothesis]]:
+    def search_padded(
+        self, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints
+    ) -> list[list[Hypothesis]]:
         """One batch, by the search that the settings ask for."""
         if settings.temperature:
             return sample(self.model, source, settings, constraints)
@@ -103,7 +124,10 @@ class TorchBackend:
 
 
 def torch_model(stored: StoredModel) -> Model:
-    """The model in PyTorch. Raises `DragomanError` if the weights do not fit the settings or the vocabularies."""
+    """The model in PyTorch.
+
+    Raises `DragomanError` if the weights do not fit the settings or the vocabularies.
+    """
     model = build_model(stored.settings, len(stored.tokenizers.source), len(stored.tokenizers.target))
     tensors = {name: torch.from_numpy(weight) for name, weight in stored.weights.items()}
     load_weights(model, tensors, Path("model.safetensors"))
@@ -124,7 +148,8 @@ def prepare(model: Model, device: torch.device, engine: EngineSettings) -> Model
 def in_threads(work: Callable[[list[int]], T], batches: list[list[int]], workers: int) -> Iterator[T]:
     """The results of `work` for each batch, in order.
 
-    Several batches at once in a thread each are faster than one batch in several threads. PyTorch releases Python's lock.
+    Several batches at once in a thread each are faster than one batch in several threads. PyTorch releases
+    Python's lock.
     """
     if workers == 1 or len(batches) == 1:
         yield from map(work, batches)

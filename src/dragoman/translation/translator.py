@@ -1,6 +1,7 @@
 """Strings in, strings out: N sentences in, N translations out, in order, the same whatever their neighbours.
 
-This module imports no torch: what greedy and beam search in C++ can do starts without the seconds that its import takes.
+This module imports no torch: what greedy and beam search in C++ can do starts without the seconds that its
+import takes.
 """
 
 import warnings
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
 FEW = 16  # sentences that PyTorch translates sooner than the C++ decoder is compiled
 UNBOUNDED = 1000  # tokens above which a sentence is split if the model does not say what it was trained on
 SHORTLIST_NEEDS_NATIVE = (
-    "A shortlist is for greedy and beam search in C++, which needs a compiler and a Transformer on a CPU; leave the shortlist out."
+    "A shortlist is for greedy and beam search in C++, which needs a compiler and a Transformer on a CPU; "
+    "leave the shortlist out."
 )
 WHOLE_SENTENCE_ONLY = (
     "prefix", "force", "min_length", "max_length", "no_repeat_ngram", "keep_tags", "replace_unknown", "truncate",
@@ -56,7 +58,9 @@ class Translation:
 class Backend(Protocol):
     """What searches: `TorchBackend` for everything, `NativeBackend` for greedy and beam search on a CPU."""
 
-    def search(self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints) -> list[list[Hypothesis]]:
+    def search(
+        self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints
+    ) -> list[list[Hypothesis]]:
         """The `n_best` best hypotheses of each source, whose ids end with END; none for END alone."""
 
 
@@ -94,17 +98,24 @@ class Translator:
         shortlist: str | Path | None = None,
         cuda_graphs: bool = False,
     ) -> "Translator":
-        """Read a run's folder, or the folder `model` in it alone. Several runs translate together: the mean of their probabilities.
+        """Read a run's folder, or the folder `model` in it alone.
 
-        `device` is "cpu", "cuda" or "cuda:N"; None is a GPU if there is one. The other arguments are those of `EngineSettings`.
-        Raises `DragomanError` if there is no model yet, if a file is missing, damaged or does not fit the others, if the models'
-        vocabularies differ, and for a device or precision that this machine does not have.
+        Several runs translate together: the mean of their probabilities.
+
+        `device` is "cpu", "cuda" or "cuda:N"; None is a GPU if there is one. The other arguments are those of
+        `EngineSettings`. Raises `DragomanError` if there is no model yet, if a file is missing, damaged or
+        does not fit the others, if the models' vocabularies differ, and for a device or precision that this
+        machine does not have.
         """
-        engine = EngineSettings(precision, workers, native, None if shortlist is None else Path(shortlist), cuda_graphs)
+        engine = EngineSettings(
+            precision, workers, native, None if shortlist is None else Path(shortlist), cuda_graphs
+        )
         stored = [StoredModel.load(Path(run)) for run in runs]
         tokenizers = stored[0].tokenizers
         if any(other.tokenizers != tokenizers for other in stored):
-            raise DragomanError("The models of an ensemble need the same vocabularies, and these have different ones.")
+            raise DragomanError(
+                "The models of an ensemble need the same vocabularies, and these have different ones."
+            )
         place = device or ("cuda" if has_gpu() else "cpu")
         in_cpp = native and place == "cpu" and len(stored) == 1 and supports(stored[0])
         if engine.shortlist is not None and not in_cpp:
@@ -121,7 +132,9 @@ class Translator:
             (lambda: NativeBackend.load(stored[0], engine)) if in_cpp else lambda: None,
             engine,
             min((each.longest_source for each in stored if each.longest_source is not None), default=None),
-            min((each.settings.longest for each in stored if each.settings.longest is not None), default=None),
+            min(
+                (each.settings.longest for each in stored if each.settings.longest is not None), default=None
+            ),
         )
         if not in_cpp or precision == "bfloat16" or cuda_graphs:
             _ = translator.torch  # what does not fit, or is not there, is refused now
@@ -137,7 +150,7 @@ class Translator:
         workers: int = 1,
         native: bool = False,
     ) -> "Translator":
-        """A translator of a model in memory, by PyTorch; with `native`, by C++ in float32 where that is possible.
+        """A translator of a model in memory, by PyTorch; with `native`, by C++ in float32 if possible.
 
         The weights must not change while the translator is used.
         """
@@ -165,11 +178,18 @@ class Translator:
         return self._open_native()
 
     def backend(self, settings: SearchSettings, sentences: int) -> Backend:
-        """What searches with these settings. Raises `DragomanError` if only C++ knows the shortlist, and cannot search so.
+        """What searches with these settings.
+
+        Raises `DragomanError` if only C++ knows the shortlist, and cannot search so.
 
         While C++ is still being compiled, PyTorch translates a few sentences in float32.
         """
-        waiting = self.engine.native and sentences <= FEW and self.engine.precision == "float32" and not is_compiled(DECODER)
+        waiting = (
+            self.engine.native
+            and sentences <= FEW
+            and self.engine.precision == "float32"
+            and not is_compiled(DECODER)
+        )
         if settings.is_standard and (not waiting or self.engine.shortlist) and self.native is not None:
             return self.native
         if self.engine.shortlist is not None:
@@ -177,27 +197,40 @@ class Translator:
         return self.torch
 
     def search(self, sources: Sequence[list[int]], settings: SearchSettings) -> list[list[Hypothesis]]:
-        """The `n_best` best hypotheses of each source, whose ids end with END; none for END alone. Raises as `n_best`."""
+        """The `n_best` best hypotheses of each source, whose ids end with END; none for END alone.
+
+        Raises as `n_best`.
+        """
         constraints = constraint_ids(settings, self.tokenizers.target)
         return self.backend(settings, len(sources)).search(sources, settings, constraints)
 
-    def translate(self, sentences: Sequence[str], settings: SearchSettings | None = None, **options: Unpack[SearchOptions]) -> list[str]:
+    def translate(
+        self,
+        sentences: Sequence[str],
+        settings: SearchSettings | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> list[str]:
         """The best translation of each sentence; "" for a blank one. Raises as `n_best`."""
         return [best[0].text for best in self.n_best(sentences, SearchSettings.of(settings, options))]
 
     def n_best(
-        self, sentences: Sequence[str], settings: SearchSettings | None = None, **options: Unpack[SearchOptions]
+        self,
+        sentences: Sequence[str],
+        settings: SearchSettings | None = None,
+        **options: Unpack[SearchOptions],
     ) -> list[list[Translation]]:
         """The `n_best` best translations of each sentence, best first; one of them with `mbr`.
 
-        Warns with `LongInput` of sentences that are longer than any of training, once for all. Raises `DragomanError` for settings
-        that contradict each other, a text beyond the model's learned positions, a lack of memory, and a model whose probabilities
-        are not finite.
+        Warns with `LongInput` of sentences that are longer than any of training, once for all. Raises
+        `DragomanError` for settings that contradict each other, a text beyond the model's learned positions,
+        a lack of memory, and a model whose probabilities are not finite.
         """
         settings = SearchSettings.of(settings, options)
         refuse_other_types(sentences)
         self._warn_of_long(self.count_long(sentences, settings), settings)
-        without_tags = [remove_tags(sentence) if settings.keep_tags else (sentence, []) for sentence in sentences]
+        without_tags = [
+            remove_tags(sentence) if settings.keep_tags else (sentence, []) for sentence in sentences
+        ]
         texts = [text for text, _ in without_tags]
         ids = encode_sentences(self.tokenizers.source, texts)
         if settings.truncate:
@@ -216,13 +249,21 @@ class Translator:
         return translations
 
     def _n_best_of(
-        self, sentence: str, tags: list[Tag], source: list[int], hypotheses: list[Hypothesis], settings: SearchSettings
+        self,
+        sentence: str,
+        tags: list[Tag],
+        source: list[int],
+        hypotheses: list[Hypothesis],
+        settings: SearchSettings,
     ) -> list[Translation]:
         """The translations of one sentence, with its tags."""
         if len(source) == 1:
             return [Translation(restore_tags(tags, "", []), 0.0, 0.0)]
         refuse_none(hypotheses)
-        translations = [self.translation(one, self._text_of(sentence, tags, source, one.ids, settings)) for one in hypotheses]
+        translations = [
+            self.translation(one, self._text_of(sentence, tags, source, one.ids, settings))
+            for one in hypotheses
+        ]
         if settings.mbr:
             return [translations[minimum_bayes_risk([one.text for one in translations])]]
         return translations
@@ -241,13 +282,19 @@ class Translator:
             tuple(token for one in best for token in one.tokens),
         )
 
-    def _text_of(self, sentence: str, tags: list[Tag], source: list[int], target: list[int], settings: SearchSettings) -> str:
-        """The text of a translation's ids, with what comes from the sentence: words for unknown tokens, and tags."""
+    def _text_of(
+        self, sentence: str, tags: list[Tag], source: list[int], target: list[int], settings: SearchSettings
+    ) -> str:
+        """The text of a translation's ids, with tags and with words for unknown tokens."""
         if not tags and not settings.replace_unknown:
             return self.text(target)
         from dragoman.translation import analysis
 
-        text = analysis.replace_unknown(self, sentence, source, target) if settings.replace_unknown else self.text(target)
+        text = (
+            analysis.replace_unknown(self, sentence, source, target)
+            if settings.replace_unknown
+            else self.text(target)
+        )
         return restore_tags(tags, text, analysis.align_ids(self, sentence, source, target)) if tags else text
 
     def text(self, ids: Sequence[int]) -> str:
@@ -261,8 +308,16 @@ class Translator:
 
     # ---- sentences that are longer than any of training
 
-    def count_long(self, sentences: Sequence[str], settings: SearchSettings | None = None, **options: Unpack[SearchOptions]) -> int:
-        """How many sentences have more tokens than the longest source of training, and are neither truncated nor split as asked."""
+    def count_long(
+        self,
+        sentences: Sequence[str],
+        settings: SearchSettings | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> int:
+        """How many sentences have more tokens than the longest source of training.
+
+        None if the settings ask to truncate or split.
+        """
         settings = SearchSettings.of(settings, options)
         if self.longest_trained is None or settings.truncate or settings.split:
             return 0
@@ -279,7 +334,11 @@ class Translator:
 
     def long_message(self, count: int, settings: SearchSettings) -> str:
         """What to say of so many long sentences."""
-        how = "in parts; split = 0 translates them whole" if self._split_above(settings) else "whole, perhaps badly"
+        how = (
+            "in parts; split = 0 translates them whole"
+            if self._split_above(settings)
+            else "whole, perhaps badly"
+        )
         sentences = "1 sentence has" if count == 1 else f"{count:,} sentences have"
         return (
             f"{sentences} more tokens than the longest source of training ({self.longest_trained}), and "
@@ -292,11 +351,14 @@ class Translator:
 
     # ---- what needs PyTorch (analysis.py)
 
-    def stream(self, sentence: str, settings: SearchSettings | None = None, **options: Unpack[SearchOptions]) -> Iterator[str]:
+    def stream(
+        self, sentence: str, settings: SearchSettings | None = None, **options: Unpack[SearchOptions]
+    ) -> Iterator[str]:
         """The best translation piece by piece: each as soon as all hypotheses of the beam begin with it.
 
-        By PyTorch. In bfloat16 and int8 its arithmetic differs from C++: now and then `translate` finds another translation. Raises
-        as `n_best`, and `DragomanError` for settings that ask for more than one beam search.
+        By PyTorch. In bfloat16 and int8 its arithmetic differs from C++: now and then `translate` finds
+        another translation. Raises as `n_best`, and `DragomanError` for settings that ask for more than one
+        beam search.
         """
         from dragoman.translation import analysis
 
@@ -304,7 +366,9 @@ class Translator:
         self._warn_of_long(self.count_long([sentence], settings), replace(settings, split=0))
         return analysis.stream(self, sentence, settings)
 
-    def trace(self, sentence: str, settings: SearchSettings | None = None, **options: Unpack[SearchOptions]) -> "list[Node]":
+    def trace(
+        self, sentence: str, settings: SearchSettings | None = None, **options: Unpack[SearchOptions]
+    ) -> "list[Node]":
         """Every hypothesis of the beam search for a sentence. Raises as `stream`."""
         from dragoman.translation import analysis
 
@@ -313,9 +377,13 @@ class Translator:
         return analysis.trace(self, sentence, settings)
 
     def alternatives(
-        self, sentence: str, count: int, settings: SearchSettings | None = None, **options: Unpack[SearchOptions]
+        self,
+        sentence: str,
+        count: int,
+        settings: SearchSettings | None = None,
+        **options: Unpack[SearchOptions],
     ) -> "list[Alternative]":
-        """The `count` likeliest tokens after the prefix, END among them, each with the best translation that begins so.
+        """The `count` likeliest tokens after the prefix, each with the best translation that begins so.
 
         None for a blank sentence. Raises as `stream`, and for a negative `count`.
         """
@@ -325,11 +393,14 @@ class Translator:
         self._warn_of_long(self.count_long([sentence], settings), replace(settings, split=0))
         return analysis.alternatives(self, sentence, count, settings)
 
-    def score(self, pairs: Sequence[tuple[str, str | Sequence[str]]], batch_tokens: int = 2_000) -> "list[Likelihood]":
-        """The likelihood of each pair's second text, or its tokens, as a translation of the first, by forced decoding.
+    def score(
+        self, pairs: Sequence[tuple[str, str | Sequence[str]]], batch_tokens: int = 2_000
+    ) -> "list[Likelihood]":
+        """The likelihood of each pair's second text, or its tokens, given the first, by forced decoding.
 
-        The vocabulary's tokens of a text need not be those of a search: give `Translation.tokens` to get the log-probability that
-        the search found. END may be their last. Raises as `n_best`, and for tokens that are not in the vocabulary.
+        The vocabulary's tokens of a text need not be those of a search: give `Translation.tokens` to get the
+        log-probability that the search found. END may be their last. Raises as `n_best`, and for tokens that
+        are not in the vocabulary.
         """
         from dragoman.translation import analysis
 
@@ -344,15 +415,15 @@ class Translator:
     ) -> list[list[tuple[int, int]]]:
         """The word alignment of each pair as (source, target), counted from 0, by encoder-decoder attention.
 
-        `layer` and `head` count from 1. A `head` of None is the mean of all. Raises `DragomanError` if the model has no such layer
-        or head. An LSTM or GRU has one of each.
+        `layer` and `head` count from 1. A `head` of None is the mean of all. Raises `DragomanError` if the
+        model has no such layer or head. An LSTM or GRU has one of each.
         """
         from dragoman.translation import analysis
 
         return analysis.align(self, pairs, layer, head, batch_tokens)
 
     def attention(self, source: str, target: str) -> "Attention":
-        """The attention weights of every layer and head while the model reads a text and predicts its translation.
+        """The attention weights of every layer and head for a source and a given target.
 
         Of an ensemble, its first model. Raises as `align`.
         """
@@ -364,7 +435,9 @@ class Translator:
 def refuse_other_types(sentences: object) -> None:
     """Raise `DragomanError` for anything but a list of texts."""
     if isinstance(sentences, str):
-        raise DragomanError("A list of sentences is to be translated, and this is one text; put it in a list.")
+        raise DragomanError(
+            "A list of sentences is to be translated, and this is one text; put it in a list."
+        )
     if not isinstance(sentences, Sequence):
         raise DragomanError(f"A list of sentences is to be translated, and this is {sentences!r}.")
     for number, sentence in enumerate(sentences):
