@@ -90,6 +90,6 @@ def test_its_recipe_is_small(tmp_path):
 
 def test_another_run_is_left_alone(tmp_path):
     (tmp_path / "recipe.toml").touch()
-    with pytest.raises(DragomanError, match="holds a run without a dictionary; choose another --out"):
+    with pytest.raises(DragomanError, match="is a run without a dictionary; choose another --out"):
         quickstart.quickstart(tmp_path, 1.0, None, pytest.fail)
     assert [path.name for path in tmp_path.iterdir()] == ["recipe.toml"]

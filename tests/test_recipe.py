@@ -14,6 +14,7 @@ from dragoman.pipeline.recipe import (
     choose_schedule,
     choose_updates,
     choose_vocabulary,
+    choose_warmup,
     complete_recipe,
     describe_changes,
     forbidden_changes,
@@ -92,13 +93,31 @@ def test_choices_follow_the_size_of_the_corpus():
     assert choose_updates(45.0, 2, updates_per_second=2.0) == 400
 
 
-@pytest.mark.parametrize("updates", [300, 3_000, 100_000])
-def test_the_pace_keeps_the_rate_below_two_thousandths(updates):
-    recipe = choose_schedule(Recipe(model=PRESETS["tiny"]), updates)
-    warmup = recipe.training.warmup_steps
+@pytest.mark.parametrize("updates", [4_000, 20_000, 100_000])
+def test_the_warm_up_keeps_the_learning_rate_at_two_thousandths_or_below(updates):
+    warmup = choose_warmup(updates, d_model=128)
     assert learning_rate(warmup, 128, warmup) < 0.00201
-    assert recipe.training.validate_every == recipe.training.checkpoint_every == min(1000, updates // 20)
-    assert choose_schedule(Recipe(), 100_000).training.warmup_steps == 4000
+
+
+def test_the_warm_up_is_an_eighth_of_the_updates_within_bounds():
+    assert choose_warmup(20_000, d_model=512) == 2_500
+    assert choose_warmup(100_000, d_model=512) == 4_000
+    assert choose_warmup(3_000, d_model=512) == 250_000 // 512
+
+
+@pytest.mark.parametrize(("updates", "warmup"), [(1, 1), (2, 1), (100, 50), (3_000, 1_500)])
+def test_the_warm_up_is_at_most_half_of_the_updates(updates, warmup):
+    assert choose_warmup(updates, d_model=64) == warmup
+
+
+@pytest.mark.parametrize("updates", [100, 3_000, 100_000])
+def test_intervals_follow_from_the_number_of_updates(updates):
+    training = choose_schedule(Recipe(), updates).training
+    assert training.validate_every == training.checkpoint_every == min(1000, updates // 20)
+    assert training.warmup_steps == choose_warmup(updates, 512)
+    own = replace(Recipe(), training=replace(Recipe().training, warmup_steps=7, validate_every=5, checkpoint_every=3))
+    chosen = choose_schedule(own, updates).training
+    assert (chosen.warmup_steps, chosen.validate_every, chosen.checkpoint_every) == (7, 5, 3)
 
 
 def test_differences_are_named_and_choices_are_none():

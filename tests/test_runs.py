@@ -53,9 +53,9 @@ def test_a_folder_that_cannot_be_read_as_a_run_is_named_and_the_others_are_liste
     told = []
     assert [state.folder.name for state in runs_under(tmp_path, told.append)] == ["done"]
     assert "damaged/recipe.toml is not TOML" in told[0]
-    assert "half is no run's folder, or damaged (JSONDecodeError(" in told[1]
-    assert "other is no run's folder, or damaged (TypeError(" in told[2]
-    assert "project is no run's folder, or damaged (KeyError('training'))." in told[3]
+    assert told[1].endswith("half/result.json is not JSON (line 1); it is not as a run writes it.")
+    assert told[2].endswith("other/result.json has a value of a wrong type; it is not as a run writes it.")
+    assert told[3].endswith("project/recipe.toml lacks 'training'; it is not as a run writes it.")
 
 
 def test_a_run_whose_lock_is_held_is_training(folder):
@@ -66,8 +66,8 @@ def test_a_run_whose_lock_is_held_is_training(folder):
 
 def test_points_are_those_of_the_log(folder):
     rows = points(folder / "done")
-    assert {row["picture"] for row in rows} >= {"loss", "BLEU", "learning rate"}
-    assert [row["step"] for row in rows if row["picture"] == "BLEU"] == [8, 16, 24]
+    assert {row["chart"] for row in rows} >= {"loss", "BLEU", "learning rate"}
+    assert [row["step"] for row in rows if row["chart"] == "BLEU"] == [8, 16, 24]
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "html"])
@@ -84,9 +84,9 @@ def test_curves_are_drawn(folder, suffix):
 
 
 def test_what_cannot_be_drawn_is_said(folder, monkeypatch):
-    with pytest.raises(DragomanError, match=r"its name has to end in \.png, \.svg or \.html"):
+    with pytest.raises(DragomanError, match=r"its name must end in \.png, \.svg or \.html"):
         plot(folder / "done", folder / "curves.gif")
-    with pytest.raises(DragomanError, match="has no log that can be read .* is it a run's folder"):
+    with pytest.raises(DragomanError, match="has no readable log .* is it a run's folder"):
         plot(folder / "begun", folder / "curves.png")
     with pytest.raises(DragomanError, match="There is no run in"):
         runs_under(folder / "done" / "model", pytest.fail)
@@ -97,7 +97,7 @@ def test_what_cannot_be_drawn_is_said(folder, monkeypatch):
 
 def test_an_empty_log_has_no_curves(tmp_path):
     (tmp_path / "log.jsonl").write_text("")
-    with pytest.raises(DragomanError, match="has no line yet; there is nothing to draw"):
+    with pytest.raises(DragomanError, match="is empty; there is nothing to draw yet"):
         plot(tmp_path, tmp_path / "curves.png")
 
 

@@ -143,7 +143,7 @@ def test_a_full_disk_is_told_of_tensorboard_too(tmp_path, monkeypatch):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
     try:
-        with pytest.raises(DragomanError, match=r"tensorboard could not be written: File too large\. The checkpoints before it are whole"):
+        with pytest.raises(DragomanError, match=r"tensorboard could not be written: File too large\. The checkpoints before it are intact"):
             fill()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -154,7 +154,7 @@ def test_a_log_that_cannot_be_written_says_what_is_whole(tmp_path):
     log.path.unlink()
     log.path.mkdir()
     with pytest.raises(
-        DragomanError, match=r"log\.jsonl could not be written: Is a directory\. The checkpoints before it are whole; make room"
+        DragomanError, match=r"log\.jsonl could not be written: Is a directory\. The checkpoints before it are intact: free some space"
     ):
         log.write("train", 1, {})
 
@@ -188,7 +188,7 @@ def test_one_that_averages_nothing_keeps_a_checkpoint_to_fall_back_to(tmp_path):
 def test_a_recipe_that_was_changed_is_not_taken_for_a_damaged_checkpoint(tmp_path):
     recipe, data = begun(tmp_path, "run")
     go_on(recipe)
-    with pytest.raises(DragomanError, match=r"the settings give .*The recipe\.toml of this run is not the one that it was begun with; put"):
+    with pytest.raises(DragomanError, match=r"the settings give .*The recipe\.toml of this run was changed since it began; restore it"):
         fit(replace(recipe, model=replace(recipe.model, d_ff=48)), make_schedule(recipe), data, silent, HERE)
 
 
@@ -196,7 +196,7 @@ def test_a_recipe_that_was_changed_is_not_taken_for_a_damaged_checkpoint(tmp_pat
 def test_a_recipe_that_lacks_what_was_chosen_is_told(table, name, tmp_path):
     recipe, _ = begun(tmp_path, "run")
     write_toml(replace(recipe, **{table: replace(getattr(recipe, table), **{name: None})}), recipe.out / "recipe.toml")
-    with pytest.raises(DragomanError, match=rf"recipe\.toml lacks {name}: it is not as the run has written it\. Put that back\."):
+    with pytest.raises(DragomanError, match=rf"recipe\.toml lacks {name}: it was changed since the run began\. Restore it\."):
         recorded_recipe(recipe.out)
 
 
@@ -205,14 +205,14 @@ def test_a_recipe_whose_model_is_another_is_told(tmp_path):
     run(recipe, silent)
     recorded = recorded_recipe(recipe.out)
     write_toml(replace(recorded, model=replace(recorded.model, heads=1)), recipe.out / "recipe.toml")
-    with pytest.raises(DragomanError, match=r"recipe\.toml is not as the run has written it: of its model, heads is 1 and was \d\. Put"):
+    with pytest.raises(DragomanError, match=r"recipe\.toml was changed since the run began: of its model, heads is 1 and was \d\. Restore"):
         run(recipe, silent)
 
 
 def test_a_run_that_was_begun_without_is_not_asked_what_fits(tmp_path):
     recipe, _ = begun(tmp_path, "run")
     write_toml(recipe, recipe.out / "recipe.toml")
-    with pytest.raises(DragomanError, match="this one was begun without; give a number as --max-tokens"):
+    with pytest.raises(DragomanError, match="this one began without it; give a number as --max-tokens"):
         run(replace(recipe, batches=replace(recipe.batches, max_tokens="auto")), silent)
 
 
@@ -229,12 +229,12 @@ def test_without_a_whole_checkpoint_nothing_is_begun_anew(tmp_path):
     go_on(recipe)
     for path in checkpoints(recipe.out):
         (path / "place.json").unlink()
-    with pytest.raises(DragomanError, match="None of the 3 checkpoints in .* is whole; begin again with another --out"):
+    with pytest.raises(DragomanError, match="All 3 checkpoints in .* are damaged; start again with another --out"):
         fit(recipe, make_schedule(recipe), data, silent, HERE)
     shutil.rmtree(recipe.out / "checkpoints")
     before = log_of(recipe)
     with pytest.raises(
-        DragomanError, match="was trained for 24 updates, and none of its checkpoints is there. Put .* back, or begin again"
+        DragomanError, match="was trained for 24 updates, and its checkpoints are missing. Restore .*, or start again"
     ):
         fit(recipe, make_schedule(recipe), data, silent, HERE)
     assert log_of(recipe) == before
@@ -250,7 +250,7 @@ def test_processes_that_find_different_checkpoints_do_not_go_on(tmp_path):
     recipe, data = begun(tmp_path, "run")
     go_on(recipe)
     model = make_model(recipe, data, HERE.device)
-    with pytest.raises(DragomanError, match="found the checkpoint of step 24 in .*another one. All machines have to see the same folder"):
+    with pytest.raises(DragomanError, match="found the checkpoint of update 24 in .*another one. All machines must see the same folder"):
         resume(model, make_optimizer(model), recipe.out, silent, Other(size=2, device=HERE.device))
 
 
@@ -264,7 +264,7 @@ def test_a_run_does_not_go_on_with_a_damaged_text(tmp_path, finished):
     (ids,) = (recipe.out / "data" / "train").glob("*.source.npy")
     whole = ids.read_bytes()
     ids.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    with pytest.raises(DragomanError, match=r"source\.npy is not the file that was written: .* put a copy of .*data back, or begin again"):
+    with pytest.raises(DragomanError, match=r"source\.npy is not the file that was written: .* restore .*data from a copy, or start again"):
         run(recipe, silent)
     assert (recipe.out / "result.json").exists() == finished
     ids.write_bytes(whole)
@@ -297,12 +297,12 @@ def split_where_memory_is_short(folder: Path) -> None:
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     limits = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (used + 40 * 2**20, limits[1]))
-    with pytest.raises(DragomanError, match=r"does not suffice for \d+ pairs at once; give the same command a lower --max-tokens\."):
+    with pytest.raises(DragomanError, match=r"not enough memory for \d+ pairs at once; give the same command a lower --max-tokens\."):
         accumulate(objective, update, replace(HERE, size=2))  # where batches cannot be cut: the other process would not know
     model.zero_grad()
     calls = []
     objective.register_forward_hook(lambda *_: calls.append(1))
-    with pytest.warns(UserWarning, match=r"for \d+ pairs at once; .* Its gradient is added up from parts meanwhile, which takes longer\."):
+    with pytest.warns(UserWarning, match=r"for \d+ pairs at once; .* Until then gradients are accumulated from smaller batches\."):
         accumulate(objective, update, HERE)
     (folder / "result").write_text(str(len(calls)))
     calls.clear()
@@ -329,7 +329,7 @@ def test_where_memory_does_not_suffice_batches_are_cut_and_the_gradient_is_the_s
 
 def test_a_model_beyond_all_memory_is_told(tmp_path):
     recipe, data = begun(tmp_path, "run")
-    with pytest.raises(DragomanError, match="The memory does not suffice for a model of this size; choose a smaller --preset"):
+    with pytest.raises(DragomanError, match="There is not enough memory for a model of this size; choose a smaller --preset"):
         make_model(replace(recipe, model=replace(recipe.model, d_ff=2**42)), data, HERE.device)
 
 
@@ -338,10 +338,10 @@ def translate_where_memory_is_short(folder):
     translator = Translator.load(folder / "run", native=False)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + 40 * 2**20, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    with pytest.raises(DragomanError, match="does not suffice for 4000 sentences at once; give a lower --batch-tokens"):
+    with pytest.raises(DragomanError, match=r"for \d+ sentences at once; give a lower --batch-tokens"):
         translator.translate([text] * 4000, SearchSettings(batch_tokens=10**9))
     long = " ".join([text] * 20)
-    with pytest.raises(DragomanError, match="does not suffice for 1 sentences at once; give a lower --batch-tokens, or shorter sentences"):
+    with pytest.raises(DragomanError, match="for 1 sentences at once; give a lower --batch-tokens, or shorter sentences"):
         translator.align([(long, long)])
 
 
@@ -487,8 +487,8 @@ def test_divergence_stops_the_run_with_step_batch_lines_and_layer(tmp_path):
     recipe, data = begun(tmp_path, "run", learning_rate_scale=1e38)
     with pytest.raises(
         DivergenceError,
-        match=r"In step \d \(epoch 0, batch \d+\) the loss is \S+ and the norm of the gradient \S+, in lines \d+, .* and \d+ more of the "
-        r"training text. First to be no number is the output of model\.\S+\. The weights were not changed by it",
+        match=r"In update \d \(epoch 0, batch \d+\) the loss is \S+ and the gradient norm \S+, in lines \d+, .* and \d+ more of the "
+        r"training text. First non-finite value: the output of model\.\S+\. It did not change the weights",
     ):
         fit(recipe, make_schedule(recipe), data, silent, HERE)
 
@@ -498,21 +498,21 @@ def test_an_update_that_is_no_number_can_be_left_out(tmp_path):
     told = []
     assert train_poisoned(recipe, data, {5}, told).step == 24
     assert len(told) == 1
-    assert told[0].startswith("In step 5 (epoch 0, batch 5) the loss is ")
+    assert told[0].startswith("In update 5 (epoch 0, batch 5) the loss is ")
     update = next(islice(make_batches(replace(recipe, batches=replace(recipe.batches, accumulate=1)), data, HERE).after(0, 0), 4, None))
     text, encode = recipe.data.source.read_text().splitlines(), data.tokenizers.source.encode
     lines = [data.train.line(pair) for pair in update.batches[0].pairs]
     for line, ids in zip(lines, update.batches[0].source.tolist(), strict=True):
         assert [*encode([text[line - 1]])[0], END] == ids[: ids.index(END) + 1]
     shown = ", ".join(map(str, sorted(lines)[:8])) + (f" and {len(lines) - 8} more" if len(lines) > 8 else "")
-    assert f"in lines {shown} of the training text. With the weights of now it does not happen again. The update is left out." in told[0]
+    assert f"in lines {shown} of the training text. It does not recur with the current weights. The update is skipped." in told[0]
     assert [line["step"] for line in log_of(recipe) if line["event"] == "skipped"] == [5]
 
 
 def test_when_every_update_is_no_number_leaving_them_out_does_not_help(tmp_path):
     recipe, data = begun(tmp_path, "run", on_divergence="skip")
     told = []
-    with pytest.raises(DivergenceError, match="In step 23 "):
+    with pytest.raises(DivergenceError, match="In update 23 "):
         train_poisoned(recipe, data, set(range(4, 100)), told)
     assert len(told) == 19
 
@@ -522,7 +522,7 @@ def test_a_diverged_run_can_go_back_to_the_last_checkpoint_with_half_the_rate(tm
     told = []
     place = train_poisoned(recipe, data, {10}, told)
     assert (place.step, place.rate_backoff) == (24, 0.5)
-    assert told[0].endswith("The weights were not changed by it. Rolled back to step 8, with 0.5 of the rate.")
+    assert told[0].endswith("It did not change the weights. Rolled back to update 8, with 0.5 times the learning rate.")
     assert [(line["step"], line["message"]) for line in log_of(recipe) if line["event"] == "rollback"] == [(8, told[0])]
     rates = {line["step"]: line["learning_rate"] for line in log_of(recipe) if line["event"] == "train"}
     assert rates[12] == pytest.approx(0.5 * 16**-0.5 * min(12**-0.5, 12 * 10**-1.5), abs=1e-6)
@@ -547,7 +547,7 @@ def test_a_run_goes_back_to_the_newest_checkpoint_that_is_whole(tmp_path):
     (checkpoints(recipe.out)[-1] / "place.json").write_text("damaged")
     train_poisoned(recipe, data, {3}, told)
     assert "step-00000016" in told[0]
-    assert told[-1].endswith("Rolled back to step 12, with 0.5 of the rate.")
+    assert told[-1].endswith("Rolled back to update 12, with 0.5 times the learning rate.")
 
 
 def test_each_time_that_a_run_goes_back_the_rate_is_halved_also_after_a_restart(tmp_path):
@@ -556,9 +556,9 @@ def test_each_time_that_a_run_goes_back_the_rate_is_halved_also_after_a_restart(
     train_poisoned(replace(recipe, training=replace(recipe.training, updates=14)), data, {10}, told)
     assert train_poisoned(recipe, data, {7, 9}, told).rate_backoff == 0.125
     assert [sentence.split("Rolled back to ")[1] for sentence in told] == [
-        "step 8, with 0.5 of the rate.",
-        "step 20, with 0.25 of the rate.",
-        "step 16, with 0.125 of the rate.",  # the trouble may have begun before the one that failed twice
+        "update 8, with 0.5 times the learning rate.",
+        "update 20, with 0.25 times the learning rate.",
+        "update 16, with 0.125 times the learning rate.",  # the cause may be older than the one that failed twice
     ]
 
 
@@ -566,16 +566,16 @@ def test_no_checkpoint_has_weights_that_are_no_numbers(tmp_path):
     recipe, data = begun(tmp_path, "run", on_divergence="rollback", learning_rate_scale=1e300, checkpoint_every=1)
     told = []
     with pytest.raises(
-        DivergenceError, match=r"After step 1 there are weights that are no numbers\. Give .* a lower --learning-rate-scale\."
+        DivergenceError, match=r"After update 1 some weights are NaN or infinite\. Give .* a lower --learning-rate-scale\."
     ):
         train_poisoned(recipe, data, set(), told)
     assert not checkpoints(recipe.out)
-    assert all("Begun again, with" in sentence for sentence in told)
+    assert all("Restarted, with" in sentence for sentence in told)
 
 
 def test_a_model_whose_weights_are_no_numbers_is_not_kept_as_the_best(tmp_path):
     recipe, data = begun(tmp_path, "run", learning_rate_scale=1e300, validate_every=1)
-    with pytest.raises(DivergenceError, match="After step 1 there are weights that are no numbers"):
+    with pytest.raises(DivergenceError, match="After update 1 some weights are NaN or infinite"):
         train_poisoned(recipe, data, set(), [], loss=1.0, keep_best=lambda model: pytest.fail("kept"))
 
 
@@ -583,7 +583,7 @@ def test_before_the_first_checkpoint_a_run_begins_again_with_half_the_rate(tmp_p
     (back, data), (half, other) = begun(tmp_path, "back", on_divergence="rollback"), begun(tmp_path, "half", learning_rate_scale=0.5)
     told = []
     train_poisoned(back, data, {3}, told)
-    assert told[0].endswith("Begun again, with 0.5 of the rate.")
+    assert told[0].endswith("Restarted, with 0.5 times the learning rate.")
     train_poisoned(half, other, set(), [])
     assert_same(final_weights(back), final_weights(half))
 
@@ -591,7 +591,7 @@ def test_before_the_first_checkpoint_a_run_begins_again_with_half_the_rate(tmp_p
 def test_a_validation_that_is_no_number_ends_the_run_and_keeps_no_model(tmp_path):
     recipe, data = begun(tmp_path, "run", on_divergence="skip")
     with pytest.raises(
-        DivergenceError, match=r"After step 8 the validation loss is nan\. The best model before it is kept, if there is one\. Give"
+        DivergenceError, match=r"After update 8 the validation loss is nan\. The best model before it is kept, if there is one\. Give"
     ):
         train_poisoned(recipe, data, set(), [], loss=float("nan"))
     assert {line["event"] for line in log_of(recipe)} == {"train"}

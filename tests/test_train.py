@@ -193,16 +193,71 @@ def test_a_finished_run_goes_on_to_a_later_end(tmp_path):
     told = []
     run(later, told.append)
     assert "Changed: training.updates is 48 and was 24." in told
-    assert "Expected: 0 more minutes for 24 updates at most." in told
+    assert "Remaining: 24 updates at most, less than a minute." in told
     assert (recipe.out / "result-24.json").read_text() == first
-    assert f"The model so far, which is an average, is kept in {recipe.out / 'average'}." in told
-    assert file_hash(recipe.out / "average" / "model.safetensors") == average
+    assert f"The model so far is kept in {recipe.out / 'previous-model'}." in told
+    assert file_hash(recipe.out / "previous-model" / "model.safetensors") == average
     for weights in (final_weights, lambda each: load_file(each.out / "model" / "model.safetensors")):
         one, other = weights(straight), weights(later)
         assert all(torch.equal(one[name], other[name]) for name in one)
     results = [json.loads((each.out / "result.json").read_text()) for each in (straight, later)]
     assert results[0] | {"minutes": 0} == results[1] | {"minutes": 0}
     assert read_state(checkpoints(later.out)[-1]).best == read_state(checkpoints(straight.out)[-1]).best
+
+
+def test_a_finished_run_whose_newest_checkpoint_is_truncated_resumes_from_the_one_before(tmp_path):
+    recipe = small_recipe(tmp_path, tmp_path / "run")
+    later = replace(recipe, training=replace(recipe.training, updates=48))
+    straight = replace(later, out=tmp_path / "straight")
+    run(straight, silent)
+    run(recipe, silent)
+    newest = checkpoints(recipe.out)[-1] / "model.safetensors"
+    newest.write_bytes(newest.read_bytes()[:100])
+    messages: list[str] = []
+    run(later, messages.append)
+    assert "Resuming from step-00000020; the updates after it are repeated." in messages
+    assert (recipe.out / "result-24.json").exists()
+    one, other = final_weights(straight), final_weights(later)
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    for path in checkpoints(recipe.out):
+        (path / "model.safetensors").write_bytes(b"")
+    with pytest.raises(DragomanError, match="All 3 checkpoints in .* are damaged; start again with another --out"):
+        run(replace(later, training=replace(later.training, updates=96)), silent)
+
+
+def validation_scores(recipe: Recipe, step: int) -> dict[str, float]:
+    events = (json.loads(line) for line in (recipe.out / "log.jsonl").read_text().splitlines())
+    (event,) = [event for event in events if event["event"] == "validation" and event["step"] == step]
+    return {name: event[name] for name in ("loss", "nll", "perplexity", "bleu")}
+
+
+def test_the_kept_model_has_the_lowest_validation_loss_of_best_last_and_average(tmp_path):
+    """Here the loss falls fast: the last checkpoint beats the average, and an early one that had a better BLEU."""
+    recipe, messages = small_recipe(tmp_path, tmp_path / "run", learning_rate_scale=0.2), []
+    prepare(recipe.out, recipe, silent)
+    data, schedule = PreparedData.load(recipe.out / "data"), make_schedule(recipe)
+    state = fit(recipe, schedule, data, silent, HERE)
+    state = replace(state, best=validation_scores(recipe, 8) | {"bleu": 99.0}, best_step=8)
+    best = file_hash(recipe.out / "model" / "model.safetensors")
+    finish(recipe, schedule, data, state, messages.append, HERE)
+    result = json.loads((recipe.out / "result.json").read_text())
+    losses = {kind: scores["loss"] for kind, scores in result["candidates"].items()}
+    assert losses.keys() == {"best", "last", "average"}
+    assert min(losses, key=losses.__getitem__) == result["kept"] == "last"
+    assert result["validation"] == result["candidates"]["last"]
+    numbers = ", ".join(f"{kind} {loss:.3f}" for kind, loss in losses.items())
+    assert f"The model is the last checkpoint, at 24, by the lowest validation loss ({numbers})." in messages
+    kept, last = load_file(recipe.out / "model" / "model.safetensors"), final_weights(recipe)
+    assert all(torch.equal(kept[name], weight) for name, weight in last.items())
+    assert file_hash(recipe.out / "best" / "model.safetensors") == best, "a later end resumes with the best model"
+
+
+def test_validations_say_their_update_and_which_model_they_are_of(tmp_path):
+    recipe, messages = small_recipe(tmp_path, tmp_path / "run", learning_rate_scale=8.0), []
+    run(recipe, messages.append)
+    validations = [message.split(": loss ")[0] for message in messages if message.startswith("Validation")]
+    assert validations[:3] == [f"Validation at update {step}" for step in (8, 16, 24)]
+    assert validations[-1] == "Validation of the average of the checkpoints at 16, 20, 24"
 
 
 def killed_at(operation: int, work) -> bool:
@@ -248,7 +303,7 @@ def test_killed_while_it_finishes_or_begins_again_a_run_keeps_its_best_model(tmp
 
     shutil.copytree(ended, begun)
     (begun / "result.json").unlink()
-    shutil.copytree(ended / "model", begun / "average")  # of an end before
+    shutil.copytree(ended / "model", begun / "previous-model")  # of an earlier end
     operations, ends = -1, False
     while not ends:
         from_the_start_of(begun)
@@ -278,7 +333,7 @@ def test_a_copy_of_the_best_model_is_not_taken_for_an_average(tmp_path):
     copy_folder(recipe.out / "model", recipe.out / "best")
     told = []
     reopen(recipe.out, recipe, told.append)
-    assert [(recipe.out / name).exists() for name in ("model", "best", "average")] == [True, False, False]
+    assert [(recipe.out / name).exists() for name in ("model", "best", "previous-model")] == [True, False, False]
     assert told == [f"Resuming {recipe.out}."]
 
 
@@ -291,7 +346,7 @@ def test_a_finished_run_that_does_not_go_on_says_why(tmp_path):
         told.clear()
         run(replace(recipe, training=replace(recipe.training, **training)), told.append)
 
-    why = f"{recipe.out} would go on with more --updates than 16 and, where it stopped early, a larger --patience, or 0."
+    why = f"{recipe.out} can be resumed with more --updates than 16 and, if it stopped early, a larger --patience, or --patience 0."
     again(updates=48)
     assert told == [why, f"{recipe.out} is finished; there is nothing left to train."]
     again(patience=0)
@@ -301,7 +356,7 @@ def test_a_finished_run_that_does_not_go_on_says_why(tmp_path):
         again(**less)
         assert told[0] == why.replace("than 16", "than 24")
     shutil.rmtree(recipe.out / "checkpoints")
-    with pytest.raises(DragomanError, match="is finished, and without its checkpoints it cannot go on; choose another --out"):
+    with pytest.raises(DragomanError, match="is finished and its checkpoints are missing, so it cannot be resumed; choose another --out"):
         again(updates=48, patience=0)
     assert (recipe.out / "result.json").exists()
 
@@ -314,7 +369,7 @@ def test_a_finished_run_goes_on_only_from_its_best_model(tmp_path):
     with pytest.raises(DragomanError, match=r"best/model\.safetensors"):
         run(later, silent)
     shutil.rmtree(recipe.out / "best")
-    with pytest.raises(DragomanError, match=r"is finished, and without the model in .*best it cannot go on; choose another --out"):
+    with pytest.raises(DragomanError, match=r"is finished and the model in .*best is missing, so it cannot be resumed; choose another --out"):
         run(later, silent)
     assert (recipe.out / "result.json").exists()
 
@@ -328,7 +383,7 @@ def test_a_text_that_was_changed_meanwhile_is_named(tmp_path):
     recipe.data.target.unlink()
     told = []
     run(recipe, told.append)
-    assert f"{recipe.data.source} is newer than this run's copy of it; the run goes on with the copy." in told
+    assert f"{recipe.data.source} is newer than this run's copy of it; the run continues with the copy." in told
 
 
 def test_a_recipe_of_the_users_is_not_taken_for_a_run(tmp_path):
@@ -438,13 +493,27 @@ def test_what_a_recipe_leaves_open_is_chosen_and_said(tmp_path):
     told = []
     run(recipe, told.append)
     said = "\n".join(told)
+    assert "Asked for a vocabulary" not in said
     assert "Chosen: a vocabulary of" in said
     assert "as many updates as 0.01 minutes allow, and 200 passes at most" in said
     assert "Expected: less than a minute, at " in said
-    assert "warm-up steps, which keep the rate at 0.002 or below" in said
+    assert "warm-up steps, half of the updates" in said
     recorded = recorded_recipe(recipe.out)
     assert recorded.training.updates >= 1
     assert recorded.batches.source_tokens_per_batch == 1024
+
+
+def test_a_vocabulary_that_the_text_does_not_fill_is_reported(tmp_path):
+    recipe, messages = small_recipe(tmp_path, tmp_path / "run"), []
+    for share, count in ((True, 1), (False, 2)):
+        settings = TokenizerSettings(vocabulary=100_000, share_vocabulary=share, byte_fallback=False)
+        messages.clear()
+        prepare(recipe.out, replace(recipe, tokenizer=settings), messages.append)
+        sizes = sorted({len(side) for side in vars(PreparedData.load(recipe.out / "data").tokenizers).values()})
+        reports = [message for message in messages if message.startswith("Asked for a vocabulary")]
+        assert len(reports) == count
+        for size in sizes:
+            assert f"Asked for a vocabulary of 100,000 tokens; the training text has only {size:,}." in reports
 
 
 def test_training_without_kernels_is_told_and_learns_alike(tmp_path, monkeypatch):
@@ -572,7 +641,7 @@ def test_other_peoples_files_are_not_replaced(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path)
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "mine.txt").write_text("precious")
-    with pytest.raises(DragomanError, match="is no run, and it has data, which a run would replace; choose another --out"):
+    with pytest.raises(DragomanError, match="is not a run, and it has data, which a run would replace; choose another --out"):
         run(recipe, silent)
     assert (tmp_path / "data" / "mine.txt").read_text() == "precious"
 
@@ -601,5 +670,5 @@ def test_architectures_share_one_trainer():
 def test_an_architecture_without_layers_is_not_compiled(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run", compile=True)
     recipe = replace(recipe, model=ModelSettings(architecture="lstm", d_model=8, encoder_layers=1, decoder_layers=1))
-    with pytest.raises(DragomanError, match="--compile is for the transformer; this architecture has no layers that gain by it"):
+    with pytest.raises(DragomanError, match="--compile is for the transformer; this architecture has no layers to compile"):
         run(recipe, silent)
