@@ -243,7 +243,7 @@ def following(model, source, ids):
 def reference_steps(model, source, asked):
     """Beam search of one sentence in Python lists.
 
-    After each step: the ids of the live hypotheses; the finished ones, best first: (score, log-probability, ids).
+    After each step: the ids of the live hypotheses; the finished ones as (score, log-probability, ids).
     Sorting is stable: equal hypotheses stay in the order of their origins, then of their tokens.
     """
     width, longest = asked.beam_size // asked.groups, len(source) - 1 + asked.max_extra_tokens
