@@ -18,7 +18,7 @@ class State(ABC):
 
     @abstractmethod
     def allocate(self, beams: int, max_length: int) -> "State":
-        """The state before the first token, for `beams` hypotheses a sentence of up to `max_length` tokens."""
+        """The state before the first token, for `beams` hypotheses of up to `max_length` tokens each."""
 
     @abstractmethod
     def reorder(self, rows: Int[Tensor, "R"]) -> "State":

@@ -25,7 +25,7 @@ class DropoutMask(NamedTuple):
 
 
 class CounterDropout(nn.Dropout):
-    """`torch.nn.Dropout` from 16 random bits an element:
+    """`torch.nn.Dropout` from 16 random bits an element.
 
     PyTorch's own generator takes many times as long on a CPU.
 

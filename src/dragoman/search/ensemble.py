@@ -29,7 +29,7 @@ class EnsembleState(State):
 
 
 class Ensemble(Model):
-    """Models of the same vocabularies as one:
+    """Models of the same vocabularies as one.
 
     P(y) is the mean of their P(y). Its features are theirs, concatenated.
     """

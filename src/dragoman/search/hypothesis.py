@@ -31,9 +31,9 @@ def length_penalty(length: Number, alpha: float) -> Number:
 
 
 def normalizer(length: Number, settings: SearchSettings) -> Number:
-    """The log-probability of a hypothesis is divided by this for its score:
+    """The divisor of a log-probability that gives the score.
 
-    `length_penalty`, or |Y|^β with `length_power`.
+    It is `length_penalty`, or |Y|^β with `length_power`.
     """
     if settings.length_power is not None:
         return length**settings.length_power  # type: ignore[operator]
@@ -59,7 +59,8 @@ def longest_target(source_tokens: int, own: int | None, settings: SearchSettings
         if most is not None:
             if least > most:
                 raise DragomanError(
-                    f"The prefix, force or min_length asks for {least} tokens, and {why} {most}; ask for fewer."
+                    f"The prefix, force or min_length asks for {least} tokens, and {why} {most}; "
+                    "ask for fewer."
                 )
             longest = min(longest, most)
     return longest

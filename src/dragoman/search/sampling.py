@@ -57,9 +57,9 @@ def sample(
 def sample_token(
     log_p: Float[Tensor, "B W V"], noise: Float[Tensor, "B W V"], settings: SearchSettings
 ) -> Int[Tensor, "B W"]:
-    """One token a row, of those that top-k and top-p keep: the argmax of log-probability / temperature + noise.
+    """One token a row, of those that top-k and top-p keep: argmax of log-probability / temperature + noise.
 
-    With Gumbel noise each token has its probability (Gumbel 1954). Rounding of log-probabilities changes the sample only
+    With Gumbel noise each token has its probability (Gumbel 1954). Rounding changes the sample only
     if two sums nearly agree; it would shift every border between cumulative probabilities.
     """
     scaled = log_p / settings.temperature

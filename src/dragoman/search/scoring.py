@@ -20,7 +20,7 @@ from dragoman.text.batches import Batch
 
 @dataclass(frozen=True)
 class Likelihood:
-    """The tokens of a translation, END last, and the log-probability of each given the earlier ones, in nats."""
+    """The tokens of a translation, END last, and the log-probability of each in nats."""
 
     tokens: list[str]
     log_probabilities: list[float]

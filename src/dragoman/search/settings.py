@@ -131,16 +131,18 @@ class SearchSettings:
         )
         yield (
             samples and (self.coverage_penalty or self.length_power is not None),
-            "coverage_penalty and length_power rank the hypotheses of a beam; samples, with a temperature, are "
-            "ranked by log-probability.",
+            "coverage_penalty and length_power rank the hypotheses of a beam; samples, with a temperature, "
+            "are ranked by log-probability.",
         )
         yield (
             samples and ("beam_size" in asked or "length_penalty" in asked),
-            "beam_size and length_penalty are for beam search; with a temperature, n_best translations are sampled.",
+            "beam_size and length_penalty are for beam search; with a temperature, n_best translations are "
+            "sampled.",
         )
         yield (
             self.max_length is not None and self.min_length > self.max_length,
-            f"min_length is {self.min_length} and max_length {self.max_length}; no translation can have both.",
+            f"min_length is {self.min_length} and max_length {self.max_length}; no translation can have "
+            "both.",
         )
         yield (
             samples and self.groups > 1,
@@ -168,7 +170,8 @@ class SearchSettings:
         )
         yield (
             self.force and (samples or self.groups > 1 or self.coverage_penalty),
-            "force needs grid beam search, which has no temperature, groups or coverage_penalty; leave them out.",
+            "force needs grid beam search, which has no temperature, groups or coverage_penalty; leave them "
+            "out.",
         )
         yield (
             self.mbr and (not samples or self.n_best == 1),
@@ -243,7 +246,7 @@ class Constraints:
     prefix: Sequence[int] = ()
     """The first tokens of every translation."""
     forced: Sequence[Sequence[int]] = ()
-    """Sequences of tokens that occur, in any order: `grid_beam_search` ensures it, `mask_forbidden` does not."""
+    """Sequences of tokens that occur, in any order; `grid_beam_search` ensures it."""
 
     @property
     def restrict_tokens(self) -> bool:

@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.system.errors import DragomanError
-from dragoman.translation.model_folder import read_arrays
+from dragoman.system.files import read_arrays
 
 Ids = npt.NDArray[np.int32]
 EM_ITERATIONS = 5  # Model 1 has one optimum
@@ -33,9 +33,9 @@ class Shortlist:
     def learn(
         cls, pairs: Sequence[tuple[list[int], list[int]]], sizes: tuple[int, int], most: int, always: int
     ) -> "Shortlist":
-        """Learn from pairs of ids without END:
+        """Learn from pairs of ids without END.
 
-        `most` translations of each token, and the `always` most frequent tokens.
+        It gets `most` translations of each token, and the `always` most frequent tokens.
         """
         every = -(-sum(len(source) * len(target) for source, target in pairs) // MAX_LINKS)
         table = np.full((sizes[0], most), -1, np.int32)

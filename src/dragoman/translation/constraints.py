@@ -17,40 +17,55 @@ def constraint_ids(settings: SearchSettings, tokenizer: Tokenizer) -> Constraint
         raise DragomanError(
             "keep_tags puts tags back where the source has them; leave them out of prefix, force and ban."
         )
-    prefix, *others = tokenizer.encode([settings.prefix, *settings.ban, *settings.force])
-    banned, forced = others[: len(settings.ban)], others[len(settings.ban) :]
-    for text, ids in zip((*settings.ban, *settings.force), others, strict=True):
-        if not ids:
-            raise DragomanError(
-                f"{'ban' if text in settings.ban else 'force'} is {text!r}, which has no tokens."
-            )
-    if settings.prefix and not prefix:
-        raise DragomanError(f"prefix is {settings.prefix!r}, which has no tokens.")
-    for text, ids in zip((settings.prefix, *settings.ban, *settings.force), (prefix, *others), strict=True):
-        if UNKNOWN in ids:
-            raise DragomanError(
-                f"{text!r} cannot be written with this model's vocabulary; leave it out of prefix, ban and force."
-            )
+    prefix, banned, forced = encode_constraints(settings, tokenizer)
     for text, ids in zip(settings.ban, banned, strict=True):
         if any(ids in ngrams(phrase, len(ids)) for phrase in forced):
             raise DragomanError(f"{text!r} is banned, and in what force asks for.")
         if ids in ngrams(prefix, len(ids)):
             raise DragomanError(f"The prefix {settings.prefix!r} has {text!r}, which is banned.")
-    size = settings.no_repeat_ngram
-    asked = list(zip((settings.prefix, *settings.force), (prefix, *forced), strict=True))
-    for text, ids in asked if size else ():
-        if len(set(map(tuple, ngrams(ids, size)))) < len(ngrams(ids, size)):
-            raise DragomanError(f"{text!r}, of prefix or force, repeats what no_repeat_ngram {size} forbids.")
-    for (one, first), (other, second) in combinations(asked, 2) if size else ():
-        if not (follows(first, second, size) or (first is not prefix and follows(second, first, size))):
-            raise DragomanError(
-                f"{one!r} and {other!r} have {size} tokens in common, which no_repeat_ngram forbids to repeat."
-            )
+    if size := settings.no_repeat_ngram:
+        refuse_repetition(list(zip((settings.prefix, *settings.force), (prefix, *forced), strict=True)), size)
     return Constraints(settings.min_length, size, banned, prefix, forced)
 
 
+def encode_constraints(
+    settings: SearchSettings, tokenizer: Tokenizer
+) -> tuple[list[int], list[list[int]], list[list[int]]]:
+    """The ids of the prefix, of each banned text and of each forced text.
+
+    Raises `DragomanError` for a text without tokens, or with unknown ones.
+    """
+    texts = (settings.prefix, *settings.ban, *settings.force)
+    encoded = tokenizer.encode(texts)
+    names = ("prefix", *["ban"] * len(settings.ban), *["force"] * len(settings.force))
+    for name, text, ids in zip(names, texts, encoded, strict=True):
+        if not ids and (text or name != "prefix"):
+            raise DragomanError(f"{name} is {text!r}, which has no tokens.")
+        if UNKNOWN in ids:
+            raise DragomanError(
+                f"{text!r} cannot be written with this model's vocabulary; leave it out of prefix, ban and "
+                "force."
+            )
+    prefix, *others = encoded
+    return prefix, others[: len(settings.ban)], others[len(settings.ban) :]
+
+
+def refuse_repetition(required: list[tuple[str, list[int]]], size: int) -> None:
+    """Raise `DragomanError` if the prefix (the first) and forced texts together repeat an n-gram."""
+    for text, ids in required:
+        if len(set(map(tuple, ngrams(ids, size)))) < len(ngrams(ids, size)):
+            raise DragomanError(f"{text!r}, of prefix or force, repeats what no_repeat_ngram {size} forbids.")
+    _, prefix = required[0]
+    for (one, first), (other, second) in combinations(required, 2):
+        if not (follows(first, second, size) or (first is not prefix and follows(second, first, size))):
+            raise DragomanError(
+                f"{one!r} and {other!r} have {size} tokens in common, which no_repeat_ngram forbids to "
+                "repeat."
+            )
+
+
 def follows(first: list[int], second: list[int], size: int) -> bool:
-    """Whether a text can contain both, the second after or overlapping the first, without a repeated n-gram."""
+    """Whether a text can contain both, the second after or overlapping the first, and repeat no n-gram."""
     if second in ngrams(first, len(second)):
         return True
     most = min(len(first), len(second) - 1)

@@ -10,7 +10,7 @@ from dragoman.search.hypothesis import Hypothesis
 from dragoman.search.settings import Constraints, SearchSettings
 from dragoman.search.shortlist import Shortlist
 from dragoman.system.machine import usable_cores
-from dragoman.translation.model_folder import Stored as StoredModel
+from dragoman.translation.model_folder import StoredModel
 from dragoman.translation.segmentation import explain_out_of_memory
 from dragoman.translation.settings import EngineSettings
 
@@ -39,10 +39,7 @@ class NativeBackend:
 
 
 def supports(stored: StoredModel) -> bool:
-    """Whether this is a Transformer whose weights fit its vocabularies:
-
-    PyTorch explains what is wrong otherwise.
-    """
+    """Whether this is a Transformer whose weights fit its vocabularies; PyTorch explains what does not."""
     target = stored.weights.get("target_embedding.weight")
     transformer = stored.settings.architecture == "transformer"
     return transformer and target is not None and len(target) == len(stored.tokenizers.target)

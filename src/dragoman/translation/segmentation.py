@@ -24,11 +24,9 @@ def refuse_too_long(sentences: Sequence[str], ids: list[list[int]], longest: int
     for sentence, row in zip(sentences, ids, strict=True):
         if longest is not None and len(row) > longest:
             raise DragomanError(
-                f"The text that begins with {sentence[:40]!r} has {len(row)} tokens, its end included, and this "
-                "model has learned "
-                f"positions for {longest}. Shorten it (translate takes --truncate {longest} or --split {longest}), "
-                "or train with "
-                "a larger max_positions."
+                f"The text that begins with {sentence[:40]!r} has {len(row)} tokens, its end included, and "
+                f"this model has learned positions for {longest}. Shorten it (translate takes "
+                f"--truncate {longest} or --split {longest}), or train with a larger max_positions."
             )
 
 

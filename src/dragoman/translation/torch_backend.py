@@ -4,17 +4,14 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import TypeVar
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from dragoman.model.build import build_model
 from dragoman.model.interface import Model
 from dragoman.model.transformer import Transformer
-from dragoman.model.weights import load_weights
 from dragoman.native.cuda_graphs import GraphSearch
 from dragoman.native.packed_linear import can_pack, pack
 from dragoman.search.beam import beam_search, greedy_search
@@ -25,7 +22,7 @@ from dragoman.search.sampling import sample
 from dragoman.search.settings import Constraints, SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import pad
-from dragoman.translation.model_folder import Stored as StoredModel
+from dragoman.translation.model_folder import StoredModel, torch_model
 from dragoman.translation.segmentation import batch_by_length, explain_out_of_memory
 from dragoman.translation.settings import EngineSettings
 
@@ -121,17 +118,6 @@ class TorchBackend:
         if settings.beam_size > 1 or settings.coverage_penalty or constraints.restrict_tokens:
             return beam_search(self.model, source, settings, constraints)
         return greedy_search(self.model, source, settings)
-
-
-def torch_model(stored: StoredModel) -> Model:
-    """The model in PyTorch.
-
-    Raises `DragomanError` if the weights do not fit the settings or the vocabularies.
-    """
-    model = build_model(stored.settings, len(stored.tokenizers.source), len(stored.tokenizers.target))
-    tensors = {name: torch.from_numpy(weight) for name, weight in stored.weights.items()}
-    load_weights(model, tensors, Path("model.safetensors"))
-    return model
 
 
 def prepare(model: Model, device: torch.device, engine: EngineSettings) -> Model:

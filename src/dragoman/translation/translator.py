@@ -20,8 +20,7 @@ from dragoman.system.errors import DragomanError, LongInput
 from dragoman.system.machine import has_gpu
 from dragoman.translation.constraints import constraint_ids
 from dragoman.translation.mbr import minimum_bayes_risk
-from dragoman.translation.model_folder import Stored as StoredModel
-from dragoman.translation.model_folder import Tokenizers
+from dragoman.translation.model_folder import StoredModel, Tokenizers
 from dragoman.translation.native_backend import NativeBackend, supports
 from dragoman.translation.segmentation import encode_sentences, refuse_too_long, split, truncate
 from dragoman.translation.settings import EngineSettings
@@ -41,7 +40,8 @@ SHORTLIST_NEEDS_NATIVE = (
     "leave the shortlist out."
 )
 WHOLE_SENTENCE_ONLY = (
-    "prefix", "force", "min_length", "max_length", "no_repeat_ngram", "keep_tags", "replace_unknown", "truncate",
+    "prefix", "force", "min_length", "max_length", "no_repeat_ngram", "keep_tags", "replace_unknown",
+    "truncate",
 )  # fmt: skip
 
 
@@ -155,7 +155,7 @@ class Translator:
         The weights must not change while the translator is used.
         """
         from dragoman.model.transformer import Transformer
-        from dragoman.translation.stored import weights_of as numpy_weights
+        from dragoman.translation.model_folder import numpy_weights
         from dragoman.translation.torch_backend import TorchBackend
 
         backend, engine = TorchBackend(model, workers), EngineSettings(workers=workers, native=native)
