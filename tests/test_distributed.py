@@ -185,7 +185,7 @@ def two_of(tmp_path: Path, rank: int) -> tuple[World, Objective, nn.Module, list
     model = build_model(ModelSettings(d_model=8, d_ff=8, heads=2, encoder_layers=1, decoder_layers=1, dropout=0.0), 11, 11).double()
     objective = Objective(model, 0.1, bfloat16=False)
     shares = [Batch.of(*torch.randint(4, 11, (2, 60, 10)), list(range(60))) for _ in range(2)]
-    return world, objective, data_parallel(objective, model, world, shards=False), shares, sum(batch.tokens for batch in shares)
+    return world, objective, data_parallel(objective, model, world, shards_weights=False), shares, sum(batch.tokens for batch in shares)
 
 
 def test_a_process_that_is_short_of_memory_cuts_its_own_batches(tmp_path):

@@ -8,18 +8,15 @@ import pytest
 from dragoman.model.settings import PRESETS
 from dragoman.pipeline.recipe import (
     Recipe,
-    allowed_changes,
-    apply_changes,
     choose_batch_tokens,
     choose_schedule,
     choose_updates,
     choose_vocabulary,
     choose_warmup,
     complete_recipe,
-    describe_changes,
-    forbidden_changes,
     resolve_paths,
 )
+from dragoman.pipeline.reopen import allowed_changes, apply_changes, describe_changes, forbidden_changes
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import DataSettings

@@ -9,8 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from dragoman.pipeline.reopen import lock
-from dragoman.pipeline.run import run
+from dragoman.pipeline.run import lock, run
 from dragoman.pipeline.runs import as_json, plot, points, runs_table, runs_under, state_of
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import silent

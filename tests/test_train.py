@@ -16,10 +16,17 @@ from dragoman.model import weights as checkpoint
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.pipeline.autoconfigure import autoconfigure
-from dragoman.pipeline.prepare import PreparedData, make_batches, make_model, make_objective, make_schedule, prepare
+from dragoman.pipeline.prepare import (
+    PreparedData,
+    make_batches,
+    make_model,
+    make_objective,
+    make_schedule,
+    prepare,
+)
 from dragoman.pipeline.recipe import Recipe
-from dragoman.pipeline.reopen import lock, recorded_recipe, reopen
-from dragoman.pipeline.run import finish, fit, open_run, run
+from dragoman.pipeline.reopen import recorded_recipe, reopen
+from dragoman.pipeline.run import finish, fit, lock, open_run, run
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import check_folder, copy_folder, file_hash
 from dragoman.system.messages import silent
@@ -659,6 +666,34 @@ def test_the_same_seed_gives_the_same_weights(prepared):
     recipe, data = prepared
     one, other = (checkpoint.weights(make_model(recipe, data, HERE.device)) for _ in range(2))
     assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def losses_and_weights(folder: Path, name: str, **training) -> tuple[list[float], dict[str, torch.Tensor]]:
+    """The loss of each update, and the weights after them, of a text in which all pairs are the same."""
+    recipe = small_recipe(folder, folder / name, updates=4, log_every=1, validate_every=4, average=1, **training)
+    for side, text in (("source", "amber birch cedar"), ("target", "AMBER BIRCH CEDAR")):
+        (folder / f"train.{side}").write_text(f"{text}\n" * 40)
+        (folder / f"valid.{side}").write_text(f"{text}\n")
+    valid = {f"valid_{side}": folder / f"valid.{side}" for side in ("source", "target")}
+    recipe = replace(recipe, data=replace(recipe.data, **valid), batches=replace(recipe.batches, accumulate=1))
+    run(recipe, silent)
+    events = [json.loads(line) for line in (recipe.out / "log.jsonl").read_text().splitlines()]
+    return [event["loss"] for event in events if event["event"] == "train"], final_weights(recipe)
+
+
+def test_each_update_draws_other_dropout_masks(tmp_path):
+    """Weights and batches do not change here: only the masks do."""
+    losses, _ = losses_and_weights(tmp_path, "run", learning_rate_scale=0.0)
+    assert len(losses) == len(set(losses)) == 4
+
+
+def test_the_loop_clips_gradients(tmp_path):
+    """Adam scales gradients, except those that are small beside its ε."""
+    _, initial = losses_and_weights(tmp_path, "initial", learning_rate_scale=0.0)
+    for name, clip_norm, changes in (("free", 0.0, True), ("clipped", 1e-20, False)):
+        _, weights = losses_and_weights(tmp_path, name, clip_norm=clip_norm)
+        moved = max((weights[key] - initial[key]).abs().max().item() for key in weights)
+        assert (moved > 1e-3) == changes
 
 
 def test_architectures_share_one_trainer():

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import torch
@@ -229,14 +229,6 @@ def make_batches(recipe: Recipe, data: PreparedData, world: World) -> Batches:
 
 def make_schedule(recipe: Recipe) -> Schedule:
     """The schedule of a recipe in which all is chosen."""
-    training = recipe.training
-    assert training.updates
-    assert training.warmup_steps
-    assert training.validate_every
-    assert training.checkpoint_every
-    return Schedule(
-        updates=training.updates,
-        warmup_steps=training.warmup_steps,
-        validate_every=training.validate_every,
-        checkpoint_every=training.checkpoint_every,
-    )
+    numbers = {field.name: getattr(recipe.training, field.name) for field in fields(Schedule)}
+    assert all(numbers.values())
+    return Schedule(**numbers)

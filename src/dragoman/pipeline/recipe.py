@@ -12,25 +12,10 @@ from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
-from dragoman.system.toml import overlay, to_table
+from dragoman.system.toml import overlay, read_toml
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings
 
-CHANGEABLE = (
-    "batches.max_tokens",
-    "training.updates",
-    "training.learning_rate_scale",
-    "training.clip_norm",
-    "training.on_divergence",
-    "training.patience",
-    "training.log_every",
-    "training.tensorboard",
-    "training.shard",
-    "training.native",
-    "training.compile",
-    "training.threads",
-)
-"""Settings that may differ when a run is resumed; those of the search may too."""
 PAPER_UPDATES, MOST_PASSES = 100_000, 200  # bounds of a chosen number of updates
 Preset = Literal["auto", "tiny", "small", "base", "big"]
 
@@ -79,6 +64,12 @@ def complete_recipe(
     if recipe.tokenizer.share_vocabulary is False and recipe.model.tied == "all":
         recipe = replace(recipe, model=replace(recipe.model, tied="target"))
     return recipe
+
+
+def read_recipe(out: Path) -> Recipe:
+    """The recipe of a run. Raises `DragomanError` if it cannot be read."""
+    path = out / "recipe.toml"
+    return replace(overlay(Recipe(), read_toml(path), str(path)), out=out)
 
 
 def check_recipe(recipe: Recipe) -> None:
@@ -207,62 +198,3 @@ def choose_warmup(updates: int, d_model: int) -> int:
     0.002.
     """
     return max(1, min(4000, max(updates // 8, 250_000 // d_model), updates // 2))
-
-
-# ---- what may differ when a run is resumed
-
-Changes = dict[str, Any]  # new values by dotted names of settings
-
-
-def flatten(table: dict[str, Any], prefix: str = "") -> Changes:
-    """Nested tables as one, with dotted names."""
-    flat: Changes = {}
-    for key, value in table.items():
-        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat
-
-
-def changed_settings(asked: Any, recorded: Any) -> Changes:
-    """Settings that a command asks for and that differ from the run's.
-
-    None and `auto` ask for nothing, except in a search.
-    """
-    old, new = flatten(to_table(recorded)), flatten(to_table(asked))
-    dropped = {key: None for key in old if key.startswith("search.") and key not in new}
-    return {
-        key: value for key, value in new.items() if value not in ("auto", old.get(key)) and key != "out"
-    } | dropped
-
-
-def is_changeable(key: str) -> bool:
-    """Whether a run may be resumed with another value.
-
-    The search matters only at the end, for the test data.
-    """
-    return key in CHANGEABLE or key.startswith("search.")
-
-
-def forbidden_changes(asked: Recipe, recorded: Recipe) -> Changes:
-    """Differences that would make it another run."""
-    return {key: value for key, value in changed_settings(asked, recorded).items() if not is_changeable(key)}
-
-
-def allowed_changes(asked: Recipe, recorded: Recipe) -> Changes:
-    """Differences with which the run may be resumed."""
-    return {key: value for key, value in changed_settings(asked, recorded).items() if is_changeable(key)}
-
-
-def apply_changes(asked: Recipe, recorded: Recipe) -> Recipe:
-    """The recorded recipe with the allowed changes. Raises `DragomanError` for contradictions."""
-    tables: dict[str, Any] = {}
-    for key, value in allowed_changes(asked, recorded).items():
-        table, name = key.split(".")
-        tables.setdefault(table, {})[name] = value
-    tables.pop("search", None)  # replaced as one
-    return replace(overlay(recorded, tables, "the command line"), search=asked.search)
-
-
-def describe_changes(changes: Changes, recorded: Recipe | ModelSettings) -> list[str]:
-    """Changes in words."""
-    old = flatten(to_table(recorded))
-    return [f"{key} is {value!r} and was {old.get(key)!r}" for key, value in changes.items()]

@@ -1,24 +1,13 @@
-"""Opening a run that has begun: lock, recipe, what a command may change, a later end of a finished run."""
+"""Opening a run that has begun: its recipe, what a command may change, a later end of a finished run."""
 
 import json
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
+from dragoman.model.settings import ModelSettings
 from dragoman.pipeline.prepare import make_schedule
-from dragoman.pipeline.recipe import (
-    Recipe,
-    allowed_changes,
-    apply_changes,
-    changed_settings,
-    describe_changes,
-    forbidden_changes,
-)
+from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import (
     MANIFEST,
@@ -28,48 +17,33 @@ from dragoman.system.files import (
     remove_folder,
 )
 from dragoman.system.messages import Say, silent
-from dragoman.system.toml import overlay, read_toml, write_toml
+from dragoman.system.toml import overlay, to_table, write_toml
 from dragoman.text.settings import DataSettings
 from dragoman.training.checkpoint import newest_intact, read_state
 from dragoman.training.loop import is_finished
-from dragoman.translation.model_folder import identity, settings_of
+from dragoman.translation.model_folder import model_hash, read_settings
 
+CHANGEABLE = (
+    "batches.max_tokens",
+    "training.updates",
+    "training.learning_rate_scale",
+    "training.clip_norm",
+    "training.on_divergence",
+    "training.patience",
+    "training.log_every",
+    "training.tensorboard",
+    "training.shard",
+    "training.native",
+    "training.compile",
+    "training.threads",
+)
+"""Settings that may differ when a run is resumed; those of the search may too."""
 REQUIRED = {
     "tokenizer": ("vocabulary",),
     "batches": ("source_tokens_per_batch", "target_tokens_per_batch"),
     "training": ("updates", "precision", "warmup_steps", "validate_every", "checkpoint_every"),
 }
 """Settings that the recipe of a run has: all that depend on the corpus or the machine."""
-
-
-@contextmanager
-def lock(out: Path) -> Iterator[None]:
-    """Keep other processes from training in the folder. A new folder is removed if nothing was written to it.
-
-    Raises `DragomanError` if another process has locked it, or if it is not a run and has files that a run
-    would replace.
-    """
-    is_run = (out / "recipe.toml").exists() or has_data(out)
-    if not is_run and (
-        taken := [name for name in ("data", "model", "checkpoints", "log.jsonl") if (out / name).exists()]
-    ):
-        raise DragomanError(
-            f"{out} is not a run, and it has {', '.join(taken)}, which a run would replace; choose another "
-            "--out."
-        )
-    is_new = not out.exists()
-    out.mkdir(parents=True, exist_ok=True)
-    file_lock = FileLock(out / ".lock")
-    try:
-        with file_lock.acquire(timeout=1):  # `dragoman runs` may hold it for a moment
-            yield
-    except Timeout as error:
-        raise DragomanError(
-            f"Another process is training in {out}; wait for it, or choose another --out."
-        ) from error
-    finally:
-        if is_new and not [path for path in out.iterdir() if path.name != ".lock"]:
-            shutil.rmtree(out)
 
 
 def has_data(out: Path) -> bool:
@@ -85,7 +59,7 @@ def recorded_recipe(out: Path) -> Recipe | None:
     path = out / "recipe.toml"
     if not path.exists():
         return None
-    recipe = overlay(Recipe(), read_toml(path), str(path))
+    recipe = read_recipe(out)
     missing = [
         name
         for table, names in REQUIRED.items()
@@ -98,7 +72,7 @@ def recorded_recipe(out: Path) -> Recipe | None:
         )
     model = readable_folder(out / "model")
     if (model / "model.toml").exists():
-        kept = settings_of(model)
+        kept = read_settings(model)
         if changes := changed_settings(recipe.model, kept):
             raise DragomanError(
                 f"{path} was changed since the run began: of its model, "
@@ -107,16 +81,14 @@ def recorded_recipe(out: Path) -> Recipe | None:
     return recipe
 
 
-def reopen(out: Path, recipe: Recipe, say: Say) -> bool:
-    """Record what a command changes of a run that has begun. Returns False if there is no run.
+def reopen(out: Path, recipe: Recipe, say: Say) -> None:
+    """Record what a command changes of a run that has begun.
 
     A finished run stays finished, unless it is given more updates or more patience. Raises `DragomanError`
     for changes that would make it another run, and for damaged data.
     """
     recorded = recorded_recipe(out)
-    if recorded is None:
-        return False
-    if not has_data(out):
+    if recorded is None or not has_data(out):
         raise DragomanError(
             f"{out} has a recipe.toml and no prepared text, so it is not a run. Choose another --out, which "
             "will get its own recipe.toml."
@@ -124,8 +96,7 @@ def reopen(out: Path, recipe: Recipe, say: Say) -> bool:
     if forbidden := describe_changes(forbidden_changes(recipe, recorded), recorded):
         raise DragomanError(
             f"{out} holds a run with other settings: {'; '.join(forbidden)}. Choose another --out, or resume "
-            "it as it began with: "
-            f"dragoman resume {out}"
+            f"it as it began with: dragoman resume {out}"
         )
     if recipe.batches.max_tokens == "auto" and recorded.batches.max_tokens is None:
         raise DragomanError(
@@ -140,7 +111,7 @@ def reopen(out: Path, recipe: Recipe, say: Say) -> bool:
     elif not (
         changes.keys() & {"training.updates", "training.patience"} and reopen_finished(out, changed, say)
     ):
-        return True
+        return
     say(f"Resuming {out}.")
     if (out / "best").exists():
         restore_best_model(out, say)
@@ -149,7 +120,6 @@ def reopen(out: Path, recipe: Recipe, say: Say) -> bool:
     if changes:
         write_toml(changed, out / "recipe.toml")
         say(f"Changed: {'; '.join(describe_changes(changes, recorded))}.")
-    return True
 
 
 def reopen_finished(out: Path, recipe: Recipe, say: Say) -> bool:
@@ -202,7 +172,7 @@ def restore_best_model(out: Path, say: Say) -> None:
     """
     model, best, previous = out / "model", out / "best", out / "previous-model"
     if model.exists():
-        if identity(model) == identity(best):  # killed before the replacement
+        if model_hash(model) == model_hash(best):  # killed before the replacement
             remove_folder(best)
             return
         if previous.exists():
@@ -233,3 +203,62 @@ def files_newer_than(data: Path, settings: DataSettings) -> list[Path]:
     """The text files that were changed after the text was prepared."""
     prepared = (data / "train" / "corpus.json").stat().st_mtime
     return [path for path in settings.files.values() if path.exists() and path.stat().st_mtime > prepared]
+
+
+# ---- what may differ when a run is resumed
+
+Changes = dict[str, Any]  # new values by dotted names of settings
+
+
+def flatten(table: dict[str, Any], prefix: str = "") -> Changes:
+    """Nested tables as one, with dotted names."""
+    flat: Changes = {}
+    for key, value in table.items():
+        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return flat
+
+
+def changed_settings(asked: Any, recorded: Any) -> Changes:
+    """Settings that a command asks for and that differ from the run's.
+
+    None and `auto` ask for nothing, except in a search.
+    """
+    old, new = flatten(to_table(recorded)), flatten(to_table(asked))
+    dropped = {key: None for key in old if key.startswith("search.") and key not in new}
+    return {
+        key: value for key, value in new.items() if value not in ("auto", old.get(key)) and key != "out"
+    } | dropped
+
+
+def is_changeable(key: str) -> bool:
+    """Whether a run may be resumed with another value.
+
+    The search matters only at the end, for the test data.
+    """
+    return key in CHANGEABLE or key.startswith("search.")
+
+
+def forbidden_changes(asked: Recipe, recorded: Recipe) -> Changes:
+    """Differences that would make it another run."""
+    return {key: value for key, value in changed_settings(asked, recorded).items() if not is_changeable(key)}
+
+
+def allowed_changes(asked: Recipe, recorded: Recipe) -> Changes:
+    """Differences with which the run may be resumed."""
+    return {key: value for key, value in changed_settings(asked, recorded).items() if is_changeable(key)}
+
+
+def apply_changes(asked: Recipe, recorded: Recipe) -> Recipe:
+    """The recorded recipe with the allowed changes. Raises `DragomanError` for contradictions."""
+    tables: dict[str, Any] = {}
+    for key, value in allowed_changes(asked, recorded).items():
+        table, name = key.split(".")
+        tables.setdefault(table, {})[name] = value
+    tables.pop("search", None)  # replaced as one
+    return replace(overlay(recorded, tables, "the command line"), search=asked.search)
+
+
+def describe_changes(changes: Changes, recorded: Recipe | ModelSettings) -> list[str]:
+    """Changes in words."""
+    old = flatten(to_table(recorded))
+    return [f"{key} is {value!r} and was {old.get(key)!r}" for key, value in changes.items()]

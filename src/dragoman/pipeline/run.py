@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
@@ -9,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import torch
+from filelock import FileLock, Timeout
 from torch import Tensor
 
 from dragoman.evaluation.metrics import Score, bleu, chrf, suitable_tokenization
@@ -23,8 +25,7 @@ from dragoman.pipeline.prepare import (
     make_schedule,
     prepare,
 )
-from dragoman.pipeline.recipe import Recipe, resolve_paths
-from dragoman.pipeline.reopen import lock, recorded_recipe, reopen
+from dragoman.pipeline.recipe import Recipe, read_recipe, resolve_paths
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write, copy_folder
@@ -41,7 +42,7 @@ from dragoman.training.log import NO_TENSORBOARD, read_events
 from dragoman.training.loop import train
 from dragoman.training.objective import corpus_loss
 from dragoman.training.schedule import Schedule
-from dragoman.translation.stored import save_model
+from dragoman.translation.model_folder import save_model
 from dragoman.translation.translator import Translator
 
 SAMPLES = 3  # validation pairs whose translations are logged
@@ -64,15 +65,43 @@ def run(recipe: Recipe, say: Say) -> Path:
         if (out / "result.json").exists():
             say(f"{out} is finished; there is nothing left to train.")
             return out
-        recorded = recorded_recipe(out)
-        assert recorded is not None
-        recipe = replace(recorded, out=out)
+        recipe = read_recipe(out)
         set_threads(recipe)
         data, schedule = PreparedData.load(out / "data"), make_schedule(recipe)
         say_remaining_time(out, schedule, say)
         state = fit(recipe, schedule, data, say, world)
         finish(recipe, schedule, data, state, say, world)
     return out
+
+
+@contextmanager
+def lock(out: Path) -> Iterator[None]:
+    """Keep other processes from training in the folder. A new folder is removed if nothing was written to it.
+
+    Raises `DragomanError` if another process has locked it, or if it is not a run and has files that a run
+    would replace.
+    """
+    is_run = (out / "recipe.toml").exists() or (out / "data" / "train" / "corpus.json").exists()
+    if not is_run and (
+        taken := [name for name in ("data", "model", "checkpoints", "log.jsonl") if (out / name).exists()]
+    ):
+        raise DragomanError(
+            f"{out} is not a run, and it has {', '.join(taken)}, which a run would replace; choose another "
+            "--out."
+        )
+    is_new = not out.exists()
+    out.mkdir(parents=True, exist_ok=True)
+    file_lock = FileLock(out / ".lock")
+    try:
+        with file_lock.acquire(timeout=1):  # `dragoman runs` may hold it for a moment
+            yield
+    except Timeout as error:
+        raise DragomanError(
+            f"Another process is training in {out}; wait for it, or choose another --out."
+        ) from error
+    finally:
+        if is_new and not [path for path in out.iterdir() if path.name != ".lock"]:
+            shutil.rmtree(out)
 
 
 @contextmanager
@@ -110,7 +139,10 @@ def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
 
     `out/recipe.toml` then has all settings.
     """
-    if reopen(out, recipe, say):
+    if (out / "recipe.toml").exists():
+        from dragoman.pipeline.reopen import reopen
+
+        reopen(out, recipe, say)
         return
     if recipe.training.shard and world.size > 1 and recipe.training.updates is None:
         raise DragomanError(
