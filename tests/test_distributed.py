@@ -34,21 +34,39 @@ from tests.processes import dragoman, fork, start, worst
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
 FLAGS = (
-    "--updates 24 --validate-every 8 --checkpoint-every 4 --log-every 2 --warmup-steps 10 --preset tiny --d-model 16 --d-ff 32 --heads 2 "
-    "--encoder-layers 1 --decoder-layers 1 --dropout 0 --precision float32 --source-tokens-per-batch 400 --target-tokens-per-batch 400 "
+    "--updates 24 --validate-every 8 --checkpoint-every 4 --log-every 2 --warmup-steps 10 --preset tiny "
+    "--d-model 16 --d-ff 32 --heads 2 "
+    "--encoder-layers 1 --decoder-layers 1 --dropout 0 --precision float32 --source-tokens-per-batch 400 "
+    "--target-tokens-per-batch 400 "
     "--source-tokens word --vocabulary 50 --average 3 --learning-rate-scale 0.1"
 )
 
 
 def arguments(folder: Path, out: Path, *more: str) -> list[str]:
     """What a user types after `dragoman`."""
-    files = ["--source", str(folder / "train.source"), "--target", str(folder / "train.target"), "--out", str(out)]
+    files = [
+        "--source",
+        str(folder / "train.source"),
+        "--target",
+        str(folder / "train.target"),
+        "--out",
+        str(out),
+    ]
     return ["train", *files, *FLAGS.split(), *more]
 
 
 def torchrun(arguments: list[str], restarts: int = 0) -> list[str]:
     """Two processes, as a user starts them."""
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "--max-restarts", str(restarts)]
+    launcher = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        "--max-restarts",
+        str(restarts),
+    ]
     return [*launcher, "-m", "dragoman", *arguments]
 
 
@@ -59,15 +77,15 @@ def in_a_process(arguments: list[str]) -> list[str]:
 
 def attempt(folder: Path, out: Path, ranks: int, *more: str) -> tuple[int, str]:
     """Train; the exit status and what was said."""
-    told = out.with_name(f"{out.name}.told")
-    return dragoman(ranks, arguments(folder, out, *more), told), told.read_text()
+    messages = out.with_name(f"{out.name}.messages")
+    return dragoman(ranks, arguments(folder, out, *more), messages), messages.read_text()
 
 
 def train(folder: Path, out: Path, ranks: int, *more: str) -> str:
     """Train to the end; what was said."""
-    status, told = attempt(folder, out, ranks, *more)
-    assert status == 0, told
-    return told
+    status, messages = attempt(folder, out, ranks, *more)
+    assert status == 0, messages
+    return messages
 
 
 def weights(out: Path) -> dict[str, torch.Tensor]:
@@ -84,7 +102,11 @@ def losses(out: Path) -> list[float]:
 
 def gradient_norms(out: Path) -> list[dict[str, float]]:
     """Of the whole gradient, and of each layer: Adam would not tell one gradient from its double."""
-    return [{"all": line["gradient_norm"], **line["gradient_norms"]} for line in log(out) if line["event"] == "train"]
+    return [
+        {"all": line["gradient_norm"], **line["gradient_norms"]}
+        for line in log(out)
+        if line["event"] == "train"
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -105,8 +127,8 @@ def one(text) -> Path:
 @pytest.fixture(scope="module")
 def two(text) -> Path:
     """The same on two."""
-    told = train(text, text / "two", 2)
-    assert told.count("Validation at update ") == 3  # only the main process writes messages
+    messages = train(text, text / "two", 2)
+    assert messages.count("Validation at update ") == 3  # only the main process writes messages
     return text / "two"
 
 
@@ -132,16 +154,27 @@ def test_two_processes_train_as_one_does(one, two):
     assert results[0]["validation"]["bleu"] == pytest.approx(results[1]["validation"]["bleu"], abs=3)
 
 
-def test_spread_weights_train_as_whole_ones_do(two, sharded):
+def test_sharded_weights_train_as_unsharded_ones_do(two, sharded):
     assert_near(two, sharded)
     results = [json.loads((out / "result.json").read_text()) for out in (two, sharded)]
     assert results[0]["validation"]["bleu"] == pytest.approx(results[1]["validation"]["bleu"], abs=3)
     assert {path.name for path in checkpoints(two)} == {path.name for path in checkpoints(sharded)}
 
 
-def test_processes_add_up_the_gradients_of_small_batches(text):
+def test_processes_accumulate_the_gradients_of_small_batches(text):
     """Three batches an update, cut further, in two forward calls a decoder layer each; clipped."""
-    more = ("--accumulate", "3", "--max-tokens", "90", "--clip-norm", "0.5", "--updates", "8", "--checkpoint-every", "8")
+    more = (
+        "--accumulate",
+        "3",
+        "--max-tokens",
+        "90",
+        "--clip-norm",
+        "0.5",
+        "--updates",
+        "8",
+        "--checkpoint-every",
+        "8",
+    )
     for name, ranks, flags in (("cut-one", 1, ()), ("cut-two", 2, ()), ("cut-spread", 2, ("--shard",))):
         train(text, text / name, ranks, *more, *flags)
     assert_near(text / "cut-one", text / "cut-two")
@@ -152,19 +185,31 @@ def reductions(objective: torch.nn.Module, update: Update, world: World) -> int:
     """How often processes add up numbers in an update."""
     with torch.autograd.profiler.profile(use_kineto=False) as profile:
         accumulate(objective, update, world)
-    return sum(event.name().startswith(("c10d::allreduce", "c10d::_reduce_scatter")) for event in profile.kineto_results.events())
+    return sum(
+        event.name().startswith(("c10d::allreduce", "c10d::_reduce_scatter"))
+        for event in profile.kineto_results.events()
+    )
 
 
 @pytest.mark.parametrize("shards", [False, True])
-def test_processes_tell_each_other_their_gradients_once_an_update_however_it_is_cut(tmp_path, shards):
+def test_processes_synchronise_gradients_once_an_update_however_it_is_cut(tmp_path, shards):
     def count(rank: int) -> None:
-        distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=rank, world_size=2)
+        distributed.init_process_group(
+            "gloo", init_method=f"file://{tmp_path}/store", rank=rank, world_size=2
+        )
         world = World(rank, 2, torch.device("cpu"))
-        model = build_model(ModelSettings(d_model=8, d_ff=8, heads=2, encoder_layers=1, decoder_layers=1), 11, 11)
-        together = data_parallel(Objective(model, 0.1, bfloat16=False), model, world, shards)
+        model = build_model(
+            ModelSettings(d_model=8, d_ff=8, heads=2, encoder_layers=1, decoder_layers=1), 11, 11
+        )
+        parallel = data_parallel(Objective(model, 0.1, bfloat16=False), model, world, shards)
         batch = Batch.of(*torch.randint(4, 11, (2, 8, 5)), list(range(8)))
-        updates = [Update(0, 0, batches, 2 * batch.tokens) for batches in ([batch], [batch], batch.halves(), [batch] * 3)]
-        _, once, *cut = (reductions(together, update, world) for update in updates)  # DDP sorts weights into buckets in the first
+        updates = [
+            Update(0, 0, batches, 2 * batch.tokens)
+            for batches in ([batch], [batch], batch.halves(), [batch] * 3)
+        ]
+        _, once, *cut = (
+            reductions(parallel, update, world) for update in updates
+        )  # DDP sorts weights into buckets in the first
         assert once > 0
         assert cut == [once, once]
         distributed.destroy_process_group()
@@ -178,24 +223,32 @@ def ask_for_much(_, given):
 
 
 def two_of(tmp_path: Path, rank: int) -> tuple[World, Objective, nn.Module, list[Batch], int]:
-    """One of two processes: what both minimise, alone and together, their batches, and how many tokens these have."""
+    """One of two processes: the objective alone and in parallel, both batches, and their number of tokens."""
     distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/short", rank=rank, world_size=2)
     world = World(rank, 2, torch.device("cpu"))
     torch.manual_seed(1)
-    model = build_model(ModelSettings(d_model=8, d_ff=8, heads=2, encoder_layers=1, decoder_layers=1, dropout=0.0), 11, 11).double()
+    model = build_model(
+        ModelSettings(d_model=8, d_ff=8, heads=2, encoder_layers=1, decoder_layers=1, dropout=0.0), 11, 11
+    ).double()
     objective = Objective(model, 0.1, bfloat16=False)
     shares = [Batch.of(*torch.randint(4, 11, (2, 60, 10)), list(range(60))) for _ in range(2)]
-    return world, objective, data_parallel(objective, model, world, shards_weights=False), shares, sum(batch.tokens for batch in shares)
+    return (
+        world,
+        objective,
+        data_parallel(objective, model, world, shards_weights=False),
+        shares,
+        sum(batch.tokens for batch in shares),
+    )
 
 
 def test_a_process_that_is_short_of_memory_cuts_its_own_batches(tmp_path):
     def learn(rank: int) -> None:
-        world, objective, together, shares, tokens = two_of(tmp_path, rank)
+        world, objective, parallel, shares, tokens = two_of(tmp_path, rank)
         much = objective.register_forward_pre_hook(ask_for_much) if rank == 0 else nullcontext()
-        with warnings.catch_warnings(record=True) as told, much:
+        with warnings.catch_warnings(record=True) as messages, much:
             warnings.simplefilter("always")
-            accumulate(together, Update(0, 0, [shares[rank]], tokens), world)
-        cut = [re.search(r"not enough memory for (\d+) pairs", str(warning.message)) for warning in told]
+            accumulate(parallel, Update(0, 0, [shares[rank]], tokens), world)
+        cut = [re.search(r"not enough memory for (\d+) pairs", str(warning.message)) for warning in messages]
         assert [int(found[1]) for found in cut if found] == [[60, 30], []][rank]
         found = [weight.grad.clone() for weight in objective.parameters()]
         objective.zero_grad()
@@ -207,28 +260,35 @@ def test_a_process_that_is_short_of_memory_cuts_its_own_batches(tmp_path):
     assert worst([fork(lambda rank=rank: learn(rank)) for rank in range(2)]) == 0
 
 
-def test_where_memory_runs_out_while_gradients_are_told_all_processes_end(tmp_path):
+def test_out_of_memory_during_synchronisation_ends_all_processes(tmp_path):
     def learn(rank: int) -> None:
-        world, objective, together, shares, tokens = two_of(tmp_path, rank)
+        world, objective, parallel, shares, tokens = two_of(tmp_path, rank)
         if rank == 0:
             next(objective.parameters()).register_hook(lambda _: bytearray(2**62))
-        with pytest.raises(DragomanError if rank == 0 else RuntimeError) as told:
-            accumulate(together, Update(0, 0, [shares[rank]], tokens), world)
-        assert "not enough memory for 60 pairs at once; give the same command a lower --max-tokens" in str(told.value) or rank == 1
+        with pytest.raises(DragomanError if rank == 0 else RuntimeError) as messages:
+            accumulate(parallel, Update(0, 0, [shares[rank]], tokens), world)
+        assert (
+            "not enough memory for 60 pairs at once; give the same command a lower --max-tokens"
+            in str(messages.value)
+            or rank == 1
+        )
 
     assert worst([fork(lambda rank=rank: learn(rank)) for rank in range(2)]) == 0
 
 
-def test_spread_weights_that_diverge_are_named(text):
+def test_divergence_of_sharded_weights_is_located(text):
     more = ("--shard", "--learning-rate-scale", "1e30", "--on-divergence", "skip", "--validate-every", "24")
-    status, told = attempt(text, text / "diverged", 2, *more)
+    status, messages = attempt(text, text / "diverged", 2, *more)
     assert status != 0
-    assert "The update is skipped." in told
-    assert "First non-finite value: " in told
+    assert "The update is skipped." in messages
+    assert "First non-finite value: " in messages
 
 
-@pytest.mark.parametrize(("first", "second", "flags"), [("two", 1, []), ("one", 2, []), ("one", 2, ["--shard"]), ("sharded", 1, [])])
-def test_a_run_goes_on_with_another_number_of_processes(request, text, first, second, flags):
+@pytest.mark.parametrize(
+    ("first", "second", "flags"),
+    [("two", 1, []), ("one", 2, []), ("one", 2, ["--shard"]), ("sharded", 1, [])],
+)
+def test_a_run_resumes_with_another_number_of_processes(request, text, first, second, flags):
     whole = request.getfixturevalue(first)
     out = text / "-".join([first, "then", str(second), *flags])
     shutil.copytree(whole, out)
@@ -272,42 +332,51 @@ def assert_ended_as(longer: Path, out: Path) -> None:
     assert all(torch.equal(weight, weights(longer)[name]) for name, weight in weights(out).items())
 
 
-def test_torchrun_goes_on_with_a_run_of_which_a_process_was_killed(text, longer):
+def test_torchrun_restarts_a_run_after_a_process_was_killed(text, longer):
     out = text / "restarted"
     asked = torchrun(arguments(text, out, *LONGER), restarts=1)
     with subprocess.Popen(asked, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         await_checkpoint(out)
         kill_the_second(process.pid)
-        _, told = process.communicate(timeout=MOST_SECONDS)
-    assert f"Resuming {out}" in told
+        _, messages = process.communicate(timeout=MOST_SECONDS)
+    assert f"Resuming {out}" in messages
     assert_ended_as(longer, out)
 
 
 def test_a_file_that_torchrun_has_translated_is_that_of_one_process(text, one):
     lines = (text / "train.source").read_text().splitlines()
     (text / "many").write_text("".join(f"{line}\n" for line in (lines * 14)[:4_100]))  # three blocks
-    asked = ["translate", str(one), "--input", str(text / "many"), "--beam-size", "1", "--no-native", "--output"]
+    asked = [
+        "translate",
+        str(one),
+        "--input",
+        str(text / "many"),
+        "--beam-size",
+        "1",
+        "--no-native",
+        "--output",
+    ]
     subprocess.run(torchrun([*asked, str(text / "shared")]), check=True, timeout=MOST_SECONDS)
     subprocess.run(in_a_process([*asked, str(text / "alone")]), check=True, timeout=MOST_SECONDS)
     assert (text / "shared").read_bytes() == (text / "alone").read_bytes()
     assert (text / "shared").read_bytes().count(b"\n") == 4_100
 
 
-def test_a_killed_process_ends_the_run_and_the_same_command_goes_on(text, longer):
-    out, told = text / "killed", text / "killed.told"
-    processes = start(2, arguments(text, out, *LONGER), told)
+def test_a_killed_process_ends_the_run_and_the_same_command_resumes_it(text, longer):
+    out, messages = text / "killed", text / "killed.messages"
+    processes = start(2, arguments(text, out, *LONGER), messages)
     await_checkpoint(out)
     os.kill(processes[1], signal.SIGKILL)
     assert worst(processes[:1]) != 0
     assert worst(processes[1:]) == signal.SIGKILL
-    assert "Another process of this training has ended" in told.read_text()
-    assert "resume with `dragoman resume RUN`" in told.read_text()
+    assert "Another process of this training has ended" in messages.read_text()
+    assert "resume with `dragoman resume RUN`" in messages.read_text()
     assert f"Resuming {out}" in train(text, out, 2, *LONGER)
     assert_ended_as(longer, out)
 
 
 def test_a_process_ends_without_waiting_for_the_threads_of_its_group():
-    """These may wait for a process that has died, or for Python's lock, which a destructor that waits for them holds."""
+    """They may wait for a process that has died, or for Python's lock, which their destructor holds."""
 
     def enter_and_leave() -> None:
         with socket.socket() as free:
@@ -317,7 +386,9 @@ def test_a_process_ends_without_waiting_for_the_threads_of_its_group():
         with process_group():
             pass
         gc.collect()
-        assert "pt_gloo_runloop" in {path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")}
+        assert "pt_gloo_runloop" in {
+            path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")
+        }
 
     assert worst([fork(enter_and_leave)]) == 0
 
@@ -327,14 +398,18 @@ def test_each_process_may_meet_texts_of_its_own_length(text):
     words = ["amber", "birch", "cedar", "delta"]
     for number, side in ((0, "source"), (1, "target")):
         lines = ["amber birch", " ".join(words * 100), "cedar delta", "ember"]
-        (text / f"long.{side}").write_text("".join((line.upper() if number else line) + "\n" for line in lines))
+        (text / f"long.{side}").write_text(
+            "".join((line.upper() if number else line) + "\n" for line in lines)
+        )
     files = ["--valid-source", str(text / "long.source"), "--valid-target", str(text / "long.target")]
     assert "Translate with" in train(text, text / "long", 2, *files)
 
 
 @pytest.fixture(scope="module")
 def tested(text) -> Path:
-    """A run of two processes with test data; tested.writes has the rank and the event wherever Python code changes a file of the run.
+    """A run of two processes with test data.
+
+    tested.writes has the rank and the event whenever Python code changes a file of the run.
 
     tested.shares has how many validation batches and sentences a rank was given each time.
     """
@@ -348,70 +423,101 @@ def tested(text) -> Path:
         return call
 
     def note(event: str, given: tuple) -> None:
-        changes = event in {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.truncate"}
+        changes = event in {
+            "os.mkdir",
+            "os.rename",
+            "os.remove",
+            "os.rmdir",
+            "os.link",
+            "os.symlink",
+            "os.truncate",
+        }
         changes |= event == "open" and bool(given[2] & (os.O_WRONLY | os.O_RDWR))
         if changes and any(f"{out}/" in f"{part}/" for part in given[:2]):
             os.write(writes, f"{os.environ.get('RANK')} {event} {given}\n".encode())
 
     def watched() -> None:
         sys.addaudithook(note)  # for good, and so in a process that ends; its own have the hook too
-        run.corpus_loss, Translator.translate = noted(run.corpus_loss, "batches"), noted(Translator.translate, "sentences")
+        run.corpus_loss, Translator.translate = (
+            noted(run.corpus_loss, "batches"),
+            noted(Translator.translate, "sentences"),
+        )
         files = ["--test-source", str(text / "test.source"), "--test-target", str(text / "test.target")]
         files += ["--valid-source", str(text / "train.source"), "--valid-target", str(text / "train.target")]
-        train(text, out, 2, *files, "--updates", "100", "--validate-every", "50", "--learning-rate-scale", "0.2")
+        train(
+            text, out, 2, *files, "--updates", "100", "--validate-every", "50", "--learning-rate-scale", "0.2"
+        )
 
-    writes, shares = (os.open(text / f"tested.{name}", os.O_CREAT | os.O_WRONLY | os.O_APPEND) for name in ("writes", "shares"))
+    writes, shares = (
+        os.open(text / f"tested.{name}", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+        for name in ("writes", "shares")
+    )
     assert worst([fork(watched)]) == 0
     os.close(writes)
     os.close(shares)
     return out
 
 
-def test_the_test_data_is_translated_by_all_and_scored_once(tested, unchecked_shapes):
-    assert tested.with_name("tested.told").read_text().count("Test: BLEU") == 1
+def test_all_processes_translate_the_test_data_and_one_scores_it(tested, unchecked_shapes):
+    assert tested.with_name("tested.messages").read_text().count("Test: BLEU") == 1
     written = (tested / "test.hypotheses.txt").read_text().splitlines()
-    assert written == Translator.load(tested).translate((tested.parent / "test.source").read_text().splitlines())
+    assert written == Translator.load(tested).translate(
+        (tested.parent / "test.source").read_text().splitlines()
+    )
     assert len(set(written)) > 4  # so that their order tells
 
 
 def test_validation_and_decoding_are_shared(tested):
     lines = [line.split() for line in tested.with_name("tested.shares").read_text().splitlines()]
     for kind in ("batches", "sentences"):
-        first, second = ([int(count) for name, rank, count in lines if (name, rank) == (kind, own)] for own in ("0", "1"))
+        first, second = (
+            [int(count) for name, rank, count in lines if (name, rank) == (kind, own)] for own in ("0", "1")
+        )
         assert len(first) == len(second) >= 3  # two validations, and that of the average
         assert all(one > 1 and one - other in (0, 1) for one, other in zip(first, second, strict=True))
 
 
-def test_only_the_first_process_writes(tested):
+def test_only_the_main_process_writes(tested):
     lines = tested.with_name("tested.writes").read_text().splitlines()
     assert {line.split()[0] for line in lines} == {"0"}, [line for line in lines if not line.startswith("0 ")]
 
 
-def test_one_process_that_is_told_to_stop_stops_all_of_them_between_lines_of_the_log(text):
-    out, told = text / "stopped", text / "stopped.told"
-    rare = [part for name in ("updates", "log-every", "validate-every", "checkpoint-every") for part in (f"--{name}", "1000000")]
-    processes = start(2, arguments(text, out, *rare), told)
+def test_a_signal_to_one_process_stops_all_of_them(text):
+    out, messages = text / "stopped", text / "stopped.messages"
+    rare = [
+        part
+        for name in ("updates", "log-every", "validate-every", "checkpoint-every")
+        for part in (f"--{name}", "1000000")
+    ]
+    processes = start(2, arguments(text, out, *rare), messages)
     deadline = time.monotonic() + MOST_SECONDS
-    while not (out / "log.jsonl").exists() and time.monotonic() < deadline:  # made when signals are about to be awaited
+    while (
+        not (out / "log.jsonl").exists() and time.monotonic() < deadline
+    ):  # made when signals are about to be awaited
         time.sleep(0.1)
     time.sleep(1)
     os.kill(processes[1], signal.SIGTERM)
     assert worst(processes) == 128 + signal.SIGTERM
-    assert "nothing is lost. Resume with: dragoman resume" in told.read_text()
+    assert "nothing is lost. Resume with: dragoman resume" in messages.read_text()
     assert len(checkpoints(out)) == 1
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
-def test_compiled_layers_train_as_plain_ones_do(text, one):
+def test_compiled_layers_train_as_uncompiled_ones_do(text, one):
     asked = in_a_process(arguments(text, text / "compiled", "--compile"))
     subprocess.run(asked, check=True, capture_output=True, timeout=MOST_SECONDS)
     assert_near(one, text / "compiled")
 
 
-def test_without_a_compiler_compiling_is_refused_with_a_sentence(text):
+def test_compile_without_a_compiler_is_refused(text):
     asked = in_a_process(arguments(text, text / "refused", "--compile"))
     done = subprocess.run(
-        asked, env=os.environ | {"CXX": "/no/compiler"}, capture_output=True, text=True, timeout=MOST_SECONDS, check=False
+        asked,
+        env=os.environ | {"CXX": "/no/compiler"},
+        capture_output=True,
+        text=True,
+        timeout=MOST_SECONDS,
+        check=False,
     )
     assert done.returncode == 2
     assert "torch.compile failed (" in done.stderr

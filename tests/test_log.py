@@ -15,7 +15,11 @@ from dragoman.training.log import Log, scalars
 from dragoman.training.settings import TrainingSettings
 from tests.conftest import write_copies
 
-LINE = {"loss": 2.0, "gradient_norms": {"encoder.0": 1.25}, "samples": [{"source": "amber", "translation": "AMBER"}]}
+LINE = {
+    "loss": 2.0,
+    "gradient_norms": {"encoder.0": 1.25},
+    "samples": [{"source": "amber", "translation": "AMBER"}],
+}
 
 
 def read(folder):
@@ -26,10 +30,13 @@ def test_every_line_is_an_event_at_a_step(tmp_path):
     log = Log(tmp_path, 0, tensorboard=False)
     log.write("train", 1, LINE)
     log.write("validation", 1, {"loss": 1 / 3})
-    assert read(tmp_path) == [{"event": "train", "step": 1, **LINE}, {"event": "validation", "step": 1, "loss": 0.333333}]
+    assert read(tmp_path) == [
+        {"event": "train", "step": 1, **LINE},
+        {"event": "validation", "step": 1, "loss": 0.333333},
+    ]
 
 
-def test_after_a_resume_the_log_goes_on_from_the_checkpoint(tmp_path):
+def test_a_resumed_log_continues_after_the_checkpoint(tmp_path):
     log = Log(tmp_path, 0, tensorboard=False)
     for step in (1, 2, 3):
         log.write("train", step, {"loss": 1.0})
@@ -46,7 +53,9 @@ def test_tensorboard_gets_curves_and_texts(tmp_path):
     events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     tags = events.Tags()
     assert sorted(tags["scalars"]) == ["validation/gradient_norms/encoder.0", "validation/loss"]
-    assert [(event.step, event.value) for event in events.Scalars("validation/gradient_norms/encoder.0")] == [(7, 1.25)]
+    assert [(event.step, event.value) for event in events.Scalars("validation/gradient_norms/encoder.0")] == [
+        (7, 1.25)
+    ]
     assert tags["tensors"] == ["validation/samples/text_summary"]
     assert b"amber \xc2\xb7 AMBER" in events.Tensors(tags["tensors"][0])[0].tensor_proto.string_val[0]
 
@@ -63,7 +72,13 @@ def test_a_training_has_its_curves_and_its_texts_in_tensorboard(tmp_path, unchec
             model=ModelSettings(d_model=8, d_ff=8, heads=2, encoder_layers=1, decoder_layers=1),
             batches=BatchSettings(source_tokens_per_batch=100, target_tokens_per_batch=100),
             training=TrainingSettings(
-                updates=4, warmup_steps=2, validate_every=2, checkpoint_every=4, log_every=1, precision="float32", tensorboard=True
+                updates=4,
+                warmup_steps=2,
+                validate_every=2,
+                checkpoint_every=4,
+                log_every=1,
+                precision="float32",
+                tensorboard=True,
             ),
         ),
         silent,
@@ -75,12 +90,24 @@ def test_a_training_has_its_curves_and_its_texts_in_tensorboard(tmp_path, unchec
     curves_of = {"train": of_training | layers, "validation": {"loss", "nll", "bleu"}}
     for event, names in curves_of.items():
         for name in names:
-            curve = [(step, pytest.approx(scalars(line)[name], abs=1e-6, rel=1e-6)) for kind, step, line in written if kind == event]
+            curve = [
+                (step, pytest.approx(scalars(line)[name], abs=1e-6, rel=1e-6))
+                for kind, step, line in written
+                if kind == event
+            ]
             assert [(point.step, point.value) for point in events.Scalars(f"{event}/{name}")] == curve
-    texts = [(point.step, point.tensor_proto.string_val[0].decode()) for point in events.Tensors("validation/samples/text_summary")]
+    texts = [
+        (point.step, point.tensor_proto.string_val[0].decode())
+        for point in events.Tensors("validation/samples/text_summary")
+    ]
     samples = [(step, line["samples"]) for kind, step, line in written if kind == "validation"]
     assert [step for step, _ in texts] == [step for step, _ in samples]
-    assert all(word in text for (_, text), (_, rows) in zip(texts, samples, strict=True) for row in rows for word in row.values())
+    assert all(
+        word in text
+        for (_, text), (_, rows) in zip(texts, samples, strict=True)
+        for row in rows
+        for word in row.values()
+    )
 
 
 def test_curves_are_the_numbers_of_a_line():

