@@ -36,10 +36,9 @@ from dragoman.search.settings import SearchSettings
 from dragoman.system.machine import configure_allocator
 from dragoman.text.batches import pad
 from dragoman.text.lines import read_lines
-from dragoman.translation.model_folder import Tokenizers, model_folder
+from dragoman.translation.model_folder import Tokenizers, model_folder, save_model
 from dragoman.translation.segmentation import encode_sentences
 from dragoman.translation.settings import EngineSettings
-from dragoman.translation.stored import save_model
 from dragoman.translation.translator import Translator
 
 SYSTEMS = {"dragoman": ("float32", "bfloat16", "int8"), "ctranslate2": ("float32", "int8"), "transformers": ("float32", "bfloat16", "int8")}

@@ -14,9 +14,8 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.machine import has_gpu
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.translation.model_folder import Stored, Tokenizers
+from dragoman.translation.model_folder import StoredModel, Tokenizers, load_model, save_model
 from dragoman.translation.native_backend import NativeBackend
-from dragoman.translation.stored import load_model, save_model
 from dragoman.translation.torch_backend import TorchBackend
 from tests.conftest import MOST_SECONDS
 from tests.test_translator import LINES, folder  # noqa: F401
@@ -77,7 +76,7 @@ def test_other_architectures_are_by_pytorch(folder, tmp_path):  # noqa: F811
 
 
 def test_a_vocabulary_that_does_not_fit_the_weights_is_refused(folder, tmp_path):  # noqa: F811
-    stored, words = Stored.load(folder), Tokenizer.train(["amber birch cedar"] * 3, "word", TokenizerSettings(), 20)
+    stored, words = StoredModel.load(folder), Tokenizer.train(["amber birch cedar"] * 3, "word", TokenizerSettings(), 20)
     replace(stored, tokenizers=Tokenizers(words, words)).save(tmp_path / "model")
     with pytest.raises(DragomanError, match=r"target_embedding\.weight"):
         Translator.load(tmp_path)

@@ -15,8 +15,7 @@ from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.translation.model_folder import Tokenizers
-from dragoman.translation.stored import save_model
+from dragoman.translation.model_folder import Tokenizers, save_model
 from tests.conftest import MOST_SECONDS, write_copies
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"

@@ -13,7 +13,10 @@ def read(text, tmp_path):
 
 
 def test_what_is_written_reads_back(tmp_path):
-    recipe = read('out = "a"\n[model]\nd_model = 64\nheads = 2\n[training]\nminutes = 5\nprecision = "bfloat16"\n', tmp_path)
+    recipe = read(
+        'out = "a"\n[model]\nd_model = 64\nheads = 2\n[training]\nminutes = 5\nprecision = "bfloat16"\n',
+        tmp_path,
+    )
     assert (recipe.model.d_model, recipe.training.minutes, recipe.training.precision) == (64, 5.0, "bfloat16")
     write_toml(recipe, tmp_path / "w.toml")
     assert overlay(Recipe(), read_toml(tmp_path / "w.toml"), "w.toml") == recipe
@@ -25,7 +28,10 @@ def test_what_is_written_reads_back(tmp_path):
     [
         ("[model]\nd_modle = 3", r"r.toml \[model\]: there is no key 'd_modle'. Did you mean 'd_model'\?"),
         ("qqq = 3", "r.toml: there is no key 'qqq'. There are: out, preset, data"),
-        ("d_modle = 3", r"r.toml: there is no key 'd_modle'. Did you mean 'd_model' in the table \[model\]\?"),
+        (
+            "d_modle = 3",
+            r"r.toml: there is no key 'd_modle'. Did you mean 'd_model' in the table \[model\]\?",
+        ),
         ('[model]\nd_model = "big"', r"r.toml \[model\]: d_model is 'big'; it has to be a whole number"),
         ("[model]\nscale_embeddings = 1", "scale_embeddings is 1; it has to be true or false"),
         ('[model]\nnorm = "both"', "norm is 'both'; it has to be one of 'post', 'pre'"),

@@ -10,8 +10,7 @@ from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.translation.model_folder import Tokenizers
-from dragoman.translation.stored import save_model
+from dragoman.translation.model_folder import Tokenizers, save_model
 
 WORDS = ["a", "man", "two", "dogs", "play", "der", "Schnee", "ist", "kalt", "rides", "bike", "fährt"]
 LINES = [
@@ -22,18 +21,22 @@ NATS = 1e-4
 """How far a score, and the log-probability of a token, may differ between batches in float32."""
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """The folder of a random model whose choices differ."""
-    tokenizer = Tokenizer.train(LINES, "bpe", TokenizerSettings(), 320)
+def save_random_model(run, kind):
+    """A model whose choices differ in the folder of a run, with a vocabulary of such tokens."""
+    tokenizer = Tokenizer.train(LINES, kind, TokenizerSettings(), 320)
     settings = ModelSettings(d_model=32, d_ff=64, heads=4, encoder_layers=2, decoder_layers=2)
     torch.manual_seed(0)
     model = build_model(settings, len(tokenizer), len(tokenizer))
     with torch.no_grad():
         for weight in model.parameters():
             weight.mul_(2)
+    save_model(run / "model", model, settings, Tokenizers(tokenizer, tokenizer))
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
-    save_model(folder / "model", model, settings, Tokenizers(tokenizer, tokenizer))
+    save_random_model(folder, "bpe")
     return folder
 
 

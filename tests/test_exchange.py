@@ -19,7 +19,7 @@ from dragoman.model.settings import ModelSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import check_folder
 from dragoman.text.tokenizer import cut_by
-from dragoman.translation.stored import save_model
+from dragoman.translation.model_folder import save_model
 from tests.test_cli import call
 from tests.test_huggingface import SIZES, SOURCE, marian, ours
 

@@ -27,7 +27,7 @@ from dragoman.model.symbols import END, START
 from dragoman.search.beam import greedy_search
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
-from dragoman.translation.stored import load_model, save_model
+from dragoman.translation.model_folder import load_model, save_model
 from tests.test_cli import call
 
 SOURCE = ["ein Mann fährt Rad", "zwei Hunde spielen im Schnee", "der Schnee ist kalt .", "ein Kind spielt"]

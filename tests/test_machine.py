@@ -6,7 +6,13 @@ import sys
 
 import pytest
 
-from dragoman.system.machine import MAX_SPINS, allowed_processors, configure_threads, usable_cores, granted_processors
+from dragoman.system.machine import (
+    MAX_SPINS,
+    allowed_processors,
+    configure_threads,
+    granted_processors,
+    usable_cores,
+)
 
 OPENMP = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "OMP_NUM_THREADS")
 

@@ -25,8 +25,8 @@ from dragoman.search.settings import Constraints, SearchSettings
 from dragoman.search.shortlist import Shortlist
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import pad
+from dragoman.translation.model_folder import numpy_weights
 from dragoman.translation.segmentation import explain_out_of_memory
-from dragoman.translation.stored import weights_of
 from tests.conftest import VOCABULARY
 from tests.test_search import PENALTIES, reference_steps, same_hypotheses, tiny
 
@@ -79,7 +79,7 @@ def texts(count, longest=9, seed=1):
 
 def native(lib, model, *more):
     """The model laid out for C++."""
-    return NativeDecoder(lib, model.settings, weights_of(model), *more)
+    return NativeDecoder(lib, model.settings, numpy_weights(model), *more)
 
 
 def python_search(model, sources, asked, rules=None):

@@ -64,7 +64,7 @@ def export_model(arguments: Sequence[str]) -> None:
     from dragoman.interop.verify import samples, verify
     from dragoman.model.transformer import Transformer
     from dragoman.system.files import write_folder
-    from dragoman.translation.stored import load_model
+    from dragoman.translation.model_folder import load_model
 
     model, tokenizers, _ = load_model(asked.run)
     if not isinstance(model, Transformer):
@@ -122,7 +122,7 @@ def import_model(arguments: Sequence[str]) -> None:
     if not asked.model.exists():
         raise DragomanError(f"There is no {asked.model}.")
     from dragoman.interop.verify import samples, verify
-    from dragoman.translation.stored import save_model
+    from dragoman.translation.model_folder import save_model
 
     imported = read_model(asked)
     model, tokenizers = imported.model, imported.tokenizers

@@ -102,13 +102,13 @@ def to_file(translator: "Translator", asked: Translate, source: Path, out: Path,
     """Translate this process's part of a file to a file, or all that is left of it."""
     from dragoman.system.files import file_hash
     from dragoman.translation.files import translate_file
-    from dragoman.translation.model_folder import identity
+    from dragoman.translation.model_folder import model_hash
 
     search = {name: value for name, value in dataclasses.asdict(asked.search).items() if name != "batch_tokens"}
     written = {name: getattr(asked, name) for name in ("json", "trace", "alternatives")}
     listed = None if asked.engine.shortlist is None else file_hash(asked.engine.shortlist)
     engine = {"precision": asked.engine.precision, "native": asked.engine.native, "shortlist": listed}
-    about = {"models": list(map(identity, (asked.run, *asked.ensemble))), "search": search, **engine, **written}
+    about = {"models": list(map(model_hash, (asked.run, *asked.ensemble))), "search": search, **engine, **written}
     rank = int(os.environ.get("RANK", "0"))
     if not translate_file(source, out, about, lambda block: translated(translator, asked, block), rank, ranks):
         say(f"Of {out} the blocks of lines are not there that other processes write; whoever is last joins them.")

@@ -23,7 +23,9 @@ class Positions(nn.Module):
         self.first = 0 if self.kind == "learned" else settings.first_position
         self.table: Tensor
         if self.kind == "learned":
-            self.table = nn.Parameter(torch.randn(settings.max_positions, settings.d_model) * settings.d_model**-0.5)
+            self.table = nn.Parameter(
+                torch.randn(settings.max_positions, settings.d_model) * settings.d_model**-0.5
+            )
         else:
             self.register_buffer("table", sinusoids(256, settings.d_model, self.kind), persistent=False)
 

@@ -72,7 +72,9 @@ class RecurrentState(State):
     cell: Float[Tensor, "R L D"]
 
     def allocate(self, beams: int, max_length: int) -> "RecurrentState":  # noqa: ARG002  a recurrent state has one size
-        return replace(self, hidden=self.hidden.repeat_interleave(beams, 0), cell=self.cell.repeat_interleave(beams, 0))
+        return replace(
+            self, hidden=self.hidden.repeat_interleave(beams, 0), cell=self.cell.repeat_interleave(beams, 0)
+        )
 
     def reorder(self, rows: Int[Tensor, "R"]) -> "RecurrentState":
         return replace(self, hidden=self.hidden[rows], cell=self.cell[rows])
@@ -80,7 +82,9 @@ class RecurrentState(State):
     def select(self, sentences: Int[Tensor, "B2"]) -> "RecurrentState":
         hidden = self.hidden.unflatten(0, (len(self.mask), -1))[sentences].flatten(0, 1)
         cell = self.cell.unflatten(0, (len(self.mask), -1))[sentences].flatten(0, 1)
-        return RecurrentState(self.memory[sentences], self.keys[sentences], self.mask[sentences], hidden, cell)
+        return RecurrentState(
+            self.memory[sentences], self.keys[sentences], self.mask[sentences], hidden, cell
+        )
 
 
 class Recurrent(Model):
@@ -95,14 +99,22 @@ class Recurrent(Model):
         self.settings = settings
         for name in TRANSFORMER_ONLY:
             if getattr(settings, name) != getattr(ModelSettings(), name):
-                raise DragomanError(f"{name} is an option of the Transformer; the {settings.architecture} has none.")
+                raise DragomanError(
+                    f"{name} is an option of the Transformer; the {settings.architecture} has none."
+                )
         if settings.tied == "all" and source_vocabulary != target_vocabulary:
             raise DragomanError(untieable(source_vocabulary, target_vocabulary))
         width, depth = settings.d_model, settings.decoder_layers
         self.target_embedding = nn.Embedding(target_vocabulary, width)
-        self.source_embedding = self.target_embedding if settings.tied == "all" else nn.Embedding(source_vocabulary, width)
-        self.output = nn.Embedding(target_vocabulary, width) if settings.tied == "none" else self.target_embedding
-        for embedding in dict.fromkeys((self.target_embedding, self.source_embedding, self.output)):  # in this order, each once
+        self.source_embedding = (
+            self.target_embedding if settings.tied == "all" else nn.Embedding(source_vocabulary, width)
+        )
+        self.output = (
+            nn.Embedding(target_vocabulary, width) if settings.tied == "none" else self.target_embedding
+        )
+        for embedding in dict.fromkeys(
+            (self.target_embedding, self.source_embedding, self.output)
+        ):  # in this order, each once
             nn.init.normal_(embedding.weight, std=width**-0.5)
         lstm = settings.architecture == "lstm"
         self.encoder = (nn.LSTM if lstm else nn.GRU)(
@@ -116,7 +128,9 @@ class Recurrent(Model):
         self.attention = AdditiveAttention(width, 2 * width, width)
         self.start = nn.Linear(2 * width, depth * width)
         cells = nn.LSTMCell if lstm else nn.GRUCell
-        self.decoder = nn.ModuleList(cells(3 * width if layer == 0 else width, width) for layer in range(depth))
+        self.decoder = nn.ModuleList(
+            cells(3 * width if layer == 0 else width, width) for layer in range(depth)
+        )
         self.features = nn.Linear(4 * width, width)
         self.dropout = nn.Dropout(settings.dropout)
 
@@ -125,12 +139,16 @@ class Recurrent(Model):
         lengths = mask.sum(1)
         embedded = self.dropout(self.source_embedding(source))
         packed = pack_padded_sequence(embedded, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        memory, _ = pad_packed_sequence(self.encoder(packed)[0], batch_first=True, total_length=source.size(1))
+        memory, _ = pad_packed_sequence(
+            self.encoder(packed)[0], batch_first=True, total_length=source.size(1)
+        )
         mean = memory.sum(1) / lengths[:, None]
         hidden = torch.tanh(self.start(mean)).view(len(source), len(self.decoder), -1)
         return RecurrentState(memory, self.attention.key(memory), mask, hidden, torch.zeros_like(hidden))
 
-    def decode(self, target: Int[Tensor, "R T"], state: State) -> tuple[Float[Tensor, "R T D"], RecurrentState]:
+    def decode(
+        self, target: Int[Tensor, "R T"], state: State
+    ) -> tuple[Float[Tensor, "R T D"], RecurrentState]:
         assert isinstance(state, RecurrentState)
         features = []
         for embedded in self.dropout(self.target_embedding(target)).unbind(1):
@@ -138,10 +156,14 @@ class Recurrent(Model):
             features.append(feature)
         return torch.stack(features, 1), state
 
-    def _step(self, embedded: Float[Tensor, "R D"], state: RecurrentState) -> tuple[Float[Tensor, "R D"], RecurrentState]:
+    def _step(
+        self, embedded: Float[Tensor, "R D"], state: RecurrentState
+    ) -> tuple[Float[Tensor, "R D"], RecurrentState]:
         context = self.attention(state.hidden[:, 0], state.keys, state.memory, state.mask)
         x, hidden, cell = torch.cat([embedded, context], -1), [], []
-        for layer, old_hidden, old_cell in zip(self.decoder, state.hidden.unbind(1), state.cell.unbind(1), strict=True):
+        for layer, old_hidden, old_cell in zip(
+            self.decoder, state.hidden.unbind(1), state.cell.unbind(1), strict=True
+        ):
             if isinstance(layer, nn.LSTMCell):
                 new_hidden, new_cell = layer(x, (old_hidden, old_cell))
             else:

@@ -10,17 +10,19 @@ Activation = Literal["relu", "gelu", "swish"]
 Precision = Literal["float32", "bfloat16", "int8"]
 PositionKind = Literal["sinusoidal", "sinusoidal-halves", "sinusoidal-tensor2tensor", "learned"]
 
+MAX_WIDTH, MAX_LAYERS, MAX_POSITIONS, MAX_FIRST_POSITION = 2**16, 2**10, 2**20, 2**10
+
 
 @dataclass(frozen=True)
 class ModelSettings:
     """Sizes and variants of a model. Widths are numbers of features, depths are numbers of layers.
 
     The defaults are the paper's base model; training takes sizes and dropout from its preset where they are not given. Raises
-    `DragomanError` where the values cannot make a model.
+    `DragomanError` if the values are out of bounds.
     """
 
     architecture: Architecture = "transformer"
-    """The paper's Transformer, or its opponent of 2015: an LSTM or GRU encoder-decoder with additive attention."""
+    """The paper's Transformer, or a recurrent baseline: an LSTM or GRU encoder-decoder with additive attention."""
     d_model: int = 512
     """Width of embeddings and of every sub-layer's output (section 3.1)."""
     d_ff: int = 2048
@@ -46,7 +48,7 @@ class ModelSettings:
     first_position: int = 0
     """The number of a text's first position in the sinusoids. The paper and most toolkits count from 0, fairseq from 2."""
     source_end: bool = True
-    """Whether a source's END is looked at, as in the authors' code. OpenNMT-py has none."""
+    """Whether the encoder's output for END is attended to, as in the authors' code. OpenNMT-py has none."""
     norm: Literal["post", "pre"] = "post"
     """Layer normalisation after the residual sum as in the paper, or before the sub-layer."""
     norm_epsilon: float = 1e-5
@@ -63,14 +65,17 @@ class ModelSettings:
     """Multiply embeddings by the square root of d_model (section 3.4)."""
 
     def __post_init__(self) -> None:
-        sizes = ("d_model", "d_ff", "heads", "d_k", "d_v", "encoder_layers", "decoder_layers", "max_positions")
+        widths, depths = ("d_model", "d_ff", "d_k", "d_v"), ("encoder_layers", "decoder_layers")
         shares = ("dropout", "attention_dropout")
-        least = dict.fromkeys(sizes, 1) | dict.fromkeys((*shares, "first_position", "norm_epsilon"), 0)
-        check_bounds(self, at_least=least, below=dict.fromkeys(shares, 1), at_most=dict.fromkeys(("max_positions", "first_position"), 2**20))
+        sizes = dict.fromkeys(widths, MAX_WIDTH) | dict.fromkeys(depths, MAX_LAYERS)
+        sizes |= {"heads": MAX_WIDTH, "max_positions": MAX_POSITIONS}
+        minimum = dict.fromkeys(sizes, 1) | dict.fromkeys((*shares, "first_position", "norm_epsilon"), 0)
+        maximum = sizes | {"first_position": MAX_FIRST_POSITION}
+        check_bounds(self, at_least=minimum, below=dict.fromkeys(shares, 1), at_most=maximum)
 
     @property
     def key_width(self) -> int:
-        """d_k. Raises `DragomanError` where it is not set and the heads do not divide d_model."""
+        """d_k. Raises `DragomanError` if it is None and the heads do not divide d_model."""
         return self._head_width() if self.d_k is None else self.d_k
 
     @property
@@ -80,7 +85,7 @@ class ModelSettings:
 
     @property
     def longest(self) -> int | None:
-        """Tokens, END included, of the longest text that a model has positions for; None is no limit."""
+        """Tokens, END included, of the longest text that the model has positions for. None is no limit."""
         return self.max_positions if self.positions == "learned" else None
 
     def _head_width(self) -> int:
@@ -101,7 +106,7 @@ PRESETS = {
 
 
 def untieable(source: int, target: int) -> str:
-    """What to say where embeddings of different vocabularies are to be tied."""
+    """The message for tied embeddings of different vocabularies."""
     return (
         f"Three-way tied embeddings need one vocabulary, and these are two, of {source} and {target} tokens; share the vocabulary, "
         'or set tied = "target".'

@@ -38,7 +38,9 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: Path) 
         raise DragomanError(f"{origin} has {', '.join(unknown)}, which a model of these settings does not.")
     for name, weight in own.items():
         if weight.shape != tensors[name].shape:
-            raise DragomanError(f"{origin}: {name} has the shape {tuple(tensors[name].shape)}; the settings give {tuple(weight.shape)}.")
+            raise DragomanError(
+                f"{origin}: {name} has the shape {tuple(tensors[name].shape)}; the settings give {tuple(weight.shape)}."
+            )
         weight.copy_(tensors[name])
 
 

@@ -17,7 +17,7 @@ from dragoman.search.hypothesis import NON_FINITE, Hypothesis, longest_target, n
 from dragoman.search.settings import Constraints, SearchSettings
 from dragoman.search.shortlist import Shortlist
 from dragoman.system.errors import DragomanError
-from dragoman.translation.model_folder import Weights
+from dragoman.system.files import Arrays
 
 Array = npt.NDArray[Any]
 PRECISIONS: list[Precision] = ["float32", "bfloat16", "int8"]  # by their numbers in product.h
@@ -64,7 +64,7 @@ class NativeDecoder:
         self,
         lib: ctypes.CDLL,
         settings: ModelSettings,
-        weights: Weights,
+        weights: Arrays,
         precision: Precision,
         workers: int,
         shortlist: Shortlist | None = None,
@@ -111,7 +111,7 @@ class NativeDecoder:
 
     @classmethod
     def of(
-        cls, settings: ModelSettings, weights: Weights, precision: Precision, workers: int, shortlist: Shortlist | None = None
+        cls, settings: ModelSettings, weights: Arrays, precision: Precision, workers: int, shortlist: Shortlist | None = None
     ) -> "NativeDecoder | None":
         """None where there is no C++ compiler."""
         lib = library(DECODER)
@@ -253,7 +253,7 @@ def integers(numbers: Iterable[int]) -> Array:
 Map = tuple[Array, Array | None]  # a matrix, and its bias
 
 
-def linear_maps(settings: ModelSettings, weights: Weights) -> Iterator[Map]:
+def linear_maps(settings: ModelSettings, weights: Arrays) -> Iterator[Map]:
     """All matrices with their biases in the order of transformer.h."""
 
     def linear(name: str) -> Map:

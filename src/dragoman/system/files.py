@@ -1,29 +1,35 @@
-"""Files that are there as a whole or not at all."""
+"""Files and folders that are written atomically; folders have a manifest of hashes."""
 
 import errno
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Any
 
-from safetensors import SafetensorError
+import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import load_file
 
 from dragoman.system.errors import DragomanError
 
+Arrays = dict[str, npt.NDArray[Any]]
 MANIFEST = "manifest.json"
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # which do not say of which file
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors without the file's name
 
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Where to write a file: it gets its name once all of it is on the disk. An error leaves what was there before.
+    """A temporary path to write to. It replaces `path` when all of it is on the disk; an error leaves the former file.
 
-    What is no plain file, a pipe or a device, is written to at once; of a link, the file that it leads to is replaced.
-    Of a process that is killed meanwhile a hidden file stays behind, which nobody reads. Raises `OSError` with the file's name.
+    A pipe or a device is written to directly. For a symbolic link, the file that it points to is replaced.
+    A process that is killed leaves a hidden temporary file. Raises `OSError` with the file's name.
     """
     if path.exists() and not path.is_file():
         yield path
@@ -31,14 +37,16 @@ def atomic_write(path: Path) -> Iterator[Path]:
     path = path.resolve()
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, f"{path.parent} is no folder", str(path))
-    new = path.with_name(f".{secrets.token_hex(8)}-{path.name}")  # processes of several machines may have one number
+    new = path.with_name(
+        f".{secrets.token_hex(8)}-{path.name}"
+    )  # process numbers are not unique across machines
     try:
         yield new
         with new.open("rb+") as file:
             os.fsync(file.fileno())
         new.replace(path)
     except OSError as error:
-        if error.errno in FULL and not error.filename:
+        if error.errno in DISK_FULL and not error.filename:
             error.filename = str(path)
         raise
     finally:
@@ -55,18 +63,23 @@ def sync(path: Path) -> None:
 
 
 def cache_folder() -> Path:
-    """Where what can be made again is kept: $XDG_CACHE_HOME/dragoman, or ~/.cache/dragoman. Raises `DragomanError` without a home."""
+    """$XDG_CACHE_HOME/dragoman, or ~/.cache/dragoman.
+
+    Raises `DragomanError` if the user has no home folder.
+    """
     try:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dragoman"
     except RuntimeError as error:
-        raise DragomanError("This user has no home folder to keep files in; set XDG_CACHE_HOME to a folder.") from error
+        raise DragomanError(
+            "This user has no home folder to keep files in; set XDG_CACHE_HOME to a folder."
+        ) from error
 
 
 def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
-    """Let `write` fill a folder, add a manifest of its files' hashes, and put it in place of `folder`.
+    """Let `write` fill a new folder, add a manifest of its files' hashes, and replace `folder` by it.
 
-    Killed at any moment, the old folder or the new one is there in whole, or `recover_interrupted_write` brings it back. An error while writing
-    leaves the old one, and no new one. Raises `DragomanError` where the disk is full or refuses to be written.
+    If the process is killed at any moment, the old or the new folder is complete, or `recover_interrupted_write`
+    restores it. An error leaves the old folder. Raises `DragomanError` if the disk is full or cannot be written to.
     """
     recover_interrupted_write(folder)
     new, old = folder.with_name(folder.name + ".new"), folder.with_name(folder.name + ".old")
@@ -82,7 +95,8 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
         shutil.rmtree(new, ignore_errors=True)
         if isinstance(error, OSError | SafetensorError):
             raise DragomanError(
-                f"{folder} could not be written: {error}. What was written before it is whole; make room, then go on with the same command."
+                f"{folder} could not be written: {error}. What was written before it is complete; free some space, then "
+                "give the same command again."
             ) from error
         raise
     if folder.exists():
@@ -93,7 +107,7 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
 
 
 def copy_folder(folder: Path, to: Path) -> None:
-    """Put a copy of such a folder in place of `to`. Raises `DragomanError` where it is damaged, and what `write_folder` raises."""
+    """Replace `to` by a copy of a folder with a manifest. Raises `DragomanError` if it is damaged, or as `write_folder`."""
     check_folder(folder)
 
     def write(new: Path) -> None:
@@ -105,15 +119,15 @@ def copy_folder(folder: Path, to: Path) -> None:
 
 
 def remove_folder(folder: Path) -> None:
-    """Delete such a folder. Killed meanwhile, it is there in whole or not at all: what is left of it `write_folder` clears away."""
-    left = folder.with_name(folder.name + ".new")
-    shutil.rmtree(left, ignore_errors=True)
-    folder.rename(left)
-    shutil.rmtree(left)
+    """Delete a folder atomically. If killed, the next `write_folder` deletes the rest of it."""
+    deleted = folder.with_name(folder.name + ".new")
+    shutil.rmtree(deleted, ignore_errors=True)
+    folder.rename(deleted)
+    shutil.rmtree(deleted)
 
 
 def recover_interrupted_write(folder: Path) -> None:
-    """Finish or undo a `write_folder` that was killed."""
+    """Complete or undo a `write_folder` that was killed."""
     old = folder.with_name(folder.name + ".old")
     if old.exists():
         if folder.exists():
@@ -123,7 +137,7 @@ def recover_interrupted_write(folder: Path) -> None:
 
 
 def readable_folder(folder: Path) -> Path:
-    """The folder, or where a `write_folder` at work has put it for a moment. Reads only."""
+    """The folder, or its backup while `write_folder` replaces it. Changes nothing."""
     old = folder.with_name(folder.name + ".old")
     return old if old.is_dir() and not folder.exists() else folder
 
@@ -141,16 +155,81 @@ def write_manifest(folder: Path) -> None:
     (folder / MANIFEST).write_text(json.dumps(hashes, indent=2) + "\n")
 
 
+def read_manifest(folder: Path) -> dict[str, str]:
+    """The SHA-256 of each file by its name. Raises `DragomanError` if there is no manifest, or an invalid one."""
+    path = folder / MANIFEST
+    manifest = read_json(path)
+    if not isinstance(manifest, dict):
+        raise DragomanError(f"{path} has to be a table of file names with their SHA-256.")
+    for name, value in manifest.items():
+        parts = PurePosixPath(name).parts
+        plain = parts and ".." not in parts and "/".join(parts) == name and not name.startswith("/")
+        if not plain or not name.isprintable() or "\\" in name or name == MANIFEST:
+            raise DragomanError(
+                f"{path} lists {name!r}, which is not the relative name of a file in this folder."
+            )
+        if not isinstance(value, str) or not re.fullmatch("[0-9a-f]{64}", value):
+            raise DragomanError(f"{path}: the value of {name!r} is not a SHA-256 in hexadecimal digits.")
+    return manifest
+
+
 def check_folder(folder: Path) -> None:
-    """Compare a folder with its manifest. Raises `DragomanError` with the file that is missing, cut or changed."""
+    """Compare a folder with its manifest: the same files, each a regular file with the hash of the manifest.
+
+    Raises `DragomanError` with the name of the file that is missing, damaged, unlisted or a link.
+    """
     folder = readable_folder(folder)
-    try:
-        manifest = dict[str, str](json.loads((folder / MANIFEST).read_text()))
-    except (OSError, ValueError, TypeError) as error:
-        raise DragomanError(f"{folder} has no readable {MANIFEST}, so nothing in it can be trusted ({error}).") from error
+    manifest = read_manifest(folder)
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_symlink():
+            raise DragomanError(f"{path} is a symbolic link; this folder may hold only regular files.")
+        if not path.is_dir() and name not in manifest and name != MANIFEST:
+            raise DragomanError(f"{path} is not listed in {MANIFEST}; move it out of this folder.")
     for name, expected in manifest.items():
         path = folder / name
-        if not path.is_file():
-            raise DragomanError(f"{path} is missing, and {MANIFEST} lists it; the folder is not whole.")
+        if not path.exists():
+            raise DragomanError(f"{path} is missing, and {MANIFEST} lists it; the folder is incomplete.")
+        require_regular(path)
         if file_hash(path) != expected:
-            raise DragomanError(f"{path} is not the file that was written: its hash is not the one in {MANIFEST}.")
+            raise DragomanError(f"{path} is damaged or was changed: its hash is not the one in {MANIFEST}.")
+
+
+def require_regular(path: Path) -> None:
+    """Raise `DragomanError` unless this is a regular file: not a link, folder, pipe or device."""
+    try:
+        mode = path.lstat().st_mode
+    except (OSError, ValueError) as error:
+        raise DragomanError(f"{path} cannot be read: {error}.") from error
+    if not stat.S_ISREG(mode):
+        raise DragomanError(f"{path} is not a regular file.")
+
+
+def read_json(path: Path) -> Any:
+    """The value of a regular JSON file. Raises `DragomanError` if it cannot be read or is not JSON."""
+    require_regular(path)
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise DragomanError(f"{path} cannot be read as JSON: {error}.") from error
+
+
+def read_arrays(path: Path) -> Arrays:
+    """The arrays of a safetensors file by their names. Raises `DragomanError` if it is damaged."""
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:  # also of unknown types
+        raise DragomanError(f"{path} cannot be read: {error}.") from error
+
+
+def array_types(path: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Type and shape of each array of a safetensors file, from its header alone.
+
+    Raises `DragomanError` if the file is damaged.
+    """
+    try:
+        with safe_open(path, "np") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}
+            return {name: (each.get_dtype(), tuple(each.get_shape())) for name, each in slices.items()}
+    except (OSError, SafetensorError) as error:
+        raise DragomanError(f"{path} cannot be read: {error}.") from error

@@ -37,14 +37,22 @@ def allowed_processors() -> Collection[int]:
 def granted_processors(root: Path = Path("/")) -> int:
     """How many this process may keep busy: those that it may run on, and no more than control groups grant, rounded up."""
     quotas = (re.match(r"(\d+) (\d+)", read_system_file(group / "cpu.max")) for group in control_groups(root))
-    return min([len(allowed_processors()), *(max(1, math.ceil(int(quota[1]) / int(quota[2]))) for quota in quotas if quota)])
+    return min(
+        [
+            len(allowed_processors()),
+            *(max(1, math.ceil(int(quota[1]) / int(quota[2]))) for quota in quotas if quota),
+        ]
+    )
 
 
 def usable_cores(root: Path = Path("/")) -> int:
     """How many threads are of use: OMP_NUM_THREADS, as for PyTorch, or one for each core among those processors."""
     if (asked := os.environ.get("OMP_NUM_THREADS", "")).isdigit() and int(asked):
         return int(asked)
-    siblings = (root / f"sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list" for number in allowed_processors())
+    siblings = (
+        root / f"sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list"
+        for number in allowed_processors()
+    )
     return min(len({read_system_file(path) or str(path) for path in siblings}), granted_processors(root))
 
 
@@ -79,7 +87,9 @@ def configure_allocator() -> bool:
     arithmetic on it. A kernel for matrices of another shape takes some milliseconds to make, and some 0.2 MB. Elsewhere than on
     glibc memory is left as it is. To be called before the first large tensor is made.
     """
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(MAX_CACHED_KERNELS))  # oneDNN reads it at its first product
+    os.environ.setdefault(
+        "ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(MAX_CACHED_KERNELS)
+    )  # oneDNN reads it at its first product
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # PyTorch reads it at its first tensor
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -3,7 +3,9 @@
 from jaxtyping import Int64
 from torch import Tensor
 
-GOLDEN_GAMMA, FIRST, SECOND = (number - 2**64 for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+GOLDEN_GAMMA, FIRST, SECOND = (
+    number - 2**64 for number in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+)
 
 
 def splitmix64(key: Int64[Tensor, "*N"], counter: Int64[Tensor, "*N"]) -> Int64[Tensor, "*N"]:

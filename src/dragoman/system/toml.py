@@ -19,6 +19,7 @@ T = TypeVar("T")
 NUMBERS: dict[Any, Any] = {int: Integral, float: Real}  # numpy's are such, too
 FORMER = "former name"
 UNIONS = (types.UnionType, typing.Union)  # X | None, and Literal[…] | None
+MAX_INTEGER = 2**64  # beyond it, floats overflow and Python refuses to write the digits
 
 
 class RenamedSetting(UserWarning):
@@ -33,19 +34,21 @@ def former_name(name: str) -> dict[str, str]:
 def former_names(settings: type) -> dict[str, str]:
     """The former names of the settings' fields, and of those in tables within, with their names of today."""
     names: dict[str, str] = {}
-    for field, hint in zip(dataclasses.fields(settings), typing.get_type_hints(settings).values(), strict=True):  # type: ignore[arg-type]
+    for field, hint in zip(
+        dataclasses.fields(settings), typing.get_type_hints(settings).values(), strict=True
+    ):
         names |= former_names(hint) if dataclasses.is_dataclass(hint) else {}  # type: ignore[arg-type]
         names |= {field.metadata[FORMER]: field.name} if FORMER in field.metadata else {}
     return names
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file. Raises `DragomanError` where it cannot be read or is no TOML."""
+    """The tables of a TOML file. Raises `DragomanError` if it cannot be read or is not TOML."""
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
         raise DragomanError(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also of numbers with thousands of digits
         raise DragomanError(f"{path} is not TOML: {error}.") from error
 
 
@@ -63,18 +66,20 @@ def overlay(settings: T, table: dict[str, Any], origin: str) -> T:
         key = former.get(given, given) if given not in hints else given
         if key != given and key in hints:
             warnings.warn(
-                f"{origin}: {given} is now called {key}; the former name works until the next release.", RenamedSetting, stacklevel=2
+                f"{origin}: {given} is now called {key}; the former name works until the next release.",
+                RenamedSetting,
+                stacklevel=2,
             )
         if key not in hints:
             names = known_keys(settings)
             near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
-            told = f"Did you mean {names[near[0]]}?" if near else f"There are: {', '.join(hints)}."
-            raise DragomanError(f"{origin}: there is no key {key!r}. {told}")
+            hint = f"Did you mean {names[near[0]]}?" if near else f"There are: {', '.join(hints)}."
+            raise DragomanError(f"{origin}: there is no key {_shown(key)}. {hint}")
         place = f"{origin}: {key}"
         now = getattr(settings, key)
         if dataclasses.is_dataclass(now):
             if not isinstance(value, dict):
-                raise DragomanError(f"{place} is a table, and {value!r} is not.")
+                raise DragomanError(f"{place} is a table, and {_shown(value)} is not.")
             values[key] = overlay(now, value, f"{origin} [{key}]")
         else:
             values[key] = _checked(value, hints[key], place)
@@ -101,7 +106,9 @@ def known_keys(settings: Any, table: str = "") -> dict[str, str]:
 
 
 def _checked(value: Any, hint: Any, place: str) -> Any:
-    """The value as the type wants it."""
+    """The value, converted to the type. Raises `DragomanError` if it is of another type."""
+    if type(value) is int and abs(value) > MAX_INTEGER:
+        raise DragomanError(f"{place} is {_shown(value)}; it has to be a number of at most 64 bits.")
     for option in typing.get_args(hint) if typing.get_origin(hint) in UNIONS else (hint,):
         if typing.get_origin(option) is typing.Literal:
             if value in typing.get_args(option):
@@ -112,16 +119,37 @@ def _checked(value: Any, hint: Any, place: str) -> Any:
             return Path(value)
         elif option in NUMBERS and isinstance(value, NUMBERS[option]) and type(value) is not bool:
             return option(value)
-        elif typing.get_origin(option) is tuple and isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
+        elif (
+            typing.get_origin(option) is tuple
+            and isinstance(value, (list, tuple))
+            and all(isinstance(part, str) for part in value)
+        ):
             return tuple(value)
-    raise DragomanError(f"{place} is {value!r}; it has to be {_told(hint)}.")
+    raise DragomanError(f"{place} is {_shown(value)}; it has to be {_type_in_words(hint)}.")
 
 
-def _told(hint: Any) -> str:
+def _shown(value: Any) -> str:
+    """A value as Python writes it, shortened."""
+    try:
+        written = repr(value)
+    except (ValueError, RecursionError):  # thousands of digits, or of nested lists
+        return "too long to show"
+    return written if len(written) <= 200 else written[:200] + "…"
+
+
+def _type_in_words(hint: Any) -> str:
     """A type in words."""
-    names = {int: "a whole number", float: "a number", bool: "true or false", str: "a text in quotes", Path: "a path in quotes"}
+    names = {
+        int: "a whole number",
+        float: "a number",
+        bool: "true or false",
+        str: "a text in quotes",
+        Path: "a path in quotes",
+    }
     if typing.get_origin(hint) in UNIONS:
-        return " or ".join(_told(option) for option in typing.get_args(hint) if option is not types.NoneType)
+        return " or ".join(
+            _type_in_words(option) for option in typing.get_args(hint) if option is not types.NoneType
+        )
     if typing.get_origin(hint) is typing.Literal:
         return "one of " + ", ".join(repr(value) for value in typing.get_args(hint))
     return "a list of texts in quotes" if typing.get_origin(hint) is tuple else names.get(hint, str(hint))
@@ -135,7 +163,9 @@ def to_table(settings: Any) -> dict[str, Any]:
         if dataclasses.is_dataclass(value):
             table[field.name] = to_table(value)
         elif value is not None:
-            table[field.name] = str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
+            table[field.name] = (
+                str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
+            )
     return table
 
 

@@ -105,7 +105,7 @@ class Tokenizer:
         codes = path.with_suffix(CODES)
         try:
             return cls(path.read_bytes(), codes.read_text("utf-8") if codes.exists() else None)
-        except (OSError, DragomanError) as error:
+        except (OSError, UnicodeDecodeError, DragomanError) as error:
             raise DragomanError(f"{path}: {error}") from error
 
     def save(self, path: Path) -> None:

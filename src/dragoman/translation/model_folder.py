@@ -1,40 +1,51 @@
-"""The model's folder: weights, settings and vocabularies, all that a translation needs. No torch here."""
+"""The model folder: weights, settings, vocabularies, manifest. Importing this module does not import torch."""
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
 from dragoman.model.settings import ModelSettings
+from dragoman.model.shapes import count_layers, weight_shapes
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import MANIFEST, check_folder, file_hash, readable_folder, write_folder
+from dragoman.system.files import (
+    MANIFEST,
+    Arrays,
+    array_types,
+    check_folder,
+    file_hash,
+    read_arrays,
+    read_json,
+    readable_folder,
+    write_folder,
+)
 from dragoman.system.toml import overlay, read_toml, write_toml
 from dragoman.text.tokenizer import Tokenizer
 
-ABOUT = "about.json"  # what is known of the training
-Weights = dict[str, npt.NDArray[np.float32]]  # by their names in the model, each once: tied weights are one
+if TYPE_CHECKING:
+    from dragoman.model.interface import Model
+
+ABOUT = "about.json"  # facts of the training
+WEIGHTS, SETTINGS = "model.safetensors", "model.toml"
 
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """The vocabularies of both sides; the same object where they share one."""
+    """The vocabularies of both sides; the same object if they share one."""
 
     source: Tokenizer
     target: Tokenizer
 
     @classmethod
     def of(cls, source: Tokenizer, target: Tokenizer) -> "Tokenizers":
-        """Two vocabularies, or one where they are the same."""
+        """Two vocabularies, or one if they are equal."""
         return cls(source, source if source == target else target)
 
     @classmethod
     def load(cls, folder: Path) -> "Tokenizers":
-        """`tokenizer.model`, or `source.model` and `target.model`. Raises `DragomanError` where they are not there."""
+        """`tokenizer.model`, or `source.model` and `target.model`. Raises `DragomanError` if they are missing."""
         shared = folder / "tokenizer.model"
         if shared.exists():
             tokenizer = Tokenizer.load(shared)
@@ -42,7 +53,7 @@ class Tokenizers:
         return cls(Tokenizer.load(folder / "source.model"), Tokenizer.load(folder / "target.model"))
 
     def paths(self, folder: Path) -> tuple[Path, Path]:
-        """The files of the source's and the target's vocabulary: the same where they share one."""
+        """The files of the source's and the target's vocabulary: the same if they share one."""
         names = ("tokenizer", "tokenizer") if self.source is self.target else ("source", "target")
         return folder / f"{names[0]}.model", folder / f"{names[1]}.model"
 
@@ -52,42 +63,36 @@ class Tokenizers:
             tokenizer.save(path)
 
 
-def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
-    """Named arrays of a file of safetensors. Raises `DragomanError` with its name where it is damaged."""
-    try:
-        return load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise DragomanError(f"{path} cannot be read: {error}.") from error
-
-
 @dataclass(frozen=True)
-class Stored:
-    """What a model's folder holds."""
+class StoredModel:
+    """The content of a model folder."""
 
-    weights: Weights
+    weights: Arrays
+    """Float32, by their names in the model; tied weights once."""
     settings: ModelSettings
     tokenizers: Tokenizers
     longest_source: int | None = None
-    """Tokens, END included, of the longest source that the model was trained on, where it is known."""
+    """Tokens, END included, of the longest source that the model was trained on; None if unknown."""
 
     @classmethod
-    def load(cls, folder: Path) -> "Stored":
-        """Read a run's folder, or the model's.
+    def load(cls, folder: Path) -> "StoredModel":
+        """Read a run's folder, or the model folder itself.
 
-        Raises `DragomanError` where there is no model yet, or where a file is missing or damaged.
+        Raises `DragomanError` if there is no model yet, if a file is missing, damaged or unlisted, and if the files do not
+        fit each other.
         """
         folder = model_folder(folder)
         check_folder(folder)
-        tokenizers, weights = Tokenizers.load(folder), read_arrays(folder / "model.safetensors")
-        about = json.loads((folder / ABOUT).read_text()) if (folder / ABOUT).exists() else {}
-        return cls(weights, settings_of(folder), tokenizers, about.get("longest_source"))
+        settings, tokenizers = read_settings(folder), Tokenizers.load(folder)
+        check_weights(folder, settings, tokenizers)
+        return cls(read_arrays(folder / WEIGHTS), settings, tokenizers, read_longest_source(folder))
 
     def save(self, folder: Path) -> None:
-        """Write such a folder in place of what is there."""
+        """Write the folder atomically in place of the former one."""
 
         def write(new: Path) -> None:
-            save_file(self.weights, new / "model.safetensors")
-            write_toml(self.settings, new / "model.toml")
+            save_file(self.weights, new / WEIGHTS)
+            write_toml(self.settings, new / SETTINGS)
             (new / ABOUT).write_text(json.dumps({"longest_source": self.longest_source}) + "\n")
             self.tokenizers.save(new)
 
@@ -95,19 +100,124 @@ class Stored:
 
 
 def model_folder(folder: Path) -> Path:
-    """The folder of the model in a run's folder, or the folder itself. Raises `DragomanError` where there is no model."""
-    if (whole := readable_folder(folder / "model")).is_dir():
-        return whole
-    if not (folder / "model.toml").exists():
-        raise DragomanError(f"{folder} holds no model. Train one with: dragoman train --out {folder} --source … --target …")
+    """The folder of the model in a run's folder, or the folder itself. Raises `DragomanError` if there is no model."""
+    if (model := readable_folder(folder / "model")).is_dir():
+        return model
+    if not (folder / SETTINGS).exists():
+        raise DragomanError(
+            f"{folder} holds no model. Train one with: dragoman train --out {folder} --source … --target …"
+        )
     return folder
 
 
-def settings_of(folder: Path) -> ModelSettings:
-    """The settings of the model in its folder."""
-    return overlay(ModelSettings(), read_toml(folder / "model.toml"), str(folder / "model.toml"))
+def read_settings(folder: Path) -> ModelSettings:
+    """The settings in a model folder. Raises `DragomanError` if they are missing or invalid."""
+    path = folder / SETTINGS
+    table = read_toml(path)
+    if not table:
+        raise DragomanError(f"{path} is empty; it has to hold the settings of the model.")
+    return overlay(ModelSettings(), table, str(path))
 
 
-def identity(folder: Path) -> str:
+def read_longest_source(folder: Path) -> int | None:
+    """The longest source of training, from `about.json`. Raises `DragomanError` if the file is invalid."""
+    path = folder / ABOUT
+    if not path.exists():
+        return None
+    about = read_json(path)
+    value = about.get("longest_source") if isinstance(about, dict) else about
+    if value is not None and (type(value) is not int or not 0 < value < 2**31):
+        raise DragomanError(
+            f"{path} has to hold longest_source as a positive whole number; it holds {str(value)[:80]!r}."
+        )
+    return value
+
+
+def check_weights(folder: Path, settings: ModelSettings, tokenizers: Tokenizers) -> None:
+    """Compare the names, types and shapes in the header of the weights' file with settings and vocabularies.
+
+    Nothing is allocated before. Raises `DragomanError` with the file, the weight or setting, and both values.
+    """
+    path = folder / WEIGHTS
+    types = array_types(path)
+    for side, count in count_layers(types).items():
+        if (layers := getattr(settings, f"{side}_layers")) != count:
+            raise DragomanError(
+                f"{folder / SETTINGS}: {side}_layers is {layers}, and {path.name} has weights of {count}."
+            )
+    embedding = types.get("target_embedding.weight", ("", ()))[1]
+    if len(embedding) == 2 and embedding[1] != settings.d_model:
+        raise DragomanError(
+            f"{folder / SETTINGS}: d_model is {settings.d_model}, and the embeddings in {path.name} have {embedding[1]} features."
+        )
+    shapes = weight_shapes(settings, len(tokenizers.source), len(tokenizers.target))
+    if missing := sorted(shapes.keys() - types.keys()):
+        raise DragomanError(f"{path} lacks {first_names(missing)}, which the model's settings ask for.")
+    if unknown := sorted(types.keys() - shapes.keys()):
+        raise DragomanError(f"{path} has {first_names(unknown)}, which a model of these settings does not.")
+    for name, shape in shapes.items():
+        kind, own = types[name]
+        if own != shape:
+            raise DragomanError(
+                f"{path}: {name} has the shape {own}; the settings and vocabularies give {shape}."
+            )
+        if kind != "F32":
+            raise DragomanError(f"{path}: {name} is of the type {kind}; it has to be F32.")
+
+
+def first_names(names: list[str]) -> str:
+    """The first names of a list that may be long, shortened."""
+    return ", ".join(name[:80] for name in names[:5]) + (
+        f" and {len(names) - 5} more" if len(names) > 5 else ""
+    )
+
+
+def model_hash(folder: Path) -> str:
     """A hash of the model's files: that of their manifest."""
     return file_hash(model_folder(folder) / MANIFEST)
+
+
+# ---- models of PyTorch
+
+
+def numpy_weights(model: "Model") -> Arrays:
+    """The weights as float32 arrays. They share memory with weights that are float32 on the CPU."""
+    from dragoman.model.weights import weights
+
+    return {name: weight.float().cpu().contiguous().numpy() for name, weight in weights(model).items()}
+
+
+def torch_model(stored: StoredModel) -> "Model":
+    """The model in PyTorch. Raises `DragomanError` if the weights do not fit the settings or the vocabularies."""
+    import torch
+
+    from dragoman.model.build import build_model
+    from dragoman.model.weights import load_weights
+
+    model = build_model(stored.settings, len(stored.tokenizers.source), len(stored.tokenizers.target))
+    tensors = {name: torch.from_numpy(weight) for name, weight in stored.weights.items()}
+    load_weights(model, tensors, Path(WEIGHTS))
+    return model
+
+
+def save_model(
+    folder: Path,
+    model: "Model",
+    settings: ModelSettings,
+    tokenizers: Tokenizers,
+    longest_source: int | None = None,
+) -> None:
+    """Write the folder that `Translator.load` reads, in place of the former one.
+
+    `longest_source` is the number of tokens, END included, of the longest source that the model was trained on.
+    """
+    StoredModel(numpy_weights(model), settings, tokenizers, longest_source).save(folder)
+
+
+def load_model(folder: Path) -> "tuple[Model, Tokenizers, int | None]":
+    """The model, its vocabularies, and the tokens of the longest source of training, if known.
+
+    Raises `DragomanError` as `StoredModel.load`.
+    """
+    stored = StoredModel.load(folder)
+    return torch_model(stored), stored.tokenizers, stored.longest_source

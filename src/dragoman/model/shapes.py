@@ -1,0 +1,94 @@
+"""Names and shapes of a model's weights, computed from its settings without building it. No torch here.
+
+Weights of a file are compared with these before memory is allocated for a model.
+"""
+
+import re
+from collections.abc import Iterable
+
+from dragoman.model.settings import ModelSettings, untieable
+from dragoman.system.errors import DragomanError
+
+Shapes = dict[str, tuple[int, ...]]
+LAYER = re.compile(r"(encoder|decoder)\.(?:weight_ih_l)?(\d+)(?:\.|$)")  # of a Transformer, LSTM or GRU
+
+
+def count_layers(names: Iterable[str]) -> dict[str, int]:
+    """The numbers of encoder and decoder layers to which weights of these names belong."""
+    layers = {match.groups() for name in names if (match := LAYER.match(name))}
+    return {side: sum(own == side for own, _ in layers) for side in ("encoder", "decoder")}
+
+
+def weight_shapes(settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> Shapes:
+    """Each weight's name and shape, as `build_model(...).named_parameters()` has them; tied weights once.
+
+    Raises `DragomanError` if the settings contradict each other or the vocabularies.
+    """
+    if settings.tied == "all" and source_vocabulary != target_vocabulary:
+        raise DragomanError(untieable(source_vocabulary, target_vocabulary))
+    width = settings.d_model
+    shapes: Shapes = {"target_embedding.weight": (target_vocabulary, width)}
+    if settings.tied != "all":
+        shapes["source_embedding.weight"] = (source_vocabulary, width)
+    if settings.tied == "none":
+        shapes["output.weight"] = (target_vocabulary, width)
+    own = transformer_shapes if settings.architecture == "transformer" else recurrent_shapes
+    return shapes | own(settings, target_vocabulary)
+
+
+def transformer_shapes(settings: ModelSettings, target_vocabulary: int) -> Shapes:
+    """The weights of `Transformer` but its embeddings."""
+    width, shapes = settings.d_model, Shapes()
+    if settings.output_bias:
+        shapes["output_bias"] = (target_vocabulary,)
+    if settings.positions == "learned":
+        shapes |= {
+            f"{side}_positions.table": (settings.max_positions, width) for side in ("source", "target")
+        }
+    if settings.norm == "pre":
+        shapes |= norm_shapes("encoder_norm", width) | norm_shapes("decoder_norm", width)
+    keys, values = settings.heads * settings.key_width, settings.heads * settings.value_width
+    for side, depth in (("encoder", settings.encoder_layers), ("decoder", settings.decoder_layers)):
+        for layer in (f"{side}.{number}" for number in range(depth)):
+            for name in ("self_attention", "cross_attention") if side == "decoder" else ("self_attention",):
+                attention, bias = f"{layer}.{name}", settings.attention_bias
+                shapes |= linear_shapes(f"{attention}.query_key_value", 2 * keys + values, width, bias)
+                shapes |= linear_shapes(f"{attention}.output", width, values, bias)
+                shapes |= norm_shapes(f"{attention}_residual.norm", width)
+            shapes |= linear_shapes(f"{layer}.feed_forward.inner", settings.d_ff, width)
+            shapes |= linear_shapes(f"{layer}.feed_forward.outer", width, settings.d_ff)
+            shapes |= norm_shapes(f"{layer}.feed_forward_residual.norm", width)
+    return shapes
+
+
+def recurrent_shapes(settings: ModelSettings, _: int) -> Shapes:
+    """The weights of `Recurrent` but its embeddings."""
+    width, gates = settings.d_model, 4 if settings.architecture == "lstm" else 3
+    shapes = (
+        linear_shapes("attention.query", width, width)
+        | linear_shapes("attention.key", width, 2 * width, bias=False)
+        | linear_shapes("attention.score", 1, width, bias=False)
+        | linear_shapes("start", settings.decoder_layers * width, 2 * width)
+        | linear_shapes("features", width, 4 * width)
+    )
+
+    def cell(prefix: str, suffix: str, inputs: int) -> Shapes:
+        sizes = {"weight_ih": (inputs,), "weight_hh": (width,), "bias_ih": (), "bias_hh": ()}
+        return {f"{prefix}.{name}{suffix}": (gates * width, *rest) for name, rest in sizes.items()}
+
+    for layer in range(settings.encoder_layers):
+        for direction in ("", "_reverse"):
+            shapes |= cell("encoder", f"_l{layer}{direction}", 2 * width if layer else width)
+    for layer in range(settings.decoder_layers):
+        shapes |= cell(f"decoder.{layer}", "", width if layer else 3 * width)
+    return shapes
+
+
+def linear_shapes(name: str, outputs: int, inputs: int, bias: bool = True) -> Shapes:
+    """A linear map."""
+    return {f"{name}.weight": (outputs, inputs)} | ({f"{name}.bias": (outputs,)} if bias else {})
+
+
+def norm_shapes(name: str, width: int) -> Shapes:
+    """A layer normalisation."""
+    return {f"{name}.weight": (width,), f"{name}.bias": (width,)}
