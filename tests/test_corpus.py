@@ -7,7 +7,17 @@ import numpy as np
 import pytest
 
 from dragoman.system.errors import DragomanError
-from dragoman.text.corpus import Corpus, Selection, held_out_pairs, line_hash, plain_file, sample_pairs, source_hashes, survey, write_corpus
+from dragoman.text.corpus import (
+    Corpus,
+    Selection,
+    held_out_pairs,
+    line_hash,
+    plain_file,
+    sample_pairs,
+    source_hashes,
+    survey,
+    write_corpus,
+)
 from dragoman.text.settings import DataSettings, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from tests.conftest import write_copies
@@ -67,7 +77,9 @@ def test_long_pairs_are_left_out_and_counted(tmp_path, files, models):
     corpus = build(tmp_path / "corpus", files, models, longest=4)
     assert corpus.lengths()[0].max() == 4
     assert corpus.found.too_long == 120 - len(corpus) > 0
-    short = [number for number, line in enumerate(files[0].read_text().splitlines(), 1) if len(line.split()) <= 4]
+    short = [
+        number for number, line in enumerate(files[0].read_text().splitlines(), 1) if len(line.split()) <= 4
+    ]
     assert [corpus.line(pair) for pair in range(len(corpus))] == short
     assert f"{corpus.found.too_long} are longer than the recipe allows" in "; ".join(corpus.found.sentences())
 
@@ -76,7 +88,11 @@ def test_the_survey_counts_what_is_strange(tmp_path):
     source, target = tmp_path / "s", tmp_path / "t"
     source.write_text("a\nsame\n\nb\nknown\n")
     target.write_text("A\nsame\nC\n \nK\n")
-    others = {"test": frozenset(source_hashes(target, False) | {*source_hashes(source, False)} - {*source_hashes(target, False)})}
+    others = {
+        "test": frozenset(
+            source_hashes(target, False) | {*source_hashes(source, False)} - {*source_hashes(target, False)}
+        )
+    }
     found, _ = survey(source, target, DataSettings(), others, hold_out=False)
     assert (found.pairs, found.empty, found.copies) == (5, 2, 1)
     assert found.overlap == {"test": 3}
@@ -119,7 +135,10 @@ def test_a_sentence_that_occurs_too_often_is_not_held_out(tmp_path):
     assert often not in dict(held_out)
     (tmp_path / "few").write_text("amber\nbirch\n" * 30 + "amber\n")
     _, selection = survey(tmp_path / "few", tmp_path / "few", DataSettings(), {}, hold_out=True)
-    assert held_out_pairs(tmp_path / "few", tmp_path / "few", DataSettings(), selection) == [("birch", "birch")] * 30
+    assert (
+        held_out_pairs(tmp_path / "few", tmp_path / "few", DataSettings(), selection)
+        == [("birch", "birch")] * 30
+    )
 
 
 def test_samples_for_the_tokenizer_are_spread_over_the_file(tmp_path, files):
@@ -146,7 +165,9 @@ def test_a_damaged_corpus_is_refused_by_name(tmp_path, files, models):
 
 def test_too_few_sentences_to_hold_out(tmp_path):
     (tmp_path / "s").write_text("a\na\n")
-    with pytest.raises(DragomanError, match="too few different sentences to hold some out; give --valid-source"):
+    with pytest.raises(
+        DragomanError, match="too few different sentences to hold some out; give --valid-source"
+    ):
         survey(tmp_path / "s", tmp_path / "s", DataSettings(), {}, hold_out=True)
 
 
@@ -161,3 +182,16 @@ def test_packed_files_are_unpacked_for_the_shards(tmp_path):
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"one\n"))
     assert plain_file(tmp_path / "a.txt.gz", tmp_path / "plain").read_bytes() == b"one\n"
     assert plain_file(tmp_path / "b.txt", tmp_path / "plain") == tmp_path / "b.txt"
+
+
+def test_crlf_line_ends_are_accepted_and_counted(tmp_path, files, models):
+    windows = tuple(tmp_path / f"windows.{path.name}" for path in files)
+    for path, copy in zip(files, windows, strict=True):
+        copy.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    unix, crlf = build(tmp_path / "unix", files, models), build(tmp_path / "crlf", windows, models)
+    assert (unix.found.crlf, crlf.found.crlf) == (0, 240)
+    assert "240 lines end with CRLF; the carriage return is removed" in crlf.found.sentences()
+    assert not any("CRLF" in sentence for sentence in unix.found.sentences())
+    for pair in range(len(unix)):
+        for ours, theirs in zip(unix[pair], crlf[pair], strict=True):
+            assert ours.tolist() == theirs.tolist()

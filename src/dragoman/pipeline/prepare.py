@@ -42,17 +42,17 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
     `out/data` appears once all of it is complete. Raises `DragomanError` for files that cannot be read or do
     not match, and if no pair is left for training.
     """
-    data, strip = recipe.data, recipe.data.strip_carriage_returns
+    data = recipe.data
     assert data.source is not None
     assert data.target is not None
     others = {
-        name: source_hashes(path, strip)
+        name: source_hashes(path)
         for name, path in (("validation", data.valid_source), ("test", data.test_source))
         if path is not None
     }
     for source, target in ((data.valid_source, data.valid_target), (data.test_source, data.test_target)):
         if source is not None and target is not None:
-            for _ in read_pairs(source, target, strip):
+            for _ in read_pairs(source, target):
                 pass
     found, selection = survey(data.source, data.target, data, others, hold_out=data.valid_source is None)
     new = out / "data.partial"
@@ -64,7 +64,7 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
             plain_file(data.target, new / "plain" / "target"),
         )
         if data.test_source is not None and data.test_target is not None:
-            write_pairs(new, "test", list(read_pairs(data.test_source, data.test_target, strip)))
+            write_pairs(new, "test", list(read_pairs(data.test_source, data.test_target)))
         if next(sample_pairs(*files, data, selection, 1, 1), None) is None:
             raise DragomanError(
                 f"No pair of {data.source} and {data.target} is left for training: "
@@ -99,7 +99,7 @@ def write_valid(
     none.
     """
     if data.valid_source is not None and data.valid_target is not None:
-        given = read_pairs(data.valid_source, data.valid_target, data.strip_carriage_returns)
+        given = read_pairs(data.valid_source, data.valid_target)
         if not (pairs := [pair for pair in given if all(map(str.strip, pair))]):
             raise DragomanError(
                 f"{data.valid_source} and {data.valid_target} have no pair without an empty side."

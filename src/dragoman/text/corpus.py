@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.machine import granted_processors
-from dragoman.text.lines import line_starts, open_bytes, read_lines, read_pairs
+from dragoman.text.lines import line_starts, open_bytes, raw_lines, read_lines, read_pairs
 from dragoman.text.settings import DataSettings
 from dragoman.text.tokenizer import Tokenizer
 
@@ -44,6 +44,8 @@ class Survey:
     held_out: int = 0
     too_long: int = 0
     kept: int = 0
+    crlf: int = 0
+    """Lines of both files that end with CRLF."""
 
     def sentences(self) -> list[str]:
         """The findings, for people."""
@@ -52,9 +54,15 @@ class Survey:
             told.append(f"{self.empty:,} have an empty side and are left out")
         if self.copies:
             told.append(f"{self.copies:,} have a source equal to its target")
-        told += [f"{count:,} have a source that is also in the {name} data" for name, count in self.overlap.items() if count]
+        told += [
+            f"{count:,} have a source that is also in the {name} data"
+            for name, count in self.overlap.items()
+            if count
+        ]
         if self.held_out:
             told.append(f"{self.held_out:,} are held out for validation")
+        if self.crlf:
+            told.append(f"{self.crlf:,} lines end with CRLF; the carriage return is removed")
         if self.too_long:
             told.append(f"{self.too_long:,} are longer than the recipe allows and are left out")
         return told
@@ -88,9 +96,12 @@ def survey(
     for whatever is wrong with the files.
     """
     found = Survey(overlap=dict.fromkeys(others, 0))
+    found.crlf = sum(
+        raw.removesuffix(b"\n").endswith(b"\r") for path in (source, target) for raw in raw_lines(path)
+    )
     smallest: list[int] = []  # a heap of negated hashes: the largest of the smallest is on top
     known: dict[int, int] = {}  # how many pairs have a source of each of the smallest hashes
-    for one, other in read_pairs(source, target, settings.strip_carriage_returns):
+    for one, other in read_pairs(source, target):
         found.pairs += 1
         if not one.strip() or not other.strip():
             found.empty += 1
@@ -107,7 +118,9 @@ def survey(
             if len(smallest) > MOST_HELD_OUT + 1:
                 del known[-heapq.heappop(smallest)]
     if hold_out and len(known) < 2:
-        raise DragomanError(f"{source} has too few different sentences to hold some out; give --valid-source and --valid-target.")
+        raise DragomanError(
+            f"{source} has too few different sentences to hold some out; give --valid-source and --valid-target."
+        )
     held_out = chosen(known, min(MOST_HELD_OUT, max(1, found.pairs // 50))) if hold_out else frozenset()
     drop = frozenset().union(*others.values()) if settings.drop_overlap else frozenset()
     return found, Selection(settings.drop_copies, drop, held_out)
@@ -123,7 +136,7 @@ def chosen(counts: dict[int, int], most: int) -> frozenset[int]:
     return frozenset(taken or {min(counts, key=lambda hashed: (counts[hashed], hashed))})
 
 
-def source_hashes(path: Path, strip_carriage_returns: bool) -> frozenset[int]:
+def source_hashes(path: Path, strip_carriage_returns: bool = True) -> frozenset[int]:
     """Hashes of the lines of a (small) file, to find them in another."""
     return frozenset(line_hash(line) for line in read_lines(path, strip_carriage_returns) if line.strip())
 
@@ -144,15 +157,17 @@ def sample_pairs(
 ) -> Iterator[tuple[str, str]]:
     """Training pairs for the tokenizer: every k-th, so that there are at most `most`. Never one that is held out."""
     step = max(1, -(-pairs // most))
-    kept = (pair for pair in read_pairs(source, target, settings.strip_carriage_returns) if selection.keeps(*pair))
+    kept = (pair for pair in read_pairs(source, target) if selection.keeps(*pair))
     return islice(kept, 0, None, step)
 
 
-def held_out_pairs(source: Path, target: Path, settings: DataSettings, selection: Selection) -> list[tuple[str, str]]:
+def held_out_pairs(
+    source: Path, target: Path, settings: DataSettings, selection: Selection
+) -> list[tuple[str, str]]:
     """The validation pairs that `survey` chose."""
     return [
         pair
-        for pair in read_pairs(source, target, settings.strip_carriage_returns)
+        for pair in read_pairs(source, target)
         if all(map(str.strip, pair)) and line_hash(pair[0]) in selection.held_out
     ]
 
@@ -170,7 +185,6 @@ class _Shard:
     selection: Selection
     tokenizers: tuple[Path, Path]
     longest: int
-    strip_carriage_returns: bool
 
 
 def _write_shard(shard: _Shard) -> tuple[int, int]:
@@ -179,7 +193,7 @@ def _write_shard(shard: _Shard) -> tuple[int, int]:
     lines = islice(
         zip(
             *(
-                read_lines(path, shard.strip_carriage_returns, start, shard.first)
+                read_lines(path, start=start, first=shard.first)
                 for path, start in zip((shard.source, shard.target), shard.starts, strict=True)
             ),
             strict=False,
@@ -191,7 +205,11 @@ def _write_shard(shard: _Shard) -> tuple[int, int]:
     numbers = []
     too_long = 0
     while block := list(islice(kept, BLOCK_LINES)):
-        encoded = zip(source.encode([one for _, one, _ in block]), target.encode([other for *_, other in block]), strict=True)
+        encoded = zip(
+            source.encode([one for _, one, _ in block]),
+            target.encode([other for *_, other in block]),
+            strict=True,
+        )
         for (number, *_), pair in zip(block, encoded, strict=True):
             if shard.longest and max(map(len, pair)) > shard.longest:
                 too_long += 1
@@ -200,7 +218,10 @@ def _write_shard(shard: _Shard) -> tuple[int, int]:
             for side, ids, tokenizer in zip(sides, pair, (source, target), strict=True):
                 side.append(np.array(ids, dtype=np.uint16 if len(tokenizer) <= 2**16 else np.uint32))
     for name, side in zip(("source", "target"), sides, strict=True):
-        np.save(shard.out / f"{shard.first - 1:09}.{name}.npy", np.concatenate(side) if side else np.zeros(0, np.uint16))
+        np.save(
+            shard.out / f"{shard.first - 1:09}.{name}.npy",
+            np.concatenate(side) if side else np.zeros(0, np.uint16),
+        )
         offsets = np.cumsum([0, *map(len, side)], dtype=np.uint32)
         np.save(shard.out / f"{shard.first - 1:09}.{name}-offsets.npy", offsets)
     np.save(shard.out / f"{shard.first - 1:09}.lines.npy", np.array(numbers, np.uint32))
@@ -226,23 +247,28 @@ def write_corpus(
     partial.mkdir(parents=True)
     starts = zip(*(line_starts(path, shard_lines) for path in files), strict=True)
     shards = [
-        _Shard(
-            *files, start, number * shard_lines + 1, shard_lines, partial, selection, tokenizers, longest, settings.strip_carriage_returns
-        )
+        _Shard(*files, start, number * shard_lines + 1, shard_lines, partial, selection, tokenizers, longest)
         for number, start in enumerate(starts)
     ]
     workers = min(len(shards), granted_processors())
     if workers == 1:
         counts = [_write_shard(shard) for shard in shards]
     else:
-        with ProcessPoolExecutor(workers, get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_DFL)) as pool:  # without a word
+        with ProcessPoolExecutor(
+            workers, get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_DFL)
+        ) as pool:  # without a word
             counts = list(pool.map(_write_shard, shards))
     found.kept = sum(kept for kept, _ in counts)
     found.too_long += sum(too_long for _, too_long in counts)
     if not found.kept:
         shutil.rmtree(partial)
-        names = settings.source or files[0], settings.target or files[1]  # the user's, where these are unpacked copies
-        raise DragomanError(f"No pair of {names[0]} and {names[1]} is left for training: {'; '.join(found.sentences())}.")
+        names = (
+            settings.source or files[0],
+            settings.target or files[1],
+        )  # the user's, where these are unpacked copies
+        raise DragomanError(
+            f"No pair of {names[0]} and {names[1]} is left for training: {'; '.join(found.sentences())}."
+        )
     (partial / "corpus.json").write_text(json.dumps(asdict(found), indent=2) + "\n")
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)
@@ -254,7 +280,9 @@ def allow_open_files(count: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count + 500
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(hard, wanted), hard))
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(hard, wanted), hard)
+        )
 
 
 class Corpus:
@@ -266,15 +294,24 @@ class Corpus:
             names = sorted(path.name.split(".")[0] for path in folder.glob("*.source.npy"))
             allow_open_files(5 * len(names))
             self._sides = [[self._map(folder, name, side) for name in names] for side in ("source", "target")]
-            self._lines = [np.load(folder / f"{name}.lines.npy", mmap_mode="r", allow_pickle=False) for name in names]
+            self._lines = [
+                np.load(folder / f"{name}.lines.npy", mmap_mode="r", allow_pickle=False) for name in names
+            ]
         except (OSError, ValueError, TypeError) as error:
-            raise DragomanError(f"{folder} is not a whole corpus ({error}); begin again with another --out.") from error
+            raise DragomanError(
+                f"{folder} is not a whole corpus ({error}); begin again with another --out."
+            ) from error
         self._firsts = np.cumsum([0] + [len(offsets) - 1 for _, offsets in self._sides[0]])
 
     @staticmethod
     def _map(folder: Path, name: str, side: str) -> tuple[Ids, Ids]:
-        ids, offsets = (np.load(folder / f"{name}.{kind}.npy", mmap_mode="r", allow_pickle=False) for kind in (side, f"{side}-offsets"))
-        return np.asarray(ids), np.asarray(offsets)  # views of the mapped files: slices of a memmap itself are slow
+        ids, offsets = (
+            np.load(folder / f"{name}.{kind}.npy", mmap_mode="r", allow_pickle=False)
+            for kind in (side, f"{side}-offsets")
+        )
+        return np.asarray(ids), np.asarray(
+            offsets
+        )  # views of the mapped files: slices of a memmap itself are slow
 
     def __len__(self) -> int:
         return int(self._firsts[-1])
@@ -283,7 +320,9 @@ class Corpus:
         """Source and target ids of a pair, without start and end."""
         shard, row = self._place(pair)
         (source, source_offsets), (target, target_offsets) = self._sides[0][shard], self._sides[1][shard]
-        return source[source_offsets[row] : source_offsets[row + 1]], target[target_offsets[row] : target_offsets[row + 1]]
+        return source[source_offsets[row] : source_offsets[row + 1]], target[
+            target_offsets[row] : target_offsets[row + 1]
+        ]
 
     def line(self, pair: int) -> int:
         """The line of the text files that a pair was read from, counted from 1."""
@@ -297,5 +336,7 @@ class Corpus:
 
     def lengths(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
         """Source and target tokens of every pair."""
-        source, target = (np.concatenate([np.diff(offsets).astype(np.int32) for _, offsets in side]) for side in self._sides)
+        source, target = (
+            np.concatenate([np.diff(offsets).astype(np.int32) for _, offsets in side]) for side in self._sides
+        )
         return source, target

@@ -25,7 +25,9 @@ SHORTEST = 15  # characters without which a line tells too little of its languag
 LONGEST = 250  # words, beyond which a line is hardly a sentence
 RATIO = 3.0  # how many times as long as usual, beside the other side, is suspicious
 JAPANESE = {"HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"}  # written beside Chinese characters
-CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffd]")
+CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffd]"
+)
 """Signs that steer instead of being read (Cc and Cf, without the tab and the joiners of some scripts), and U+FFFD, a broken sign."""
 Piece = tuple[str, ...]
 
@@ -105,12 +107,22 @@ def text_of(raw: bytes) -> str:
 
 def file_findings(path: Path) -> tuple[list[Finding], list[Finding]]:
     """What keeps a file from being read as it is, and what nobody should learn from. Raises `DragomanError` for no such file."""
-    not_text = Finding(f"Lines of {path} not UTF-8, or with a NUL", "Training refuses the file; convert it, with iconv for example.")
-    windows = Finding(f"Lines of {path} with a carriage return at the end", "Training refuses the file; add --strip-carriage-returns.")
-    inside = Finding(f"Lines of {path} with a carriage return inside", "Training refuses the file; take them out of it.")
-    controls = Finding(f"Lines of {path} with a control character or U+FFFD", "The model would learn to write them.")
+    not_text = Finding(
+        f"Lines of {path} not UTF-8, or with a NUL",
+        "Training refuses the file; convert it, with iconv for example.",
+    )
+    windows = Finding(f"Lines of {path} with a carriage return at the end", "Training removes it.")
+    inside = Finding(
+        f"Lines of {path} with a carriage return inside", "Training refuses the file; take them out of it."
+    )
+    controls = Finding(
+        f"Lines of {path} with a control character or U+FFFD", "The model would learn to write them."
+    )
     nothing = Finding(f"{path} is empty", "Training refuses it.")
-    long = Finding(f"Lines of {path} with more than {LONGEST} words", "Hardly sentences; pairs longer than --longest are left out.")
+    long = Finding(
+        f"Lines of {path} with more than {LONGEST} words",
+        "Hardly sentences; pairs longer than --longest are left out.",
+    )
     number = 0
     for number, raw in enumerate(raw_lines(path), 1):
         text = text_of(raw)
@@ -137,7 +149,10 @@ def file_findings(path: Path) -> tuple[list[Finding], list[Finding]]:
 
 def pairs_of(source: Path, target: Path) -> Iterator[tuple[str, str]]:
     """Both files side by side, as far as both go."""
-    return ((text_of(one), text_of(other)) for one, other in zip(raw_lines(source), raw_lines(target), strict=False))
+    return (
+        (text_of(one), text_of(other))
+        for one, other in zip(raw_lines(source), raw_lines(target), strict=False)
+    )
 
 
 def pair_findings(source: Path, target: Path, others: dict[str, tuple[Path, Path]]) -> list[Finding]:
@@ -150,18 +165,29 @@ def pair_findings(source: Path, target: Path, others: dict[str, tuple[Path, Path
     if counts[0] != counts[1]:
         uneven.count = abs(counts[0] - counts[1])
         uneven.lines.append(min(counts) + 1)
-    return [uneven, *one_by_one(source, target, min(counts)), repeated(source, target), *shared(source, target, others)]
+    return [
+        uneven,
+        *one_by_one(source, target, min(counts)),
+        repeated(source, target),
+        *shared(source, target, others),
+    ]
 
 
 def one_by_one(source: Path, target: Path, pairs: int) -> list[Finding]:
     """What is suspicious about a pair by itself."""
     step = max(1, pairs // LEARN_FROM)
-    languages = [Language(side) for side in zip(*islice(pairs_of(source, target), 0, None, step), strict=True)] or [Language([])] * 2
+    languages = [
+        Language(side) for side in zip(*islice(pairs_of(source, target), 0, None, step), strict=True)
+    ] or [Language([])] * 2
     likelier = contrast(*languages)
     usual = usual_ratio(islice(pairs_of(source, target), 0, None, step))
     empty = Finding("Pairs with an empty side", "Training leaves them out.")
-    copies = Finding("Pairs whose source equals their target", "They teach to copy; --drop-copies leaves them out.")
-    ratios = Finding(f"Pairs with a side {RATIO:g} times as long as usual", "Often not translations of each other.")
+    copies = Finding(
+        "Pairs whose source equals their target", "They teach to copy; --drop-copies leaves them out."
+    )
+    ratios = Finding(
+        f"Pairs with a side {RATIO:g} times as long as usual", "Often not translations of each other."
+    )
     swapped = Finding("Pairs with a side in the other side's language", "Often copied or swapped.")
     foreign = Finding("Pairs with a side in another script", "Often another language.")
     for number, pair in enumerate(pairs_of(source, target), 1):
@@ -174,7 +200,10 @@ def one_by_one(source: Path, target: Path, pairs: int) -> list[Finding]:
             ratios.add(number)
         if any(wrong_script(text, language) for text, language in zip(pair, languages, strict=True)):
             foreign.add(number)
-        elif any(len(text) >= SHORTEST and sign * likelier(text) > CLEAR * len(text) for text, sign in zip(pair, (1, -1), strict=True)):
+        elif any(
+            len(text) >= SHORTEST and sign * likelier(text) > CLEAR * len(text)
+            for text, sign in zip(pair, (1, -1), strict=True)
+        ):
             swapped.add(number)
     return [empty, copies, ratios, swapped, foreign]
 
@@ -193,7 +222,10 @@ def wrong_script(text: str, language: Language) -> bool:
 def repeated(source: Path, target: Path) -> Finding:
     """Pairs that were there before, but for white space at their ends. Takes some 40 bytes a pair for a moment."""
     found = Finding("Pairs that were there before", "They count as often as they occur.")
-    hashes = np.array(array("Q", (line_hash("\0".join(map(str.strip, pair))) for pair in pairs_of(source, target))), dtype=np.uint64)
+    hashes = np.array(
+        array("Q", (line_hash("\0".join(map(str.strip, pair))) for pair in pairs_of(source, target))),
+        dtype=np.uint64,
+    )
     _, firsts = np.unique(hashes, return_index=True)
     repeats = np.ones(len(hashes), dtype=bool)
     repeats[firsts] = False
@@ -210,7 +242,8 @@ def shared(source: Path, target: Path, others: dict[str, tuple[Path, Path]]) -> 
             known = {line_hash(text_of(raw)) for raw in raw_lines(other)}
             kind = ("source", "target")[side]
             found = Finding(
-                f"Pairs whose {kind} is in the {name} data too", f"Scores of {name} would be too good; --drop-overlap leaves out sources."
+                f"Pairs whose {kind} is in the {name} data too",
+                f"Scores of {name} would be too good; --drop-overlap leaves out sources.",
             )
             for number, raw in enumerate(raw_lines(own), 1):
                 if (text := text_of(raw)).strip() and line_hash(text) in known:

@@ -27,10 +27,13 @@ def decode_line(raw: bytes, path: Path, number: int, strip_carriage_returns: boo
         line = line.removesuffix(b"\r")
     place = f"{path}, line {number}"
     if (at := line.find(b"\0")) >= 0:
-        raise DragomanError(f"{place}, byte {at + 1}: a NUL, which no text has. Is this a binary file, or UTF-16?")
+        raise DragomanError(
+            f"{place}, byte {at + 1}: a NUL, which no text has. Is this a binary file, or UTF-16?"
+        )
     if (at := line.find(b"\r")) >= 0:
-        windows = "" if strip_carriage_returns else "If the file comes from Windows, add --strip-carriage-returns. "
-        raise DragomanError(f"{place}, byte {at + 1}: a carriage return. {windows}One inside a line has to be taken out of the file.")
+        raise DragomanError(
+            f"{place}, byte {at + 1}: a carriage return inside the line; remove it from the file."
+        )
     try:
         return line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
@@ -50,7 +53,9 @@ def raw_lines(path: Path, start: int = 0) -> Iterator[bytes]:
             raise DragomanError(f"{path} is not a whole gzip file: {error}") from error
 
 
-def read_lines(path: Path, strip_carriage_returns: bool = False, start: int = 0, first: int = 1) -> Iterator[str]:
+def read_lines(
+    path: Path, strip_carriage_returns: bool = True, start: int = 0, first: int = 1
+) -> Iterator[str]:
     """Lines from byte `start` on, which is line number `first`. Raises `DragomanError` as `decode_line`, and for an empty file."""
     number = first - 1
     for number, raw in enumerate(raw_lines(path, start), first):
@@ -59,9 +64,11 @@ def read_lines(path: Path, strip_carriage_returns: bool = False, start: int = 0,
         raise DragomanError(f"{path} is empty; it has to hold one sentence a line.")
 
 
-def read_pairs(source: Path, target: Path, strip_carriage_returns: bool = False) -> Iterator[tuple[str, str]]:
+def read_pairs(source: Path, target: Path, strip_carriage_returns: bool = True) -> Iterator[tuple[str, str]]:
     """Lines of both files side by side. Raises `DragomanError` with both counts where one has more than the other."""
-    lines = zip_longest(read_lines(source, strip_carriage_returns), read_lines(target, strip_carriage_returns))
+    lines = zip_longest(
+        read_lines(source, strip_carriage_returns), read_lines(target, strip_carriage_returns)
+    )
     for count, (one, other) in enumerate(lines):
         if one is None or other is None:
             longer = count + 1 + sum(1 for _ in lines)

@@ -36,7 +36,7 @@ class DataSettings:
     drop_overlap: bool = False
     """Leave out pairs whose source also is in the validation or test files. They are counted and reported in any case."""
     strip_carriage_returns: bool = False
-    """Accept CRLF line ends (Windows): take the CR away instead of refusing the file."""
+    """Without effect, kept for old recipes: the carriage return of a CRLF line end is always removed."""
 
     def __post_init__(self) -> None:
         check_bounds(self, at_least={"longest": 0})
@@ -45,8 +45,19 @@ class DataSettings:
     def files(self) -> dict[str, Path]:
         """The paths that are given, by name, each in its folder."""
         names = ("source", "target", "valid_source", "valid_target", "test_source", "test_target")
-        paths = (self.source, self.target, self.valid_source, self.valid_target, self.test_source, self.test_target)
-        return {name: (self.folder or Path()) / path for name, path in zip(names, paths, strict=True) if path is not None}
+        paths = (
+            self.source,
+            self.target,
+            self.valid_source,
+            self.valid_target,
+            self.test_source,
+            self.test_target,
+        )
+        return {
+            name: (self.folder or Path()) / path
+            for name, path in zip(names, paths, strict=True)
+            if path is not None
+        }
 
 
 @dataclass(frozen=True)
