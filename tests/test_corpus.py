@@ -109,7 +109,7 @@ def test_copies_and_overlap_are_dropped_where_that_is_asked(tmp_path):
     test.write_text("known\n")
     settings = DataSettings(drop_copies=True, drop_overlap=True)
     _, selection = survey(source, target, settings, {"test": source_hashes(test, False)}, hold_out=False)
-    assert list(sample_pairs(source, target, settings, selection, 3, 10)) == [("a", "A")]
+    assert list(sample_pairs(source, target, selection, 3, 10)) == [("a", "A")]
 
 
 def test_held_out_sentences_are_nowhere_in_training(tmp_path):
@@ -118,8 +118,8 @@ def test_held_out_sentences_are_nowhere_in_training(tmp_path):
     target.write_text("".join(f"Zeile {number}\n" for number in range(300)))
     settings = DataSettings()
     found, selection = survey(source, target, settings, {}, hold_out=True)
-    held_out = held_out_pairs(source, target, settings, selection)
-    kept = list(sample_pairs(source, target, settings, selection, 300, 1000))
+    held_out = held_out_pairs(source, target, selection)
+    kept = list(sample_pairs(source, target, selection, 300, 1000))
     assert len(held_out) + len(kept) == found.pairs
     assert not {one for one, _ in held_out} & {one for one, _ in kept}
     assert len(held_out) == 6  # 300 / 50, of sentences that are there twice
@@ -130,19 +130,16 @@ def test_a_sentence_that_occurs_too_often_is_not_held_out(tmp_path):
     for text in (tmp_path / "s", tmp_path / "t"):
         text.write_text("".join(f"{one}\n" for one in [often] * 100 + others))
     _, selection = survey(tmp_path / "s", tmp_path / "t", DataSettings(), {}, hold_out=True)
-    held_out = held_out_pairs(tmp_path / "s", tmp_path / "t", DataSettings(), selection)
+    held_out = held_out_pairs(tmp_path / "s", tmp_path / "t", selection)
     assert len(held_out) == 20
     assert often not in dict(held_out)
     (tmp_path / "few").write_text("amber\nbirch\n" * 30 + "amber\n")
     _, selection = survey(tmp_path / "few", tmp_path / "few", DataSettings(), {}, hold_out=True)
-    assert (
-        held_out_pairs(tmp_path / "few", tmp_path / "few", DataSettings(), selection)
-        == [("birch", "birch")] * 30
-    )
+    assert held_out_pairs(tmp_path / "few", tmp_path / "few", selection) == [("birch", "birch")] * 30
 
 
 def test_samples_for_the_tokenizer_are_spread_over_the_file(tmp_path, files):
-    sampled = list(sample_pairs(*files, DataSettings(), Selection(), 120, 50))
+    sampled = list(sample_pairs(*files, Selection(), 120, 50))
     assert len(sampled) == 40
     assert sampled[1][0] == files[0].read_text().splitlines()[3]
 

@@ -65,7 +65,7 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
         )
         if data.test_source is not None and data.test_target is not None:
             write_pairs(new, "test", list(read_pairs(data.test_source, data.test_target)))
-        if next(sample_pairs(*files, data, selection, 1, 1), None) is None:
+        if next(sample_pairs(*files, selection, 1, 1), None) is None:
             raise DragomanError(
                 f"No pair of {data.source} and {data.target} is left for training: "
                 f"{'; '.join(found.sentences())}."
@@ -106,7 +106,7 @@ def write_valid(
             )
         write_pairs(folder, "valid", pairs)
         return 0, 0
-    pairs = held_out_pairs(*files, data, selection)
+    pairs = held_out_pairs(*files, selection)
     source, target = (list(side) for side in zip(*pairs, strict=True))
     ids = zip(tokenizers.source.encode(source), tokenizers.target.encode(target), strict=True)
     fitting = [
@@ -139,7 +139,7 @@ def train_tokenizers(
     source_kind, target_kind = settings.source_tokens, settings.target_tokens or settings.source_tokens
 
     def sampled() -> Iterator[tuple[str, str]]:
-        return sample_pairs(*files, recipe.data, selection, pairs, settings.tokenizer_pairs)
+        return sample_pairs(*files, selection, pairs, settings.tokenizer_pairs)
 
     if settings.share_vocabulary:
         tokenizer = Tokenizer.train(

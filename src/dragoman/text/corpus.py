@@ -153,7 +153,7 @@ def plain_file(path: Path, folder: Path) -> Path:
 
 
 def sample_pairs(
-    source: Path, target: Path, settings: DataSettings, selection: Selection, pairs: int, most: int
+    source: Path, target: Path, selection: Selection, pairs: int, most: int
 ) -> Iterator[tuple[str, str]]:
     """Training pairs for the tokenizer: every k-th, so that there are at most `most`. Never one that is held out."""
     step = max(1, -(-pairs // most))
@@ -161,9 +161,7 @@ def sample_pairs(
     return islice(kept, 0, None, step)
 
 
-def held_out_pairs(
-    source: Path, target: Path, settings: DataSettings, selection: Selection
-) -> list[tuple[str, str]]:
+def held_out_pairs(source: Path, target: Path, selection: Selection) -> list[tuple[str, str]]:
     """The validation pairs that `survey` chose."""
     return [
         pair
