@@ -1,10 +1,13 @@
 """Recipes: strict, and written so that they read back."""
 
+import warnings
+from dataclasses import dataclass, field
+
 import pytest
 
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
-from dragoman.system.toml import overlay, read_toml, to_table, write_toml
+from dragoman.system.toml import RenamedSetting, former_name, overlay, read_toml, to_table, write_toml
 
 
 def read(text, tmp_path):
@@ -50,3 +53,38 @@ def test_wrong_recipes_are_refused_with_the_place(tmp_path, text, message):
 def test_a_recipe_that_is_not_there_is_named(tmp_path):
     with pytest.raises(DragomanError, match="none.toml cannot be read: No such file"):
         read_toml(tmp_path / "none.toml")
+
+
+@dataclass(frozen=True)
+class Inner:
+    scale: float = field(default=1.0, metadata=former_name("pace"))
+
+
+@dataclass(frozen=True)
+class Outer:
+    inner: Inner = field(default_factory=Inner)
+    beams: int = 4
+
+
+def test_a_former_name_works_and_warns_once_with_both_names():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        settings = overlay(Outer(), {"inner": {"pace": 2}}, "r.toml")
+    assert settings == Outer(Inner(2.0))
+    assert [(each.category, str(each.message)) for each in caught] == [
+        (
+            RenamedSetting,
+            "r.toml [inner]: pace is now called scale; the former name works until the next release.",
+        )
+    ]
+
+
+def test_the_name_of_today_does_not_warn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert overlay(Outer(), {"inner": {"scale": 2}}, "r.toml") == Outer(Inner(2.0))
+
+
+def test_the_former_name_and_the_name_of_today_together_are_refused():
+    with pytest.raises(DragomanError, match="r.toml: pace and scale are the same setting; give one of them"):
+        overlay(Inner(), {"pace": 2, "scale": 3}, "r.toml")

@@ -65,6 +65,8 @@ def overlay(settings: T, table: dict[str, Any], origin: str) -> T:
     for given, value in table.items():
         key = former.get(given, given) if given not in hints else given
         if key != given and key in hints:
+            if key in table:
+                raise DragomanError(f"{origin}: {given} and {key} are the same setting; give one of them.")
             warnings.warn(
                 f"{origin}: {given} is now called {key}; the former name works until the next release.",
                 RenamedSetting,
