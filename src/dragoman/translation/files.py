@@ -1,59 +1,129 @@
-"""A file in, a file out: in order, in constant memory, by any number of processes, and gone on with wherever it was interrupted."""
+"""Translation of a file to a file: in order, in constant memory, by several processes; it can be resumed.
+
+Blocks of lines become files in the folder OUT.parts. Blocks that exist are kept, and each process translates
+every so-many-th block. The process that finds all blocks complete joins them. What the translations depend on
+beside the text is recorded in `about.json` in that folder, and at the end in OUT.json.
+"""
 
 import hashlib
 import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
+from filelock import FileLock, Timeout
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
+from dragoman.system.messages import Say
 from dragoman.text.lines import raw_lines
 
 BLOCK = 2_000  # lines that are translated and written together
 Block = list[tuple[int, bytes]]  # lines with their numbers, counted from 1
-TELL_EVERY = 60.0  # seconds, where there is no terminal to show a bar
+REPORT_EVERY = 60.0  # seconds, where there is no terminal to show a bar
 About = dict[str, object]
 T = TypeVar("T")
 
 
-def translate_file(source: Path, out: Path, about: About, translate: Callable[[Block], list[str]], rank: int = 0, ranks: int = 1) -> bool:
-    """Write line n of `out` from line n of `source`, whatever it holds; whether `out` is complete now.
+def translate_file(
+    source: Path,
+    out: Path,
+    about: About,
+    translate: Callable[[Block], list[str]],
+    say: Say,
+    rank: int = 0,
+    ranks: int = 1,
+) -> bool:
+    """Write line n of `out` from line n of `source`; return whether `out` is complete now.
 
-    Blocks of lines become files in `out`.parts, those that are there already are kept, and of several processes each takes every
-    so-many-th block. Whoever finds all blocks there joins them. `about` says what the translations depend on, beside the text; it
-    lies beside the blocks, and in the end in `out`.json. Every step may be done twice, by two processes at once, and nothing changes.
-    Raises `DragomanError` where another translation would be replaced, and for a file that cannot be read.
+    `about` is what the translations depend on beside the text. `say` gets what happened.
+    Raises `DragomanError` if another translation would be replaced, if another process writes this one, and
+    for a file that cannot be read.
     """
-    if source.exists() and not source.is_file():
-        raise DragomanError(f"{source} is no file that can be read twice; translate standard input instead, with < or a pipe.")
-    if not out.name or out.is_dir():
-        raise DragomanError(f"--output {out} is a folder; give the name of a file.")
-    if out.suffix == ".gz":
-        raise DragomanError(f"--output {out} would not be packed, as its name says; give one that does not end in .gz.")
-    count, digest = measured(source)
+    refuse_paths(source, out)
+    count, digest = measure(source)
     about = json.loads(json.dumps(about | {"source": digest, "block": BLOCK}))
-    if finished(out, about):
+    if is_complete(out, about):
+        say(f"{out} is complete already; nothing was translated.")
         return True
     parts = out.with_name(out.name + ".parts")
     try:
-        own = begin(parts, about, range(rank, count, ranks))
-        for number, block in with_progress(blocks(source, own), len(own), visible=rank == 0):
-            write(parts / f"{number:09}", "".join(f"{line}\n" for line in translate(block)).encode("utf-8", "replace"))
-        return join(parts, out, count) or finished(out, about)
-    except FileNotFoundError:  # another process has found all parts there, and has joined them
-        if finished(out, about):
-            return True
+        with lock(parts, out, rank):
+            if is_complete(out, about):  # by the process that had the lock until now
+                shutil.rmtree(parts, ignore_errors=True)
+                return True
+            missing = open_parts(parts, about, range(rank, count, ranks))
+            translate_blocks(source, parts, missing, count, translate, say, visible=rank == 0)
+            is_joined = join(parts, out, count)
+    except FileNotFoundError:  # another process has found all blocks complete, and has joined them
+        if not is_complete(out, about):
+            raise
+        is_joined = True
+    if is_joined or is_complete(out, about):
+        say(f"{out} is complete; {out}.json lists what it was made with.")
+        return True
+    say(f"Other processes have not written all of their blocks of {out} yet; the last one joins them.")
+    return False
+
+
+def refuse_paths(source: Path, out: Path) -> None:
+    """Raise `DragomanError` for an input that cannot be read twice, and an output that cannot be written."""
+    if source.exists() and not source.is_file():
+        raise DragomanError(
+            f"{source} is not a regular file, and cannot be read twice; translate standard input, with < or "
+            "a pipe."
+        )
+    if not out.name or out.is_dir():
+        raise DragomanError(f"--output {out} is a folder; give the name of a file.")
+    if out.suffix == ".gz":
+        raise DragomanError(
+            f"--output {out} would not be compressed, as its name says; give one that does not end in .gz."
+        )
+
+
+@contextmanager
+def lock(parts: Path, out: Path, rank: int) -> Iterator[None]:
+    """Keep other processes of the same rank from the blocks. Raises `DragomanError` if one has the lock."""
+    parts.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(parts / f"lock-{rank}").acquire(timeout=0):
+            yield
+    except Timeout as error:
+        raise DragomanError(
+            f"Another process is translating to {out}; wait for it, or choose another --output."
+        ) from error
+
+
+def translate_blocks(
+    source: Path,
+    parts: Path,
+    missing: set[int],
+    count: int,
+    translate: Callable[[Block], list[str]],
+    say: Say,
+    visible: bool,
+) -> None:
+    """Translate the missing blocks into the folder of parts. Says so if it is interrupted."""
+    try:
+        for number, block in with_progress(blocks(source, missing), len(missing), visible):
+            lines = translate(block)
+            write(parts / f"{number:09}", "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+    except KeyboardInterrupt:
+        done = sum((parts / f"{number:09}").exists() for number in range(count))
+        say(
+            f"Interrupted; {done:,} of {count:,} blocks of {BLOCK:,} lines are kept in {parts}. The same "
+            "command resumes."
+        )
         raise
 
 
-def measured(source: Path) -> tuple[int, str]:
+def measure(source: Path) -> tuple[int, str]:
     """The number of blocks of a file, and its hash."""
     digest, lines = hashlib.sha256(), 0
     for line in raw_lines(source):
@@ -62,68 +132,72 @@ def measured(source: Path) -> tuple[int, str]:
     return -(-lines // BLOCK), digest.hexdigest()
 
 
-def finished(out: Path, about: About) -> bool:
-    """Whether this very translation is there. Raises `DragomanError` where another one, or another file, would be replaced."""
-    note = out.with_name(out.name + ".json")
-    there = [path for path in (out, note) if path.exists()]
-    if there:
-        refuse_another(there[0], noted(note) if note.exists() else {}, about)
+def is_complete(out: Path, about: About) -> bool:
+    """Whether this translation exists. Raises `DragomanError` if another file would be replaced."""
+    record = out.with_name(out.name + ".json")
+    existing = [path for path in (out, record) if path.exists()]
+    if existing:
+        refuse_another(existing[0], read_about(record) if record.exists() else {}, about)
     return out.exists()
 
 
-def begin(parts: Path, about: About, wanted: range) -> set[int]:
-    """Make the folder of parts, or go on with it; give the blocks that are wanted and not there."""
-    parts.mkdir(parents=True, exist_ok=True)
-    note = parts / "about.json"
-    if not note.exists():
-        write(note, (json.dumps(about, indent=2) + "\n").encode())
-    refuse_another(parts, noted(note), about)
-    return {number for number in wanted if not (parts / f"{number:09}").exists()}
+def open_parts(parts: Path, about: About, numbers: range) -> set[int]:
+    """Begin the folder of parts, or resume it; return which of the blocks are missing."""
+    record = parts / "about.json"
+    if not record.exists():
+        write(record, (json.dumps(about, indent=2) + "\n").encode())
+    refuse_another(parts, read_about(record), about)
+    return {number for number in numbers if not (parts / f"{number:09}").exists()}
 
 
-def noted(note: Path) -> About:
-    """What a note says; nothing where it is not one of ours."""
+def read_about(record: Path) -> About:
+    """What a translation depended on; nothing if the file is not such a record."""
     try:
-        found = json.loads(note.read_bytes())
+        about = json.loads(record.read_bytes())
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return about if isinstance(about, dict) else {}
 
 
-def refuse_another(what: Path, found: About, about: About) -> None:
-    """Raise `DragomanError` where what is there is another translation, or none."""
-    if not found.keys() & about.keys():
-        raise DragomanError(f"{what} is there, and is no translation of this command's; delete it, or choose another --output.")
-    if other := different(found, about):
-        raise DragomanError(f"{what} is there and holds something else ({', '.join(other)} differ); delete it, or choose another --output.")
+def refuse_another(path: Path, recorded: About, about: About) -> None:
+    """Raise `DragomanError` if a file is of another translation, or of none."""
+    if not recorded.keys() & about.keys():
+        raise DragomanError(
+            f"{path} exists, and is not a translation of this command; delete it, or choose another --output."
+        )
+    if names := different_names(recorded, about):
+        raise DragomanError(
+            f"{path} exists and was made with something else ({', '.join(names)} differ); delete it, or "
+            "choose another --output."
+        )
 
 
-def different(found: About, about: About) -> list[str]:
-    """The names of what differs, of a table's entries their own."""
+def different_names(recorded: About, about: About) -> list[str]:
+    """The names whose values differ; for tables, those of their entries."""
     names = []
     for name, value in about.items():
-        other = found.get(name)
+        other = recorded.get(name)
         if isinstance(value, dict) and isinstance(other, dict):
-            names += different(other, value)
+            names += different_names(other, value)
         elif other != value:
             names.append(name)
     return names
 
 
-def blocks(source: Path, own: set[int]) -> Iterator[tuple[int, Block]]:
-    """These blocks of the file, with their numbers."""
+def blocks(source: Path, wanted: set[int]) -> Iterator[tuple[int, Block]]:
+    """The wanted blocks of the file, with their numbers."""
     lines = enumerate(raw_lines(source), 1)
     number = 0
     while block := list(islice(lines, BLOCK)):
-        if number in own:
+        if number in wanted:
             yield number, block
         number += 1
 
 
 def with_progress(items: Iterator[T], count: int, visible: bool) -> Iterator[T]:
-    """The items, with a bar on a terminal, and elsewhere a sentence now and then."""
-    counted = TextColumn(f"blocks of {BLOCK:,} lines")
-    columns = (SpinnerColumn(), TextColumn("translating"), MofNCompleteColumn(), counted, TimeRemainingColumn())
+    """The items, with a progress bar on a terminal, and elsewhere a sentence every `REPORT_EVERY` seconds."""
+    unit = TextColumn(f"blocks of {BLOCK:,} lines")
+    columns = (SpinnerColumn(), TextColumn("translating"), MofNCompleteColumn(), unit, TimeRemainingColumn())
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     if not visible:
         yield from items
@@ -131,25 +205,24 @@ def with_progress(items: Iterator[T], count: int, visible: bool) -> Iterator[T]:
         with bar:
             yield from bar.track(items, total=count)
     else:
-        begun = told = time.monotonic()
+        start = last = time.monotonic()
         for done, item in enumerate(items):
-            if done and (now := time.monotonic()) - told >= TELL_EVERY:
-                minutes = (now - begun) / done * (count - done) / 60
-                bar.console.print(
-                    f"{done:,} of {count:,} blocks of {BLOCK:,} lines are translated; {minutes:.0f} more minutes.", soft_wrap=True
-                )
-                told = now
+            if done and (now := time.monotonic()) - last >= REPORT_EVERY:
+                minutes = (now - start) / done * (count - done) / 60
+                progress = f"{done:,} of {count:,} blocks of {BLOCK:,} lines are translated"
+                bar.console.print(f"{progress}; {minutes:.0f} more minutes.", soft_wrap=True)
+                last = now
             yield item
 
 
 def write(path: Path, content: bytes) -> None:
-    """A file of these bytes."""
+    """Write a file atomically."""
     with atomic_write(path) as new:
         new.write_bytes(content)
 
 
 def join(parts: Path, out: Path, count: int) -> bool:
-    """Put the parts together, if all are there; whether that was so."""
+    """Join the blocks if all are complete; return whether they were."""
     paths = [parts / f"{number:09}" for number in range(count)]
     if not all(path.exists() for path in paths):
         return False

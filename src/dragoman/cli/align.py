@@ -1,0 +1,71 @@
+"""`dragoman align`: which words of sentences and their translations belong together."""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.cli.score import blocks_of_pairs
+
+if TYPE_CHECKING:
+    from dragoman.translation.translator import Translator
+
+
+@dataclass(frozen=True)
+class Align:
+    """Write the word alignment of each pair of lines: 0-0 1-2 …, source-target, counted from 0."""
+
+    run: Path
+    """The run's folder, or the folder `model` in it."""
+    source: Path
+    """Sentences."""
+    target: Path
+    """Their translations: line n belongs to line n."""
+    layer: int | None = None
+    """The decoder layer whose attention is read, counted from 1. None is chosen by the number of layers."""
+    head: int | None = None
+    """The head that is read, counted from 1. None is the mean of all."""
+    json: bool = False
+    """Write one JSON object a line: the pair, its alignment, its tokens, and the attention weights."""
+
+
+def align(given: Given) -> None:
+    """Write word alignments."""
+    asked = settings_from(Align, given)
+    from dragoman.translation.translator import Translator
+
+    translator = Translator.load(asked.run)
+    for block in blocks_of_pairs(translator, asked.source, asked.target, "aligned"):
+        for pair, links in zip(block, translator.align(block, asked.layer, asked.head), strict=True):
+            if asked.json:
+                line = attention_as_json(translator, asked, pair, links)
+            else:
+                line = " ".join(f"{one}-{other}" for one, other in links)
+            sys.stdout.buffer.write(line.encode("utf-8", "replace") + b"\n")
+
+
+def attention_as_json(
+    translator: "Translator", asked: Align, pair: tuple[str, str], links: list[tuple[int, int]]
+) -> str:
+    """The alignment of a pair with its attention weights as a line of JSON."""
+    from dragoman.translation.alignment import select_head
+
+    attention = translator.attention(*pair)
+    weights = select_head(attention.cross[:, None], asked.layer, asked.head)[0].tolist()
+    tokens = {"source_tokens": attention.source, "target_tokens": attention.target}
+    record = {"source": pair[0], "target": pair[1], "alignment": links, **tokens, "weights": weights}
+    return json.dumps(record, ensure_ascii=False)
+
+
+COMMAND = Command(
+    "align",
+    "Align the words of sentences and their translations.",
+    align,
+    Align,
+    example="dragoman align runs/ende -s test.en -t test.de > test.align",
+    arguments="RUN -s FILE -t FILE",
+    groups={"text": ("run", "source", "target"), "alignment": ("layer", "head", "json")},
+    metavars={"run": "RUN"},
+)

@@ -1,0 +1,114 @@
+"""`dragoman import`: a model of another toolkit."""
+
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from dragoman.cli.console import say
+from dragoman.cli.export import refuse_existing, sample_sentences
+from dragoman.cli.parsing import Command, Given, option_name, settings_from
+from dragoman.system.errors import DragomanError
+
+if TYPE_CHECKING:
+    from dragoman.interop.weights import Imported
+
+
+@dataclass(frozen=True)
+class Import:
+    """Read a model of another toolkit. One of Hugging Face is compared with transformers, if installed."""
+
+    model: Path
+    """Its folder or checkpoint."""
+    origin: Literal["huggingface", "fairseq", "opennmt-py", "joeynmt"] = field(metadata=option_name("from"))
+    """The toolkit that it comes from."""
+    out: Path
+    """The folder to write, as a run's."""
+    samples: Path | None = None
+    """Sentences to compare with, one a line. None is a few of the model's own vocabulary."""
+
+
+def import_model(given: Given) -> None:
+    """Read a model of another toolkit."""
+    asked = settings_from(Import, given)
+    asked = replace(asked, out=asked.out.absolute())
+    refuse_existing(asked.out)
+    if not asked.model.exists():
+        raise DragomanError(f"There is no {asked.model}.")
+    from dragoman.translation.model_folder import save_model
+
+    imported = read_model(asked)
+    compare(asked, imported)
+    save_model(asked.out / "model", imported.model, imported.model.settings, imported.tokenizers)
+    say(f"{asked.out} holds the model. Translate with: dragoman translate {asked.out} < FILE")
+
+
+def compare(asked: Import, imported: "Imported") -> None:
+    """Compare the model with the toolkit's own engine, if it is Hugging Face's; say what was compared."""
+    from dragoman.interop.verify import samples, verify
+
+    model, tokenizers = imported.model, imported.tokenizers
+    if asked.origin != "huggingface":
+        if asked.samples:
+            raise DragomanError(
+                f"--samples is for --from huggingface; models of {asked.origin} are not compared."
+            )
+        say(f"The names and shapes of all tensors fit; there is no comparison with {asked.origin} itself.")
+    elif find_spec("transformers") is None:
+        if asked.samples:
+            raise DragomanError("--samples needs the other engine: pip install 'dragoman[huggingface]'")
+        say(
+            "transformers is not installed, so nothing was compared (pip install 'dragoman[huggingface]'); "
+            "the names and shapes of all tensors fit."
+        )
+    else:
+        from dragoman.interop.huggingface import engine
+
+        sentences = (
+            sample_sentences(asked.samples) if asked.samples else samples(tokenizers, model.longest_source)
+        )
+        other = engine(asked.model, *(vocabulary.rows for vocabulary in imported.vocabularies))
+        difference = verify(other, model, tokenizers, sentences)
+        say(
+            f"For {len(sentences)} sentences the log-probabilities there and here differ by {difference:.1g} "
+            "nats at most."
+        )
+
+
+def read_model(asked: Import) -> "Imported":
+    """The foreign model. Raises `DragomanError` if it cannot be read, or if an extra is missing."""
+    try:
+        if asked.origin == "huggingface":
+            from dragoman.interop import huggingface
+
+            return huggingface.read(asked.model)
+        if asked.origin == "fairseq":
+            from dragoman.interop import fairseq
+
+            return fairseq.read(asked.model)
+        if asked.origin == "opennmt-py":
+            from dragoman.interop import opennmt_py
+
+            return opennmt_py.read(asked.model)
+        from dragoman.interop import joeynmt
+
+        return joeynmt.read(asked.model)
+    except DragomanError:
+        raise
+    except (TypeError, ValueError, LookupError, AttributeError) as error:  # settings of unexpected types
+        raise DragomanError(
+            f"{asked.model} has settings or files that are not as {asked.origin} writes them ({error})."
+        ) from error
+
+
+COMMAND = Command(
+    "import",
+    "Read a model of Hugging Face, fairseq, OpenNMT-py or JoeyNMT.",
+    import_model,
+    Import,
+    example="dragoman import opus-mt-en-de --from huggingface --out runs/opus",
+    arguments="MODEL --from TOOLKIT -o DIR",
+    positional=("model",),
+    groups={"options": ("model", "origin", "out", "samples")},
+    metavars={"model": "MODEL", "out": "DIR"},
+)

@@ -1,0 +1,315 @@
+"""Options from dataclasses, by argparse: a field is an option, and its docstring is the help."""
+
+import argparse
+import ast
+import difflib
+import inspect
+import re
+import shutil
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
+from functools import cached_property, partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Generic, Literal, NoReturn, TypeVar
+
+from dragoman.cli.console import warn
+from dragoman.system.errors import DragomanError
+from dragoman.system.toml import former_names
+
+T = TypeVar("T")
+Given = dict[str, Any]  # values of the options that the user gave, by the names of their fields
+SHORT = {"source": "-s", "target": "-t", "out": "-o", "output": "-o", "n_best": "-n", "beam_size": "-b"}
+METAVARS: dict[Any, str] = {int: "N", float: "X", str: "TEXT", Path: "FILE"}
+WANTED = {int: "a whole number", float: "a number"}
+
+
+def option_name(name: str) -> dict[str, str]:
+    """Metadata of a field whose option has another name, as `from`, which no field can have."""
+    return {"option": name}
+
+
+@dataclass(frozen=True)
+class Option:
+    """A field of a settings class as an option."""
+
+    field: Field[Any]
+    hint: Any
+    group: str
+    """The field of settings that it is in; "" for a verb's own."""
+    help: str
+
+    @property
+    def flag(self) -> str:
+        """The long form."""
+        return "--" + self.field.metadata.get("option", self.field.name).replace("_", "-")
+
+    @cached_property
+    def kinds(self) -> tuple[Any, ...]:
+        """The types that a value may have, without None."""
+        union = typing.get_origin(self.hint) in (types.UnionType, typing.Union)
+        kinds = typing.get_args(self.hint) if union else (self.hint,)
+        return tuple(kind for kind in kinds if kind is not types.NoneType)
+
+    @property
+    def default(self) -> Any:
+        """The default; `MISSING` if the option is required."""
+        return self.field.default if self.field.default_factory is MISSING else self.field.default_factory()
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it has several values."""
+        return typing.get_origin(self.kinds[0]) is tuple
+
+    @cached_property
+    def choices(self) -> tuple[str, ...] | None:
+        """The values that it may have, if they are listed."""
+        is_choice = all(typing.get_origin(kind) is Literal for kind in self.kinds)
+        return tuple(value for kind in self.kinds for value in typing.get_args(kind)) if is_choice else None
+
+    @property
+    def metavar(self) -> str:
+        """What stands for its value in the help."""
+        if self.choices:
+            return "{" + ",".join(self.choices) + "}"
+        words = (typing.get_args(kind) if typing.get_origin(kind) else (kind,) for kind in self.kinds)
+        return "|".join(METAVARS.get(word, str(word)) for each in words for word in each if word is not ...)
+
+    def value(self, text: str) -> Any:
+        """The value that a text stands for."""
+        if self.choices:
+            if text in self.choices:
+                return text
+            near = difflib.get_close_matches(text, self.choices, n=1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            self._refuse(text, f"one of {', '.join(self.choices)}.{hint}")
+        kind = typing.get_args(self.kinds[0])[0] if self.is_list else self.kinds[0]
+        others = [value for other in self.kinds[1:] for value in typing.get_args(other)]
+        if text in others:
+            return text
+        try:
+            return kind(text)
+        except ValueError:
+            self._refuse(text, " or ".join([WANTED[kind], *map(repr, others)]) + ".")
+
+    def _refuse(self, text: str, wanted: str) -> NoReturn:
+        raise argparse.ArgumentTypeError(f"{self.flag} is {text!r}; it has to be {wanted}")
+
+
+def options_of(settings: type, group: str = "") -> Iterator[Option]:
+    """The fields of the settings, those of settings within too."""
+    docs, hints = field_docs(settings), typing.get_type_hints(settings)
+    for each in fields(settings):
+        if is_dataclass(kind := hints[each.name]):
+            yield from options_of(typing.cast(type, kind), each.name)
+        else:
+            yield Option(each, kind, group, docs.get(each.name, ""))
+
+
+def field_docs(settings: type) -> dict[str, str]:
+    """The docstrings of a dataclass's fields, as one line each, in the words of the command line."""
+    docs = {}
+    for kind in filter(is_dataclass, reversed(settings.__mro__)):
+        (definition,) = ast.parse(inspect.getsource(kind)).body
+        body = typing.cast(ast.ClassDef, definition).body
+        for one, other in pairwise(body):
+            if (
+                isinstance(one, ast.AnnAssign)
+                and isinstance(one.target, ast.Name)
+                and isinstance(other, ast.Expr)
+            ):
+                text = " ".join(ast.literal_eval(other.value).replace("`", "").split())
+                docs[one.target.id] = re.sub(
+                    r"(; )?\bNone (?=is|cuts|chooses|leaves)",
+                    lambda found: "; the default " if found[1] else "The default ",
+                    text,
+                )
+    return docs
+
+
+def settings_from(settings: type[T], given: Mapping[str, Any], default: T | None = None) -> T:
+    """Settings with the given values in place of the defaults, also in settings within."""
+    hints = typing.get_type_hints(settings)
+    values: Given = {
+        each.name: given[each.name] for each in fields(typing.cast(Any, settings)) if each.name in given
+    }
+    for name, hint in hints.items():
+        if is_dataclass(hint):
+            within = None if default is None else getattr(default, name)
+            values[name] = settings_from(typing.cast(type, hint), given, within)
+    return settings(**values) if default is None else replace(typing.cast(Any, default), **values)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are sentences."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise `DragomanError`."""
+        own = re.sub(r"^argument [^:]*: (?=-)", "", message)  # our messages begin with the option
+        sentence = re.sub(r"^argument (?:-./)?([^:]*): (.*)", r"\1: \2", own)
+        raise DragomanError(f"{sentence[0].upper()}{sentence[1:].rstrip('.')}. See {self.prog} --help.")
+
+
+class ListOnce(argparse.Action):
+    """An option of several values that is given once: a second one would replace the first."""
+
+    def __call__(self, _: Any, given: argparse.Namespace, values: Any, _option: str | None = None) -> None:
+        """Store the values. An error if there are some already."""
+        if self.dest in vars(given):
+            flag = self.option_strings[-1]
+            raise argparse.ArgumentError(
+                None, f"{flag} is given more than once; give it once, with all its values: {flag} A B"
+            )
+        setattr(given, self.dest, tuple(values))
+
+
+@dataclass(frozen=True)
+class Command(Generic[T]):
+    """A verb: its settings, and how its help presents them."""
+
+    name: str
+    summary: str
+    """A line in the list of verbs."""
+    run: Callable[[Given], None]
+    settings: type[T]
+    example: str
+    groups: Mapping[str, Sequence[str]]
+    """Headings of --help, with the options that people use; --help-all shows the others too."""
+    arguments: str = "RUN"
+    """What stands before the options."""
+    positional: Sequence[str] = ("run",)
+    metavars: Mapping[str, str] = field(default_factory=dict)
+    from_preset: Sequence[str] = ()
+    """Options whose defaults come from a preset."""
+    notes: str = ""
+
+    @cached_property
+    def options(self) -> dict[str, Option]:
+        """The options by the names of their fields."""
+        return {option.field.name: option for option in options_of(self.settings)}
+
+    def parse(self, arguments: Sequence[str]) -> Given:
+        """The values of the options that are given. Prints help and ends the program if it is asked for.
+
+        Raises `DragomanError` for arguments that are not understood.
+        """
+        arguments = [self.current_name(argument) for argument in arguments]
+        parser = self.parser(everything="--help-all" in arguments)
+        if "--help-all" in arguments:
+            parser.print_help()
+            parser.exit()
+        namespace, unknown = parser.parse_known_args(arguments)
+        if unknown:
+            self.refuse_unknown(unknown[0].split("=")[0])
+        return vars(namespace)
+
+    def current_name(self, argument: str) -> str:
+        """The argument with dashes in its option's name, and with today's name for a former one."""
+        flag, equals, value = argument.partition("=")
+        if not flag.startswith("--"):
+            return argument
+        former, name = former_names(self.settings), flag[2:].replace("-", "_")
+        current = "--" + former.get(name, name).replace("_", "-")
+        if name in former:
+            warn(f"{flag} is now called {current}; the former name works until the next release.")
+        return current + equals + value
+
+    def refuse_unknown(self, argument: str) -> NoReturn:
+        """Raise `DragomanError` for an argument that the verb does not have."""
+        flags = [option.flag for option in self.options.values()]
+        if not argument.startswith("-"):
+            raise DragomanError(f"{argument!r} is one argument too many. See dragoman {self.name} --help.")
+        near = difflib.get_close_matches(argument, flags, n=1)
+        hint = f"Did you mean {near[0]}?" if near else f"See dragoman {self.name} --help-all."
+        raise DragomanError(f"dragoman {self.name} has no option {argument}. {hint}")
+
+    def parser(self, everything: bool = False) -> Parser:
+        """The parser; its help shows the common options, or everything."""
+        width = min(100, shutil.get_terminal_size().columns)
+        lines = filter(None, (self.notes, f"example:\n  {self.example}"))
+        parser = Parser(
+            prog=f"dragoman {self.name}",
+            usage=f"dragoman {self.name} {self.arguments} [options]".replace("  ", " "),
+            description=(self.settings.__doc__ or "").split("\n")[0],
+            epilog="\n\n".join(lines)
+            + f"\n\nAll options: dragoman {self.name} --help-all" * (not everything),
+            formatter_class=partial(argparse.RawDescriptionHelpFormatter, max_help_position=28, width=width),
+            argument_default=argparse.SUPPRESS,
+            allow_abbrev=False,
+            add_help=False,
+        )
+        common = {name: heading for heading, names in self.groups.items() for name in names}
+        order = sorted(
+            self.options, key=lambda name: list(common).index(name) if name in common else len(common)
+        )
+        groups: dict[str, argparse._ArgumentGroup] = {}
+        for name in order:
+            option = self.options[name]
+            heading = common.get(name, option.group or "other options")
+            group = groups.get(heading) or groups.setdefault(heading, parser.add_argument_group(heading))
+            self._add(
+                group,
+                option,
+                self._help(option, everything) if everything or name in common else argparse.SUPPRESS,
+            )
+        help_group = parser.add_argument_group("help")
+        help_group.add_argument("-h", "--help", action="help", help="show this help")
+        help_group.add_argument("--help-all", action="help", help="show the help of all options")
+        return parser
+
+    def _add(self, group: "argparse._ArgumentGroup", option: Option, help_text: str) -> None:
+        """Add an option, or a positional argument."""
+        name, flag = option.field.name, option.flag
+        metavar = self.metavars.get(name, option.metavar)
+        if option.kinds == (bool,):
+            off, shown = f"--no-{flag[2:]}", bool(option.default)
+            hidden = argparse.SUPPRESS
+            group.add_argument(flag, dest=name, action="store_true", help=hidden if shown else help_text)
+            group.add_argument(off, dest=name, action="store_false", help=help_text if shown else hidden)
+        elif name in self.positional:
+            nargs = "*" if option.is_list else None if option.default is MISSING else "?"
+            group.add_argument(name, metavar=metavar, type=option.value, nargs=nargs, help=help_text)
+        elif option.is_list:
+            group.add_argument(
+                flag,
+                dest=name,
+                metavar=metavar,
+                type=option.value,
+                nargs="+",
+                action=ListOnce,
+                help=help_text,
+            )
+        else:
+            required, short = option.default is MISSING, [SHORT[name]] if name in SHORT else []
+            group.add_argument(
+                *short, flag, dest=name, metavar=metavar, type=option.value, required=required, help=help_text
+            )
+
+    def _help(self, option: Option, everything: bool) -> str:
+        """The option's docstring, of which --help shows the first sentence, with its default."""
+        text = (
+            option.help if everything else re.split(r"(?<=[.:;]) (?=[A-Z(])|; ", option.help, maxsplit=1)[0]
+        )
+        text = text.rstrip(".;:").replace("%", "%%")
+        default = option.default
+        if default is True:
+            return f"turn off: {text}"
+        if option.field.name in self.from_preset:
+            return f"{text} (from the preset)"
+        is_value = (
+            isinstance(default, int | float | str | Path)
+            and default is not False
+            and str(default) not in ("", "0", "0.0")
+        )
+        return f"{text} (default: {default})" if is_value else text
+
+
+def refuse_replacing(option: str, out: Path, *inputs: Path) -> None:
+    """Raise `DragomanError` if a file to write is a folder, or a file that the command reads."""
+    if out.is_dir():
+        raise DragomanError(f"{option} {out} is a folder; give the name of a file.")
+    for path in inputs:
+        if out.exists() and path.exists() and out.samefile(path):
+            raise DragomanError(f"{option} {out} is what this command reads; give another file.")

@@ -1,0 +1,37 @@
+"""`dragoman plot`: the curves of a run."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman.cli.console import say
+from dragoman.cli.parsing import Command, Given, settings_from
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Draw the curves of a run from its log: loss, BLEU, learning rate, gradient norm, speed."""
+
+    run: Path
+    """The run's folder."""
+    out: Path
+    """The picture: .png, .svg or .html."""
+
+
+def plot(given: Given) -> None:
+    """Draw the curves of a run."""
+    asked = settings_from(Plot, given)
+    from dragoman.pipeline.runs import plot as draw
+
+    draw(asked.run, asked.out)
+    say(f"{asked.out} shows the curves of {asked.run}.")
+
+
+COMMAND = Command(
+    "plot",
+    "Draw the curves of a run, as PNG, SVG or HTML.",
+    plot,
+    Plot,
+    example="dragoman plot runs/ende --out ende.svg",
+    groups={"options": ("run", "out")},
+    metavars={"run": "RUN"},
+)

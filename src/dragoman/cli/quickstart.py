@@ -1,0 +1,43 @@
+"""`dragoman quickstart`: a small model on the CMU Pronouncing Dictionary."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman.cli.console import say
+from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.cli.train import exit_after
+
+
+@dataclass(frozen=True)
+class Quickstart:
+    """Train and score a small model on the CMU Pronouncing Dictionary: spelling to phonemes."""
+
+    out: Path = Path("runs/quickstart")
+    """The run's folder."""
+    minutes: float = 4.2
+    """Training time for which the number of updates is chosen."""
+    updates: int | None = None
+    """Number of updates, instead of minutes."""
+    recipe: Path | None = None
+    """A recipe (TOML) whose keys win over the quickstart's own."""
+
+
+def quickstart(given: Given) -> None:
+    """Train and score the model."""
+    asked = settings_from(Quickstart, given)
+    from dragoman.pipeline.quickstart import quickstart as start
+
+    exit_after(lambda: start(asked.out, asked.minutes, asked.updates, say, asked.recipe))
+
+
+COMMAND = Command(
+    "quickstart",
+    "Train and score a small model on the CMU Pronouncing Dictionary (extra: dragoman[quickstart]).",
+    quickstart,
+    Quickstart,
+    example="dragoman quickstart --minutes 4",
+    arguments="",
+    positional=(),
+    groups={"options": ("out", "minutes", "updates", "recipe")},
+    metavars={"out": "DIR"},
+)

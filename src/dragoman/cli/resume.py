@@ -1,0 +1,41 @@
+"""`dragoman resume`: a run that was interrupted."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dragoman.cli.console import say
+from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.cli.train import exit_after
+from dragoman.system.errors import DragomanError
+
+
+@dataclass(frozen=True)
+class Resume:
+    """Resume a run that was interrupted. All that it needs is in its folder."""
+
+    run: Path
+    """The run's folder."""
+
+
+def resume(given: Given) -> None:
+    """Resume a run."""
+    folder = settings_from(Resume, given).run
+    from dragoman.pipeline.reopen import recorded_recipe
+    from dragoman.pipeline.run import run
+
+    recipe = recorded_recipe(folder)
+    if recipe is None:
+        raise DragomanError(f"{folder} is not a run: there is no {folder / 'recipe.toml'}.")
+    exit_after(lambda: run(replace(recipe, out=folder), say))
+
+
+COMMAND = Command(
+    "resume",
+    "Resume a run that was interrupted.",
+    resume,
+    Resume,
+    example="dragoman resume runs/ende",
+    groups={"run": ("run",)},
+    metavars={"run": "RUN"},
+    notes="To resume with other settings (more updates, say), give `dragoman train` with the same --out.",
+)

@@ -1,0 +1,46 @@
+"""`dragoman runs`: the runs in a folder with their state and scores."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman.cli.console import say
+from dragoman.cli.parsing import Command, Given, settings_from
+
+
+@dataclass(frozen=True)
+class Runs:
+    """List runs with their state and scores."""
+
+    folder: Path = Path("runs")
+    """A folder; runs in the folders below it are listed too."""
+    json: bool = False
+    """Write one JSON object a run."""
+
+
+def runs(given: Given) -> None:
+    """List runs."""
+    asked = settings_from(Runs, given)
+    from rich.console import Console
+
+    from dragoman.pipeline.runs import as_json, runs_table, runs_under
+
+    states = runs_under(asked.folder, say)
+    if asked.json:
+        print("\n".join(map(as_json, states)))
+    else:
+        table = runs_table(states)
+        width = Console(width=10_000).measure(table).maximum  # as wide as it needs: nothing is cut
+        Console(width=width).print(table)
+
+
+COMMAND = Command(
+    "runs",
+    "List runs with their state and scores.",
+    runs,
+    Runs,
+    example="dragoman runs --json",
+    arguments="[DIR]",
+    positional=("folder",),
+    groups={"options": ("folder", "json")},
+    metavars={"folder": "DIR"},
+)

@@ -1,0 +1,100 @@
+"""`dragoman score`: the log-probability of given translations."""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dragoman.cli.console import say
+from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.cli.translate import load
+from dragoman.model.settings import Precision
+from dragoman.translation.settings import EngineSettings
+
+if TYPE_CHECKING:
+    from dragoman.translation.translator import Translator
+
+
+@dataclass(frozen=True)
+class Score:
+    """Write the log-probability of each given translation in nats, by forced decoding, with the end token."""
+
+    run: Path
+    """The run's folder, or the folder `model` in it."""
+    source: Path
+    """Sentences."""
+    target: Path
+    """Their translations: line n belongs to line n."""
+    ensemble: tuple[Path, ...] = ()
+    """Other runs with the same vocabulary, whose probabilities are averaged with this one's."""
+    precision: Precision = "float32"
+    """Of matrix products, as for `translate`."""
+    tokens: bool = False
+    """The translations are tokens with a space between, as in `translate --json`."""
+    json: bool = False
+    """Write one JSON object a line, with the log-probability of each token."""
+
+
+def score(given: Given) -> None:
+    """Score given translations."""
+    asked = settings_from(Score, given)
+    translator = load((asked.run, *asked.ensemble), EngineSettings(asked.precision))
+    from dragoman.model.loss import perplexity
+
+    total, tokens = 0.0, 0
+    for block in blocks_of_pairs(translator, asked.source, asked.target, "scored"):
+        forced = [
+            (source, list(filter(None, target.split(" "))) if asked.tokens else target)
+            for source, target in block
+        ]
+        for (source, target), likelihood in zip(block, translator.score(forced), strict=True):
+            total, tokens = total + likelihood.log_probability, tokens + len(likelihood.tokens)
+            line = f"{likelihood.log_probability:.4f}"
+            if asked.json:
+                about = {"log_probability": likelihood.log_probability, "perplexity": likelihood.perplexity}
+                record = {"source": source, "target": target, **about, **dataclasses.asdict(likelihood)}
+                line = json.dumps(record, ensure_ascii=False)
+            sys.stdout.buffer.write(line.encode("utf-8", "replace") + b"\n")
+        sys.stdout.buffer.flush()
+    nll = -total / tokens
+    say(f"{tokens:,} tokens; negative log-likelihood {nll:.4f} a token, perplexity {perplexity(nll):.2f}.")
+
+
+def blocks_of_pairs(
+    translator: "Translator", source: Path, target: Path, done: str
+) -> Iterator[list[tuple[str, str]]]:
+    """The pairs of two files in blocks. At the end the number of long sources is printed."""
+    from dragoman.text.lines import read_pairs
+    from dragoman.translation.files import BLOCK
+
+    pairs = read_pairs(source, target, strip_carriage_returns=True)
+    count = 0
+    while block := list(islice(pairs, BLOCK)):
+        count += translator.count_long([one for one, _ in block])
+        yield block
+    if count:
+        sentences = "1 sentence has" if count == 1 else f"{count:,} sentences have"
+        say(
+            f"{sentences} more tokens than the longest source of training ({translator.longest_trained}), "
+            f"and {'is' if count == 1 else 'are'} {done} whole."
+        )
+
+
+COMMAND = Command(
+    "score",
+    "Write the log-probability of given translations.",
+    score,
+    Score,
+    example="dragoman score runs/ende -s test.en -t test.de > test.scores",
+    arguments="RUN -s FILE -t FILE",
+    groups={
+        "text": ("run", "source", "target", "tokens"),
+        "model": ("ensemble", "precision"),
+        "output": ("json",),
+    },
+    metavars={"run": "RUN", "ensemble": "RUN"},
+)

@@ -1,0 +1,64 @@
+"""`dragoman shortlist`: which tokens may translate which, for faster translation."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman.cli.console import say
+from dragoman.cli.parsing import Command, Given, refuse_replacing, settings_from
+from dragoman.system.errors import check_bounds
+from dragoman.system.files import atomic_write
+
+
+@dataclass(frozen=True)
+class MakeShortlist:
+    """Learn from parallel text which tokens may translate which, to translate faster."""
+
+    run: Path
+    """The run's folder, or the folder `model` in it: the file is for its vocabularies."""
+    source: Path
+    """Sentences, as those of the model's training data."""
+    target: Path
+    """Their translations: line n belongs to line n."""
+    out: Path
+    """The file to write."""
+    most: int = 30
+    """Maximum number of translations of a token: the likeliest."""
+    always: int = 200
+    """Number of frequent tokens that every translation may have."""
+
+    def __post_init__(self) -> None:
+        check_bounds(self, at_least={"most": 1, "always": 0}, at_most={"most": 10_000, "always": 1_000_000})
+
+
+def shortlist(given: Given) -> None:
+    """Learn a shortlist."""
+    asked = settings_from(MakeShortlist, given)
+    refuse_replacing("--out", asked.out, asked.source, asked.target)
+    from dragoman.search.shortlist import Shortlist
+    from dragoman.text.lines import read_pairs
+    from dragoman.translation.model_folder import Tokenizers, model_folder
+
+    tokenizers = Tokenizers.load(model_folder(asked.run))
+    pairs = read_pairs(asked.source, asked.target, strip_carriage_returns=True)
+    texts = list(zip(*pairs, strict=True)) or [(), ()]
+    sides = (tokenizers.source, tokenizers.target)
+    ids = [side.encode(list(text)) for side, text in zip(sides, texts, strict=True)]
+    sizes = len(tokenizers.source), len(tokenizers.target)
+    learnt = Shortlist.learn(list(zip(*ids, strict=True)), sizes, asked.most, asked.always)
+    asked.out.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(asked.out) as new:
+        learnt.save(new)
+    say(f"{asked.out} has the translations of the tokens of {len(ids[0]):,} pairs.")
+    say(f"Use it with: dragoman translate {asked.run} --shortlist {asked.out}")
+
+
+COMMAND = Command(
+    "shortlist",
+    "Learn from parallel text which tokens may translate which, to translate faster.",
+    shortlist,
+    MakeShortlist,
+    example="dragoman shortlist runs/ende -s train.en -t train.de -o ende.shortlist",
+    arguments="RUN -s FILE -t FILE -o FILE",
+    groups={"text": ("run", "source", "target"), "shortlist": ("out", "most", "always")},
+    metavars={"run": "RUN"},
+)

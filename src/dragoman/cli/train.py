@@ -1,0 +1,95 @@
+"""`dragoman train`: a model from two text files, or from a recipe."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dragoman.cli.console import say
+from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.pipeline.recipe import Recipe, complete_recipe
+from dragoman.system.errors import DragomanError
+from dragoman.system.machine import has_gpu
+from dragoman.system.toml import read_toml
+
+
+@dataclass(frozen=True)
+class Train(Recipe):
+    """Train a model from two text files, or from a recipe. The same command resumes an interrupted run."""
+
+    files: tuple[Path, ...] = ()
+    """Two text files, source and target, or a recipe in TOML; options win over the recipe."""
+
+
+def train(given: Given) -> None:
+    """Train a model."""
+    table, origin, texts = read_files(given.pop("files", ()), given)
+    given |= texts
+    recipe = complete_recipe(
+        table, origin, lambda default: settings_from(Recipe, given, default), has_gpu, say
+    )
+    recipe.search.refuse_contradictions(given)
+    from dragoman.pipeline.run import run
+
+    exit_after(lambda: run(recipe, say))
+
+
+def read_files(files: Sequence[Path], given: Given) -> tuple[dict[str, Any], str, Given]:
+    """The table of a recipe, its origin, and the two texts: of the positional arguments.
+
+    Raises `DragomanError` if they are neither a recipe nor two texts.
+    """
+    if len(files) > 2 or (len(files) == 2 and given.keys() & {"source", "target"}):
+        raise DragomanError("Give two text files, source and target, once; or one recipe (TOML).")
+    if len(files) == 2:
+        return {}, "the command line", {"source": files[0], "target": files[1]}
+    if not files:
+        return {}, "the command line", {}
+    try:
+        return read_toml(files[0]), str(files[0]), {}
+    except DragomanError as error:
+        if not files[0].is_file() or files[0].suffix == ".toml":
+            raise
+        raise DragomanError(
+            f"{files[0]} is not a recipe in TOML. If it is a text, give its translation too: SOURCE TARGET."
+        ) from error
+
+
+def exit_after(training: Callable[[], object]) -> None:
+    """Train, and end the program: with status 128 + n if signal n interrupted the training.
+
+    A process that torchrun has started ends at once: torch's threads can abort the interpreter's own exit.
+    """
+    from dragoman.training.interrupt import TrainingInterruptedError
+
+    status = 0
+    try:
+        training()
+    except TrainingInterruptedError as interruption:
+        status = 128 + interruption.signal_number
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+    sys.exit(status)
+
+
+COMMAND = Command(
+    "train",
+    "Train a model from two text files, or from a recipe (a TOML file).",
+    train,
+    Train,
+    example="dragoman train train.en train.de --out runs/ende",
+    arguments="[SOURCE TARGET | RECIPE.toml]",
+    positional=("files",),
+    groups={
+        "text": ("files", "valid_source", "valid_target", "test_source", "test_target", "vocabulary"),
+        "model": ("preset", "dropout"),
+        "training": ("minutes", "updates", "learning_rate_scale", "warmup_steps", "precision", "seed"),
+        "output": ("out",),
+    },
+    metavars={"files": "FILE", "out": "DIR", "folder": "DIR", "dataset": "NAME"},
+    from_preset=("d_model", "d_ff", "heads", "encoder_layers", "decoder_layers", "dropout"),
+)

@@ -1,0 +1,286 @@
+"""`dragoman translate`: standard input to standard output, or a file to a file."""
+
+import codecs
+import dataclasses
+import gzip
+import io
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dragoman.cli.console import say, warn
+from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.native.build import DECODER, start_compiling
+from dragoman.search.settings import SearchSettings, refuse_more_than_a_beam
+from dragoman.system.errors import DragomanError
+from dragoman.system.machine import configure_allocator, has_gpu
+from dragoman.translation.settings import EngineSettings
+
+if TYPE_CHECKING:
+    from dragoman.translation.analysis import Alternative
+    from dragoman.translation.translator import Translation, Translator
+
+GZIP = b"\x1f\x8b"  # the first bytes of a gzip file
+
+
+@dataclass(frozen=True)
+class Translate:
+    """Translate standard input to standard output, or a file to a file, line by line."""
+
+    run: Path
+    """The run's folder, or the folder `model` in it."""
+    ensemble: tuple[Path, ...] = ()
+    """Other runs with the same vocabulary, whose probabilities are averaged with this one's."""
+    search: SearchSettings = field(default_factory=SearchSettings)
+    engine: EngineSettings = field(default_factory=EngineSettings)
+    input: Path | None = None
+    """Translate this file instead of standard input. With `--output`, an interrupted command resumes when it
+    is given again, and torchrun shares the work among processes."""
+    output: Path | None = None
+    """Write to this file, which appears when it is complete. FILE.json beside it lists what it was made
+    with."""
+    json: bool = False
+    """Write one JSON object a line, with the n best translations and their scores."""
+    trace: bool = False
+    """Add every hypothesis of the search to each object: its token, parent, log-probability and why it
+    ended. Needs `--json`."""
+    alternatives: int = 0
+    """Write this many of the likeliest tokens after the prefix instead of translations, each with its best
+    continuation. Needs `--json`."""
+    stream: bool = False
+    """Write each translation piece by piece, as soon as all hypotheses of the beam begin with it."""
+
+
+def translate(given: Given) -> None:
+    """Translate standard input to standard output, or a file to a file."""
+    asked = settings_from(Translate, given)
+    asked.search.refuse_contradictions(given)
+    if asked.engine.native:
+        start_compiling(DECODER)  # in the background, while other things are read
+    refuse_contradictions(asked)
+    processes = int(os.environ.get("WORLD_SIZE", "1"))
+    if processes > 1 and asked.output is None:
+        raise DragomanError(
+            f"{processes} processes would each translate the same text; give --input and --output, which "
+            "they share."
+        )
+    configure_allocator()
+    engine = (
+        dataclasses.replace(asked.engine, native=False) if asked.trace else asked.engine
+    )  # PyTorch traces
+    job = TranslationJob(load((asked.run, *asked.ensemble), engine), asked)
+    try:
+        if asked.input is not None and asked.output is not None:
+            to_file(job, asked.input, asked.output, processes)
+        else:
+            to_standard_output(job, input_lines(asked.input))
+    finally:
+        job.say_long()
+
+
+def load(runs: Sequence[Path], engine: EngineSettings) -> "Translator":
+    """The translator of the runs, on the GPU of this process if torchrun has started several."""
+    from dragoman.translation.translator import Translator
+
+    device = f"cuda:{os.environ['LOCAL_RANK']}" if "LOCAL_RANK" in os.environ and has_gpu() else None
+    return Translator.load(
+        *runs,
+        device=device,
+        precision=engine.precision,
+        workers=engine.workers,
+        native=engine.native,
+        shortlist=engine.shortlist,
+        cuda_graphs=engine.cuda_graphs,
+    )
+
+
+def refuse_contradictions(asked: Translate) -> None:
+    """Raise `DragomanError` for options that contradict each other, before any work."""
+    if asked.stream:
+        refuse_more_than_a_beam(asked.search, "stream")
+        if asked.json or asked.trace or asked.alternatives or asked.output or asked.search.n_best > 1:
+            raise DragomanError(
+                "--stream writes one plain translation a line to standard output; leave --json, --trace, "
+                "--alternatives, --n-best and --output out."
+            )
+    if asked.search.n_best > 1 and not asked.json and not asked.search.mbr:
+        raise DragomanError(
+            f"--n-best {asked.search.n_best} needs --json: plain output has one line for each line of input."
+        )
+    if (asked.trace or asked.alternatives) and not asked.json:
+        raise DragomanError(
+            "--trace and --alternatives need --json: plain output has one translation a line."
+        )
+    if asked.alternatives < 0:
+        raise DragomanError(f"alternatives is {asked.alternatives}; it must be at least 0.")
+    if asked.trace or asked.alternatives:
+        refuse_more_than_a_beam(asked.search, "trace" if asked.trace else "list of alternatives")
+    if asked.alternatives and (asked.trace or asked.search.n_best > 1):
+        raise DragomanError("--alternatives replaces the translations; leave --trace and --n-best out.")
+    if asked.engine.shortlist and (asked.stream or asked.trace or asked.alternatives):
+        raise DragomanError("--stream, --trace and --alternatives need all tokens; leave --shortlist out.")
+    if asked.output is not None and asked.input is None:
+        raise DragomanError(
+            "--output needs --input: only a file can be resumed. Without --input redirect the output: > FILE."
+        )
+
+
+# ---- input
+
+
+def input_lines(path: Path | None) -> Iterator[bytes]:
+    """The lines of a file or of standard input, with their line feeds; gzip is unpacked.
+
+    Raises `DragomanError` if the file cannot be read or is damaged.
+    """
+    from dragoman.text.lines import PACKING_ERRORS, raw_lines
+
+    if path is not None:
+        yield from raw_lines(path)
+        return
+    stream = sys.stdin.buffer
+    try:
+        is_packed = isinstance(stream, io.BufferedReader) and stream.peek(2)[:2] == GZIP
+        yield from gzip.GzipFile(fileobj=stream) if is_packed else stream
+    except PACKING_ERRORS as error:
+        raise DragomanError(f"Standard input is not a complete gzip file: {error}") from error
+
+
+def input_line(raw: bytes, number: int) -> str:
+    """A line without its end. Bytes that are not UTF-8 are replaced, with a warning."""
+    line = raw.removesuffix(b"\n").removesuffix(b"\r")
+    line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+    try:
+        return line.decode()
+    except UnicodeDecodeError as error:
+        warn(
+            f"Line {number}, byte {error.start + 1}: not UTF-8 (0x{line[error.start]:02x}); replaced by "
+            "U+FFFD."
+        )
+        return line.decode(errors="replace")
+
+
+# ---- output
+
+
+class TranslationJob:
+    """Translates numbered lines as the options ask, and counts those that are longer than any of training."""
+
+    def __init__(self, translator: "Translator", asked: Translate) -> None:
+        self.translator, self.asked, self.long = translator, asked, 0
+
+    def translate(self, block: list[tuple[int, bytes]]) -> list[str]:
+        """A line of output for each numbered line of input."""
+        asked, translator = self.asked, self.translator
+        lines = [input_line(raw, number) for number, raw in block]
+        self.long += translator.count_long(lines, asked.search)
+        if asked.alternatives:
+            found = [translator.alternatives(line, asked.alternatives, asked.search) for line in lines]
+            return [as_json(line, "alternatives", each) for line, each in zip(lines, found, strict=True)]
+        n_best = translator.n_best(lines, asked.search)
+        if not asked.json:
+            return [best[0].text for best in n_best]
+        more = [self.trace(line) if asked.trace else {} for line in lines]
+        records = zip(lines, n_best, more, strict=True)
+        return [as_json(line, "translations", best, about) for line, best, about in records]
+
+    def trace(self, line: str) -> dict[str, object]:
+        """Every hypothesis of the search."""
+        return {"trace": list(map(dataclasses.asdict, self.translator.trace(line, self.asked.search)))}
+
+    def stream(self, number: int, raw: bytes) -> Iterator[str]:
+        """The translation of a line, piece by piece."""
+        line = input_line(raw, number)
+        self.long += self.translator.count_long([line], self.asked.search)
+        return self.translator.stream(line, self.asked.search)
+
+    def say_long(self) -> None:
+        """Say how many lines were longer than any of training."""
+        one_by_one = self.asked.stream or self.asked.alternatives
+        settings = dataclasses.replace(self.asked.search, split=0) if one_by_one else self.asked.search
+        if self.long:
+            warn(self.translator.long_message(self.long, settings))
+
+
+def as_json(
+    line: str,
+    name: str,
+    outputs: "Sequence[Translation | Alternative]",
+    more: Mapping[str, object] | None = None,
+) -> str:
+    """A line of JSON: the source, what was found for it, and more."""
+    record = {"source": line, name: list(map(dataclasses.asdict, outputs)), **(more or {})}
+    return json.dumps(record, ensure_ascii=False)
+
+
+def to_standard_output(job: TranslationJob, lines: Iterator[bytes]) -> None:
+    """Translate lines in blocks; from a terminal, and as a stream, one by one."""
+    from dragoman.translation.files import BLOCK
+
+    numbered = enumerate(lines, 1)
+    if job.asked.stream:
+        for number, raw in numbered:
+            for part in chain(job.stream(number, raw), "\n"):
+                sys.stdout.buffer.write(part.encode("utf-8", "replace"))
+                sys.stdout.buffer.flush()
+        return
+    size = 1 if job.asked.input is None and sys.stdin.isatty() else BLOCK
+    while block := list(islice(numbered, size)):
+        for line in job.translate(block):
+            sys.stdout.buffer.write(line.encode("utf-8", "replace") + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def to_file(job: TranslationJob, source: Path, out: Path, processes: int) -> None:
+    """Translate this process's part of a file to a file; after an interruption, the rest of it."""
+    from dragoman.system.files import file_hash
+    from dragoman.translation.files import translate_file
+    from dragoman.translation.model_folder import model_hash
+
+    asked, engine = job.asked, job.asked.engine
+    search = {
+        name: value for name, value in dataclasses.asdict(asked.search).items() if name != "batch_tokens"
+    }
+    about = {
+        "models": list(map(model_hash, (asked.run, *asked.ensemble))),
+        "search": search,
+        "precision": engine.precision,
+        "native": engine.native,
+        "shortlist": None if engine.shortlist is None else file_hash(engine.shortlist),
+        "json": asked.json,
+        "trace": asked.trace,
+        "alternatives": asked.alternatives,
+    }
+    rank = int(os.environ.get("RANK", "0"))
+    translate_file(source, out, about, job.translate, say, rank, processes)
+
+
+COMMAND = Command(
+    "translate",
+    "Translate standard input to standard output, or a file to a file.",
+    translate,
+    Translate,
+    example="dragoman translate runs/ende < test.en > test.de",
+    groups={
+        "text": ("run", "input", "output", "json"),
+        "search": (
+            "beam_size",
+            "n_best",
+            "length_penalty",
+            "max_length",
+            "prefix",
+            "ban",
+            "force",
+            "temperature",
+        ),
+        "speed": ("precision", "workers"),
+        "model": ("ensemble",),
+    },
+    metavars={"run": "RUN", "ensemble": "RUN"},
+    notes="Pipes are translated in blocks of 2,000 lines, terminals line by line. Input may be gzip.",
+)
