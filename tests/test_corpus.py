@@ -58,7 +58,7 @@ def test_shards_written_by_several_processes_hold_the_same(tmp_path, files, mode
     assert len(shards) == len(whole)
     for pair in range(len(whole)):
         assert all(np.array_equal(one, other) for one, other in zip(whole[pair], shards[pair], strict=True))
-    assert shards.found == whole.found
+    assert shards.summary == whole.summary
 
 
 def test_many_shards_are_mapped_where_few_files_may_be_open(tmp_path, files, models):
@@ -76,12 +76,12 @@ def test_many_shards_are_mapped_where_few_files_may_be_open(tmp_path, files, mod
 def test_long_pairs_are_left_out_and_counted(tmp_path, files, models):
     corpus = build(tmp_path / "corpus", files, models, longest=4)
     assert corpus.lengths()[0].max() == 4
-    assert corpus.found.too_long == 120 - len(corpus) > 0
+    assert corpus.summary.too_long == 120 - len(corpus) > 0
     short = [
         number for number, line in enumerate(files[0].read_text().splitlines(), 1) if len(line.split()) <= 4
     ]
     assert [corpus.line(pair) for pair in range(len(corpus))] == short
-    assert f"{corpus.found.too_long} are longer than the recipe allows" in "; ".join(corpus.found.sentences())
+    assert f"{corpus.summary.too_long} are longer than the recipe allows" in "; ".join(corpus.summary.sentences())
 
 
 def test_the_survey_counts_what_is_strange(tmp_path):
@@ -154,9 +154,9 @@ def test_a_damaged_corpus_is_refused_by_name(tmp_path, files, models):
     build(tmp_path / "corpus", files, models)
     offsets = tmp_path / "corpus" / "000000000.source.npy"
     offsets.write_bytes(offsets.read_bytes()[:-10])
-    with pytest.raises(DragomanError, match="corpus is not a whole corpus"):
+    with pytest.raises(DragomanError, match="corpus is not a complete corpus"):
         Corpus(tmp_path / "corpus")
-    with pytest.raises(DragomanError, match="absent is not a whole corpus"):
+    with pytest.raises(DragomanError, match="absent is not a complete corpus"):
         Corpus(tmp_path / "absent")
 
 
@@ -186,9 +186,9 @@ def test_crlf_line_ends_are_accepted_and_counted(tmp_path, files, models):
     for path, copy in zip(files, windows, strict=True):
         copy.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
     unix, crlf = build(tmp_path / "unix", files, models), build(tmp_path / "crlf", windows, models)
-    assert (unix.found.crlf, crlf.found.crlf) == (0, 240)
-    assert "240 lines end with CRLF; the carriage return is removed" in crlf.found.sentences()
-    assert not any("CRLF" in sentence for sentence in unix.found.sentences())
+    assert (unix.summary.crlf, crlf.summary.crlf) == (0, 240)
+    assert "240 lines end with CRLF; the carriage return is removed" in crlf.summary.sentences()
+    assert not any("CRLF" in sentence for sentence in unix.summary.sentences())
     for pair in range(len(unix)):
         for ours, theirs in zip(unix[pair], crlf[pair], strict=True):
             assert ours.tolist() == theirs.tolist()

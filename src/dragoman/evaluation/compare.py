@@ -1,4 +1,7 @@
-"""Whether one system is better than another: paired bootstrap resampling (Koehn 2004) by sacreBLEU. Strings only."""
+"""Whether one system is better than another: paired bootstrap resampling (Koehn 2004) by sacreBLEU.
+
+Strings only.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,16 +24,21 @@ class Comparison:
 
     def __str__(self) -> str:
         return (
-            f"{self.score.name} = {self.score.value:.2f}, baseline {self.baseline.value:.2f}: {difference(self.score, self.baseline):+.2f} "
+            f"{self.score.name} = {self.score.value:.2f}, baseline {self.baseline.value:.2f}: "
+            f"{difference(self.score, self.baseline):+.2f} "
             f"(p = {self.p_value:.4f})  [{self.score.signature}]"
         )
 
 
 def difference(score: Score, baseline: Score) -> float:
-    """How much higher a score is than another one. Raises `DragomanError` where they are not the same measure."""
+    """How much higher a score is than another one.
+
+    Raises `DragomanError` if they are not the same measure.
+    """
     if (score.name, score.signature) != (baseline.name, baseline.signature):
         raise DragomanError(
-            f"{score.name} [{score.signature}] and {baseline.name} [{baseline.signature}] are different measures: their numbers "
+            f"{score.name} [{score.signature}] and {baseline.name} [{baseline.signature}] are different "
+            "measures: their numbers "
             "cannot be compared. Score both in the same way."
         )
     return score.value - baseline.value
@@ -44,10 +52,11 @@ def paired_bootstrap(
     lowercase: bool = False,
     samples: int = 1000,
 ) -> list[Comparison]:
-    """BLEU and chrF2 of two systems' translations of the same lines, with sacreBLEU's two-sided p-values from `samples` resamples.
+    """BLEU and chrF2 of two systems' translations of the same lines, with sacreBLEU's two-sided p-values from
+    `samples` resamples.
 
-    sacreBLEU's seed is fixed (12345, or SACREBLEU_SEED), so that the same lines give the same p-values. Raises `DragomanError` for
-    different numbers of lines, or none.
+    sacreBLEU's seed is fixed (12345, or SACREBLEU_SEED), so that the same lines give the same p-values.
+    Raises `DragomanError` for different numbers of lines, or none.
     """
     from sacrebleu.significance import PairedTest
 
@@ -61,5 +70,7 @@ def paired_bootstrap(
         theirs, ours = cast("Sequence[Result]", table[name])
         score, other = (Score(name, result.score, str(signature)) for result in (ours, theirs))
         assert ours.p_value is not None
-        found.append(Comparison(score, other, ours.p_value if ours.score != theirs.score else 1.0))  # sacreBLEU has 0.001 for no difference
+        found.append(
+            Comparison(score, other, ours.p_value if ours.score != theirs.score else 1.0)
+        )  # sacreBLEU has 0.001 for no difference
     return found

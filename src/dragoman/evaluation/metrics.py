@@ -29,13 +29,19 @@ class Score:
 def check_lines(hypotheses: Sequence[str], references: Sequence[object]) -> None:
     """Raise `DragomanError` for different numbers of lines, or none."""
     if len(hypotheses) != len(references):
-        raise DragomanError(f"There are {len(hypotheses)} translations and {len(references)} references; line n has to belong to line n.")
+        raise DragomanError(
+            f"There are {len(hypotheses)} translations and {len(references)} references; line n has to "
+            "belong to line n."
+        )
     if not hypotheses:
         raise DragomanError("There is nothing to score: no translations and no references.")
 
 
 def suitable_tokenization(references: Sequence[str]) -> Tokenization:
-    """Characters for languages that put no spaces between words, whose BLEU would else be 0; sacreBLEU's default for the others."""
+    """Characters for languages that put no spaces between words, whose BLEU would else be 0.
+
+    SacreBLEU's default for the others.
+    """
     text = "".join(references)
     return "char" if text.count(" ") < len(text) / 50 else "13a"
 
@@ -54,28 +60,45 @@ def chrf_metric() -> "CHRF":
     return CHRF()
 
 
-def bleu(hypotheses: Sequence[str], references: Sequence[str], tokenize: Tokenization = "13a", lowercase: bool = False) -> Score:
-    """SacreBLEU's corpus BLEU, in percent (Post 2018). Raises `DragomanError` for different numbers of lines, or none."""
+def bleu(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    tokenize: Tokenization = "13a",
+    lowercase: bool = False,
+) -> Score:
+    """SacreBLEU's corpus BLEU, in percent (Post 2018).
+
+    Raises `DragomanError` for different numbers of lines, or none.
+    """
     check_lines(hypotheses, references)
     metric = bleu_metric(tokenize, lowercase)
     score = metric.corpus_score(list(hypotheses), [list(references)])
     precisions = "/".join(f"{precision:.1f}" for precision in score.precisions)
-    detail = f"{precisions} (BP = {score.bp:.3f}, ratio = {score.sys_len / score.ref_len if score.ref_len else 0:.3f})"
+    ratio = score.sys_len / score.ref_len if score.ref_len else 0
+    detail = f"{precisions} (BP = {score.bp:.3f}, ratio = {ratio:.3f})"
     return Score("BLEU", score.score, str(metric.get_signature()), detail)
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """SacreBLEU's chrF2, in percent (Popović 2015). Raises `DragomanError` for different numbers of lines, or none."""
+    """SacreBLEU's chrF2, in percent (Popović 2015).
+
+    Raises `DragomanError` for different numbers of lines, or none.
+    """
     check_lines(hypotheses, references)
     metric = chrf_metric()
-    return Score("chrF2", metric.corpus_score(list(hypotheses), [list(references)]).score, str(metric.get_signature()))
+    return Score(
+        "chrF2", metric.corpus_score(list(hypotheses), [list(references)]).score, str(metric.get_signature())
+    )
 
 
-def pronunciation_errors(hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> tuple[Score, Score]:
-    """Word and phoneme error rates, in percent, of one pronunciation a word against all that the dictionary allows.
+def pronunciation_errors(
+    hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+) -> tuple[Score, Score]:
+    """Word and phoneme error rates, in percent, of one pronunciation a word against all that the dictionary
+    allows.
 
-    A word is right if it equals any of its pronunciations; phonemes are compared with the nearest one. Raises `DragomanError` for
-    different numbers of words, or none.
+    A word is right if it equals any of its pronunciations; phonemes are compared with the nearest one. Raises
+    `DragomanError` for different numbers of words, or none.
     """
     try:
         import jiwer

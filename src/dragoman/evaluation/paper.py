@@ -1,4 +1,7 @@
-"""BLEU as the paper's figures were made (section 6.1): of tokens, with compounds split at their hyphens. Strings only."""
+"""BLEU as the paper's figures were made (section 6.1): of tokens, with compounds split at their hyphens.
+
+Strings only.
+"""
 
 import re
 from collections.abc import Sequence
@@ -10,11 +13,12 @@ COMPOUND = re.compile(r"(\S)-(\S)")
 
 
 def tokenised_bleu(hypotheses: Sequence[str], references: Sequence[str], language: str) -> Score:
-    """BLEU of Moses tokens whose compounds are split, in percent: the steps of Tensor2Tensor's get_ende_bleu.sh, by sacremoses.
+    """BLEU of Moses tokens whose compounds are split, in percent: the steps of Tensor2Tensor's
+    get_ende_bleu.sh, by sacremoses.
 
-    It is higher than sacreBLEU's by a point or two, and depends on the tokeniser: not to be compared with it. `language` is the
-    target's, as Moses names it: de, fr. Raises `DragomanError` for different numbers of lines, or none, for a language that Moses
-    does not know, and without sacremoses.
+    It is higher than sacreBLEU's by a point or two, and depends on the tokeniser: not to be compared with it.
+    `language` is the target's, as Moses names it: de, fr. Raises `DragomanError` for different numbers of
+    lines, or none, for a language that Moses does not know, and without sacremoses.
     """
     try:
         import sacremoses
@@ -33,7 +37,9 @@ def tokenised_bleu(hypotheses: Sequence[str], references: Sequence[str], languag
 
     metric = BLEU(tokenize="none", smooth_method="none", force=True)
     score = metric.corpus_score(
-        [tokens(punctuation.replace_unicode_punct(line)) for line in hypotheses], [[tokens(line) for line in references]]
+        [tokens(punctuation.replace_unicode_punct(line)) for line in hypotheses],
+        [[tokens(line) for line in references]],
     )
-    signature = f"nrefs:1|case:mixed|tok:moses-{language}|compounds:split|smooth:none|sacremoses:{sacremoses.__version__}"
+    version = f"sacremoses:{sacremoses.__version__}"
+    signature = f"nrefs:1|case:mixed|tok:moses-{language}|compounds:split|smooth:none|{version}"
     return Score("tokenised BLEU", score.score, signature)

@@ -28,10 +28,12 @@ ACTIVATIONS: dict[Activation, common_spec.Activation] = {
 def write(model: Transformer, tokenizers: Tokenizers, folder: Path, precision: Precision = "float32") -> None:
     """Fill a folder that `ctranslate2.Translator` reads, with the SentencePiece models that cut its texts.
 
-    Raises `DragomanError` where the format cannot hold the model.
+    Raises `DragomanError` if the format cannot hold the model.
     """
     refuse_to_hold("CTranslate2", model.settings, tokenizers, {"source_end": (True,)})
-    spec = specification(model, *(side.pieces(range(len(side))) for side in (tokenizers.source, tokenizers.target)))
+    spec = specification(
+        model, *(side.pieces(range(len(side))) for side in (tokenizers.source, tokenizers.target))
+    )
     spec.validate()
     spec.optimize(precision)
     spec.save(str(folder))
@@ -48,10 +50,24 @@ def specification(model: Transformer, source_tokens: list[str], target_tokens: l
         pre_norm=settings.norm == "pre",
         activation=ACTIVATIONS[settings.activation],
     )
-    _embedding(spec.encoder, spec.encoder.embeddings[0], model.source_embedding, model.source_positions, settings.scale_embeddings)
-    _embedding(spec.decoder, spec.decoder.embeddings, model.target_embedding, model.target_positions, settings.scale_embeddings)
+    _embedding(
+        spec.encoder,
+        spec.encoder.embeddings[0],
+        model.source_embedding,
+        model.source_positions,
+        settings.scale_embeddings,
+    )
+    _embedding(
+        spec.decoder,
+        spec.decoder.embeddings,
+        model.target_embedding,
+        model.target_positions,
+        settings.scale_embeddings,
+    )
     spec.decoder.projection.weight = _array(model.output.weight)
-    spec.decoder.projection.bias = _array(torch.zeros(len(target_tokens)) if model.output_bias is None else model.output_bias)
+    spec.decoder.projection.bias = _array(
+        torch.zeros(len(target_tokens)) if model.output_bias is None else model.output_bias
+    )
     for theirs, layer in zip(spec.encoder.layer, model.encoder, strict=True):
         _self_attention(theirs.self_attention, layer.self_attention, layer.self_attention_residual)
         _feed_forward(theirs.ffn, layer.feed_forward, layer.feed_forward_residual)
@@ -81,18 +97,33 @@ def engine(folder: Path, model: Transformer, tokenizers: Tokenizers, precision: 
         return [*cutter.encode(line), END]
 
     def log_p(source: list[int], target: list[int]) -> Tensor:
-        [found] = theirs.score_batch([tokenizers.source.pieces(source[:-1])], [tokenizers.target.pieces(target[:-1])])
+        [found] = theirs.score_batch(
+            [tokenizers.source.pieces(source[:-1])], [tokenizers.target.pieces(target[:-1])]
+        )
         return torch.tensor(found.log_probs)
 
     def greedy(source: list[int], most: int) -> list[int]:
         pieces = tokenizers.source.pieces(source[:-1])
-        [found] = theirs.translate_batch([pieces], beam_size=1, min_decoding_length=0, max_decoding_length=most, suppress_sequences=never)
+        [found] = theirs.translate_batch(
+            [pieces], beam_size=1, min_decoding_length=0, max_decoding_length=most, suppress_sequences=never
+        )
         return [ids[piece] for piece in found.hypotheses[0]]
 
-    ids = {piece: number for number, piece in enumerate(tokenizers.target.pieces(range(len(tokenizers.target))))}
+    ids = {
+        piece: number for number, piece in enumerate(tokenizers.target.pieces(range(len(tokenizers.target))))
+    }
     longest = table_rows(model.source_positions)
     speller = sentencepiece.SentencePieceProcessor(model_file=str(folder / "target.spm"))
-    return Engine("CTranslate2", tokens, log_p, greedy, speller.decode, range(len(tokenizers.source)), longest, precision != "float32")
+    return Engine(
+        "CTranslate2",
+        tokens,
+        log_p,
+        greedy,
+        speller.decode,
+        range(len(tokenizers.source)),
+        longest,
+        precision != "float32",
+    )
 
 
 def table_rows(positions: Positions) -> int:
@@ -113,7 +144,9 @@ def _norm(theirs: common_spec.LayerNormSpec, norm: Any) -> None:
     theirs.gamma, theirs.beta = _array(norm.weight), _array(norm.bias)
 
 
-def _embedding(spec: Any, theirs: common_spec.EmbeddingsSpec, embedding: nn.Embedding, positions: Positions, scaled: bool) -> None:
+def _embedding(
+    spec: Any, theirs: common_spec.EmbeddingsSpec, embedding: nn.Embedding, positions: Positions, scaled: bool
+) -> None:
     theirs.weight = _array(embedding.weight)
     spec.scale_embeddings = scaled
     spec.position_encodings.encodings = _array(positions(0, table_rows(positions)))

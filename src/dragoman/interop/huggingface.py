@@ -1,6 +1,9 @@
-"""Hugging Face's MarianMTModel, both ways (extra: dragoman[huggingface]; to read its folder dragoman[import] is enough).
+"""Hugging Face's MarianMTModel, both ways (extra: dragoman[huggingface].
 
-Its positions are the paper's sinusoids with all sines before all cosines: our features in another order, and nothing else.
+To read its folder dragoman[import] is enough).
+
+Its positions are the paper's sinusoids with all sines before all cosines: our features in another order, and
+nothing else.
 """
 
 import json
@@ -15,8 +18,22 @@ from torch import Tensor
 
 from dragoman.interop.pickles import load_pickle
 from dragoman.interop.verify import Engine
-from dragoman.interop.vocabulary import Vocabulary, ids_of, marian_name, refuse_other_size, sentencepiece_in_order
-from dragoman.interop.weights import Imported, Tensors, export_layers, import_layers, layers, model_of, refuse_to_hold
+from dragoman.interop.vocabulary import (
+    Vocabulary,
+    ids_of,
+    marian_name,
+    refuse_other_size,
+    sentencepiece_in_order,
+)
+from dragoman.interop.weights import (
+    Imported,
+    Tensors,
+    export_layers,
+    import_layers,
+    layers,
+    model_of,
+    refuse_to_hold,
+)
 from dragoman.model.positions import sinusoids
 from dragoman.model.settings import Activation, ModelSettings, PositionKind
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
@@ -67,7 +84,10 @@ HALVES: PositionKind = "sinusoidal-halves"
 
 
 def read(folder: Path) -> Imported:
-    """The model in a folder of `save_pretrained`. Raises `DragomanError`, naming the file, for what is damaged or of another kind."""
+    """The model in a folder of `save_pretrained`.
+
+    Raises `DragomanError`, naming the file, for what is damaged or of another kind.
+    """
     config = configuration(folder / "config.json")
     settings = settings_of(config, folder / "config.json")
     path = next((path for path in (folder / name for name in WEIGHTS) if path.exists()), None)
@@ -79,10 +99,16 @@ def read(folder: Path) -> Imported:
     found, tables = vocabularies(folder, config), embeddings(tensors, config)
     for (file, pieces, _), (name, table) in zip(found, tables, strict=False):
         refuse_other_size(file, pieces, path, name, len(table))
-    bias = tensors.take("final_logits_bias", (1, len(tables[2][1])))[0] if "final_logits_bias" in tensors else None
+    bias = (
+        tensors.take("final_logits_bias", (1, len(tables[2][1])))[0]
+        if "final_logits_bias" in tensors
+        else None
+    )
     tensors.refuse_rest()
     of_source, of_target = (vocabulary for _, _, vocabulary in found)
-    model = model_of(settings, imported, (tables[0][1], tables[1][1], tables[2][1]), bias, (of_source, of_target), path)
+    model = model_of(
+        settings, imported, (tables[0][1], tables[1][1], tables[2][1]), bias, (of_source, of_target), path
+    )
     if config.get("dragoman_positions") != HALVES:
         model = with_features(model, torch.argsort(halves_order(settings.d_model)), "sinusoidal")
     source = sentencepiece_in_order(folder / "source.spm", of_source.pieces)
@@ -91,13 +117,18 @@ def read(folder: Path) -> Imported:
 
 
 def configuration(path: Path) -> dict[str, Any]:
-    """A config.json with what it leaves open, and one END. Raises `DragomanError` for a value of another kind."""
+    """A config.json with what it leaves open, and one END.
+
+    Raises `DragomanError` for a value of another kind.
+    """
     found = {name: value for name, value in read_json(path).items() if value is not None}
     if isinstance(ends := found.get("eos_token_id"), list) and ends:
         found["eos_token_id"] = ends[0]
     for name, usual in DEFAULTS.items():
         kinds = (int, float) if isinstance(usual, float) else type(usual)
-        if name in found and (not isinstance(found[name], kinds) or isinstance(found[name], bool) != isinstance(usual, bool)):
+        if name in found and (
+            not isinstance(found[name], kinds) or isinstance(found[name], bool) != isinstance(usual, bool)
+        ):
             raise DragomanError(f"{path}: {name} is {found[name]!r}; a value like {usual!r} was expected.")
     return DEFAULTS | found
 
@@ -105,13 +136,20 @@ def configuration(path: Path) -> dict[str, Any]:
 def settings_of(config: Mapping[str, Any], origin: Path) -> ModelSettings:
     """Raises `DragomanError` for a configuration that we cannot hold."""
     if config.get("model_type") != "marian":
-        raise DragomanError(f"{origin}: model_type is {config.get('model_type')!r}; Dragoman reads 'marian' models.")
+        raise DragomanError(
+            f"{origin}: model_type is {config.get('model_type')!r}; Dragoman reads 'marian' models."
+        )
     for name in ("ffn_dim", "attention_heads"):
         one, other = config[f"encoder_{name}"], config[f"decoder_{name}"]
         if one != other:
-            raise DragomanError(f"{origin}: encoder_{name} is {one} and decoder_{name} {other}; in Dragoman they are the same.")
+            raise DragomanError(
+                f"{origin}: encoder_{name} is {one} and decoder_{name} {other}; in Dragoman they are the "
+                "same."
+            )
     if (activation := config["activation_function"]) not in ACTIVATIONS:
-        raise DragomanError(f"{origin}: activation_function is {activation!r}; Dragoman has {', '.join(ACTIVATIONS)}.")
+        raise DragomanError(
+            f"{origin}: activation_function is {activation!r}; Dragoman has {', '.join(ACTIVATIONS)}."
+        )
     return ModelSettings(
         d_model=config["d_model"],
         d_ff=config["encoder_ffn_dim"],
@@ -134,16 +172,28 @@ def names(settings: ModelSettings) -> dict[str, list[str]]:
 
 
 def embeddings(tensors: Tensors, config: Mapping[str, Any]) -> list[tuple[str, Tensor]]:
-    """The names and tables of the source's and the target's embeddings and of the logits: the one that transformers would take."""
+    """The names and tables of the source's and the target's embeddings and of the logits: the one that
+    transformers would take.
+    """
     everywhere = "model.shared.weight"
-    places = [["model.encoder.embed_tokens.weight", everywhere], ["model.decoder.embed_tokens.weight", everywhere]]
+    places = [
+        ["model.encoder.embed_tokens.weight", everywhere],
+        ["model.decoder.embed_tokens.weight", everywhere],
+    ]
     if config["share_encoder_decoder_embeddings"]:
         places = [[everywhere, *places[0], "lm_head.weight"]] * 2
     places.append(places[1] if config["tie_word_embeddings"] else ["lm_head.weight"])
     sizes = [config["vocab_size"], *[config.get("decoder_vocab_size") or config["vocab_size"]] * 2]
     chosen = [next((name for name in place if name in tensors), place[0]) for place in places]
-    tables = {name: tensors.take(name, (size, config["d_model"])) for name, size in dict(zip(chosen, sizes, strict=True)).items()}
-    other_names = [everywhere, *(f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")), "lm_head.weight"]
+    tables = {
+        name: tensors.take(name, (size, config["d_model"]))
+        for name, size in dict(zip(chosen, sizes, strict=True)).items()
+    }
+    other_names = [
+        everywhere,
+        *(f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")),
+        "lm_head.weight",
+    ]
     tensors.leave(other_names)  # pickles have tied weights under all of them
     return [(name, tables[name]) for name in chosen]
 
@@ -151,27 +201,37 @@ def embeddings(tensors: Tensors, config: Mapping[str, Any]) -> list[tuple[str, T
 def vocabularies(folder: Path, config: Mapping[str, Any]) -> list[tuple[Path, list[str], Vocabulary]]:
     """The source's and the target's file, tokens in its order, and tokens in ours."""
     of_source, of_target = folder / "vocab.json", folder / "target_vocab.json"
-    special = {"pad": config["pad_token_id"], "start": config["decoder_start_token_id"], "end": config["eos_token_id"]}
+    special = {
+        "pad": config["pad_token_id"],
+        "start": config["decoder_start_token_id"],
+        "end": config["eos_token_id"],
+    }
     if config["share_encoder_decoder_embeddings"] or not of_target.exists():
         file, pieces, shared = vocabulary_of(of_source, special)
         return [(file, pieces, shared.with_unknowns(folder / "source.spm", folder / "target.spm"))] * 2
     own = read_json(of_source)
     if lacking := [piece for piece in ("<pad>", "</s>") if piece not in own]:
         raise DragomanError(f"{of_source} lacks {', '.join(lacking)}.")
-    of_its_own = {"pad": own["<pad>"], "start": own.get("<s>", own["<pad>"]), "end": own["</s>"]}  # none reads a start
+    of_its_own = {
+        "pad": own["<pad>"],
+        "start": own.get("<s>", own["<pad>"]),
+        "end": own["</s>"],
+    }  # none reads a start
     sides = (vocabulary_of(of_source, of_its_own), vocabulary_of(of_target, special))
     return [
-        (file, pieces, side.with_unknowns(folder / f"{name}.spm")) for (file, pieces, side), (name, _) in zip(sides, SIDES, strict=True)
+        (file, pieces, side.with_unknowns(folder / f"{name}.spm"))
+        for (file, pieces, side), (name, _) in zip(sides, SIDES, strict=True)
     ]
 
 
 def vocabulary_of(path: Path, special: Mapping[str, int]) -> tuple[Path, list[str], Vocabulary]:
-    """Raises `DragomanError` where the file lacks a special token."""
+    """Raises `DragomanError` if the file lacks a special token."""
     found = read_json(path)
     theirs = ids_of(path, found)
     if "<unk>" not in found or not all(0 <= number < len(theirs) for number in special.values()):
         raise DragomanError(
-            f"{path} has {len(theirs)} tokens, and lacks '<unk>' or one of the ids that config.json names: {dict(special)}."
+            f"{path} has {len(theirs)} tokens, and lacks '<unk>' or one of the ids that config.json names: "
+            f"{dict(special)}."
         )
     return path, theirs, Vocabulary.in_our_order(theirs, unknown=found["<unk>"], **special)
 
@@ -188,26 +248,42 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def check_positions(tensors: Tensors, d_model: int) -> None:
-    """Old files hold the table of positions. Raises `DragomanError` where it is not the sinusoids that transformers makes now."""
+    """Old files hold the table of positions.
+
+    Raises `DragomanError` if it is not the sinusoids that transformers makes now.
+    """
     for side in ("encoder", "decoder"):
         if (name := f"model.{side}.embed_positions.weight") in tensors:
             rows = tensors.rows(name)
-            if not torch.allclose(tensors.take(name, (rows, d_model)), sinusoids(rows, d_model, HALVES), atol=5e-3):
-                raise DragomanError(f"{tensors.origin}: {name} is not the table of sinusoids that Marian has; Dragoman cannot read it.")
+            if not torch.allclose(
+                tensors.take(name, (rows, d_model)), sinusoids(rows, d_model, HALVES), atol=5e-3
+            ):
+                raise DragomanError(
+                    f"{tensors.origin}: {name} is not the table of sinusoids that Marian has; Dragoman "
+                    "cannot read it."
+                )
 
 
 def halves_order(d_model: int) -> Tensor:
-    """For each of Marian's features, its place in the paper's order: sines from 0, 2, 4 and on, then cosines from 1, 3, 5 and on."""
+    """For each of Marian's features, its place in the paper's order: sines from 0, 2, 4 and on, then cosines
+    from 1, 3, 5 and on.
+    """
     return torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])
 
 
-ROWS = tuple(f"{module}.{kind}" for module in ("attention.output", "outer", "norm") for kind in ("weight", "bias"))
+ROWS = tuple(
+    f"{module}.{kind}" for module in ("attention.output", "outer", "norm") for kind in ("weight", "bias")
+)
 COLUMNS = ("query_key_value.weight", "inner.weight", "embedding.weight", "output.weight")
 
 
 def with_features(model: Transformer, order: Tensor, positions: PositionKind) -> Transformer:
-    """The same function with its d_model features in another order: feature i is what feature `order[i]` was."""
-    other = Transformer(replace(model.settings, positions=positions), model.source_embedding.num_embeddings, model.output.num_embeddings)
+    """The same function with its d_model features permuted: feature i was feature `order[i]`."""
+    other = Transformer(
+        replace(model.settings, positions=positions),
+        model.source_embedding.num_embeddings,
+        model.output.num_embeddings,
+    )
     moved = weights(model)
     for name, weight in moved.items():
         if name.endswith(ROWS):
@@ -221,7 +297,7 @@ def with_features(model: Transformer, order: Tensor, positions: PositionKind) ->
 def write(model: Transformer, tokenizers: Tokenizers, folder: Path) -> None:
     """Fill a folder that `AutoModelForSeq2SeqLM` and `AutoTokenizer` load.
 
-    Raises `DragomanError` where the format cannot hold the model.
+    Raises `DragomanError` if the format cannot hold the model.
     """
     settings = model.settings
     wanted = {
@@ -239,12 +315,28 @@ def write(model: Transformer, tokenizers: Tokenizers, folder: Path) -> None:
     for (side, name), tokenizer in zip(SIDES, (tokenizers.source, tokenizers.target), strict=True):
         (folder / f"{side}.spm").write_bytes(tokenizer.model)
         if side == "source" or not shared:
-            write_json(folder / name, {marian_name(piece): number for number, piece in enumerate(tokenizer.pieces(range(len(tokenizer))))})
+            write_json(
+                folder / name,
+                {
+                    marian_name(piece): number
+                    for number, piece in enumerate(tokenizer.pieces(range(len(tokenizer))))
+                },
+            )
     special = {"pad_token_id": PAD, "eos_token_id": END, "decoder_start_token_id": START}
     write_json(folder / "config.json", config_of(settings, tokenizers) | special)
     write_json(folder / "generation_config.json", special | GENERATION)
-    pieces = dict(zip(("pad_token", "unk_token", "eos_token"), tokenizers.target.pieces([PAD, UNKNOWN, END]), strict=True))
-    about = {"tokenizer_class": "MarianTokenizer", "separate_vocabs": not shared, "model_max_length": POSITIONS}
+    pieces = dict(
+        zip(
+            ("pad_token", "unk_token", "eos_token"),
+            tokenizers.target.pieces([PAD, UNKNOWN, END]),
+            strict=True,
+        )
+    )
+    about = {
+        "tokenizer_class": "MarianTokenizer",
+        "separate_vocabs": not shared,
+        "model_max_length": POSITIONS,
+    }
     write_json(folder / "tokenizer_config.json", about | pieces)
 
 
@@ -300,7 +392,7 @@ def write_json(path: Path, content: object) -> None:
 def engine(folder: Path, of_source: Sequence[int], of_target: Sequence[int]) -> Engine:
     """Hugging Face's own model and tokenizer from a folder, whose ids for ours are given.
 
-    Raises `DragomanError` where transformers is not installed.
+    Raises `DragomanError` if transformers is not installed.
     """
     try:
         from transformers import GenerationConfig, MarianMTModel, MarianTokenizer
@@ -317,15 +409,22 @@ def engine(folder: Path, of_source: Sequence[int], of_target: Sequence[int]) -> 
     ours = ({their: our for our, their in reversed(list(enumerate(rows)))} for rows in (of_source, of_target))
     source_ids, target_ids = ours
     pad, start, end = (of_target[token] for token in (PAD, START, END))
-    model.generation_config = GenerationConfig(  # instead of the folder's, which may ask for more than the likeliest token
-        pad_token_id=pad, decoder_start_token_id=start, eos_token_id=end, bad_words_ids=[[token] for token in sorted({pad, start} - {end})]
+    model.generation_config = (
+        GenerationConfig(  # instead of the folder's, which may ask for more than the likeliest token
+            pad_token_id=pad,
+            decoder_start_token_id=start,
+            eos_token_id=end,
+            bad_words_ids=[[token] for token in sorted({pad, start} - {end})],
+        )
     )
 
     def rows(ids: list[int], of: Sequence[int]) -> Tensor:
         return torch.tensor([[of[token] for token in ids]])
 
     def log_p(source: list[int], target: list[int]) -> Tensor:
-        logits = model(input_ids=rows(source, of_source), decoder_input_ids=rows([START, *target[:-1]], of_target)).logits[0]
+        logits = model(
+            input_ids=rows(source, of_source), decoder_input_ids=rows([START, *target[:-1]], of_target)
+        ).logits[0]
         return logits.float().log_softmax(-1)[:, torch.tensor(of_target)]
 
     def greedy(source: list[int], most: int) -> list[int]:
@@ -334,10 +433,14 @@ def engine(folder: Path, of_source: Sequence[int], of_target: Sequence[int]) -> 
         return ids[: ids.index(END)] if END in ids else ids[:most]
 
     def text(ids: list[int]) -> str:
-        return tokenizer.decode([of_target[token] for token in ids], skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return tokenizer.decode(
+            [of_target[token] for token in ids], skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
 
     def tokens(line: str) -> list[int]:
         return [source_ids[token] for token in tokenizer(line).input_ids]
 
     longest = model.config.max_position_embeddings
-    return Engine("transformers", tokens, log_p, greedy, text, [source_ids[row] for row in of_source], longest)
+    return Engine(
+        "transformers", tokens, log_p, greedy, text, [source_ids[row] for row in of_source], longest
+    )

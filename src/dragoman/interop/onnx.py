@@ -1,10 +1,12 @@
 """To ONNX, as two graphs (extra: dragoman[onnx]): the encoder, and a step of the decoder with its cache.
 
     encoder.onnx   source [B S]                                                   → memory_keys, memory_values
-    decoder.onnx   token [B 1], source, memory_keys, memory_values, keys, values  → logits [B V], new_keys, new_values
+    decoder.onnx   token [B 1], source, memory_keys, memory_values, keys, values
+                   → logits [B V], new_keys, new_values
 
-Memory: [layers B H S K]. Keys and values of the N tokens before: [layers B H N K], with N = 0 before the first, which is START; they
-come back one longer. `source` is padded with 0, and ends with END. B, S and N are free.
+Memory: [layers B H S K]. Keys and values of the N tokens before: [layers B H N K], with N = 0 before the
+first, which is START; they come back one longer. `source` is padded with 0, and ends with END. B, S and N are
+free.
 """
 
 import json
@@ -68,7 +70,9 @@ class Encoder(Half):
             residual = layer.feed_forward_residual
             x = residual.after(x, layer.feed_forward(residual.before(x)))
         memory = self.model.encoder_norm(x)
-        keys, values = zip(*(cast(DecoderLayer, layer).project_memory(memory) for layer in self.model.decoder), strict=True)
+        keys, values = zip(
+            *(cast(DecoderLayer, layer).project_memory(memory) for layer in self.model.decoder), strict=True
+        )
         return torch.stack(keys), torch.stack(values)
 
 
@@ -76,7 +80,13 @@ class DecoderStep(Half):
     """The decoder for one more token of each sentence."""
 
     def forward(
-        self, token: Tensor, source: Tensor, memory_keys: Tensor, memory_values: Tensor, keys: Tensor, values: Tensor
+        self,
+        token: Tensor,
+        source: Tensor,
+        memory_keys: Tensor,
+        memory_values: Tensor,
+        keys: Tensor,
+        values: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
         mask = self.model.source_mask(source)
         x = self.embed(token, torch.full((1,), keys.size(3)))
@@ -85,21 +95,34 @@ class DecoderStep(Half):
             layer = cast(DecoderLayer, module)
             residual = layer.self_attention_residual
             query, own = layer.self_attention.project(residual.before(x))
-            line = KeysValues(torch.cat([keys[number], own.keys], 2), torch.cat([values[number], own.values], 2))
+            line = KeysValues(
+                torch.cat([keys[number], own.keys], 2), torch.cat([values[number], own.values], 2)
+            )
             x = residual.after(x, attend(layer.self_attention, query, line, None))
             residual = layer.cross_attention_residual
             query = layer.cross_attention.project_query(residual.before(x))
-            x = residual.after(x, attend(layer.cross_attention, query, KeysValues(memory_keys[number], memory_values[number]), mask))
+            x = residual.after(
+                x,
+                attend(
+                    layer.cross_attention, query, KeysValues(memory_keys[number], memory_values[number]), mask
+                ),
+            )
             residual = layer.feed_forward_residual
             x = residual.after(x, layer.feed_forward(residual.before(x)))
             all_keys.append(line.keys)
             all_values.append(line.values)
-        return self.model.logits(self.model.decoder_norm(x)[:, -1]), torch.stack(all_keys), torch.stack(all_values)
+        return (
+            self.model.logits(self.model.decoder_norm(x)[:, -1]),
+            torch.stack(all_keys),
+            torch.stack(all_values),
+        )
 
 
 @torch.no_grad()
 def write(model: Transformer, tokenizers: Tokenizers, folder: Path) -> None:
-    """Fill a folder with both graphs, the vocabularies, and `dragoman.json`: special ids, the longest text, the sizes of a cache."""
+    """Fill a folder with both graphs, the vocabularies, and `dragoman.json`: special ids, the longest text,
+    the sizes of a cache.
+    """
     encoder = Encoder(model, model.source_embedding, model.source_positions)
     decoder = DecoderStep(model, model.target_embedding, model.target_positions)
     source = torch.full((2, 3), END)
@@ -123,19 +146,37 @@ def write(model: Transformer, tokenizers: Tokenizers, folder: Path) -> None:
 def cache_sizes(model: Transformer) -> dict[str, int]:
     """The sizes of keys and values."""
     settings = model.settings
-    return {"layers": settings.decoder_layers, "heads": settings.heads, "d_k": settings.key_width, "d_v": settings.value_width}
+    return {
+        "layers": settings.decoder_layers,
+        "heads": settings.heads,
+        "d_k": settings.key_width,
+        "d_v": settings.value_width,
+    }
 
 
 def export(
-    half: nn.Module, example: tuple[Tensor, ...], inputs: list[str], outputs: list[str], shapes: tuple[dict[int, Dim], ...], path: Path
+    half: nn.Module,
+    example: tuple[Tensor, ...],
+    inputs: list[str],
+    outputs: list[str],
+    shapes: tuple[dict[int, Dim], ...],
+    path: Path,
 ) -> None:
-    """Write one graph, quietly: the exporter warns of its own parts, and of sizes with the same name, which are meant."""
+    """Write one graph, quietly: the exporter warns of its own parts, and of sizes with the same name, which
+    are meant.
+    """
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings(action="ignore"):
             program = torch.onnx.export(
-                half.eval(), example, dynamo=True, dynamic_shapes=shapes, input_names=inputs, output_names=outputs, verbose=False
+                half.eval(),
+                example,
+                dynamo=True,
+                dynamic_shapes=shapes,
+                input_names=inputs,
+                output_names=outputs,
+                verbose=False,
             )
     finally:
         logging.disable(before)
@@ -145,7 +186,9 @@ def export(
 
 def engine(folder: Path) -> Engine:
     """Both graphs in onnxruntime, in the loop that any user of theirs has to write."""
-    encoder, decoder = (onnxruntime.InferenceSession(str(folder / f"{half}.onnx")) for half in ("encoder", "decoder"))
+    encoder, decoder = (
+        onnxruntime.InferenceSession(str(folder / f"{half}.onnx")) for half in ("encoder", "decoder")
+    )
     about = json.loads((folder / "dragoman.json").read_text())
     sizes = about["cache"]
 
@@ -153,10 +196,19 @@ def engine(folder: Path) -> Engine:
         """Gives the logits after START, then after each token that it is sent."""
         rows = numpy.array([source])
         memory = dict(zip(("memory_keys", "memory_values"), encoder.run(None, {"source": rows}), strict=True))
-        cache = [numpy.zeros((sizes["layers"], 1, sizes["heads"], 0, sizes[width]), numpy.float32) for width in ("d_k", "d_v")]
+        cache = [
+            numpy.zeros((sizes["layers"], 1, sizes["heads"], 0, sizes[width]), numpy.float32)
+            for width in ("d_k", "d_v")
+        ]
         token = START
         while True:
-            given = {"token": numpy.array([[token]]), "source": rows, **memory, "keys": cache[0], "values": cache[1]}
+            given = {
+                "token": numpy.array([[token]]),
+                "source": rows,
+                **memory,
+                "keys": cache[0],
+                "values": cache[1],
+            }
             logits, *cache = decoder.run(None, given)
             token = yield torch.from_numpy(logits[0])
 
@@ -180,4 +232,12 @@ def engine(folder: Path) -> Engine:
     def tokens(line: str) -> list[int]:
         return [*loaded.source.encode([line])[0], END]
 
-    return Engine("onnxruntime", tokens, log_p, greedy, loaded.target.decode, range(len(loaded.source)), about["longest"])
+    return Engine(
+        "onnxruntime",
+        tokens,
+        log_p,
+        greedy,
+        loaded.target.decode,
+        range(len(loaded.source)),
+        about["longest"],
+    )

@@ -1,4 +1,6 @@
-"""Checkpoints that other toolkits wrote as pickles: tensors and plain values are read, and nothing of the file is run."""
+"""Checkpoints that other toolkits wrote as pickles: tensors and plain values are read, and nothing of the
+file is run.
+"""
 
 import argparse
 import re
@@ -14,8 +16,9 @@ from dragoman.system.errors import DragomanError
 def load_pickle(path: Path) -> dict[str, Any]:
     """The dictionary in a file of `torch.save`, by torch's `weights_only` loading.
 
-    Of classes it may have `argparse.Namespace`, and what the caller has put among `torch.serialization.safe_globals`.
-    Raises `DragomanError` with the reason where there is anything else in it, or where it is damaged.
+    Of classes it may have `argparse.Namespace`, and what the caller has put among
+    `torch.serialization.safe_globals`. Raises `DragomanError` with the reason where there is anything else in
+    it, or where it is damaged.
     """
     try:
         with torch.serialization.safe_globals([argparse.Namespace]), warnings.catch_warnings(action="ignore"):
@@ -26,7 +29,8 @@ def load_pickle(path: Path) -> dict[str, Any]:
         raise
     except Exception as error:  # junk makes torch raise nearly anything
         if other := re.search(r"nsupported (?:global: GLOBAL|class) ([\w.]+)", str(error)):
-            reason = f"{path} holds {other[1]}, which is no tensor and no plain value; nothing of the file was run."
+            reason = f"{path} holds {other[1]}, which is no tensor and no plain value; "
+            reason += "nothing of the file was run."
         else:
             reason = f"{path} is damaged, or no checkpoint of PyTorch's; nothing of it was run."
         raise DragomanError(reason) from error

@@ -1,4 +1,4 @@
-"""Text files to memory-mapped ids, in shards that several processes write, each in constant memory."""
+"""From text files to memory-mapped ids, in shards that several processes write in constant memory."""
 
 import hashlib
 import heapq
@@ -29,13 +29,13 @@ MOST_HELD_OUT = 2_000
 
 
 def line_hash(line: str) -> int:
-    """64 bits of BLAKE2b of a line without outer white space: the same on every machine."""
+    """64 bits of BLAKE2b of a line without surrounding white space: the same on every machine."""
     return int.from_bytes(hashlib.blake2b(line.strip().encode(), digest_size=8).digest(), "big")
 
 
 @dataclass
 class Survey:
-    """What was found in the training files, in pairs of lines."""
+    """Counts of pairs of lines in the training files."""
 
     pairs: int = 0
     empty: int = 0
@@ -48,24 +48,24 @@ class Survey:
     """Lines of both files that end with CRLF."""
 
     def sentences(self) -> list[str]:
-        """The findings, for people."""
-        told = [f"{self.pairs:,} pairs"]
+        """The counts in words."""
+        counts = [f"{self.pairs:,} pairs"]
         if self.empty:
-            told.append(f"{self.empty:,} have an empty side and are left out")
+            counts.append(f"{self.empty:,} have an empty side and are left out")
         if self.copies:
-            told.append(f"{self.copies:,} have a source equal to its target")
-        told += [
+            counts.append(f"{self.copies:,} have a source equal to its target")
+        counts += [
             f"{count:,} have a source that is also in the {name} data"
             for name, count in self.overlap.items()
             if count
         ]
         if self.held_out:
-            told.append(f"{self.held_out:,} are held out for validation")
+            counts.append(f"{self.held_out:,} are held out for validation")
         if self.crlf:
-            told.append(f"{self.crlf:,} lines end with CRLF; the carriage return is removed")
+            counts.append(f"{self.crlf:,} lines end with CRLF; the carriage return is removed")
         if self.too_long:
-            told.append(f"{self.too_long:,} are longer than the recipe allows and are left out")
-        return told
+            counts.append(f"{self.too_long:,} are longer than the recipe allows and are left out")
+        return counts
 
 
 @dataclass(frozen=True)
@@ -91,25 +91,25 @@ def survey(
 ) -> tuple[Survey, Selection]:
     """Read both files once, check every line, and decide which pairs to keep.
 
-    `others` has the hashes of the sources of other data, by name. With `hold_out`, about one pair in 50 and at most 2,000 go to
-    validation: those whose sources have the smallest hashes, without sentences that occur too often for that. Raises `DragomanError`
-    for whatever is wrong with the files.
+    `others` has the hashes of the sources of other data, by name. With `hold_out`, about one pair in 50 and
+    at most 2,000 go to validation: those whose sources have the smallest hashes, without sentences that occur
+    too often for that. Raises `DragomanError` for whatever is wrong with the files.
     """
-    found = Survey(overlap=dict.fromkeys(others, 0))
-    found.crlf = sum(
+    summary = Survey(overlap=dict.fromkeys(others, 0))
+    summary.crlf = sum(
         raw.removesuffix(b"\n").endswith(b"\r") for path in (source, target) for raw in raw_lines(path)
     )
     smallest: list[int] = []  # a heap of negated hashes: the largest of the smallest is on top
     known: dict[int, int] = {}  # how many pairs have a source of each of the smallest hashes
     for one, other in read_pairs(source, target):
-        found.pairs += 1
+        summary.pairs += 1
         if not one.strip() or not other.strip():
-            found.empty += 1
+            summary.empty += 1
             continue
-        found.copies += one == other
+        summary.copies += one == other
         hashed = line_hash(one)
         for name, hashes in others.items():
-            found.overlap[name] += hashed in hashes
+            summary.overlap[name] += hashed in hashes
         if hashed in known:
             known[hashed] += 1
         elif len(smallest) <= MOST_HELD_OUT or hashed < -smallest[0]:
@@ -119,15 +119,21 @@ def survey(
                 del known[-heapq.heappop(smallest)]
     if hold_out and len(known) < 2:
         raise DragomanError(
-            f"{source} has too few different sentences to hold some out; give --valid-source and --valid-target."
+            f"{source} has too few different sentences to hold some out; give --valid-source and "
+            "--valid-target."
         )
-    held_out = chosen(known, min(MOST_HELD_OUT, max(1, found.pairs // 50))) if hold_out else frozenset()
+    held_out = (
+        choose_held_out(known, min(MOST_HELD_OUT, max(1, summary.pairs // 50))) if hold_out else frozenset()
+    )
     drop = frozenset().union(*others.values()) if settings.drop_overlap else frozenset()
-    return found, Selection(settings.drop_copies, drop, held_out)
+    return summary, Selection(settings.drop_copies, drop, held_out)
 
 
-def chosen(counts: dict[int, int], most: int) -> frozenset[int]:
-    """Of sentences by hash, with the pairs that each has: the first that have at most so many together; at least one, a rare one."""
+def choose_held_out(counts: dict[int, int], most: int) -> frozenset[int]:
+    """Of sentences by hash, with the pairs that each has: the first that have at most so many together.
+
+    At least one, a rare one.
+    """
     taken: set[int] = set()
     for hashed in sorted(counts):
         if counts[hashed] <= most:
@@ -137,7 +143,7 @@ def chosen(counts: dict[int, int], most: int) -> frozenset[int]:
 
 
 def source_hashes(path: Path, strip_carriage_returns: bool = True) -> frozenset[int]:
-    """Hashes of the lines of a (small) file, to find them in another."""
+    """Hashes of the lines of a small file, to find them in another file."""
     return frozenset(line_hash(line) for line in read_lines(path, strip_carriage_returns) if line.strip())
 
 
@@ -155,14 +161,17 @@ def plain_file(path: Path, folder: Path) -> Path:
 def sample_pairs(
     source: Path, target: Path, selection: Selection, pairs: int, most: int
 ) -> Iterator[tuple[str, str]]:
-    """Training pairs for the tokenizer: every k-th, so that there are at most `most`. Never one that is held out."""
+    """Training pairs for the tokenizer: every k-th, so that there are at most `most`.
+
+    Never one that is held out.
+    """
     step = max(1, -(-pairs // most))
     kept = (pair for pair in read_pairs(source, target) if selection.keeps(*pair))
     return islice(kept, 0, None, step)
 
 
 def held_out_pairs(source: Path, target: Path, selection: Selection) -> list[tuple[str, str]]:
-    """The validation pairs that `survey` chose."""
+    """The validation pairs that `survey` selected."""
     return [
         pair
         for pair in read_pairs(source, target)
@@ -232,13 +241,14 @@ def write_corpus(
     tokenizers: tuple[Path, Path],
     settings: DataSettings,
     selection: Selection,
-    found: Survey,
+    summary: Survey,
     longest: int,
     shard_lines: int = SHARD_LINES,
 ) -> "Corpus":
-    """Encode two plain text files that `survey` has checked into `folder`, which appears only when it is complete.
+    """Encode two plain text files that `survey` has checked into `folder`, which appears only when it is
+    complete.
 
-    Raises `DragomanError` where no pair is left.
+    Raises `DragomanError` if no pair is left.
     """
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -256,25 +266,27 @@ def write_corpus(
             workers, get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_DFL)
         ) as pool:  # without a word
             counts = list(pool.map(_write_shard, shards))
-    found.kept = sum(kept for kept, _ in counts)
-    found.too_long += sum(too_long for _, too_long in counts)
-    if not found.kept:
+    summary.kept = sum(kept for kept, _ in counts)
+    summary.too_long += sum(too_long for _, too_long in counts)
+    if not summary.kept:
         shutil.rmtree(partial)
         names = (
             settings.source or files[0],
             settings.target or files[1],
         )  # the user's, where these are unpacked copies
         raise DragomanError(
-            f"No pair of {names[0]} and {names[1]} is left for training: {'; '.join(found.sentences())}."
+            f"No pair of {names[0]} and {names[1]} is left for training: {'; '.join(summary.sentences())}."
         )
-    (partial / "corpus.json").write_text(json.dumps(asdict(found), indent=2) + "\n")
+    (partial / "corpus.json").write_text(json.dumps(asdict(summary), indent=2) + "\n")
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)
     return Corpus(folder)
 
 
 def allow_open_files(count: int) -> None:
-    """Let this process have so many files open beside some others, as far as the system allows: a mapped file is an open one."""
+    """Let this process have so many files open beside some others, as far as the system allows: a mapped file
+    is an open one.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count + 500
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -284,11 +296,14 @@ def allow_open_files(count: int) -> None:
 
 
 class Corpus:
-    """Pairs of ids, memory-mapped: only what is looked at is read. Raises `DragomanError` where the folder is not whole."""
+    """Pairs of ids, memory-mapped: only what is looked at is read.
+
+    Raises `DragomanError` if the folder is not whole.
+    """
 
     def __init__(self, folder: Path) -> None:
         try:
-            self.found = Survey(**json.loads((folder / "corpus.json").read_text()))
+            self.summary = Survey(**json.loads((folder / "corpus.json").read_text()))
             names = sorted(path.name.split(".")[0] for path in folder.glob("*.source.npy"))
             allow_open_files(5 * len(names))
             self._sides = [[self._map(folder, name, side) for name in names] for side in ("source", "target")]
@@ -297,7 +312,7 @@ class Corpus:
             ]
         except (OSError, ValueError, TypeError) as error:
             raise DragomanError(
-                f"{folder} is not a whole corpus ({error}); begin again with another --out."
+                f"{folder} is not a complete corpus ({error}); begin again with another --out."
             ) from error
         self._firsts = np.cumsum([0] + [len(offsets) - 1 for _, offsets in self._sides[0]])
 

@@ -17,7 +17,9 @@ from dragoman.text.settings import DataSettings
 
 @dataclass(frozen=True)
 class DatasetFile:
-    """A file by its name here, its address, and the SHA-256 of its unpacked text in the versions that are known."""
+    """A file by its name here, its address, and the SHA-256 of its unpacked text in the versions that are
+    known.
+    """
 
     name: str
     address: str
@@ -40,7 +42,11 @@ DATASETS = {
         about="29,000 image descriptions in English and German (Elliott et al. 2016); test2016",
         licence="research and education, non-commercial (Flickr30k's terms)",
         files=(
-            DatasetFile("train.en", _MULTI30K + "train.en.gz", ("460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6",)),
+            DatasetFile(
+                "train.en",
+                _MULTI30K + "train.en.gz",
+                ("460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6",),
+            ),
             DatasetFile(
                 "train.de",
                 _MULTI30K + "train.de.gz",
@@ -50,8 +56,16 @@ DATASETS = {
                     "67aa53ff412b6af1f47c604a623e112e2c28c61519aa7cf8a5348af21722b67a",
                 ),
             ),
-            DatasetFile("valid.en", _MULTI30K + "val.en.gz", ("1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227",)),
-            DatasetFile("valid.de", _MULTI30K + "val.de.gz", ("660e09eb7e1da2f856ea13ee5ad3cf6d36b3d5b0b733c857e94c5747a3dfc660",)),
+            DatasetFile(
+                "valid.en",
+                _MULTI30K + "val.en.gz",
+                ("1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227",),
+            ),
+            DatasetFile(
+                "valid.de",
+                _MULTI30K + "val.de.gz",
+                ("660e09eb7e1da2f856ea13ee5ad3cf6d36b3d5b0b733c857e94c5747a3dfc660",),
+            ),
             DatasetFile(
                 "test2016.en",
                 _MULTI30K + "test_2016_flickr.en.gz",
@@ -68,10 +82,11 @@ DATASETS = {
 
 
 def with_dataset(settings: DataSettings) -> DataSettings:
-    """The settings with the paths of their named dataset, whose files are fetched to `folder` where they are not there yet.
+    """The settings with the paths of their named dataset, whose files are fetched to `folder` where they are
+    not there yet.
 
-    A file there may be plain or end in .gz. Raises `DragomanError` for an unknown name, a file that cannot be had, or one whose
-    text is not the dataset's.
+    A file there may be plain or end in .gz. Raises `DragomanError` for an unknown name, a file that cannot be
+    had, or one whose text is not the dataset's.
     """
     if settings.dataset is None:
         return settings
@@ -101,9 +116,14 @@ def _local(file: DatasetFile, folder: Path) -> Path:
                 with open_bytes(path) as stream:
                     found = hashlib.sha256(stream.read()).hexdigest()
             except PACKING_ERRORS as error:
-                raise DragomanError(f"{path} is not a whole gzip file: {error}. Delete it to fetch it.") from error
+                raise DragomanError(
+                    f"{path} is not a complete gzip file: {error}. Delete it to fetch it."
+                ) from error
             if found not in file.hashes:
-                raise DragomanError(f"{path} is not the dataset's {file.name}: the SHA-256 of its text is {found}. Delete it to fetch it.")
+                raise DragomanError(
+                    f"{path} is not the dataset's {file.name}: the SHA-256 of its text is {found}. Delete "
+                    "it to fetch it."
+                )
             return path
     folder.mkdir(parents=True, exist_ok=True)
     try:
@@ -116,7 +136,8 @@ def _local(file: DatasetFile, folder: Path) -> Path:
             shutil.copyfileobj(text, copy)
     except (urllib.error.URLError, http.client.HTTPException, OSError, *PACKING_ERRORS) as error:
         raise DragomanError(
-            f"{file.name} is not in {folder}, and {file.address} cannot be fetched ({error}). If this machine is offline, put the "
+            f"{file.name} is not in {folder}, and {file.address} cannot be fetched ({error}). If this "
+            "machine is offline, put the "
             "file there by hand, and name the folder with --folder."
         ) from error
     return _local(file, folder)

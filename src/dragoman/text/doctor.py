@@ -1,4 +1,4 @@
-"""What may be wrong with a parallel corpus, found before it is trained on. Reads everything, changes nothing, stops at nothing."""
+"""Problems of a parallel corpus, reported before training. It reads every line and changes nothing."""
 
 import math
 import re
@@ -20,7 +20,7 @@ EXAMPLES = 5
 LEARN_FROM = 20_000  # lines of a side, for what its language looks like
 ORDER = 3  # characters that are looked at together
 KINDS = 50_000  # different pieces that a language may have
-CLEAR = 0.5  # nats a character by which the other side's language has to be likelier
+CLEAR = 0.5  # nats a character by which the other side's language must be likelier
 SHORTEST = 15  # characters without which a line tells too little of its language
 LONGEST = 250  # words, beyond which a line is hardly a sentence
 RATIO = 3.0  # how many times as long as usual, beside the other side, is suspicious
@@ -28,13 +28,14 @@ JAPANESE = {"HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"}  # written beside Chine
 CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffd]"
 )
-"""Signs that steer instead of being read (Cc and Cf, without the tab and the joiners of some scripts), and U+FFFD, a broken sign."""
+"""Signs that steer instead of being read (Cc and Cf, without the tab and the joiners of some scripts), and
+U+FFFD, a broken sign."""
 Piece = tuple[str, ...]
 
 
 @dataclass
 class Finding:
-    """One kind of trouble: how many lines have it, the first of them, if it has a place, and what it leads to."""
+    """One kind of problem: how many lines have it, the first of them, and its consequence."""
 
     name: str
     about: str
@@ -54,7 +55,9 @@ class Finding:
 
 
 class Language:
-    """What a side's text looks like: how often its characters follow each other, and the script it is mostly written in."""
+    """What a side's text looks like: how often its characters follow each other, and the script it is mostly
+    written in.
+    """
 
     def __init__(self, lines: Iterable[str]) -> None:
         counts: Counter[Piece] = Counter()
@@ -93,7 +96,10 @@ def script_of(letter: str) -> str:
 
 
 def script(line: str) -> str:
-    """The script of most of the line's letters, as Unicode names it: LATIN, CYRILLIC, CJK; "" where there are no letters."""
+    """The script of most of the line's letters, as Unicode names it:
+
+    LATIN, CYRILLIC, CJK; "" where there are no letters.
+    """
     if line.isascii():
         return "LATIN" if any(map(str.isalpha, line)) else ""
     found = Counter(map(script_of, filter(str.isalpha, line)))
@@ -106,7 +112,10 @@ def text_of(raw: bytes) -> str:
 
 
 def file_findings(path: Path) -> tuple[list[Finding], list[Finding]]:
-    """What keeps a file from being read as it is, and what nobody should learn from. Raises `DragomanError` for no such file."""
+    """What keeps a file from being read as it is, and what nobody should learn from.
+
+    Raises `DragomanError` for no such file.
+    """
     not_text = Finding(
         f"Lines of {path} not UTF-8, or with a NUL",
         "Training refuses the file; convert it, with iconv for example.",
@@ -159,7 +168,8 @@ def pair_findings(source: Path, target: Path, others: dict[str, tuple[Path, Path
     """What is suspicious about the pairs of two files, and which of them are in other data too (by name)."""
     counts = [sum(1 for _ in raw_lines(path)) for path in (source, target)]
     uneven = Finding(
-        f"Lines that one file has more than the other, {counts[0]:,} in {source} and {counts[1]:,} in {target}",
+        f"Lines that one file has more than the other, {counts[0]:,} in {source} and {counts[1]:,} in "
+        f"{target}",
         "Training refuses them; from some line on they do not belong together.",
     )
     if counts[0] != counts[1]:
@@ -220,7 +230,10 @@ def wrong_script(text: str, language: Language) -> bool:
 
 
 def repeated(source: Path, target: Path) -> Finding:
-    """Pairs that were there before, but for white space at their ends. Takes some 40 bytes a pair for a moment."""
+    """Pairs that were there before, but for white space at their ends.
+
+    Takes some 40 bytes a pair for a moment.
+    """
     found = Finding("Pairs that were there before", "They count as often as they occur.")
     hashes = np.array(
         array("Q", (line_hash("\0".join(map(str.strip, pair))) for pair in pairs_of(source, target))),
@@ -235,7 +248,9 @@ def repeated(source: Path, target: Path) -> Finding:
 
 
 def shared(source: Path, target: Path, others: dict[str, tuple[Path, Path]]) -> list[Finding]:
-    """Training pairs whose source, or whose target, is in other data too: scores on that data would be too good."""
+    """Training pairs whose source, or whose target, is in other data too: scores on that data would be too
+    good.
+    """
     findings = []
     for name, files in others.items():
         for side, (own, other) in enumerate(zip((source, target), files, strict=True)):
@@ -253,9 +268,12 @@ def shared(source: Path, target: Path, others: dict[str, tuple[Path, Path]]) -> 
 
 
 def examine(source: Path, target: Path, others: dict[str, tuple[Path, Path]]) -> list[Finding]:
-    """All findings about a corpus that count at least one line; about `others` only what training would refuse, and overlap.
+    """All findings about a corpus that count at least one line.
 
-    `others` has the files of validation and test data, by name. Raises `DragomanError` for a file that cannot be opened.
+    About `others` only what training would refuse, and overlap.
+
+    `others` has the files of validation and test data, by name. Raises `DragomanError` for a file that cannot
+    be opened.
     """
     findings = [finding for path in (source, target) for kind in file_findings(path) for finding in kind]
     findings += [finding for pair in others.values() for path in pair for finding in file_findings(path)[0]]

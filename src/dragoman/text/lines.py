@@ -1,4 +1,7 @@
-"""Lines of text files, checked as they are read. Only a line feed ends a line; files ending in .gz are unpacked on the way."""
+"""Lines of text files, checked as they are read.
+
+Only a line feed ends a line; files ending in .gz are unpacked on the way.
+"""
 
 import gzip
 import io
@@ -13,7 +16,7 @@ PACKING_ERRORS = (gzip.BadGzipFile, EOFError, zlib.error)
 
 
 def open_bytes(path: Path) -> gzip.GzipFile | io.BufferedReader:
-    """The file's bytes, unpacked. Raises `DragomanError` where it cannot be opened."""
+    """The file's bytes, unpacked. Raises `DragomanError` if it cannot be opened."""
     try:
         return gzip.GzipFile(path) if path.suffix == ".gz" else path.open("rb")
     except OSError as error:
@@ -21,7 +24,10 @@ def open_bytes(path: Path) -> gzip.GzipFile | io.BufferedReader:
 
 
 def decode_line(raw: bytes, path: Path, number: int, strip_carriage_returns: bool) -> str:
-    """One line without its end. Raises `DragomanError` with file, line and byte for invalid UTF-8, a NUL or a carriage return."""
+    """One line without its end.
+
+    Raises `DragomanError` with file, line and byte for invalid UTF-8, a NUL or a carriage return.
+    """
     line = raw.removesuffix(b"\n")
     if strip_carriage_returns:
         line = line.removesuffix(b"\r")
@@ -38,25 +44,32 @@ def decode_line(raw: bytes, path: Path, number: int, strip_carriage_returns: boo
         return line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
         raise DragomanError(
-            f"{place}, byte {error.start + 1}: not UTF-8 (0x{line[error.start]:02x}). Convert the file, with iconv for example."
+            f"{place}, byte {error.start + 1}: not UTF-8 (0x{line[error.start]:02x}). Convert the file, "
+            "with iconv for example."
         ) from error
 
 
 def raw_lines(path: Path, start: int = 0) -> Iterator[bytes]:
-    """Lines from byte `start` on, with their line feeds, whatever they hold. Raises `DragomanError` for a damaged gzip file."""
+    """Lines from byte `start` on, with their line feeds, whatever they hold.
+
+    Raises `DragomanError` for a damaged gzip file.
+    """
     with open_bytes(path) as file:
         if start:
             file.seek(start)
         try:
             yield from file
         except PACKING_ERRORS as error:
-            raise DragomanError(f"{path} is not a whole gzip file: {error}") from error
+            raise DragomanError(f"{path} is not a complete gzip file: {error}") from error
 
 
 def read_lines(
     path: Path, strip_carriage_returns: bool = True, start: int = 0, first: int = 1
 ) -> Iterator[str]:
-    """Lines from byte `start` on, which is line number `first`. Raises `DragomanError` as `decode_line`, and for an empty file."""
+    """Lines from byte `start` on, which is line number `first`.
+
+    Raises `DragomanError` as `decode_line`, and for an empty file.
+    """
     number = first - 1
     for number, raw in enumerate(raw_lines(path, start), first):
         yield decode_line(raw, path, number, strip_carriage_returns)
@@ -65,7 +78,10 @@ def read_lines(
 
 
 def read_pairs(source: Path, target: Path, strip_carriage_returns: bool = True) -> Iterator[tuple[str, str]]:
-    """Lines of both files side by side. Raises `DragomanError` with both counts where one has more than the other."""
+    """Lines of both files side by side.
+
+    Raises `DragomanError` with both counts where one has more than the other.
+    """
     lines = zip_longest(
         read_lines(source, strip_carriage_returns), read_lines(target, strip_carriage_returns)
     )
@@ -74,7 +90,8 @@ def read_pairs(source: Path, target: Path, strip_carriage_returns: bool = True) 
             longer = count + 1 + sum(1 for _ in lines)
             counts = (count, longer) if one is None else (longer, count)
             raise DragomanError(
-                f"{source} has {counts[0]} lines and {target} has {counts[1]}. Line n of one has to belong to line n of the other."
+                f"{source} has {counts[0]} lines and {target} has {counts[1]}. Line n of one has to belong "
+                "to line n of the other."
             )
         yield one, other
 

@@ -1,4 +1,4 @@
-"""Where the text comes from and how it becomes ids. Nothing here imports torch."""
+"""Where the text comes from and how it becomes ids. This module imports no torch."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,10 @@ TokenKind = Literal["bpe", "unigram", "char", "word"]
 
 @dataclass(frozen=True)
 class DataSettings:
-    """Text files, UTF-8, one sentence a line, plain or gzip; line n of the source belongs to line n of the target."""
+    """Text files, UTF-8, one sentence a line, plain or gzip.
+
+    Line n of the source belongs to line n of the target.
+    """
 
     source: Path | None = None
     """Training sentences to translate from."""
@@ -30,11 +33,13 @@ class DataSettings:
     dataset: str | None = None
     """A named dataset (multi30k-en-de) instead of the paths above; found in `folder`, or fetched to it."""
     longest: int = 250
-    """Pairs with more tokens than this on a side are left out of training, counted and reported; 0 keeps them."""
+    """Pairs with more tokens than this on a side are left out of training, counted and reported; 0 keeps
+    them."""
     drop_copies: bool = False
     """Leave out pairs whose source equals their target. They are counted and reported in any case."""
     drop_overlap: bool = False
-    """Leave out pairs whose source also is in the validation or test files. They are counted and reported in any case."""
+    """Leave out pairs whose source also is in the validation or test files. They are counted and reported in
+    any case."""
     strip_carriage_returns: bool = False
     """Without effect, kept for old recipes: the carriage return of a CRLF line end is always removed."""
 
@@ -91,14 +96,16 @@ class BatchSettings:
     """How pairs become batches (section 5.1)."""
 
     source_tokens_per_batch: int | None = None
-    """Most source tokens in a batch, padding included (the paper's 25,000); None chooses from the corpus and the machine."""
+    """Most source tokens in a batch, padding included (the paper's 25,000); None chooses from the corpus and
+    the machine."""
     target_tokens_per_batch: int | None = None
     """Most target tokens in a batch, padding included."""
     accumulate: int = 1
-    """Batches to an update; their gradient is that of one large batch. However many processes train, an update stays what it is."""
+    """Batches to an update; their gradient is that of one large batch. However many processes train, an
+    update stays what it is."""
     max_tokens: int | Literal["auto"] | None = None
-    """Most tokens of a side that a process computes at once: a larger batch is cut into parts, and their gradients are added.
-    "auto" finds what fits into memory; None cuts only where memory has run out."""
+    """Most tokens of a side that a process computes at once: a larger batch is cut into parts, and their
+    gradients are added. "auto" finds what fits into memory; None cuts only where memory has run out."""
 
     def __post_init__(self) -> None:
         counts = ("source_tokens_per_batch", "target_tokens_per_batch", "accumulate")

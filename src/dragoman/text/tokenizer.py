@@ -1,4 +1,7 @@
-"""Text to ids and back, by SentencePiece (Kudo and Richardson 2018). Ids 0 to 3 are padding, unknown, start and end."""
+"""Text to ids and back, by SentencePiece (Kudo and Richardson 2018).
+
+Ids 0 to 3 are padding, unknown, start and end.
+"""
 
 import io
 import re
@@ -12,44 +15,68 @@ from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import TokenizerSettings, TokenKind
 
-UNKNOWN_TEXT = "\N{REPLACEMENT CHARACTER}"  # what an unknown token, or a part of a character's bytes, becomes in a text
+UNKNOWN_TEXT = (
+    "\N{REPLACEMENT CHARACTER}"  # what an unknown token, or a part of a character's bytes, becomes in a text
+)
 CODES = ".codes"  # the ending of their file
-WITHIN = "#within the vocabulary\n"  # before codes whose pieces are cut again, down to letters, where the vocabulary lacks them
+# before codes whose pieces are cut again, down to letters, where the vocabulary lacks them
+WITHIN = "#within the vocabulary\n"
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # SentencePiece's sign before the first token of a word
 SEAM = re.compile("@@( |$)")  # between the pieces of a word that codes have cut
 
 
 def cut_by(codes: str, pieces: Iterable[str]) -> Callable[[str], str]:
-    """What puts `@@ ` between the pieces of each word of a line. Raises `DragomanError` where subword-nmt is not installed."""
+    """What puts `@@ ` between the pieces of each word of a line.
+
+    Raises `DragomanError` if subword-nmt is not installed.
+    """
     try:
         from subword_nmt.apply_bpe import BPE
     except ImportError as error:
-        raise DragomanError("This vocabulary's words are cut by subword-nmt, which is not installed: pip install subword-nmt.") from error
-    cutter = BPE(io.StringIO(codes.removeprefix(WITHIN)), vocab=set(pieces) if codes.startswith(WITHIN) else None)
+        raise DragomanError(
+            "This vocabulary's words are cut by subword-nmt, which is not installed: pip install subword-nmt."
+        ) from error
+    cutter = BPE(
+        io.StringIO(codes.removeprefix(WITHIN)), vocab=set(pieces) if codes.startswith(WITHIN) else None
+    )
     return lambda line: str(cutter.process_line(whole_characters(line)))
 
 
 def whole_characters(text: str) -> str:
-    """The text without lone surrogates, which no encoding can hold: each becomes U+FFFD; pairs become their character."""
+    """The text without lone surrogates, which no encoding can hold: each becomes U+FFFD.
+
+    Pairs become their character.
+    """
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 class Tokenizer:
-    """One vocabulary. `encode` gives ids without start and end; `decode` ignores the four special ids but the unknown one."""
+    """One vocabulary.
+
+    `encode` gives ids without start and end; `decode` ignores the four special ids but the unknown one.
+    """
 
     def __init__(self, model: bytes, codes: str | None = None) -> None:
-        """From the bytes of a SentencePiece model, and subword-nmt's codes where it is these that cut words, into `pie@@ ces`.
+        """From the bytes of a SentencePiece model, and subword-nmt's codes where it is these that cut words,
+        into `pie@@ ces`.
 
-        Raises `DragomanError` where they are no such model, its special ids differ, or subword-nmt is not installed.
+        Raises `DragomanError` if they are no such model, its special ids differ, or subword-nmt is not
+        installed.
         """
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError as error:
             raise DragomanError(f"This is not a SentencePiece model ({error}).") from error
-        found = [self._processor.pad_id(), self._processor.unk_id(), self._processor.bos_id(), self._processor.eos_id()]
+        found = [
+            self._processor.pad_id(),
+            self._processor.unk_id(),
+            self._processor.bos_id(),
+            self._processor.eos_id(),
+        ]
         if found != [PAD, UNKNOWN, START, END]:
             raise DragomanError(
-                f"This SentencePiece model has the ids {found} for padding, unknown, start and end; Dragoman needs "
+                f"This SentencePiece model has the ids {found} for padding, unknown, start and end; "
+                "Dragoman needs "
                 f"{[PAD, UNKNOWN, START, END]}. Train it with `dragoman train`."
             )
         self.model = model
@@ -60,13 +87,17 @@ class Tokenizer:
         """Whether an unknown token is a whole word, as in a vocabulary of words."""
         self._cut: Callable[[str], str] = whole_characters
         if codes is not None:
-            self._cut = cut_by(codes, (piece.removeprefix("▁") for piece in self.pieces(range(END + 1, len(self)))))
+            self._cut = cut_by(
+                codes, (piece.removeprefix("▁") for piece in self.pieces(range(END + 1, len(self))))
+            )
 
     @classmethod
-    def train(cls, lines: Iterable[str], kind: TokenKind, settings: TokenizerSettings, vocabulary: int) -> "Tokenizer":
+    def train(
+        cls, lines: Iterable[str], kind: TokenKind, settings: TokenizerSettings, vocabulary: int
+    ) -> "Tokenizer":
         """Learn a vocabulary of at most `vocabulary` tokens; of fewer where the text has no more.
 
-        Raises `DragomanError` where the text is empty, or the vocabulary too small for its characters.
+        Raises `DragomanError` if the text is empty, or the vocabulary too small for its characters.
         """
         pieces = kind in ("bpe", "unigram")
         model = io.BytesIO()
@@ -87,13 +118,16 @@ class Tokenizer:
                 unk_id=UNKNOWN,
                 bos_id=START,
                 eos_id=END,
-                unk_surface=f" {UNKNOWN_TEXT}" if kind == "word" else UNKNOWN_TEXT,  # a word of its own, or a part of one
+                unk_surface=f" {UNKNOWN_TEXT}"
+                if kind == "word"
+                else UNKNOWN_TEXT,  # a word of its own, or a part of one
                 minloglevel=2,
             )
         except RuntimeError as error:
             if needed := re.search(r"required_chars\. (\d+) vs (\d+)", str(error)):
                 raise DragomanError(
-                    f"A vocabulary of {vocabulary} tokens is too small: the text's characters alone need {needed[2]}. "
+                    f"A vocabulary of {vocabulary} tokens is too small: the text's characters alone need "
+                    f"{needed[2]}. "
                     "Ask for a larger vocabulary, or a lower character_coverage."
                 ) from error
             raise DragomanError(f"SentencePiece cannot make a vocabulary from this text: {error}") from error
@@ -126,8 +160,12 @@ class Tokenizer:
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Ids of each line. Blank lines have none."""
         cut = [self._cut(line) for line in lines]
-        if self.unknown_is_word:  # one at a time: of several unknown words in a row SentencePiece would make one
-            return [[token for word in self._processor.encode(line.split(" ")) for token in word] for line in cut]
+        if (
+            self.unknown_is_word
+        ):  # one at a time: of several unknown words in a row SentencePiece would make one
+            return [
+                [token for word in self._processor.encode(line.split(" ")) for token in word] for line in cut
+            ]
         ids: list[list[int]] = self._processor.encode(cut)
         return ids
 
@@ -141,22 +179,30 @@ class Tokenizer:
         return text.removeprefix(" ") if kept[:1] == [UNKNOWN] else text
 
     def words(self, line: str) -> list[int]:
-        """For each token of a line the word in which it begins, counted from 0: words are what `str.split` gives, before normalising.
+        """For each token of a line the word in which it begins, counted from 0: words are what `str.split`
+        gives, before normalising.
 
-        A blank line has none, whatever its tokens. A word of which normalising leaves nothing, as of a zero-width space, has no token.
+        A blank line has none, whatever its tokens. A word of which normalising leaves nothing, as of a
+        zero-width space, has no token.
         """
         line = self._cut(line) if line.strip() else ""
         word, parted, at = -1, True, []
         for place, character in enumerate(line):
             if character.isspace():
-                parted = self.codes is None or not line[:place].endswith("@@")  # where codes have cut a word it goes on
+                parted = self.codes is None or not line[:place].endswith(
+                    "@@"
+                )  # where codes have cut a word it goes on
             elif parted:
                 word, parted = word + 1, False
             at.append(word + (character.isspace() and parted))
         words, place = [], 0
         for part in line.split(" ") if self.unknown_is_word else [line]:
             normal, origins = self._processor.normalize(part, with_offsets=True)
-            seen = [origin for character, origin in zip(normal, origins, strict=False) if character not in (" ", SPACE)] or [0]
+            seen = [
+                origin
+                for character, origin in zip(normal, origins, strict=False)
+                if character not in (" ", SPACE)
+            ] or [0]
             for begin, _ in self._processor.encode(part, out_type="offset_mapping")["offsets"]:
                 words.append(min(at[place + seen[min(bisect_left(seen, begin), len(seen) - 1)]], word))
             place += len(part) + 1
@@ -171,5 +217,8 @@ class Tokenizer:
         found: list[int] = [self._processor.piece_to_id(piece) for piece in pieces]
         for piece, again in zip(pieces, self.pieces(found), strict=True):
             if piece != again:
-                raise DragomanError(f"{piece!r} is no token of this vocabulary; give tokens as a translation has them, or its text.")
+                raise DragomanError(
+                    f"{piece!r} is no token of this vocabulary; give tokens as a translation has them, or "
+                    "its text."
+                )
         return found
