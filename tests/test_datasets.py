@@ -50,7 +50,7 @@ def test_another_text_under_the_same_name_is_refused(toy, tmp_path):
 def test_a_cut_file_is_refused(toy, tmp_path):
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "f0.gz").write_bytes((tmp_path / "web" / "f0.gz").read_bytes()[:-5])
-    with pytest.raises(DragomanError, match="f0.gz is not a whole gzip file"):
+    with pytest.raises(DragomanError, match="f0.gz is not a complete gzip file"):
         with_dataset(toy)
 
 

@@ -83,7 +83,7 @@ def choose_from_text(
             tokenizer, vocabulary=max(len(data.tokenizers.source), len(data.tokenizers.target))
         )
         rule = ", which is 40 · √pairs within bounds" * (
-            tokenizer.vocabulary == choose_vocabulary(recipe, data.train.found.pairs)
+            tokenizer.vocabulary == choose_vocabulary(recipe, data.train.summary.pairs)
         )
         reasons.append(f"a vocabulary of {tokenizer.vocabulary:,} tokens{rule}")
     if batches.source_tokens_per_batch is None or batches.target_tokens_per_batch is None:
@@ -190,7 +190,7 @@ def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: Wo
     objective, optimizer = make_objective(recipe, model), make_optimizer(model)
     plan = batches.plan(0)
     chosen = [plan[number * (len(plan) - 1) // TIMED_UPDATES] for number in range(TIMED_UPDATES + 1)]
-    updates = [[batches.load(part) for part in batches.parts(pairs)] for pairs in chosen]
+    updates = [[batches.load(part) for part in batches.split_pairs(pairs)] for pairs in chosen]
     tokens = [sum(batch.tokens for batch in parts) for parts in updates]
 
     def seconds_for(numbers: range) -> float:

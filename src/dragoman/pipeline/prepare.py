@@ -87,7 +87,7 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
         sync(path)
     shutil.rmtree(out / "data", ignore_errors=True)
     new.rename(out / "data")
-    say(f"Text: {'; '.join(train.found.sentences())}. {len(train):,} pairs to train on.")
+    say(f"Text: {'; '.join(train.summary.sentences())}. {len(train):,} pairs to train on.")
 
 
 def write_valid(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 def minimum_bayes_risk(texts: Sequence[str]) -> int:
     """The number of the sampled text with the highest mean chrF2 to all of them; of equal ones the first.
 
-    Raises `ValueError` where there is none.
+    Raises `ValueError` if there is none.
     """
     from sacrebleu.metrics.chrf import CHRF
 

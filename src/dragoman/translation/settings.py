@@ -10,7 +10,7 @@ from dragoman.system.toml import check_types, former_name
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """How fast and how exactly a model computes. Raises `DragomanError` where the values make no sense."""
+    """How fast and how exactly a model computes. Raises `DragomanError` if the values make no sense."""
 
     precision: Precision = "float32"
     """Of a transformer's matrix products. bfloat16 and, on a CPU, int8 are faster and nearly as good."""
