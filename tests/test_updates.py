@@ -9,10 +9,10 @@ from torch import nn
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD
-from dragoman.text.batches import Batch
+from dragoman.text.batches import Batch, Update
 from dragoman.training.distributed import World
 from dragoman.training.loop import make_optimizer, step_optimizer
-from dragoman.training.objective import Objective, corpus_loss, seed_update
+from dragoman.training.objective import Objective, accumulate, corpus_loss, seed_update
 
 HERE = World(device=torch.device("cpu"))
 
@@ -97,6 +97,20 @@ def batches():
             target[0, 3:] = torch.tensor([END, PAD, PAD])
         found.append(Batch.of(source, target, list(range(pairs))))
     return found
+
+
+def test_the_gradient_of_an_update_is_that_of_the_mean_over_all_its_tokens():
+    torch.manual_seed(0)
+    settings = ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=1, decoder_layers=1, dropout=0.0)
+    objective = Objective(build_model(settings, 11, 11), 0.1, bfloat16=False).train()
+    tokens = sum(batch.tokens for batch in batches())
+    sums = accumulate(objective, Update(0, 3, batches(), tokens), HERE)
+    weights = list(objective.parameters())
+    losses, likelihoods = zip(*(objective(batch) for batch in batches()), strict=True)
+    expected = torch.autograd.grad(sum(losses) / tokens, weights)
+    for weight, gradient in zip(weights, expected, strict=True):
+        torch.testing.assert_close(weight.grad, gradient, rtol=1e-4, atol=1e-6)
+    assert sums.tolist() == pytest.approx([sum(losses).item(), sum(likelihoods).item()], rel=1e-5)
 
 
 def test_validation_is_the_mean_over_all_tokens_of_all_batches_without_dropout():
