@@ -13,5 +13,8 @@ ARCHITECTURES: dict[Architecture, type[Transformer] | type[Recurrent]] = {
 
 
 def build_model(settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> Model:
-    """A model with fresh weights for vocabularies of these sizes. Raises `DragomanError` where the settings contradict them."""
+    """A model with fresh weights for vocabularies of these sizes.
+
+    Raises `DragomanError` if the settings contradict them.
+    """
     return ARCHITECTURES[settings.architecture](settings, source_vocabulary, target_vocabulary)

@@ -1,4 +1,4 @@
-"""Positions (section 3.5): the paper's sinusoids, the two other layouts that toolkits use, and a learned table."""
+"""Positions (section 3.5): the paper's sinusoids, two other layouts of toolkits, a learned table."""
 
 import torch
 from jaxtyping import Float
@@ -14,7 +14,7 @@ def sinusoids(length: int, d_model: int, kind: PositionKind = "sinusoidal") -> F
 
 
 class Positions(nn.Module):
-    """Rows of a table to add to embeddings. Sinusoids are made as far as they are needed; a learned table has an end."""
+    """Rows of a table to add to embeddings: sinusoids, extended when needed, or a learned table."""
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
@@ -30,7 +30,10 @@ class Positions(nn.Module):
             self.register_buffer("table", sinusoids(256, settings.d_model, self.kind), persistent=False)
 
     def forward(self, start: int, length: int) -> Float[Tensor, "N D"]:
-        """Positions `start` to `start + length - 1`. Raises `DragomanError` past the end of a learned table."""
+        """Positions `start` to `start + length - 1`.
+
+        Raises `DragomanError` past the end of a learned table.
+        """
         start += self.first
         end = start + length
         table = self.table  # other threads may make it longer

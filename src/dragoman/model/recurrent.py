@@ -51,7 +51,7 @@ class AdditiveAttention(nn.Module):
         memory: Float[Tensor, "B S M"],
         mask: Bool[Tensor, "B S"],
     ) -> Float[Tensor, "R M"]:
-        """The context of each query; `keys` are `self.key(memory)`, made once a sentence. W queries share a sentence."""
+        """The context of each query. `keys` is `self.key(memory)`; W queries share a sentence's keys."""
         sentences, _, width = keys.shape
         queries = self.query(query).view(sentences, -1, 1, width)
         scores = self.score(torch.tanh(queries + keys[:, None])).squeeze(-1)
@@ -88,10 +88,11 @@ class RecurrentState(State):
 
 
 class Recurrent(Model):
-    """A bidirectional encoder, and a decoder whose first layer looks at the source by its last state before each token.
+    """A bidirectional encoder, and a decoder whose previous state is the query of its attention.
 
-    Of the settings it has `d_model`, the two depths, `dropout` and `tied`. Raises `DragomanError` for the Transformer's options
-    (its sizes are passed over, since presets set them), and where embeddings of different vocabularies are to be tied.
+    It uses the settings `d_model`, the two depths, `dropout` and `tied`. Raises `DragomanError` for options
+    of the Transformer (its sizes are ignored, since presets set them) and for tied embeddings of different
+    vocabularies.
     """
 
     def __init__(self, settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> None:
@@ -112,9 +113,8 @@ class Recurrent(Model):
         self.output = (
             nn.Embedding(target_vocabulary, width) if settings.tied == "none" else self.target_embedding
         )
-        for embedding in dict.fromkeys(
-            (self.target_embedding, self.source_embedding, self.output)
-        ):  # in this order, each once
+        embeddings = (self.target_embedding, self.source_embedding, self.output)
+        for embedding in dict.fromkeys(embeddings):  # in this order, each once
             nn.init.normal_(embedding.weight, std=width**-0.5)
         lstm = settings.architecture == "lstm"
         self.encoder = (nn.LSTM if lstm else nn.GRU)(

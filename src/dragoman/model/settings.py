@@ -1,4 +1,4 @@
-"""What a model is made of. The defaults are the paper's base model (Table 3, first row); nothing here imports torch."""
+"""Settings of a model. The defaults are the paper's base model (Table 3). This module imports no torch."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -17,12 +17,12 @@ MAX_WIDTH, MAX_LAYERS, MAX_POSITIONS, MAX_FIRST_POSITION = 2**16, 2**10, 2**20, 
 class ModelSettings:
     """Sizes and variants of a model. Widths are numbers of features, depths are numbers of layers.
 
-    The defaults are the paper's base model; training takes sizes and dropout from its preset where they are not given. Raises
-    `DragomanError` if the values are out of bounds.
+    Training takes sizes and dropout that are not given from its preset. Raises `DragomanError` if values are
+    out of bounds.
     """
 
     architecture: Architecture = "transformer"
-    """The paper's Transformer, or a recurrent baseline: an LSTM or GRU encoder-decoder with additive attention."""
+    """The paper's Transformer, or a recurrent baseline: LSTM or GRU with additive attention."""
     d_model: int = 512
     """Width of embeddings and of every sub-layer's output (section 3.1)."""
     d_ff: int = 2048
@@ -42,17 +42,17 @@ class ModelSettings:
     attention_dropout: float = 0.0
     """Dropout on attention weights. The paper has none; most toolkits add it."""
     positions: PositionKind = "sinusoidal"
-    """The paper's interleaved sinusoids (section 3.5), two layouts of other toolkits, or a learned table (Table 3, row E)."""
+    """The paper's sinusoids (section 3.5), two layouts of toolkits, or a learned table (row E)."""
     max_positions: int = 1024
     """Rows of the learned table. Sinusoids have no limit."""
     first_position: int = 0
-    """The number of a text's first position in the sinusoids. The paper and most toolkits count from 0, fairseq from 2."""
+    """The first position of a text in the sinusoids. The paper counts from 0, fairseq from 2."""
     source_end: bool = True
     """Whether the encoder's output for END is attended to, as in the authors' code. OpenNMT-py has none."""
     norm: Literal["post", "pre"] = "post"
     """Layer normalisation after the residual sum as in the paper, or before the sub-layer."""
     norm_epsilon: float = 1e-5
-    """What layer normalisation adds to the variance. The paper does not say; OpenNMT-py and JoeyNMT have 1e-6."""
+    """The epsilon of layer normalisation. The paper does not give it; OpenNMT-py and JoeyNMT have 1e-6."""
     activation: Activation = "relu"
     """The function inside the feed-forward sub-layer (equation 2 has max(0, x))."""
     attention_bias: bool = False
@@ -60,7 +60,10 @@ class ModelSettings:
     output_bias: bool = False
     """A bias on the logits. The paper has none."""
     tied: Literal["all", "target", "none"] = "all"
-    """Which weights are one matrix: both embeddings and the logits (section 3.4; with two vocabularies "target"), or none."""
+    """Which of both embeddings and the output projection share one matrix (section 3.4).
+
+    Two vocabularies need "target" or "none".
+    """
     scale_embeddings: bool = True
     """Multiply embeddings by the square root of d_model (section 3.4)."""
 
@@ -91,9 +94,8 @@ class ModelSettings:
     def _head_width(self) -> int:
         if self.d_model % self.heads:
             raise DragomanError(
-                f"d_model {self.d_model} does not divide into {self.heads} heads; choose another number of heads, or set d_k and d_v."
-            )
-        return self.d_model // self.heads
+                f"d_model {self.d_model} does not divide into {self.heads} heads; choose another number of
+                heads, " "or set d_k and d_v." ) return self.d_model // self.heads
 
 
 PRESETS = {
@@ -108,6 +110,6 @@ PRESETS = {
 def untieable(source: int, target: int) -> str:
     """The message for tied embeddings of different vocabularies."""
     return (
-        f"Three-way tied embeddings need one vocabulary, and these are two, of {source} and {target} tokens; share the vocabulary, "
-        'or set tied = "target".'
+        f"Three-way tied embeddings need one vocabulary, and these are two, of {source} and {target} tokens; "
+        'share the vocabulary, or set tied = "target".'
     )

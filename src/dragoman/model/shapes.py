@@ -1,4 +1,4 @@
-"""Names and shapes of a model's weights, computed from its settings without building it. No torch here.
+"""Names and shapes of a model's weights, from its settings. This module imports no torch.
 
 Weights of a file are compared with these before memory is allocated for a model.
 """

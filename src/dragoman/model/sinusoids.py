@@ -1,4 +1,4 @@
-"""Positions as sinusoids (section 3.5), in NumPy: C++ translates with them where PyTorch is not even imported."""
+"""Positions as sinusoids (section 3.5), in NumPy: the C++ decoder uses them without importing PyTorch."""
 
 import math
 
@@ -12,12 +12,12 @@ Table = npt.NDArray[np.float32]
 
 
 def sinusoid_table(length: int, d_model: int, kind: PositionKind = "sinusoidal") -> Table:
-    """[N, D]: PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(pos / 10000^(2i/d_model)), pos from 0.
+    """[N, D]: PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(pos / 10000^(2i/d_model)).
 
     - `sinusoidal`: the formula; sine and cosine alternate.
     - `sinusoidal-halves`: the same numbers, all sines before all cosines (Hugging Face Marian, Sockeye).
-    - `sinusoidal-tensor2tensor`: in halves, and the wavelengths end at exactly 10000 · 2π, which makes every step of the
-      progression a little longer than the formula's (Tensor2Tensor, fairseq, Marian).
+    - `sinusoidal-tensor2tensor`: in halves, and the longest wavelength is exactly 10000 · 2π, so that each
+      step of the progression is slightly longer than the formula's (Tensor2Tensor, fairseq, Marian).
 
     Computed in float64. Raises `ValueError` for another kind.
     """
@@ -37,8 +37,8 @@ def sinusoid_table(length: int, d_model: int, kind: PositionKind = "sinusoidal")
 
 
 def beyond(tokens: int, positions: int) -> DragomanError:
-    """What to raise for a text that is longer than a learned table."""
+    """The error for a text that is longer than a learned table."""
     return DragomanError(
-        f"A text of {tokens} tokens is longer than the {positions} positions that this model has learned; split the text, or train with "
-        "a larger max_positions."
+        f"A text of {tokens} tokens is longer than the {positions} positions that this model has learned; "
+        "split the text, or train with a larger max_positions."
     )

@@ -30,7 +30,10 @@ def weights(model: nn.Module) -> dict[str, Tensor]:
 
 
 def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: Path) -> None:
-    """Copy tensors into the model. Raises `DragomanError` for a missing, unknown or misshapen one, naming it and `origin`."""
+    """Copy tensors into the model.
+
+    Raises `DragomanError` for a missing, unknown or misshapen one, naming it and `origin`.
+    """
     own = weights(model)
     if missing := sorted(own.keys() - tensors.keys()):
         raise DragomanError(f"{origin} lacks {', '.join(missing)}, which the model's settings ask for.")
@@ -39,7 +42,8 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: Path) 
     for name, weight in own.items():
         if weight.shape != tensors[name].shape:
             raise DragomanError(
-                f"{origin}: {name} has the shape {tuple(tensors[name].shape)}; the settings give {tuple(weight.shape)}."
+                f"{origin}: {name} has the shape {tuple(tensors[name].shape)}; "
+                f"the settings give {tuple(weight.shape)}."
             )
         weight.copy_(tensors[name])
 
@@ -64,7 +68,7 @@ def optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dic
 
 
 def load_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Put back what `optimizer_tensors` gave."""
+    """Load what `optimizer_tensors` returned."""
     named = dict(model.named_parameters())
     for full_name, tensor in tensors.items():
         name, key = full_name.split("|")

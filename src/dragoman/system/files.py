@@ -26,7 +26,7 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors without the file
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """A temporary path to write to. It replaces `path` when all of it is on the disk; an error leaves the former file.
+    """A temporary path to write to. It replaces `path` once it is complete; an error leaves the former file.
 
     A pipe or a device is written to directly. For a symbolic link, the file that it points to is replaced.
     A process that is killed leaves a hidden temporary file. Raises `OSError` with the file's name.
@@ -41,7 +41,10 @@ def atomic_write(path: Path) -> Iterator[Path]:
         f".{secrets.token_hex(8)}-{path.name}"
     )  # process numbers are not unique across machines
     try:
+        new.touch()
+        mode = new.stat().st_mode  # of the umask; safetensors writes files that only their owner may read
         yield new
+        new.chmod(mode)
         with new.open("rb+") as file:
             os.fsync(file.fileno())
         new.replace(path)
@@ -78,8 +81,8 @@ def cache_folder() -> Path:
 def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     """Let `write` fill a new folder, add a manifest of its files' hashes, and replace `folder` by it.
 
-    If the process is killed at any moment, the old or the new folder is complete, or `recover_interrupted_write`
-    restores it. An error leaves the old folder. Raises `DragomanError` if the disk is full or cannot be written to.
+    If the process is killed, the old or the new folder is complete, or `recover_interrupted_write` restores
+    it. An error leaves the old folder. Raises `DragomanError` if the disk is full or cannot be written to.
     """
     recover_interrupted_write(folder)
     new, old = folder.with_name(folder.name + ".new"), folder.with_name(folder.name + ".old")
@@ -95,8 +98,8 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
         shutil.rmtree(new, ignore_errors=True)
         if isinstance(error, OSError | SafetensorError):
             raise DragomanError(
-                f"{folder} could not be written: {error}. What was written before it is complete; free some space, then "
-                "give the same command again."
+                f"{folder} could not be written: {error}. What was written before it is complete; "
+                "free some space, then give the same command again."
             ) from error
         raise
     if folder.exists():
@@ -107,7 +110,10 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
 
 
 def copy_folder(folder: Path, to: Path) -> None:
-    """Replace `to` by a copy of a folder with a manifest. Raises `DragomanError` if it is damaged, or as `write_folder`."""
+    """Replace `to` by a copy of a folder with a manifest.
+
+    Raises `DragomanError` if it is damaged, or as `write_folder`.
+    """
     check_folder(folder)
 
     def write(new: Path) -> None:
@@ -156,7 +162,10 @@ def write_manifest(folder: Path) -> None:
 
 
 def read_manifest(folder: Path) -> dict[str, str]:
-    """The SHA-256 of each file by its name. Raises `DragomanError` if there is no manifest, or an invalid one."""
+    """The SHA-256 of each file by its name.
+
+    Raises `DragomanError` if there is no manifest, or an invalid one.
+    """
     path = folder / MANIFEST
     manifest = read_json(path)
     if not isinstance(manifest, dict):
@@ -229,7 +238,7 @@ def array_types(path: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
     """
     try:
         with safe_open(path, "np") as file:
-            slices = {name: file.get_slice(name) for name in file.keys()}
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  no mapping
             return {name: (each.get_dtype(), tuple(each.get_shape())) for name, each in slices.items()}
     except (OSError, SafetensorError) as error:
         raise DragomanError(f"{path} cannot be read: {error}.") from error

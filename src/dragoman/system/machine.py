@@ -1,4 +1,4 @@
-"""What this machine leaves to this process: its control groups (version 2), its cores, and how it waits for them. No torch here."""
+"""Cores and memory of this process: control groups (version 2), threads, allocator."""
 
 import ctypes
 import math
@@ -10,12 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # malloc.h
-MAX_CACHED_KERNELS = 8192  # that oneDNN keeps, one a shape of matrices: of 161,197 pairs eight passes have 2,498, and by itself it keeps 1,024
-MAX_SPINS = 10_000  # of a thread that waits for another: 0.1 ms on an Intel Xeon, 0.3 on an AMD EPYC
+MAX_CACHED_KERNELS = 8192  # of oneDNN, one for each shape of matrices; its default is 1,024
+MAX_SPINS = 10_000  # of a thread that waits for another, before it sleeps
 
 
 def read_system_file(path: Path) -> str:
-    """What a file of the system says; nothing where there is none."""
+    """The text of a file in /proc or /sys; "" if it cannot be read."""
     try:
         return path.read_text()
     except OSError:
@@ -23,19 +23,19 @@ def read_system_file(path: Path) -> str:
 
 
 def control_groups(root: Path) -> Iterator[Path]:
-    """The folders of this process's group and of those around it: Slurm, Docker and Kubernetes bound their jobs by such groups."""
+    """The folders of this process's control group and its parents, by which Slurm and Docker limit jobs."""
     own = re.search(r"^0::/(.*)$", read_system_file(root / "proc/self/cgroup"), re.MULTILINE)
     group = Path(own[1] if own else "")
     yield from (root / "sys/fs/cgroup" / each for each in (group, *group.parents))
 
 
 def allowed_processors() -> Collection[int]:
-    """The processors that this process may run on, by their numbers."""
+    """The numbers of the processors in this process's affinity mask."""
     return os.sched_getaffinity(0) if sys.platform == "linux" else range(os.cpu_count() or 1)
 
 
 def granted_processors(root: Path = Path("/")) -> int:
-    """How many this process may keep busy: those that it may run on, and no more than control groups grant, rounded up."""
+    """The processors of the affinity mask, or the control groups' quota, rounded up, if it is lower."""
     quotas = (re.match(r"(\d+) (\d+)", read_system_file(group / "cpu.max")) for group in control_groups(root))
     return min(
         [
@@ -46,7 +46,7 @@ def granted_processors(root: Path = Path("/")) -> int:
 
 
 def usable_cores(root: Path = Path("/")) -> int:
-    """How many threads are of use: OMP_NUM_THREADS, as for PyTorch, or one for each core among those processors."""
+    """The number of threads to use: OMP_NUM_THREADS if set, else one a granted core."""
     if (asked := os.environ.get("OMP_NUM_THREADS", "")).isdigit() and int(asked):
         return int(asked)
     siblings = (
@@ -67,12 +67,11 @@ def has_gpu() -> bool:
 
 
 def configure_threads(root: Path = Path("/")) -> None:
-    """Have OpenMP use no more threads than are granted, and let them sleep soon where another one does not come.
+    """Limit OpenMP to the granted processors, and let its waiting threads sleep sooner.
 
-    By itself it knows nothing of control groups, and its threads, which wait for each other at the end of every operation, spin 30 times as
-    long. Where another program has one of the cores, its time is then spent waiting: on two of an Intel Xeon's, `small` learnt 13,300
-    tokens a second alone and 2,200 beside a busy program; so it learns as much alone and 6,600 beside it (1765b4c, November 2026). What
-    the user has set stays. To be called before PyTorch is imported.
+    OpenMP ignores the quotas of control groups. Its threads spin at the end of every operation while they
+    wait for each other, by default so long that training slows down several times if another program uses one
+    of the cores. The user's own environment variables take precedence. Call this before PyTorch is imported.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", str(MAX_SPINS))
@@ -81,11 +80,11 @@ def configure_threads(root: Path = Path("/")) -> None:
 
 
 def configure_allocator() -> bool:
-    """Make oneDNN keep its kernels, and glibc reuse freed blocks, in huge pages; True where the latter was possible.
+    """Let oneDNN cache more kernels, and glibc reuse freed blocks. True if glibc has the settings.
 
-    A training step frees and asks for the same blocks again and again, and fresh pages of a large tensor cost more than the
-    arithmetic on it. A kernel for matrices of another shape takes some milliseconds to make, and some 0.2 MB. Elsewhere than on
-    glibc memory is left as it is. To be called before the first large tensor is made.
+    A training step frees and allocates the same blocks again and again, and the first access to new pages of
+    a large tensor is slower than the arithmetic on it. oneDNN compiles a kernel for each shape of matrices.
+    Without glibc the allocator is left as it is. Call this before the first large tensor is made.
     """
     os.environ.setdefault(
         "ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(MAX_CACHED_KERNELS)
@@ -101,12 +100,12 @@ def configure_allocator() -> bool:
 
 
 def trim_memory() -> None:
-    """Let glibc give the system all pages that nothing lies in: what is kept grows with the shapes of the texts that are met."""
+    """Return free pages of glibc's heap to the system."""
     with suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether the error says that memory is used up: of a GPU, or of the machine, as PyTorch and oneDNN say it."""
-    told = ("out of memory", "can't allocate memory", "could not create a primitive")
-    return isinstance(error, MemoryError) or any(sign in str(error) for sign in told)
+    """Whether PyTorch or oneDNN reports a lack of memory, of a GPU or the machine."""
+    signs = ("out of memory", "can't allocate memory", "could not create a primitive")
+    return isinstance(error, MemoryError) or any(sign in str(error) for sign in signs)

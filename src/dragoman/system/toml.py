@@ -55,7 +55,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 def overlay(settings: T, table: dict[str, Any], origin: str) -> T:
     """The settings with the table's keys in place of their values; tables within become settings within.
 
-    Raises `DragomanError` with `origin` and the key, for an unknown key, a value of a wrong type, or one that the settings refuse.
+    Raises `DragomanError` with `origin` and the key for an unknown key, a value of a wrong type or out of
+    bounds.
     """
     assert dataclasses.is_dataclass(settings)
     assert not isinstance(settings, type)
@@ -92,7 +93,10 @@ def overlay(settings: T, table: dict[str, Any], origin: str) -> T:
 
 
 def check_types(settings: Any) -> None:
-    """Settings made in Python: raise `DragomanError` for a value of a wrong type, as for one in a file; a list becomes a tuple."""
+    """Check settings made in Python as those of a file; a list becomes a tuple.
+
+    Raises `DragomanError` for a value of a wrong type.
+    """
     for name, hint in typing.get_type_hints(type(settings)).items():
         object.__setattr__(settings, name, _checked(getattr(settings, name), hint, name))
 

@@ -1,4 +1,4 @@
-"""The model folder: weights, settings, vocabularies, manifest. Importing this module does not import torch."""
+"""The model folder: weights, settings, vocabularies, manifest. No torch is imported at the top."""
 
 import json
 from dataclasses import dataclass
@@ -45,7 +45,10 @@ class Tokenizers:
 
     @classmethod
     def load(cls, folder: Path) -> "Tokenizers":
-        """`tokenizer.model`, or `source.model` and `target.model`. Raises `DragomanError` if they are missing."""
+        """`tokenizer.model`, or `source.model` and `target.model`.
+
+        Raises `DragomanError` if they are missing.
+        """
         shared = folder / "tokenizer.model"
         if shared.exists():
             tokenizer = Tokenizer.load(shared)
@@ -78,8 +81,8 @@ class StoredModel:
     def load(cls, folder: Path) -> "StoredModel":
         """Read a run's folder, or the model folder itself.
 
-        Raises `DragomanError` if there is no model yet, if a file is missing, damaged or unlisted, and if the files do not
-        fit each other.
+        Raises `DragomanError` if there is no model yet, if a file is missing, damaged or unlisted, and if the
+        files do not fit each other.
         """
         folder = model_folder(folder)
         check_folder(folder)
@@ -100,7 +103,10 @@ class StoredModel:
 
 
 def model_folder(folder: Path) -> Path:
-    """The folder of the model in a run's folder, or the folder itself. Raises `DragomanError` if there is no model."""
+    """The folder of the model in a run's folder, or the folder itself.
+
+    Raises `DragomanError` if there is no model.
+    """
     if (model := readable_folder(folder / "model")).is_dir():
         return model
     if not (folder / SETTINGS).exists():
@@ -148,7 +154,8 @@ def check_weights(folder: Path, settings: ModelSettings, tokenizers: Tokenizers)
     embedding = types.get("target_embedding.weight", ("", ()))[1]
     if len(embedding) == 2 and embedding[1] != settings.d_model:
         raise DragomanError(
-            f"{folder / SETTINGS}: d_model is {settings.d_model}, and the embeddings in {path.name} have {embedding[1]} features."
+            f"{folder / SETTINGS}: d_model is {settings.d_model}, and the embeddings in {path.name} "
+            f"have {embedding[1]} features."
         )
     shapes = weight_shapes(settings, len(tokenizers.source), len(tokenizers.target))
     if missing := sorted(shapes.keys() - types.keys()):
@@ -188,7 +195,10 @@ def numpy_weights(model: "Model") -> Arrays:
 
 
 def torch_model(stored: StoredModel) -> "Model":
-    """The model in PyTorch. Raises `DragomanError` if the weights do not fit the settings or the vocabularies."""
+    """The model in PyTorch.
+
+    Raises `DragomanError` if the weights do not fit the settings or the vocabularies.
+    """
     import torch
 
     from dragoman.model.build import build_model
@@ -209,7 +219,7 @@ def save_model(
 ) -> None:
     """Write the folder that `Translator.load` reads, in place of the former one.
 
-    `longest_source` is the number of tokens, END included, of the longest source that the model was trained on.
+    `longest_source` is the number of tokens, END included, of the longest source of training.
     """
     StoredModel(numpy_weights(model), settings, tokenizers, longest_source).save(folder)
 
