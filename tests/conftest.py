@@ -13,7 +13,9 @@ from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD
 
 LENIENT = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-settings.register_profile("untimed", deadline=None, suppress_health_check=LENIENT)  # nothing here asserts a time
+settings.register_profile(
+    "untimed", deadline=None, suppress_health_check=LENIENT
+)  # nothing here asserts a time
 settings.load_profile("untimed")
 torch.set_num_threads(1)  # the models are tiny, and pytest runs a process on each core
 
@@ -88,7 +90,41 @@ def write_copies(folder: Path, name: str, lines: int, seed: int = 0) -> tuple[Pa
     with source.open("w") as one, target.open("w") as other:
         for _ in range(lines):
             count = int(torch.randint(2, 7, (1,), generator=generator))
-            chosen = [words[int(number)] for number in torch.randint(0, len(words), (count,), generator=generator)]
+            chosen = [
+                words[int(number)] for number in torch.randint(0, len(words), (count,), generator=generator)
+            ]
             one.write(" ".join(chosen) + "\n")
             other.write(" ".join(chosen).upper() + "\n")
     return source, target
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run that has learnt to write words in capitals, and its train and test files. Read only."""
+    from dragoman.pipeline.recipe import Recipe
+    from dragoman.pipeline.run import run
+    from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
+    from dragoman.training.settings import TrainingSettings
+
+    folder = tmp_path_factory.mktemp("trained")
+    source, target = write_copies(folder, "train", 200)
+    write_copies(folder, "test", 5, seed=2)
+    training = TrainingSettings(
+        updates=240,
+        warmup_steps=60,
+        learning_rate_scale=0.5,
+        validate_every=120,
+        checkpoint_every=120,
+        average=1,
+        precision="float32",
+    )
+    recipe = Recipe(
+        out=folder / "run",
+        data=DataSettings(source=source, target=target),
+        tokenizer=TokenizerSettings(source_tokens="word", vocabulary=50),
+        model=ModelSettings(d_model=32, d_ff=64, heads=2, encoder_layers=1, decoder_layers=1, dropout=0.0),
+        batches=BatchSettings(source_tokens_per_batch=400, target_tokens_per_batch=400),
+        training=training,
+    )
+    run(recipe, lambda _: None)
+    return folder

@@ -1,9 +1,11 @@
 """The command line as a user meets it: what it prints, what it refuses, what it leaves behind."""
 
+import gzip
 import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -16,25 +18,23 @@ from hypothesis import strategies as st
 
 from dragoman import Translator
 from dragoman.cli import main as cli
-from dragoman.cli.translating import Translate, loaded, translated
+from dragoman.cli.translate import Translate, TranslationJob, load
 from dragoman.pipeline.recipe import Recipe
-from dragoman.pipeline.run import run
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
+from dragoman.system.toml import read_toml
 from dragoman.translation.settings import EngineSettings
-from tests.conftest import MOST_SECONDS, write_copies
+from tests.conftest import MOST_SECONDS
 from tests.processes import fork, run_command
-from tests.test_train import silent, small_recipe
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
-    """A small run that has ended, and its files."""
-    folder = tmp_path_factory.mktemp("cli")
-    run(small_recipe(folder, folder / "run"), silent)
-    write_copies(folder, "test", 5, seed=2)
+def folder(trained, tmp_path_factory) -> Path:
+    """A copy of a run that has learnt to write words in capitals, and of its files."""
+    folder = tmp_path_factory.mktemp("cli") / "folder"
+    shutil.copytree(trained, folder)
     return folder
 
 
@@ -52,34 +52,52 @@ def call(monkeypatch, capsysbinary, *arguments, stdin=b""):
 
 
 def test_n_lines_in_n_lines_out_blank_and_broken_ones_included(monkeypatch, capsysbinary, folder):
-    lines = b"amber birch\n\n  \ncedar\r\n\xff\xfe\ndelta\xe2\x80\xa8ember\nno line feed"
+    lines = b"amber birch\n\n  \ncedar ember\r\n\xff\xfe\ndelta\xe2\x80\xa8ember\nno line feed"
     status, out, err = call(monkeypatch, capsysbinary, "translate", folder / "run", stdin=lines)
     assert status == 0
-    assert out.count("\n") == 7
-    assert out.split("\n")[1:3] == ["", ""]
+    found = out.split("\n")
+    assert len(found) == 8
+    assert (found[0], found[1:3], found[3]) == ("AMBER BIRCH", ["", ""], "CEDAR EMBER")
     assert "Line 5, byte 1: not UTF-8 (0xff); replaced by U+FFFD." in err
 
 
-BYTES = [b"amber", b" ", b"\r", b"\n", b"\r\n", b"\0", b"\xff", b"\xc2\x85", b"\xe2\x80\xa8", b"\xed\xa0\x80", b"\xef\xbb\xbf"]
+BYTES = [
+    b"amber",
+    b" ",
+    b"\r",
+    b"\n",
+    b"\r\n",
+    b"\0",
+    b"\xff",
+    b"\xc2\x85",
+    b"\xe2\x80\xa8",
+    b"\xed\xa0\x80",
+    b"\xef\xbb\xbf",
+]
 
 
 @settings(max_examples=30)
 @given(st.one_of(st.lists(st.sampled_from(BYTES), max_size=12).map(b"".join), st.binary(max_size=40)))
 def test_every_line_feed_ends_a_line_whatever_the_bytes(folder, raw):
     asked = Translate(folder / "run", search=SearchSettings(beam_size=1))
-    translator, block = loaded([asked.run], asked.search, asked.engine), list(enumerate(io.BytesIO(raw), 1))
-    found = translated(translator, asked, block)
+    translator, block = load([asked.run], asked.engine), list(enumerate(io.BytesIO(raw), 1))
+    found = TranslationJob(translator, asked).translate(block)
     assert len(found) == raw.count(b"\n") + (not raw.endswith(b"\n") and raw != b"")
     assert not any("\n" in line for line in found)
     for (number, line), translation in zip(block, found, strict=True):
         alone = line.removesuffix(b"\n").removesuffix(b"\r").decode(errors="replace")
-        assert translator.translate([alone.removeprefix("\ufeff") if number == 1 else alone], asked.search) == [translation]
+        assert translator.translate(
+            [alone.removeprefix("\ufeff") if number == 1 else alone], asked.search
+        ) == [translation]
 
 
-def test_a_few_lines_do_not_wait_for_the_compiler_which_goes_on_when_they_are_written(monkeypatch, capsysbinary, folder, tmp_path):
+def test_a_few_lines_do_not_wait_for_the_compiler_which_then_finishes(
+    monkeypatch, capsysbinary, folder, tmp_path
+):
     compiler, go, cache = tmp_path / "compiler", tmp_path / "go", tmp_path / "cache"
     wait = f"for i in $(seq 600); do [ -e {go} ] && break; sleep 0.1; done"
-    waits = f'#!/bin/sh\ncase "$*" in *-dM*) exit;; esac\n{wait}\necho said >&2\nfor last; do :; done\ntouch "$last"\n'
+    probe = 'case "$*" in *-dM*) exit;; esac'
+    waits = f'#!/bin/sh\n{probe}\n{wait}\necho said >&2\nfor last; do :; done\ntouch "$last"\n'
     compiler.write_text(waits)
     compiler.chmod(0o755)
     lines = tmp_path / "lines"
@@ -105,49 +123,82 @@ def test_a_few_lines_do_not_wait_for_the_compiler_which_goes_on_when_they_are_wr
 
 
 def test_a_file_is_translated_to_a_file_as_standard_input_is(monkeypatch, capsysbinary, folder, tmp_path):
-    lines = b"amber birch\n\ncedar\r\n\xff\xfe\nno line feed"
+    lines = b"amber birch\n\ncedar ember\r\n\xff\xfe\ndelta amber no line feed"
     (tmp_path / "text").write_bytes(lines)
-    _, expected, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", "--ensemble", folder / "run", stdin=lines)
+    _, expected, _ = call(
+        monkeypatch, capsysbinary, "translate", folder / "run", "--ensemble", folder / "run", stdin=lines
+    )
     files = ["--input", tmp_path / "text", "--output", tmp_path / "out"]
-    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--ensemble", folder / "run", *files)
+    status, _, err = call(
+        monkeypatch, capsysbinary, "translate", folder / "run", "--ensemble", folder / "run", *files
+    )
     assert status == 0
     assert (tmp_path / "out").read_text("utf-8") == expected
     assert "Line 4, byte 1: not UTF-8 (0xff); replaced by U+FFFD." in err
-    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", *files[:2])
+    assert expected.splitlines()[:3] == ["AMBER BIRCH", "", "CEDAR EMBER"]
+    assert len(set(expected.splitlines()[2:])) == 3
+    status, out, _ = call(
+        monkeypatch, capsysbinary, "translate", folder / "run", "--ensemble", folder / "run", *files[:2]
+    )
+    assert (status, out) == (0, expected)
+    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", *files[2:])
     assert status == 2
-    assert "--input and --output belong together" in err
+    assert "--output needs --input: only a file can be resumed." in err
 
 
 def test_minimum_bayes_risk_chooses_one_of_the_draws(monkeypatch, capsysbinary, folder):
     draws = ["--temperature", 2, "--n-best", 8]
-    _, out, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", *draws, "--json", stdin=b"amber birch\n\n")
+    _, out, _ = call(
+        monkeypatch, capsysbinary, "translate", folder / "run", *draws, "--json", stdin=b"amber birch\n\n"
+    )
     drawn = {one["text"] for one in json.loads(out.splitlines()[0])["translations"]}
-    status, out, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", *draws, "--mbr", stdin=b"amber birch\n\n")
+    status, out, _ = call(
+        monkeypatch, capsysbinary, "translate", folder / "run", *draws, "--mbr", stdin=b"amber birch\n\n"
+    )
     assert status == 0
     assert out.split("\n")[0] in drawn
     out_of_draws = out.splitlines()
     assert out.split("\n")[1:] == ["", ""]
     status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--mbr", stdin=b"amber")
     assert status == 2
-    assert "mbr chooses among draws" in err
+    assert "mbr chooses among samples" in err
     asked = SearchSettings(temperature=2.0, n_best=8, mbr=True)
     assert Translator.load(folder / "run").translate(["amber birch", ""], asked) == out_of_draws
     files = ["--source", folder / "test.source", "--target", folder / "test.target"]
     assert call(monkeypatch, capsysbinary, "evaluate", folder / "run", *files, *draws, "--mbr")[0] == 0
 
 
-def test_a_line_longer_than_those_of_training_is_reported_and_translated_whole(monkeypatch, capsysbinary, folder):
-    status, out, err = call(monkeypatch, capsysbinary, "translate", folder / "run", stdin=b"amber\n" + b"birch " * 30 + b"\n")
+def test_long_lines_are_counted_once_and_translated_in_parts(monkeypatch, capsysbinary, folder):
+    status, out, err = call(
+        monkeypatch,
+        capsysbinary,
+        "translate",
+        folder / "run",
+        stdin=b"amber birch\n" + b"birch " * 30 + b"\n",
+    )
     assert status == 0
-    assert out.count("\n") == 2
-    assert "Line 2 has 31 tokens; the longest text that the model was trained on has 7. It is translated whole" in err
-    assert "Line 1" not in err
-    _, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--stream", stdin=b"amber\n" + b"birch " * 30 + b"\n")
-    assert "Line 2 has 31 tokens;" in err
+    assert out.splitlines()[0] == "AMBER BIRCH"
+    assert len(out.splitlines()[1].split()) > 20
+    told = "1 sentence has more tokens than the longest source of training (7), and is translated in parts"
+    assert err.count("more tokens than") == 1
+    assert told in err
+    _, _, err = call(
+        monkeypatch,
+        capsysbinary,
+        "translate",
+        folder / "run",
+        "--stream",
+        stdin=b"amber birch\n" + b"birch " * 30 + b"\n",
+    )
+    assert (
+        "1 sentence has more tokens than the longest source of training (7), and is translated whole" in err
+    )
 
 
 def test_json_has_the_n_best_with_their_scores(monkeypatch, capsysbinary, folder):
-    _, out, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", "--json", "--n-best", 2, stdin=b"amber\n\n")
+    _, out, _ = call(
+        monkeypatch, capsysbinary, "translate", folder / "run", "--json", "--n-best", 2, stdin=b"amber\n\n"
+    )
     first, second = map(json.loads, out.splitlines())
     assert first["source"] == "amber"
     assert len(first["translations"]) == 2
@@ -160,9 +211,17 @@ def test_a_search_is_shown_with_all_its_hypotheses(monkeypatch, capsysbinary, fo
     asked = ["--json", "--trace", "--precision", precision]
     _, out, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", *asked, stdin=b"amber\n\n")
     first, second = map(json.loads, out.splitlines())
-    assert first["trace"][0] == {"parent": None, "token": "<s>", "log_probability": 0.0, "score": 0.0, "end": None}
+    assert first["trace"][0] == {
+        "parent": None,
+        "token": "<s>",
+        "log_probability": 0.0,
+        "score": 0.0,
+        "end": None,
+    }
     finished = [node["log_probability"] for node in first["trace"] if node["end"] == "finished"]
-    assert any(value == pytest.approx(first["translations"][0]["log_probability"], abs=1e-4) for value in finished)
+    assert any(
+        value == pytest.approx(first["translations"][0]["log_probability"], abs=1e-4) for value in finished
+    )
     assert len(second["trace"]) == 1
     status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--trace", stdin=b"amber\n")
     assert status == 2
@@ -175,13 +234,26 @@ def test_alternatives_at_a_position_are_given_instead_of_translations(monkeypatc
     found = json.loads(out)["alternatives"]
     assert len(found) == 3
     assert all(one["translation"]["text"].startswith("AMBER") for one in found)
-    assert [one["probability"] for one in found] == sorted((one["probability"] for one in found), reverse=True)
-    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--json", "--alternatives", -1, stdin=b"amber\n")
+    assert [one["probability"] for one in found] == sorted(
+        (one["probability"] for one in found), reverse=True
+    )
+    status, _, err = call(
+        monkeypatch,
+        capsysbinary,
+        "translate",
+        folder / "run",
+        "--json",
+        "--alternatives",
+        -1,
+        stdin=b"amber\n",
+    )
     assert status == 2
     assert "alternatives is -1; it must be at least 0" in err
-    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", *asked, "--trace", stdin=b"amber\n")
+    status, _, err = call(
+        monkeypatch, capsysbinary, "translate", folder / "run", *asked, "--trace", stdin=b"amber\n"
+    )
     assert status == 2
-    assert "--alternatives takes the place of translations; it goes with no --trace or --n-best" in err
+    assert "--alternatives replaces the translations; leave --trace and --n-best out." in err
 
 
 def test_a_stream_adds_up_to_the_translations(monkeypatch, capsysbinary, folder):
@@ -191,17 +263,28 @@ def test_a_stream_adds_up_to_the_translations(monkeypatch, capsysbinary, folder)
     assert (status, out) == (0, whole)
     assert "Line 3, byte 1: not UTF-8" in err
     for more, message in (
-        (["--json"], "leave --json, --trace, --alternatives, --n-best and files out"),
-        (["--trace"], "leave --json, --trace, --alternatives, --n-best and files out"),
-        (["--temperature", 1], "There is a stream of one plain beam"),
+        (["--json"], "leave --json, --trace, --alternatives, --n-best and --output out"),
+        (["--trace"], "leave --json, --trace, --alternatives, --n-best and --output out"),
+        (["--temperature", 1], "A stream is of one beam"),
     ):
-        status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--stream", *more, stdin=lines)
+        status, _, err = call(
+            monkeypatch, capsysbinary, "translate", folder / "run", "--stream", *more, stdin=lines
+        )
         assert status == 2
         assert message in err
 
 
 def test_forced_words_are_in_every_translation(monkeypatch, capsysbinary, folder):
-    _, out, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", "--force", "DELTA", "FJORD", stdin=b"amber\nbirch cedar\n\n")
+    _, out, _ = call(
+        monkeypatch,
+        capsysbinary,
+        "translate",
+        folder / "run",
+        "--force",
+        "DELTA",
+        "FJORD",
+        stdin=b"amber\nbirch cedar\n\n",
+    )
     lines = out.split("\n")
     assert all({"DELTA", "FJORD"} <= set(line.split()) for line in lines[:2])
     assert lines[2:] == ["", ""]
@@ -209,7 +292,9 @@ def test_forced_words_are_in_every_translation(monkeypatch, capsysbinary, folder
     status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", *conflict, stdin=b"amber\n")
     assert status == 2
     assert "'DELTA' is banned, and in what force asks for" in err
-    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--force", " ", stdin=b"amber\n")
+    status, _, err = call(
+        monkeypatch, capsysbinary, "translate", folder / "run", "--force", " ", stdin=b"amber\n"
+    )
     assert status == 2
     assert "force is ' ', which has no tokens" in err
 
@@ -226,10 +311,22 @@ def test_pairs_are_scored_line_by_line(monkeypatch, capsysbinary, folder):
     assert all(sum(one["log_probabilities"]) == pytest.approx(one["log_probability"]) for one in found)
     for more in (("--ensemble", folder / "run"), ("--precision", "int8")):  # a model with itself is the model
         _, out, _ = call(monkeypatch, capsysbinary, "score", folder / "run", *files, *more)
-        assert [float(line) for line in out.splitlines()] == pytest.approx(totals, abs=1e-3 if "--ensemble" in more else 1)
+        assert [float(line) for line in out.splitlines()] == pytest.approx(
+            totals, abs=1e-3 if "--ensemble" in more else 1
+        )
     spelt = folder / "test.tokens"
     spelt.write_text("".join(" ".join(one["tokens"][:-1]) + "\n" for one in found))
-    _, out, _ = call(monkeypatch, capsysbinary, "score", folder / "run", "--source", folder / "test.source", "--target", spelt, "--tokens")
+    _, out, _ = call(
+        monkeypatch,
+        capsysbinary,
+        "score",
+        folder / "run",
+        "--source",
+        folder / "test.source",
+        "--target",
+        spelt,
+        "--tokens",
+    )
     assert [float(line) for line in out.splitlines()] == pytest.approx(totals, abs=1e-4)
     tokens = sum(len(one["tokens"]) for one in found)
     assert f"{tokens} tokens; negative log-likelihood {-sum(totals) / tokens:.4f} a token" in err
@@ -241,8 +338,12 @@ def test_pairs_are_aligned_line_by_line(monkeypatch, capsysbinary, folder):
     assert status == 0
     for line, target in zip(out.splitlines(), (folder / "test.target").read_text().splitlines(), strict=True):
         assert [int(pair.split("-")[1]) for pair in line.split()] == list(range(len(target.split())))
-    _, told, _ = call(monkeypatch, capsysbinary, "align", folder / "run", *files, "--json", "--layer", 1, "--head", 2)
-    for line, source, target in zip(*(text.splitlines() for text in (told, *(path.read_text() for path in files[1::2]))), strict=True):
+    _, told, _ = call(
+        monkeypatch, capsysbinary, "align", folder / "run", *files, "--json", "--layer", 1, "--head", 2
+    )
+    for line, source, target in zip(
+        *(text.splitlines() for text in (told, *(path.read_text() for path in files[1::2]))), strict=True
+    ):
         seen = json.loads(line)
         assert (seen["source"], seen["target"]) == (source, target)
         weights = np.array(seen["weights"])
@@ -254,7 +355,14 @@ def test_pairs_are_aligned_line_by_line(monkeypatch, capsysbinary, folder):
 
 
 def test_evaluation_prints_scores_with_signatures(monkeypatch, capsysbinary, folder):
-    files = ["--source", folder / "test.source", "--target", folder / "test.target", "--hypotheses", folder / "hypotheses"]
+    files = [
+        "--source",
+        folder / "test.source",
+        "--target",
+        folder / "test.target",
+        "--hypotheses",
+        folder / "hypotheses",
+    ]
     status, out, _ = call(monkeypatch, capsysbinary, "evaluate", folder / "run", *files)
     assert status == 0
     bleu, chrf = out.splitlines()
@@ -267,12 +375,30 @@ def test_evaluation_prints_scores_with_signatures(monkeypatch, capsysbinary, fol
 def test_a_run_is_compared_with_another_or_with_a_file(monkeypatch, capsysbinary, folder):
     files = ["--source", folder / "test.source", "--target", folder / "test.target"]
     for baseline in (folder / "run", folder / "test.target"):
-        status, out, _ = call(monkeypatch, capsysbinary, "evaluate", folder / "run", *files, "--baseline", baseline, "--paper-bleu", "en")
+        status, out, _ = call(
+            monkeypatch,
+            capsysbinary,
+            "evaluate",
+            folder / "run",
+            *files,
+            "--baseline",
+            baseline,
+            "--paper-bleu",
+            "en",
+        )
         assert status == 0
-        assert [line.split(" = ")[0] for line in out.splitlines()] == ["BLEU", "chrF2", "tokenised BLEU", "BLEU", "chrF2"]
+        assert [line.split(" = ")[0] for line in out.splitlines()] == [
+            "BLEU",
+            "chrF2",
+            "tokenised BLEU",
+            "BLEU",
+            "chrF2",
+        ]
         assert out.count("(p = ") == 2
     (folder / "short").write_text("one line\n")
-    status, _, err = call(monkeypatch, capsysbinary, "evaluate", folder / "run", *files, "--baseline", folder / "short")
+    status, _, err = call(
+        monkeypatch, capsysbinary, "evaluate", folder / "run", *files, "--baseline", folder / "short"
+    )
     assert status == 2
     assert "There are 1 translations and 5 references" in err
 
@@ -282,12 +408,23 @@ def test_a_finished_run_is_left_alone_and_another_recipe_refused(monkeypatch, ca
     assert status == 0
     assert "is finished; there is nothing left to train." in err
     files = ["--source", folder / "train.source", "--target", folder / "train.target"]
-    status, _, err = call(monkeypatch, capsysbinary, "train", "--out", folder / "run", *files, "--label-smoothing", 0.3)
+    status, _, err = call(
+        monkeypatch, capsysbinary, "train", "--out", folder / "run", *files, "--label-smoothing", 0.3
+    )
     assert status == 2
     assert "holds a run with other settings" in err
     assert "training.label_smoothing is 0.3 and was 0.1" in err
     assert f"dragoman resume {folder / 'run'}" in err
-    status, _, err = call(monkeypatch, capsysbinary, "train", "--out", folder / "run", *files[:2], "--target", folder / "train.source")
+    status, _, err = call(
+        monkeypatch,
+        capsysbinary,
+        "train",
+        "--out",
+        folder / "run",
+        *files[:2],
+        "--target",
+        folder / "train.source",
+    )
     assert status == 2
     assert "data.target is" in err
 
@@ -297,80 +434,214 @@ REFUSED = [
     (["trian"], "There is no verb 'trian'. Did you mean 'train'?"),
     (
         ["qqq"],
-        "There is no verb 'qqq'. There are: quickstart, train, resume, translate, score, align, evaluate, shortlist, export, import, "
-        "doctor, runs, plot.",
+        "There is no verb 'qqq'. There are: quickstart, train, resume, translate, score, align, evaluate, "
+        "shortlist, export, import, doctor, runs, plot, completion.",
     ),
-    (["train", "--source", "{0}/train.source"], "A run needs a folder of its own: --out runs/NAME"),
-    (["train", "--source", "{0}/train.source", "--out", ""], "A run needs a folder of its own: --out runs/NAME"),
-    (["train", "--out", "{0}/x"], "Training needs two text files: --source FILE --target FILE"),
-    (["train", "--out", "{0}/x", "--source", "{0}/none", "--target", "{0}/none"], "none, and there is no such file."),
+    (["train", "{0}/train.source", "{0}/train.target"], "A run needs its own folder: --out runs/NAME"),
     (
-        ["train", "--out", "{0}/x", "--source", "{0}/train.source", "--target", "{0}/train.target", "--test-source", "{0}/test.source"],
+        ["train", "{0}/train.source", "{0}/train.target", "--out", ""],
+        "A run needs its own folder: --out runs/NAME",
+    ),
+    (["train", "--out", "{0}/x"], "Training needs two text files: --source FILE --target FILE"),
+    (
+        ["train", "--out", "{0}/x", "--source", "{0}/none", "--target", "{0}/none"],
+        "none, and there is no such file.",
+    ),
+    (
+        [
+            "train",
+            "--out",
+            "{0}/x",
+            "--source",
+            "{0}/train.source",
+            "--target",
+            "{0}/train.target",
+            "--test-source",
+            "{0}/test.source",
+        ],
         "test_source and test_target belong together, and one of them is missing.",
     ),
-    (["doctor", "{0}/train.source", "{0}/train.target"], "Which is which? Give --source {0}/train.source --target {0}/train.target, if"),
+    (["doctor"], "There is no text to examine: dragoman doctor SOURCE TARGET, or a recipe that names them."),
+    (
+        ["train", "{0}/train.source"],
+        "train.source is not a recipe in TOML. If it is a text, give its translation too: SOURCE TARGET.",
+    ),
+    (["train", "a", "b", "c"], "Give two text files, source and target, once; or one recipe (TOML)."),
+    (
+        ["train", "{0}/train.source", "{0}/train.target", "--source", "a"],
+        "Give two text files, source and target, once;",
+    ),
+    (
+        ["translate", "{0}/run", "--beam-size", "abc"],
+        "dragoman: --beam-size is 'abc'; it has to be a whole number. See",
+    ),
+    (["translate", "{0}/run", "-b", "2.5"], "dragoman: --beam-size is '2.5'; it has to be a whole number."),
+    (["translate", "{0}/run", "--length-penalty", "x"], "--length-penalty is 'x'; it has to be a number."),
+    (["train", "--max-tokens", "much"], "--max-tokens is 'much'; it has to be a whole number or 'auto'."),
+    (
+        ["translate", "{0}/run", "--beam-size"],
+        "dragoman: --beam-size: expected one argument. See dragoman translate --help.",
+    ),
+    (["translate", "{0}/run", "other"], "'other' is one argument too many. See dragoman translate --help."),
+    (["translate"], "dragoman: The following arguments are required: RUN. See dragoman translate --help."),
+    (
+        ["score", *EVALUATE[1:], "--beam-size", "4"],
+        "dragoman score has no option --beam-size. See dragoman score --help-all.",
+    ),
     (["train", "{0}/none.toml"], "none.toml cannot be read: No such file or directory."),
-    (["train", "--hedas", "3"], "--heads"),
-    (["train", "--precision", "half"], "invalid choice 'half'"),
+    (["train", "--hedas", "3"], "dragoman train has no option --hedas. Did you mean --heads?"),
+    (["train", "--precision", "half"], "--precision is 'half'; it has to be one of float32, bfloat16."),
     (["train", "--heads", "7"], "d_model 256 does not divide into 7 heads"),
     (["train", "--log-every", "0"], "log_every is 0; it must be at least 1"),
     (["train", "--label-smoothing", "1.5"], "label_smoothing is 1.5; it must be below 1"),
     (["train", "--seed", "-1"], "seed is -1; it must be at least 0"),
     (["train", "--average", "0"], "average is 0; it must be at least 1"),
-    (["train", "--out", "{0}/x", "--source", "{0}/train.source", "--target", "{0}/test.target"], "has 200 lines and"),
     (
-        ["train", "--out", "{0}/x", "--source", "{0}/train.source", "--target", "{0}/train.target", "--target-tokens", "char"],
-        "Source tokens are bpe and target tokens char; they cannot share a vocabulary. Add --no-share-vocabulary.",
+        ["train", "--out", "{0}/x", "--source", "{0}/train.source", "--target", "{0}/test.target"],
+        "has 200 lines and",
     ),
     (
-        ["train", "--out", "{0}/train.source/x", "--source", "{0}/train.source", "--target", "{0}/train.target"],
+        [
+            "train",
+            "--out",
+            "{0}/x",
+            "--source",
+            "{0}/train.source",
+            "--target",
+            "{0}/train.target",
+            "--target-tokens",
+            "char",
+        ],
+        "Source tokens are bpe and target tokens char; they cannot share a vocabulary. Add "
+        "--no-share-vocabulary.",
+    ),
+    (
+        [
+            "train",
+            "--out",
+            "{0}/train.source/x",
+            "--source",
+            "{0}/train.source",
+            "--target",
+            "{0}/train.target",
+        ],
         "train.source/x: Not a directory.",
     ),
-    (["train", "--out", "{0}/x", "--dataset", "wmt"], "There is no dataset 'wmt'; there are: multi30k-en-de."),
-    (["resume", "{0}"], "holds no run that was begun: there is no"),
+    (
+        ["train", "--out", "{0}/x", "--dataset", "wmt"],
+        "There is no dataset 'wmt'; there are: multi30k-en-de.",
+    ),
+    (["resume", "{0}"], "is not a run: there is no"),
     (["translate", "{0}"], "holds no model. Train one with: dragoman train"),
     (["translate", "{0}/run", "--n-best", "9"], "n_best is 9; a beam of 4 has no more than 4."),
-    (["translate", "{0}/run", "--n-best", "2"], "--n-best 2 needs --json: plain output has one line for each line of input."),
-    (["evaluate", "{0}/run", "--source", "{0}/test.source", "--target", "{0}/train.target"], "has 5 lines and"),
+    (
+        ["translate", "{0}/run", "--n-best", "2"],
+        "--n-best 2 needs --json: plain output has one line for each line of input.",
+    ),
+    (
+        ["evaluate", "{0}/run", "--source", "{0}/test.source", "--target", "{0}/train.target"],
+        "has 5 lines and",
+    ),
     ([*EVALUATE, "--paper-bleu", "xx"], "Moses does not know the language 'xx'"),
     ([*EVALUATE, "--hypotheses", "{0}/none/x"], "none/x cannot be written: there is no such folder."),
     ([*EVALUATE, "--baseline", "{0}"], "holds no model."),
-    ([*EVALUATE, "--hypotheses", "{0}/test.target"], "test.target is what this command reads; give another file."),
     (
-        ["shortlist", "{0}/run", "--source", "{0}/test.source", "--target", "{0}/test.target", "--out", "{0}/test.source"],
+        [*EVALUATE, "--hypotheses", "{0}/test.target"],
+        "test.target is what this command reads; give another file.",
+    ),
+    (
+        [
+            "shortlist",
+            "{0}/run",
+            "--source",
+            "{0}/test.source",
+            "--target",
+            "{0}/test.target",
+            "--out",
+            "{0}/test.source",
+        ],
         "test.source is what this command reads; give another file.",
     ),
-    (["translate", "{0}/run", "--stream", "--shortlist", "{0}/x"], "look at all tokens; leave --shortlist out."),
+    (["translate", "{0}/run", "--stream", "--shortlist", "{0}/x"], "need all tokens; leave --shortlist out."),
     (["train", "--seed", "99999999999999999999"], "seed is 99999999999999999999; it must be below"),
     (["train", "--minutes", "inf"], "minutes is infinite; it must be a number."),
     (["train", "--character-coverage", "1.5"], "character_coverage is 1.5; it must be at most 1."),
-    (["translate", "{0}/run", "--ban", "a", "--ban", "b"], "--ban is given more than once; give it once, with all its values: --ban A B."),
-    (["translate", "{0}/run", "--ensemble={0}/run", "--ensemble", "{0}/run"], "--ensemble is given more than once"),
-    ([*EVALUATE, "--n-best", "2"], "n_best is 2, and the best translation alone is scored; leave it out, or add mbr."),
+    (
+        ["translate", "{0}/run", "--ban", "a", "--ban", "b"],
+        "--ban is given more than once; give it once, with all its values: --ban A B.",
+    ),
+    (
+        ["translate", "{0}/run", "--ensemble={0}/run", "--ensemble", "{0}/run"],
+        "--ensemble is given more than once",
+    ),
+    (
+        [*EVALUATE, "--n-best", "2"],
+        "n_best is 2, and only the best translation is scored; leave it out, or add mbr.",
+    ),
     ([*EVALUATE, "--hypotheses", "{0}/run"], "run is a folder; give the name of a file."),
     (
-        ["shortlist", "{0}/run", "--source", "{0}/test.source", "--target", "{0}/test.target", "--out", "{0}/run"],
+        [
+            "shortlist",
+            "{0}/run",
+            "--source",
+            "{0}/test.source",
+            "--target",
+            "{0}/test.target",
+            "--out",
+            "{0}/run",
+        ],
         "run is a folder; give the name of a file.",
     ),
     (["train", "--threads", "5000"], "threads is 5000; it must be at most 4096."),
     (["train", "--vocabulary", "3000000000"], "vocabulary is 3000000000; it must be at most 1e+07."),
-    (["train", "--target-tokens-per-batch", "3000000000"], "target_tokens_per_batch is 3000000000; it must be below 2147483648."),
+    (
+        ["train", "--target-tokens-per-batch", "3000000000"],
+        "target_tokens_per_batch is 3000000000; it must be below 2147483648.",
+    ),
     (["train", "--max-positions", "2000000"], "max_positions is 2000000; it must be at most"),
-    (["train", "--out", "{0}/x", "--source", "/dev/null", "--target", "{0}/train.target"], "/dev/null, which is no plain file"),
+    (
+        ["train", "--out", "{0}/x", "--source", "/dev/null", "--target", "{0}/train.target"],
+        "/dev/null, which is not a regular file",
+    ),
     (["plot", "{0}/run", "--out", "{0}/none/x.svg"], "none/x.svg: {0}/none is no folder."),
     # asked for by name, though it is the default
-    (["translate", "{0}/run", "--temperature", "1", "--beam-size", "4"], "beam_size and length_penalty are for a beam; of draws"),
-    (["translate", "{0}/run", "--sampling-seed=1"], "sampling_seed is for draws; they need a temperature above 0."),
-    ([*EVALUATE, "--length-power", "1", "--length_penalty", "0.6"], "length_power takes the place of length_penalty; give one of them."),
     (
-        ["train", "--out", "{0}/x", "--source", "{0}/train.source", "--target", "{0}/train.target", "--diversity", "0.5"],
-        "diversity is what groups of a beam are asked for; give groups above 1.",
+        ["translate", "{0}/run", "--temperature", "1", "--beam-size", "4"],
+        "beam_size and length_penalty are for beam search; with a temperature",
+    ),
+    (
+        ["translate", "{0}/run", "--sampling-seed=1"],
+        "sampling_seed is for sampling; it needs a temperature above 0.",
+    ),
+    (
+        [*EVALUATE, "--length-power", "1", "--length_penalty", "0.6"],
+        "length_power takes the place of length_penalty; give one of them.",
+    ),
+    (
+        [
+            "train",
+            "--out",
+            "{0}/x",
+            "--source",
+            "{0}/train.source",
+            "--target",
+            "{0}/train.target",
+            "--diversity",
+            "0.5",
+        ],
+        "diversity is for several groups of a beam; give groups above 1.",
     ),
 ]
 
 
-@pytest.mark.parametrize(("arguments", "message"), REFUSED, ids=lambda value: value if isinstance(value, str) else " ".join(value)[:40])
-def test_wrong_input_gets_a_sentence_and_leaves_nothing(monkeypatch, capsysbinary, folder, arguments, message):
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    REFUSED,
+    ids=lambda value: value if isinstance(value, str) else " ".join(value)[:40],
+)
+def test_wrong_input_gets_a_sentence_and_leaves_nothing(
+    monkeypatch, capsysbinary, folder, arguments, message
+):
     status, out, err = call(monkeypatch, capsysbinary, *(argument.format(folder) for argument in arguments))
     assert status == 2
     assert "BLEU =" not in out
@@ -385,13 +656,18 @@ def test_wrong_input_gets_a_sentence_and_leaves_nothing(monkeypatch, capsysbinar
         (lambda: SearchSettings(force="man"), "force is 'man'; it has to be a list of texts"),
         (lambda: SearchSettings(beam_size=4.0), "beam_size is 4.0; it has to be a whole number"),
         (lambda: SearchSettings(length_power="1"), "length_power is '1'; it has to be a number"),
-        (lambda: EngineSettings(precision="fp16"), "precision is 'fp16'; it has to be one of 'float32', 'bfloat16', 'int8'"),
+        (
+            lambda: EngineSettings(precision="fp16"),
+            "precision is 'fp16'; it has to be one of 'float32', 'bfloat16', 'int8'",
+        ),
     ],
 )
 def test_python_too_refuses_values_of_a_wrong_kind(make, message):
     with pytest.raises(DragomanError, match=message):
         make()
-    assert SearchSettings(force=["a"], length_penalty=1, beam_size=np.int64(3)) == SearchSettings(3, 1.0, force=("a",))
+    assert SearchSettings(force=["a"], length_penalty=1, beam_size=np.int64(3)) == SearchSettings(
+        3, 1.0, force=("a",)
+    )
 
 
 def test_closed_standard_streams_get_a_sentence(monkeypatch, capsys):
@@ -407,10 +683,12 @@ def test_several_processes_share_a_file_and_no_standard_input(monkeypatch, capsy
     monkeypatch.setenv("WORLD_SIZE", "2")
     status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", stdin=b"amber\n")
     assert status == 2
-    assert "2 processes would each translate all of standard input; give --input and --output" in err
+    assert (
+        "2 processes would each translate the same text; give --input and --output, which they share." in err
+    )
     files = ["--input", tmp_path / "text", "--output", tmp_path / "out"]
     status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--beam-size", 1, *files)
-    assert "the blocks of lines are not there that other processes write; whoever is last joins them." in err
+    assert "Other processes have not written all of their blocks of" in err
     monkeypatch.setenv("RANK", "1")
     status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--beam-size", 1, *files)
     assert not err
@@ -419,12 +697,12 @@ def test_several_processes_share_a_file_and_no_standard_input(monkeypatch, capsy
 
 def test_the_verbs_are_listed(monkeypatch, capsysbinary):
     _, out, _ = call(monkeypatch, capsysbinary, "--help")
-    assert all(f"\n  {verb}" in out for verb in cli.VERBS)
+    assert all(f"\n  {verb}" in out for verb in cli.COMMANDS)
     _, out, _ = call(monkeypatch, capsysbinary, "--version")
-    assert out.strip() == cli.__version__
+    assert out.strip() == f"dragoman {cli.__version__}"
 
 
-@pytest.mark.parametrize("verb", cli.VERBS)
+@pytest.mark.parametrize("verb", cli.COMMANDS)
 def test_help_needs_no_torch(verb):
     code = f"import sys; sys.argv = ['dragoman', '{verb}', '--help']\nfrom dragoman.cli import main as cli\n"
     code += "try: cli.main()\nfinally: assert 'torch' not in sys.modules"
@@ -442,12 +720,14 @@ def test_every_setting_is_a_flag_defined_once(monkeypatch, capsysbinary):
 
     keys = list(names(Recipe()))
     assert len(keys) == len(set(keys))
-    _, out, _ = call(monkeypatch, capsysbinary, "train", "--help")
-    assert all(re.search(f"--{key.replace('_', '-')}[ ,]", out) for key in keys)
+    _, out, _ = call(monkeypatch, capsysbinary, "train", "--help-all")
+    assert all(re.search(rf"--(no-)?{key.replace('_', '-')}\s", out) for key in keys)
 
 
 def test_importing_the_package_is_light():
-    subprocess.run([sys.executable, "-c", "import dragoman, sys; assert 'torch' not in sys.modules"], check=True)
+    subprocess.run(
+        [sys.executable, "-c", "import dragoman, sys; assert 'torch' not in sys.modules"], check=True
+    )
     with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
         __import__("dragoman").Nothing  # noqa: B018
 
@@ -461,17 +741,206 @@ def test_what_nobody_reads_any_more_ends_nothing():
         "say('one'), warn('two')\n"
         "print('done')"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "done\n"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        == "done\n"
+    )
 
 
 @pytest.mark.parametrize(("verb", "done"), [("score", "scored"), ("align", "aligned")])
-def test_pairs_longer_than_any_of_training_are_named(monkeypatch, capsysbinary, folder, tmp_path, verb, done):
+def test_pairs_longer_than_any_of_training_are_counted(
+    monkeypatch, capsysbinary, folder, tmp_path, verb, done
+):
     for name, words in (("source", ["amber", "amber " * 50]), ("target", ["AMBER", "AMBER"])):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in words))
     status, out, err = call(
-        monkeypatch, capsysbinary, verb, folder / "run", "--source", tmp_path / "source", "--target", tmp_path / "target"
+        monkeypatch,
+        capsysbinary,
+        verb,
+        folder / "run",
+        "--source",
+        tmp_path / "source",
+        "--target",
+        tmp_path / "target",
     )
     assert status == 0
     assert out.count("\n") == 2
-    assert "Line 2 has 51 tokens; the longest text that the model was trained on has" in err
-    assert f"It is {done} whole, perhaps badly." in err
+    assert f"1 sentence has more tokens than the longest source of training (7), and is {done} whole." in err
+
+
+# ---- help, and the forms of options
+
+
+@pytest.mark.parametrize("verb", cli.COMMANDS)
+def test_help_fits_on_a_screen_and_is_in_plain_words(monkeypatch, capsysbinary, verb):
+    monkeypatch.setenv("COLUMNS", "100")
+    _, out, _ = call(monkeypatch, capsysbinary, verb, "--help")
+    _, everything, _ = call(monkeypatch, capsysbinary, verb, "--help-all")
+    options = [name for name in cli.COMMANDS[verb].options if name not in cli.COMMANDS[verb].positional]
+    shown = sum(
+        bool(re.search(rf"^  (-\w.*)?{cli.COMMANDS[verb].options[name].flag} ", out, re.M))
+        for name in options
+    )
+    assert len(out.splitlines()) <= 48
+    assert shown <= 15
+    assert "example:" in out
+    for text in (out, everything):
+        assert not re.search(r"None|Raises|`|\bFalse\b|\bTrue\b|<class", text)
+    for name in options:
+        assert re.search(rf"--(no-)?{cli.COMMANDS[verb].options[name].flag[2:]}\b", everything)
+
+
+def test_short_forms_are_the_long_ones(folder):
+    def given(verb, *arguments):
+        return cli.COMMANDS[verb].parse(list(arguments))
+
+    assert given("translate", "run", "-n", "2", "-b", "5", "-o", "x") == given(
+        "translate", "--n-best=2", "--beam_size", "5", "run", "--output", "x"
+    )
+    assert given("train", "-s", "a", "-t", "b", "-o", "c") == {
+        "source": Path("a"),
+        "target": Path("b"),
+        "out": Path("c"),
+    }
+    assert given("train", "--no-native", "--compile", "--max-tokens", "auto") == {
+        "native": False,
+        "compile": True,
+        "max_tokens": "auto",
+    }
+    assert given("translate", "run", "--force", "a b", "c")["force"] == ("a b", "c")
+
+
+@pytest.mark.parametrize(
+    ("verb", "former", "name"),
+    [
+        ("translate", "--extra-length", "max_extra_tokens"),
+        ("translate", "--draw-seed", "sampling_seed"),
+        ("train", "--rate-scale", "learning_rate_scale"),
+    ],
+)
+def test_former_names_work_with_a_warning_and_are_hidden(monkeypatch, capsysbinary, verb, former, name):
+    files = ["run"] if verb == "translate" else []
+    assert cli.COMMANDS[verb].parse([*files, former, "3"])[name] == 3
+    new = f"--{name.replace('_', '-')}"
+    told = f"{former} is now called {new}; the former name works until the next release.\n"
+    assert capsysbinary.readouterr().err.decode() == told
+    _, out, _ = call(monkeypatch, capsysbinary, verb, "--help-all")
+    assert former not in out
+
+
+def test_graphs_is_the_former_name_of_cuda_graphs(capsysbinary):
+    assert cli.COMMANDS["translate"].parse(["run", "--graphs"])["cuda_graphs"] is True
+    assert "--graphs is now called --cuda-graphs" in capsysbinary.readouterr().err.decode()
+
+
+def test_bash_completes_verbs_and_options(monkeypatch, capsysbinary, tmp_path):
+    _, script, _ = call(monkeypatch, capsysbinary, "completion", "bash")
+
+    def completed(*words):
+        state = f"COMP_WORDS=({' '.join(words)})\nCOMP_CWORD={len(words) - 1}"
+        line = f'{script}\n{state}\n_dragoman\necho "${{COMPREPLY[@]}}"'
+        return subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True).stdout.split()
+
+    assert completed("dragoman", "tra") == ["train", "translate"]
+    assert completed("dragoman", "translate", "--beam") == ["--beam-size"]
+    assert completed("dragoman", "score", "--beam") == []
+    _, script, _ = call(monkeypatch, capsysbinary, "completion", "fish")
+    assert (
+        "complete -c dragoman -n '__fish_seen_subcommand_from translate' -l beam-size -s b -d 'Hyp" in script
+    )
+    _, script, _ = call(monkeypatch, capsysbinary, "completion", "zsh")
+    assert script.startswith("autoload -U +X compinit")
+
+
+# ---- input and output
+
+
+def test_packed_standard_input_is_unpacked(folder, monkeypatch, capsysbinary, tmp_path):
+    text = b"amber birch\ncedar ember\n"
+    _, expected, _ = call(monkeypatch, capsysbinary, "translate", folder / "run", stdin=text)
+    assert expected == "AMBER BIRCH\nCEDAR EMBER\n"
+    packed = gzip.compress(text)
+    for content, status in ((packed, 0), (packed[:-9], 2)):
+        (tmp_path / "packed").write_bytes(content)
+        with (tmp_path / "packed").open() as stdin:
+            monkeypatch.setattr(sys, "argv", ["dragoman", "translate", str(folder / "run")])
+            monkeypatch.setattr(sys, "stdin", stdin)
+            if status:
+                with pytest.raises(SystemExit) as end:
+                    cli.main()
+                assert end.value.code == status
+                assert "Standard input is not a complete gzip file" in capsysbinary.readouterr().err.decode()
+            else:
+                cli.main()
+                assert capsysbinary.readouterr().out.decode() == expected
+
+
+def test_two_text_files_are_source_and_target(folder, monkeypatch, capsysbinary, tmp_path):
+    files = [folder / "train.source", folder / "train.target"]
+    sizes = [
+        "--d-model",
+        16,
+        "--d-ff",
+        32,
+        "--heads",
+        2,
+        "--encoder-layers",
+        1,
+        "--decoder-layers",
+        1,
+        "--updates",
+        2,
+    ]
+    status, _, err = call(
+        monkeypatch, capsysbinary, "train", *files, "--out", tmp_path / "run", "--vocabulary", 300, *sizes
+    )
+    assert status == 0, err
+    recipe = read_toml(tmp_path / "run" / "recipe.toml")
+    assert recipe["data"]["source"] == str(files[0])
+    assert recipe["data"]["target"] == str(files[1])
+
+
+def test_training_without_text_says_nothing_of_what_it_would_choose(monkeypatch, capsysbinary):
+    status, out, err = call(monkeypatch, capsysbinary, "train")
+    assert (status, out) == (2, "")
+    assert err == (
+        "dragoman: Training needs two text files: --source FILE --target FILE, with line n of one translated "
+        "by line n of the other.\n"
+    )
+
+
+def test_a_doctor_who_finds_nothing_says_what_was_read(monkeypatch, capsysbinary, tmp_path):
+    for name, lines in (
+        ("one", ["a first line", "another line"]),
+        ("other", ["eine erste Zeile", "noch eine Zeile"]),
+    ):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    status, out, err = call(monkeypatch, capsysbinary, "doctor", tmp_path / "one", tmp_path / "other")
+    assert (status, out) == (0, f"Nothing was found in {tmp_path / 'one'}, {tmp_path / 'other'}.\n")
+    assert f"Train with: dragoman train {tmp_path / 'one'} {tmp_path / 'other'} --out runs/NAME" in err
+
+
+def test_scores_are_printed_though_the_translations_cannot_be_written(folder, monkeypatch, capsysbinary):
+    if not Path("/dev/full").exists():
+        pytest.skip("no full disk here")
+    files = [
+        "--source",
+        folder / "test.source",
+        "--target",
+        folder / "test.target",
+        "--hypotheses",
+        "/dev/full",
+    ]
+    status, out, err = call(monkeypatch, capsysbinary, "evaluate", folder / "run", *files)
+    assert status == 2
+    assert [line.split(" = ")[0] for line in out.splitlines()] == ["BLEU", "chrF2"]
+    assert "No space left on device" in err
+
+
+def test_a_shortlist_has_the_mode_of_other_files(folder, monkeypatch, capsysbinary, tmp_path):
+    files = ["-s", folder / "train.source", "-t", folder / "train.target", "-o", tmp_path / "shortlist"]
+    status, _, err = call(monkeypatch, capsysbinary, "shortlist", folder / "run", *files)
+    assert status == 0
+    assert f"Use it with: dragoman translate {folder / 'run'} --shortlist {tmp_path / 'shortlist'}" in err
+    (tmp_path / "plain").write_text("")
+    assert (tmp_path / "shortlist").stat().st_mode == (tmp_path / "plain").stat().st_mode

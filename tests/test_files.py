@@ -1,4 +1,4 @@
-"""A file to a file: whole or not at all, in order, wherever it was interrupted, by any number of processes."""
+"""A file to a file: complete or not there, in order, resumed after an interruption, by several processes."""
 
 import gzip
 import json
@@ -10,7 +10,16 @@ import pytest
 
 from dragoman.system.errors import DragomanError
 from dragoman.translation import files
-from dragoman.translation.files import translate_file
+
+
+def silent(_):
+    """Says nothing."""
+
+
+def translate_file(source, out, about, translate, rank=0, ranks=1, say=silent):
+    """`files.translate_file`, whose sentences most tests do not read."""
+    return files.translate_file(source, out, about, translate, say, rank, ranks)
+
 
 ABOUT = {"models": ["a"], "search": {"ban": ()}}
 
@@ -42,7 +51,7 @@ def test_n_lines_in_n_lines_out_in_order(text, tmp_path):
 
 
 def test_where_there_is_no_terminal_progress_is_told_now_and_then(text, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(files, "TELL_EVERY", 0.0)
+    monkeypatch.setattr(files, "REPORT_EVERY", 0.0)
     assert translate_file(text, tmp_path / "out", ABOUT, shout)
     told = [f"{done} of 4 blocks of 3 lines are translated; 0 more minutes." for done in (1, 2, 3)]
     assert capsys.readouterr().err.splitlines() == told
@@ -67,7 +76,9 @@ def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
 
 def test_lines_have_their_numbers_and_an_empty_file_stays_empty(text, tmp_path):
     seen = []
-    translate_file(text, tmp_path / "out", ABOUT, lambda block: [seen.append(number) or "" for number, _ in block])
+    translate_file(
+        text, tmp_path / "out", ABOUT, lambda block: [seen.append(number) or "" for number, _ in block]
+    )
     assert seen == list(range(1, 11))
     (tmp_path / "empty").write_text("")
     assert translate_file(tmp_path / "empty", tmp_path / "nothing", ABOUT, shout)
@@ -101,7 +112,10 @@ def test_several_processes_take_turns_and_the_last_one_joins(text, tmp_path):
 
 def test_parts_of_another_translation_are_not_gone_on_with(text, tmp_path):
     translate_file(text, tmp_path / "out", ABOUT, shout, 0, 2)
-    with pytest.raises(DragomanError, match=r"out.parts is there and holds something else \(models differ\); delete it, or choose"):
+    with pytest.raises(
+        DragomanError,
+        match=r"out.parts exists and was made with something else \(models differ\); delete it, or choose",
+    ):
         translate_file(text, tmp_path / "out", ABOUT | {"models": ["b"]}, shout)
     text.write_text("changed\n")
     with pytest.raises(DragomanError, match=r"\(source differ\)"):
@@ -110,7 +124,10 @@ def test_parts_of_another_translation_are_not_gone_on_with(text, tmp_path):
 
 
 def test_a_name_that_says_packed_is_refused(text, tmp_path):
-    with pytest.raises(DragomanError, match=r"out.gz would not be packed, as its name says; give one that does not end in \.gz"):
+    with pytest.raises(
+        DragomanError,
+        match=r"out.gz would not be compressed, as its name says; give one that does not end in \.gz",
+    ):
         translate_file(text, tmp_path / "out.gz", ABOUT, shout)
 
 
@@ -124,26 +141,38 @@ def test_what_is_finished_is_left_alone_and_nothing_else_is_replaced(text, tmp_p
     translate_file(text, tmp_path / "out", ABOUT, shout)
     for rank in range(3):  # of the same command given again, or of a process that is late
         assert translate_file(text, tmp_path / "out", ABOUT, pytest.fail, rank, 3)
-    with pytest.raises(DragomanError, match=r"out is there and holds something else \(models differ\); delete it"):
+    with pytest.raises(
+        DragomanError, match=r"out exists and was made with something else \(models differ\); delete it"
+    ):
         translate_file(text, tmp_path / "out", ABOUT | {"models": ["b"]}, shout)
     (tmp_path / "mine").write_text("my own notes")
-    with pytest.raises(DragomanError, match=r"out is there and holds something else \(ban differ\); delete it"):
+    with pytest.raises(
+        DragomanError, match=r"out exists and was made with something else \(ban differ\); delete it"
+    ):
         translate_file(text, tmp_path / "out", ABOUT | {"search": {"ban": ("a",)}}, shout)
-    with pytest.raises(DragomanError, match="mine is there, and is no translation of this command's; delete it, or choose another"):
+    with pytest.raises(
+        DragomanError,
+        match="mine exists, and is not a translation of this command; delete it, or choose another",
+    ):
         translate_file(text, tmp_path / "mine", ABOUT, shout)
     assert (tmp_path / "mine").read_text() == "my own notes"
     for content in ("[1]", "no JSON", "\xff"):
         (tmp_path / "other.json").write_text(content, "latin-1")  # where the note of `other` would go
-        with pytest.raises(DragomanError, match="other.json is there, and is no translation of this command's"):
+        with pytest.raises(
+            DragomanError, match="other.json exists, and is not a translation of this command"
+        ):
             translate_file(text, tmp_path / "other", ABOUT, shout)
         assert (tmp_path / "other.json").read_text("latin-1") == content
 
 
-def test_two_processes_with_the_same_work_do_not_disturb_each_other(text, tmp_path):
+def test_a_second_process_with_the_same_work_is_refused(text, tmp_path):
     def twice(block):
-        """While this process is at the third block, another one does everything."""
+        """While this process is at the third block, another one begins the same."""
         if block[0][0] == 7:
-            assert translate_file(text, tmp_path / "out", ABOUT, shout)
+            with pytest.raises(
+                DragomanError, match="Another process is translating to .*out; wait for it, or choose"
+            ):
+                translate_file(text, tmp_path / "out", ABOUT, pytest.fail)
         return shout(block)
 
     assert translate_file(text, tmp_path / "out", ABOUT, twice)
@@ -151,9 +180,33 @@ def test_two_processes_with_the_same_work_do_not_disturb_each_other(text, tmp_pa
     assert {path.name for path in tmp_path.iterdir()} == {"text", "out", "out.json"}
 
 
+def test_what_happened_is_said(text, tmp_path):
+    sentences, out = [], tmp_path / "out"
+
+    def interrupted(block):
+        if block[0][0] == 7:
+            raise KeyboardInterrupt
+        return shout(block)
+
+    with pytest.raises(KeyboardInterrupt):
+        translate_file(text, out, ABOUT, interrupted, say=sentences.append)
+    translate_file(text, out, ABOUT, shout, say=sentences.append)
+    translate_file(text, out, ABOUT, pytest.fail, say=sentences.append)
+    translate_file(text, tmp_path / "other", ABOUT, shout, 0, 2, say=sentences.append)
+    assert sentences == [
+        f"Interrupted; 2 of 4 blocks of 3 lines are kept in {out}.parts. The same command resumes.",
+        f"{out} is complete; {out}.json lists what it was made with.",
+        f"{out} is complete already; nothing was translated.",
+        f"Other processes have not written all of their blocks of {tmp_path / 'other'} yet; "
+        "the last one joins them.",
+    ]
+
+
 def test_pipes_and_folders_are_refused(tmp_path, text):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(DragomanError, match="pipe is no file that can be read twice; translate standard input instead"):
+    with pytest.raises(
+        DragomanError, match="pipe is not a regular file, and cannot be read twice; translate standard input"
+    ):
         translate_file(tmp_path / "pipe", tmp_path / "out", ABOUT, shout)
     for folder in (tmp_path, Path()):
         with pytest.raises(DragomanError, match="is a folder; give the name of a file"):

@@ -37,5 +37,5 @@ COMMAND = Command(
     example="dragoman resume runs/ende",
     groups={"run": ("run",)},
     metavars={"run": "RUN"},
-    notes="To resume with other settings (more updates, say), give `dragoman train` with the same --out.",
+    notes="For other settings, as more updates, give dragoman train with the same --out.",
 )
