@@ -909,6 +909,13 @@ def test_training_without_text_says_nothing_of_what_it_would_choose(monkeypatch,
     )
 
 
+def test_a_positional_argument_may_be_left_out(monkeypatch, capsysbinary, folder):
+    monkeypatch.chdir(folder)
+    assert "There is no run in runs:" in call(monkeypatch, capsysbinary, "runs")[2]
+    assert "run" in call(monkeypatch, capsysbinary, "runs", ".")[1]
+    assert cli.COMMANDS["train"].parse([]) == {}
+
+
 def test_a_doctor_who_finds_nothing_says_what_was_read(monkeypatch, capsysbinary, tmp_path):
     for name, lines in (
         ("one", ["a first line", "another line"]),

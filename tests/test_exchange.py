@@ -56,7 +56,7 @@ def test_what_left_comes_back_and_translates_alike(run, tmp_path, monkeypatch, c
     assert len(before.splitlines()) == 4
     status, _, err = call(monkeypatch, capsysbinary, *back)
     assert status == 2
-    assert "back is there already; choose another --out, or take it away." in err
+    assert "back exists already; choose another --out, or delete it." in err
 
 
 def test_where_the_engines_differ_nothing_is_left(run, tmp_path, monkeypatch, capsysbinary):
@@ -83,7 +83,7 @@ def test_without_the_other_engine_an_arrival_says_that_it_was_not_compared(tmp_p
     monkeypatch.setitem(sys.modules, "transformers", None)
     status, _, err = call(monkeypatch, capsysbinary, "import", folder, "--from", "huggingface", "--out", tmp_path / "run")
     assert status == 0
-    assert "transformers is not here to compare with (pip install 'dragoman[huggingface]'); the names and shapes" in err
+    assert "transformers is not installed, so nothing was compared (pip install 'dragoman[huggingface]'); the names and shapes" in err
 
 
 def test_without_the_other_engine_nothing_leaves(run, tmp_path, monkeypatch, capsysbinary):
@@ -108,7 +108,7 @@ def test_contradictions_and_missing_files_are_told(run, tmp_path, monkeypatch, c
             "--precision int8 is for --to ctranslate2; --to onnx writes float32",
         ),
         (["export", run, "--to", "onnx", "--samples", tmp_path / "blank", *out], "blank has no sentence to compare with"),
-        (["export", run, "--to", "onnx", "--out", run], "run is there already; choose another --out"),
+        (["export", run, "--to", "onnx", "--out", run], "run exists already; choose another --out"),
         (["export", tmp_path, "--to", "onnx", *out], "holds no model"),
         (["import", tmp_path / "none", "--from", "huggingface", *out], "There is no "),
         (["import", tmp_path, "--from", "huggingface", *out], "config.json cannot be read"),
@@ -124,7 +124,7 @@ def test_what_lies_where_a_folder_is_made_is_left_alone(run, tmp_path, monkeypat
     (tmp_path / "there.old" / "mine").touch()
     status, _, err = call(monkeypatch, capsysbinary, "export", run, "--to", "onnx", "--out", tmp_path / "there")
     assert status == 2
-    assert "there.old is there already" in err
+    assert "there.old exists already" in err
     assert (tmp_path / "there.old" / "mine").exists()
 
 

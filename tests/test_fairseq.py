@@ -278,7 +278,7 @@ def test_from_the_command_line_it_arrives_without_a_comparison(tmp_path, monkeyp
     command = ["import", tmp_path / "theirs", "--from", "fairseq", "--out", tmp_path / "ours"]
     status, _, err = call(monkeypatch, capsysbinary, *command, "--samples", tmp_path / "theirs" / "dict.de.txt")
     assert status == 2
-    assert "--samples is for a comparison with Hugging Face's engine; with fairseq there is none." in err
+    assert "--samples is for --from huggingface; models of fairseq are not compared." in err
     status, _, err = call(monkeypatch, capsysbinary, *command)
     assert status == 0
     assert "The names and shapes of all tensors fit; there is no comparison with fairseq itself." in err

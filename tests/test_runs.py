@@ -143,12 +143,12 @@ def test_from_the_command_line(folder):
     of_folder, of_run = dragoman("doctor", str(folder / "texts")), dragoman("doctor", str(folder / "done"))
     assert of_folder.stdout.count("\n") == of_run.stdout.count("\n") == examined.stdout.count("\n")
     empty = (
-        f"dragoman: {folder / 'runs'} has no train.*, where two texts are looked for; give "
+        f"dragoman: {folder / 'runs'} has no train.*; two texts train.* are needed. Name them: "
         f"--folder {folder / 'runs'} --source FILE"
     )
     (folder / "runs").mkdir()
     assert dragoman("doctor", str(folder / "runs")).stderr.startswith(empty)
     assert (
         dragoman("doctor").stderr
-        == "dragoman: Which text? Give --source FILE --target FILE, or a recipe that has them.\n"
+        == "dragoman: There is no text to examine: dragoman doctor SOURCE TARGET, or a recipe that names them.\n"
     )

@@ -78,7 +78,7 @@ def test_from_the_command_line(folder, tmp_path, monkeypatch, capsysbinary):  # 
         path.write_text("\n".join(LINES * 5) + "\n", "utf-8")
     asked = ["shortlist", folder, "--source", files[0], "--target", files[1], "--out", files[2]]
     status, _, said = call(monkeypatch, capsysbinary, *asked)
-    assert (status, "has the translations of 20 pairs' tokens" in said) == (0, True)
+    assert (status, "has the translations of the tokens of 20 pairs" in said) == (0, True)
     assert call(monkeypatch, capsysbinary, *asked, "--most", 0)[0] == 2
     plain, listed = (Translator.load(folder, shortlist=path) for path in (None, files[2]))
     asked = SearchSettings(max_extra_tokens=4)

@@ -203,7 +203,7 @@ class Command(Generic[T]):
         namespace, unknown = parser.parse_known_args(arguments)
         if unknown:
             self.refuse_unknown(unknown[0].split("=")[0])
-        return vars(namespace)
+        return {name: value for name, value in vars(namespace).items() if value not in (None, [])}
 
     def current_name(self, argument: str) -> str:
         """The argument with dashes in its option's name, and with today's name for a former one."""
@@ -270,7 +270,9 @@ class Command(Generic[T]):
             group.add_argument(off, dest=name, action="store_false", help=help_text if shown else hidden)
         elif name in self.positional:
             nargs = "*" if option.is_list else None if option.default is MISSING else "?"
-            group.add_argument(name, metavar=metavar, type=option.value, nargs=nargs, help=help_text)
+            group.add_argument(
+                name, metavar=metavar, type=option.value, nargs=nargs, default=None, help=help_text
+            )
         elif option.is_list:
             group.add_argument(
                 flag,
