@@ -86,7 +86,7 @@ def test_every_layer_of_either_side_is_seen_with_the_weights_of_equation_1(sourc
 def test_layers_and_heads_count_from_one(sources, targets):
     weights = cross_attention(tiny("transformer, other options", VOCABULARY, 0), sources, targets)
     assert torch.equal(select_head(weights, 1, 3), weights[0, :, 2])
-    assert torch.equal(select_head(weights, None, None), weights[1].mean(1))
+    assert torch.equal(select_head(weights, None, None), weights[2].mean(1))
     assert torch.equal(select_head(weights[:1], None, 1), weights[0, :, 0])
     for layer, head, message in (
         (4, None, "There is no layer 4; this model has 3"),
@@ -191,7 +191,7 @@ def test_words_are_aligned_by_the_layer_and_the_head_that_are_asked_for(translat
             weights = cross_attention(
                 deep.torch.model, *(torch.tensor([[*tokenizer.encode([text])[0], END]]) for text in pair)
             )
-            heads = weights[1 if layer is None else layer - 1, 0].tolist()
+            heads = weights[-1 if layer is None else layer - 1, 0].tolist()
             totals = Counter()
             for of_head in heads if head is None else heads[head - 1 : head]:
                 for written, row in zip(

@@ -24,7 +24,7 @@ class Align:
     target: Path
     """Their translations: line n belongs to line n."""
     layer: int | None = None
-    """The decoder layer whose attention is read, counted from 1. None is chosen by the number of layers."""
+    """The decoder layer whose attention is read, counted from 1. None is the last."""
     head: int | None = None
     """The head that is read, counted from 1. None is the mean of all."""
     json: bool = False

@@ -18,45 +18,45 @@ UNKNOWN_PIECE = "<unk>"
 def select_head(
     weights: Float[Tensor, "L B H T S"], layer: int | None, head: int | None
 ) -> Float[Tensor, "B T S"]:
-    """The weights of a layer and a head, counted from 1; by default the mean of all heads.
+    """The weights of a layer and a head, counted from 1. None is the last layer and the mean of all heads.
 
-    Raises `DragomanError` where there is no such layer or head.
+    Raises `DragomanError` if the model has no such layer or head.
     """
     layers, _, heads, *_ = weights.shape
     for name, number, count in (("layer", layer, layers), ("head", head, heads)):
         if number is not None and not 1 <= number <= count:
             raise DragomanError(f"There is no {name} {number}; this model has {count}, counted from 1.")
-    of_layer = weights[max(layers - 2, 0) if layer is None else layer - 1]
-    return of_layer.mean(1) if head is None else of_layer[:, head - 1]
+    layer_weights = weights[-1 if layer is None else layer - 1]  # [B, H, T, S]
+    return layer_weights.mean(1) if head is None else layer_weights[:, head - 1]
 
 
 def word_starts(pieces: Sequence[str], unknown_is_word: bool = False) -> list[int]:
-    """The word in which each piece begins, counted from 0: SentencePiece's sign for a space begins a word.
+    """The number of the word in which each piece begins, counted from 0.
 
-    `<unk>`, which has no such sign, is a word in a vocabulary of words, and a part of one in others.
+    SentencePiece's sign for a space begins a word. `<unk>` has no such sign: it is a word in a vocabulary of
+    words (`unknown_is_word`), and a part of a word in other vocabularies.
     """
     words, last = [], -1
     for piece in pieces:
         first = last + (piece.startswith(SPACE) or last < 0 or (unknown_is_word and piece == UNKNOWN_PIECE))
         words.append(first)
-        last = first + piece[1:].count(SPACE)  # an unknown piece may be several words
+        last = first + piece[1:].count(SPACE)  # an unknown piece may span several words
     return words
 
 
 def word_alignment(
     weights: Float[Tensor, "T S"], source: Sequence[int], target: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """For each target word the source word that it looks at most, as (source, target), counted from 0.
+    """For each target word the source word with the most attention, as (source, target), counted from 0.
 
-    `source` and `target` are the words of their tokens but END, the last of each, which is no word. The
-    weights of a word's tokens are added up in the source and averaged in the target. A word without a token
-    of its own is not there.
+    `source` and `target` are the word numbers of the tokens without END, the last row and column of
+    `weights`. The weights of a word's tokens are summed. A target word without a token has no link.
     """
     if not source or not target:
         return []
-    mine = torch.zeros(target[-1] + 1, len(source) + 1, dtype=weights.dtype)
-    mine.index_add_(0, torch.tensor(target), weights[:-1].cpu())
-    both = torch.zeros(len(mine), source[-1] + 1, dtype=weights.dtype)
-    both.index_add_(1, torch.tensor(source), mine[:, :-1])
-    there = set(target)
-    return [(int(best), word) for word, best in enumerate(both.argmax(1)) if word in there]
+    target_sums = torch.zeros(target[-1] + 1, len(source) + 1, dtype=weights.dtype)
+    target_sums.index_add_(0, torch.tensor(target), weights[:-1].cpu())
+    word_weights = torch.zeros(len(target_sums), source[-1] + 1, dtype=weights.dtype)
+    word_weights.index_add_(1, torch.tensor(source), target_sums[:, :-1])
+    present = set(target)
+    return [(int(best), word) for word, best in enumerate(word_weights.argmax(1)) if word in present]

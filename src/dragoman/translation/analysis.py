@@ -35,12 +35,12 @@ from dragoman.translation.translator import SHORTLIST_NEEDS_NATIVE, Translation
 if TYPE_CHECKING:
     from dragoman.translation.translator import Translator
 
-NumberedPair = tuple[int, list[int], list[int]]  # a pair's number, its source's and its target's ids
+NumberedPair = tuple[int, list[int], list[int]]  # a pair's number, source ids and target ids
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """A token that may follow a prefix, its probability, and the best translation that begins with both."""
+    """A token after a prefix, its probability, and the best translation that begins with both."""
 
     token: str
     probability: float
@@ -73,7 +73,7 @@ def encode_one(
 ) -> tuple[Tensor, Constraints]:
     """A sentence's ids [1 S] and constraints.
 
-    Raises `DragomanError` for settings that ask for more than one beam search.
+    Raises `DragomanError` if the settings ask for more than one beam search.
     """
     refuse_more_than_a_beam(settings, name)
     if translator.engine.shortlist is not None:
@@ -88,7 +88,7 @@ def encode_one(
 def search_steps(
     translator: "Translator", sentence: str, settings: SearchSettings, name: str
 ) -> Iterator[Step]:
-    """The steps of a beam search for a sentence; none for a blank one. Raises as `encode_one`."""
+    """The steps of a beam search for a sentence; none for a blank one. Raises what `encode_one` raises."""
     source, constraints = encode_one(translator, sentence, settings, name)
     if source.size(1) > 1:
         with explain_out_of_memory(1):
@@ -101,9 +101,8 @@ def stream(translator: "Translator", sentence: str, settings: SearchSettings) ->
     written = text = ""
     for ids in stable_prefixes(search_steps(translator, sentence, settings, "stream")):
         text = translator.text(ids)
-        if len(text) > len(written) and not text.endswith(
-            UNKNOWN_TEXT
-        ):  # which may be the beginning of a character
+        # UNKNOWN_TEXT at the end may be the first bytes of a character.
+        if len(text) > len(written) and not text.endswith(UNKNOWN_TEXT):
             yield text[len(written) :]
             written = text
     if text != written:
@@ -188,7 +187,7 @@ def forced_batches(
 ) -> Iterator[tuple[list[NumberedPair], Tensor, Tensor]]:
     """Batches of at most `max_tokens` tokens: each pair's number and ids, and both sides padded [B S], [B T].
 
-    Raises `DragomanError` for a text that is longer than the model's positions.
+    Raises `DragomanError` if a text is longer than the model's positions.
     """
     tokenizers, model = translator.tokenizers, translator.torch.model
     texts, given = [source for source, _ in pairs], [target for _, target in pairs]
@@ -212,21 +211,22 @@ def forced_batches(
 
 
 def with_end(translator: "Translator", ids: list[int]) -> list[int]:
-    """The ids with END as their last. Raises `DragomanError` for padding, START or END before it."""
+    """The ids, ended by END. Raises `DragomanError` if PAD, START or END stands before their end."""
     ids = ids if ids[-1:] == [END] else [*ids, END]
     if wrong := {PAD, START, END}.intersection(ids[:-1]):
         names = ", ".join(translator.tokenizers.target.pieces(sorted(wrong)))
         raise DragomanError(
-            f"The tokens of a translation contain {names}, which no translation has before its end; leave them out."
+            f"The tokens of a translation contain {names}, which no translation has before its end; "
+            "leave them out."
         )
     return ids
 
 
-# ---- what a translation takes from its sentence
+# ---- the source words of a translation's tokens
 
 
 def target_weights(translator: "Translator", source: list[int], target: list[int]) -> Float[Tensor, "T S"]:
-    """The encoder-decoder attention of each target token, END last, to each source token."""
+    """The encoder-decoder attention of each target token, END last: the last layer, the mean of its heads."""
     rows = (pad([ids]).to(translator.torch.device) for ids in (source, [*target, END]))
     with explain_out_of_memory(1):
         return select_head(cross_attention(translator.torch.model, *rows), None, None)[0]
@@ -245,7 +245,7 @@ def align_ids(
 
 
 def source_words(translator: "Translator", sentence: str, source: list[int]) -> list[int]:
-    """The word of each token of a sentence, END excluded, as far as its ids reach."""
+    """The word number of each source token but END. `source` may be truncated."""
     return translator.tokenizers.source.words(sentence)[: len(source) - 1]
 
 
