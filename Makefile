@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: quickstart test clean
+.PHONY: quickstart test sanitize clean
 
 quickstart: .venv/installed
 	$(BIN)/dragoman quickstart
@@ -13,6 +13,16 @@ test: .venv/installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+# The native tests with a debug build that checks addresses and undefined behaviour. AddressSanitizer reserves more address space
+# than the test of a lack of memory allows.
+SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+sanitize: .venv/installed-dev
+	DRAGOMAN_CXXFLAGS="$(SANITIZE)" CXX=g++ OMP_NUM_THREADS=2 \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)" \
+	$(BIN)/python -m pytest -n 0 -q tests/test_native.py tests/test_kernels.py \
+		--deselect tests/test_kernels.py::test_a_lack_of_memory_is_told_as_pytorch_tells_it
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 …")'

@@ -2,15 +2,20 @@
 
 import hashlib
 import os
+import platform
 import subprocess
 import sys
 import time
 
+import pytest
+
+from dragoman.native.build import DECODER, TRAINING_KERNELS
 from tests.conftest import MOST_SECONDS
 
 TRY = (
-    "import warnings; warnings.simplefilter('always'); from pathlib import Path; from dragoman.native.build import Program, library\n"
-    "lib = library(Program('The sum', 'Fingers add.', (Path('sum.cpp'),), ()))\n"
+    "import warnings; warnings.simplefilter('always'); from pathlib import Path\n"
+    "from dragoman.native.build import Program, load_library\n"
+    "lib = load_library(Program('The sum', 'Fingers add.', Path('sum.cpp'), ()))\n"
     "print(lib and lib.sum(2, 3))"
 )
 
@@ -19,7 +24,14 @@ def begun(folder, **environment):
     """A process that compiles a sum and adds 2 and 3."""
     (folder / "sum.cpp").write_text('#include "simd.h"\nextern "C" int sum(int a, int b) { return a + b; }\n')
     own = os.environ | {"XDG_CACHE_HOME": str(folder / "cache")} | environment
-    return subprocess.Popen([sys.executable, "-c", TRY], cwd=folder, env=own, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", TRY],
+        cwd=folder,
+        env=own,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def told(process):
@@ -74,7 +86,10 @@ def test_a_folder_that_others_may_write_to_is_not_trusted(tmp_path):
     folder.chmod(0o777)
     found, said = told(begun(tmp_path))
     assert found == "None"
-    assert f"Others may write to {folder}, where libraries are kept; let it be yours alone (chmod 700)." in said
+    assert (
+        f"Others may write to {folder}, where libraries are kept; make it writable for you alone (chmod 700)."
+        in said
+    )
 
 
 def test_without_a_home_nothing_is_kept(tmp_path):
@@ -83,25 +98,43 @@ def test_without_a_home_nothing_is_kept(tmp_path):
     own = {name: value for name, value in os.environ.items() if name not in {"HOME", "XDG_CACHE_HOME"}}
     (tmp_path / "sum.cpp").write_text("")
     done = subprocess.run(
-        [sys.executable, "-c", gone + TRY], cwd=tmp_path, env=own, capture_output=True, text=True, timeout=MOST_SECONDS, check=True
+        [sys.executable, "-c", gone + TRY],
+        cwd=tmp_path,
+        env=own,
+        capture_output=True,
+        text=True,
+        timeout=MOST_SECONDS,
+        check=True,
     )
     assert done.stdout.strip() == "None"
-    assert "Fingers add. This user has no home folder to keep files in; set XDG_CACHE_HOME to a folder." in done.stderr
+    assert (
+        "Fingers add. This user has no home folder to keep files in; set XDG_CACHE_HOME to a folder."
+        in done.stderr
+    )
 
 
 def test_a_forked_process_does_not_wait_for_its_parents_thread(tmp_path):
-    (tmp_path / "sum.cpp").write_text('#include "simd.h"\nextern "C" int sum(int a, int b) { return a + b; }\n')
+    (tmp_path / "sum.cpp").write_text(
+        '#include "simd.h"\nextern "C" int sum(int a, int b) { return a + b; }\n'
+    )
     fork = (
-        "import os; from pathlib import Path; from dragoman.native.build import Program, start_compiling, library\n"
-        "sums = Program('The sum', 'Fingers add.', (Path('sum.cpp'),), ())\n"
+        "import os; from pathlib import Path\n"
+        "from dragoman.native.build import Program, start_compiling, load_library\n"
+        "sums = Program('The sum', 'Fingers add.', Path('sum.cpp'), ())\n"
         "start_compiling(sums)\n"
         "child = os.fork()\n"
-        "assert library(sums).sum(2, 3) == 5\n"
+        "assert load_library(sums).sum(2, 3) == 5\n"
         "child and print(os.waitpid(child, 0)[1])"
     )
     own = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     done = subprocess.run(
-        [sys.executable, "-c", fork], cwd=tmp_path, env=own, capture_output=True, text=True, timeout=MOST_SECONDS, check=True
+        [sys.executable, "-c", fork],
+        cwd=tmp_path,
+        env=own,
+        capture_output=True,
+        text=True,
+        timeout=MOST_SECONDS,
+        check=True,
     )
     assert done.stdout == "0\n"
 
@@ -116,5 +149,45 @@ def test_a_compiler_that_fails_is_told(tmp_path):
     broken.chmod(0o755)
     found, said = told(begun(tmp_path, CXX=str(broken)))
     assert found == "None"
-    assert f"The sum in C++ could not be compiled or loaded. Fingers add. {broken} says: unknown option -march=native" in said
+    assert (
+        "The sum in C++ could not be compiled or loaded. "
+        f"Fingers add. {broken} says: unknown option -march=native" in said
+    )
     assert told(begun(tmp_path, CXX=str(tmp_path / "none")))[0] == "None"
+
+
+def test_an_unwritable_cache_names_the_variable_that_sets_another(tmp_path):
+    (tmp_path / "file").write_text("")
+    found, said = told(begun(tmp_path, XDG_CACHE_HOME=str(tmp_path / "file")))
+    assert found == "None"
+    assert (
+        f"The cache folder {tmp_path}/file/dragoman/native cannot be written to; "
+        "set XDG_CACHE_HOME to a folder that can." in said
+    )
+
+
+def test_flags_of_the_environment_make_another_library(tmp_path):
+    assert told(begun(tmp_path)) == told(begun(tmp_path, DRAGOMAN_CXXFLAGS="-O1 -g")) == ("5", "")
+    assert len(list((tmp_path / "cache" / "dragoman" / "native").iterdir())) == 2
+    assert "unrecognized" in told(begun(tmp_path, DRAGOMAN_CXXFLAGS="--no-such-flag"))[1]
+
+
+@pytest.mark.parametrize("program", [DECODER, TRAINING_KERNELS], ids=lambda program: program.source.stem)
+def test_the_sources_compile_without_a_warning(program):
+    """On x86, the branches for older processors and for AMX too."""
+    processors = ["native", "x86-64", "sapphirerapids"] if platform.machine() == "x86_64" else ["native"]
+    for processor in processors:
+        flags = [
+            "-std=c++17",
+            *program.flags,
+            f"-march={processor}",
+            "-Wall",
+            "-Wextra",
+            "-Wconversion",
+            "-Werror",
+            "-fsyntax-only",
+        ]
+        checked = subprocess.run(
+            ["g++", *flags, program.source], capture_output=True, text=True, timeout=MOST_SECONDS, check=False
+        )
+        assert (checked.returncode, checked.stderr) == (0, "")

@@ -1,5 +1,6 @@
 """The kernels for training against the equations that they stand for."""
 
+import ctypes
 import os
 import resource
 from copy import deepcopy
@@ -21,6 +22,7 @@ from dragoman.native import fused as fused_modules
 from dragoman.native import training_kernels as kernels
 from dragoman.native.dropout import DropoutMask, random_bits
 from dragoman.native.fused import COMPILED, ON_A_CPU, FusedCrossEntropy, fuse
+from dragoman.system.errors import DragomanError
 from dragoman.system.machine import is_out_of_memory
 from dragoman.text.batches import Batch, pad
 from dragoman.training.objective import Objective
@@ -36,7 +38,10 @@ MODELS = {
     "wide": replace(SMALL, d_ff=96, output_bias=True),
     "recurrent": replace(SMALL, architecture="gru"),
 }
-PRECISIONS = {torch.float32: 1e-5, torch.bfloat16: 3e-2}  # and how far two ways may differ, as a part of the largest number
+PRECISIONS = {
+    torch.float32: 1e-5,
+    torch.bfloat16: 3e-2,
+}  # and how far two ways may differ, as a part of the largest number
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +71,10 @@ def test_a_residual_equals_its_equation(dropout, precision, width):
         nn.init.normal_(part.norm.weight, generator=torch.Generator().manual_seed(3))
     fused_modules.replace(written, ON_A_CPU)  # the same masks
     fuse(fused)
-    x, y = torch.randn(3, 7, width, requires_grad=True), torch.randn(3, 7, width, dtype=precision, requires_grad=True)
+    x, y = (
+        torch.randn(3, 7, width, requires_grad=True),
+        torch.randn(3, 7, width, dtype=precision, requires_grad=True),
+    )
     found = []
     for part in (written, fused):
         torch.manual_seed(2)
@@ -79,7 +87,16 @@ def test_a_residual_equals_its_equation(dropout, precision, width):
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize(
-    "shape", [(1, 1, 8, 8), (3, 0, 8, 8), (5, 5, 16, 16), (15, 31, 64, 64), (7, 40, 5, 21), (33, 17, 20, 3), (3, 250, 9, 8)]
+    "shape",
+    [
+        (1, 1, 8, 8),
+        (3, 0, 8, 8),
+        (5, 5, 16, 16),
+        (15, 31, 64, 64),
+        (7, 40, 5, 21),
+        (33, 17, 20, 3),
+        (3, 250, 9, 8),
+    ],
 )
 @pytest.mark.parametrize("kind", ["everywhere", "padding", "any", "causal"])
 def test_attention_equals_its_equation(precision, shape, kind):
@@ -91,21 +108,35 @@ def test_attention_equals_its_equation(precision, shape, kind):
     mask, causal = masks.get(kind), kind == "causal"
     out = kernels.attention(*heads, mask, causal)
     exact = [head.double() for head in heads]
-    expected = oracle.attention(*exact, causal_mask(queries, keys, out.device) if causal else mask)[0].transpose(1, 2).flatten(2)
-    for one, other in zip((out, *gradients(out, *leaves)), (expected, *gradients(expected, *leaves)), strict=True):
+    expected = (
+        oracle.attention(*exact, causal_mask(queries, keys, out.device) if causal else mask)[0]
+        .transpose(1, 2)
+        .flatten(2)
+    )
+    for one, other in zip(
+        (out, *gradients(out, *leaves)), (expected, *gradients(expected, *leaves)), strict=True
+    ):
         close(one, other, precision)
     assert out.dtype == precision
 
 
 @pytest.mark.parametrize("size", [1e16, 3e38])
 @pytest.mark.parametrize("masked", [False, True])
-def test_attention_to_one_key_is_its_value_however_unlikely_and_no_number_where_its_score_is_none(size, masked):
-    query, key, value = torch.full((1, 1, 1, 1), size), torch.full((1, 1, 2, 1), -size), torch.tensor([[[[2.0], [3.0]]]])
+def test_attention_to_one_key_is_its_value_however_unlikely_and_no_number_where_its_score_is_none(
+    size, masked
+):
+    query, key, value = (
+        torch.full((1, 1, 1, 1), size),
+        torch.full((1, 1, 2, 1), -size),
+        torch.tensor([[[[2.0], [3.0]]]]),
+    )
     if masked:
         out = kernels.attention(query, key, value, torch.tensor([[[[True, False]]]]), causal=False)
     else:
         out = kernels.attention(query, key[:, :, :1], value[:, :, :1], None, causal=True)
-    torch.testing.assert_close(out.flatten(), torch.tensor([2.0 if size**2 < 1e38 else torch.nan]), equal_nan=True)
+    torch.testing.assert_close(
+        out.flatten(), torch.tensor([2.0 if size**2 < 1e38 else torch.nan]), equal_nan=True
+    )
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -113,9 +144,15 @@ def test_attention_to_one_key_is_its_value_however_unlikely_and_no_number_where_
 def test_a_feed_forward_equals_its_equation(precision, widths):
     fused = FeedForward(replace(SMALL, d_model=widths[0], d_ff=widths[1])).to(precision)
     nn.init.normal_(fused.inner.bias)
-    written, wanted = deepcopy(fused).double(), torch.randn(3, 7, widths[0], dtype=precision, requires_grad=True)
+    written, wanted = (
+        deepcopy(fused).double(),
+        torch.randn(3, 7, widths[0], dtype=precision, requires_grad=True),
+    )
     fuse(fused)
-    found = [(out := part(x), *gradients(out, x, *part.parameters())) for part, x in ((fused, wanted), (written, wanted.double()))]
+    found = [
+        (out := part(x), *gradients(out, x, *part.parameters()))
+        for part, x in ((fused, wanted), (written, wanted.double()))
+    ]
     for one, other in zip(*found, strict=True):
         assert one.dtype == precision
         close(one, other, precision)
@@ -124,8 +161,8 @@ def test_a_feed_forward_equals_its_equation(precision, widths):
 @pytest.mark.parametrize("shape", [(0, 3), (1, 1), (15, 17), (16, 16), (33, 48), (64, 31), (500, 256)])
 def test_rows_become_columns(shape):
     x = torch.randn(shape, dtype=torch.bfloat16)
-    assert torch.equal(kernels.transposed(x), x.t())
-    assert torch.equal(kernels.transposed(x.t()), x)
+    assert torch.equal(kernels.transpose(x), x.t())
+    assert torch.equal(kernels.transpose(x.t()), x)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -133,13 +170,18 @@ def test_rows_become_columns(shape):
 @pytest.mark.parametrize("vocabulary", [20, 90, kernels.COLUMNS + 17])
 @pytest.mark.parametrize("rows", [0, 37])
 def test_a_linear_map_equals_its_equation(precision, biased, vocabulary, rows):
-    leaves = [torch.randn(shape, dtype=precision, requires_grad=True) for shape in ((rows, 24), (vocabulary, 24), (vocabulary,))]
+    leaves = [
+        torch.randn(shape, dtype=precision, requires_grad=True)
+        for shape in ((rows, 24), (vocabulary, 24), (vocabulary,))
+    ]
     exact = [leaf.double() for leaf in leaves]
     if not biased:
         leaves[2] = exact[2] = None
     given = leaves[: 2 + biased]
     out, expected = kernels.linear(*leaves), F.linear(*exact)
-    for one, other in zip((out, *gradients(out, *given)), (expected, *gradients(expected, *given)), strict=True):
+    for one, other in zip(
+        (out, *gradients(out, *given)), (expected, *gradients(expected, *given)), strict=True
+    ):
         assert one.dtype == precision
         close(one, other, precision)
 
@@ -169,12 +211,42 @@ def test_a_norm_in_bfloat16_is_read_as_such():
 
 def drop_where_memory_is_short():
     x = torch.ones(1, 10**8, dtype=torch.bfloat16)
-    job = kernels._DropoutJob(rows=1, width=x.size(1), x=x, out=torch.empty_like(x), drops=kernels._Drops(1, 0, 2.0))
+    kernels.dropout(x[:, :8], DropoutMask(1, 0, 2.0))  # starts the threads
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + 40 * 2**20, resource.getrlimit(resource.RLIMIT_AS)[1]))
-    with pytest.raises(RuntimeError, match="can't allocate memory") as error:
-        job.run("dropout", x.dtype)
+    limit = used + x.numel() * x.element_size() + 40 * 2**20  # the output fits, the random bits do not
+    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    with pytest.raises(RuntimeError, match="The C.. kernels can't allocate memory") as error:
+        kernels.dropout(x, DropoutMask(1, 0, 2.0))
     assert is_out_of_memory(error.value)
+
+
+def test_structures_of_another_size_are_refused(monkeypatch):
+    class Longer(ctypes.Structure):
+        _fields_ = [*kernels.ResidualArguments._fields_, ("more", ctypes.c_int64)]
+
+    lib = kernels.loaded_kernels()
+    size = ctypes.sizeof(kernels.ResidualArguments)
+    monkeypatch.setattr(kernels, "ResidualArguments", Longer)
+    with pytest.raises(
+        DragomanError,
+        match=f"Longer has {size + 8} bytes in Python and {size} in C.*; give it the same fields in both",
+    ):
+        kernels.declare(lib)
+    monkeypatch.undo()
+    monkeypatch.setattr(kernels, "sizeof", lambda structure: ctypes.sizeof(structure) - 8)
+    heads = [torch.randn(1, 1, 2, 4, requires_grad=True) for _ in range(3)]
+    x, norm = torch.ones(2, 8, dtype=torch.bfloat16), nn.LayerNorm(8)
+    feed_forward = nn.Linear(8, 16).bfloat16(), nn.Linear(16, 8).bfloat16()
+    for call in (
+        lambda: kernels.dropout(x, DropoutMask(1, 0, 2.0)),
+        lambda: kernels.residual(x, x, None, norm),
+        lambda: kernels.transpose(x),
+        lambda: kernels.feed_forward(x[None], *feed_forward).sum().backward(),
+        lambda: kernels.attention(*heads, None, causal=False),
+        lambda: kernels.cross_entropy(x, torch.tensor([1, 2]), 0.1),
+    ):
+        with pytest.raises(DragomanError, match="training_kernels.cpp refuses a structure of another size"):
+            call()
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
@@ -236,13 +308,18 @@ def test_kernels_draw_the_bits_that_python_draws(shape, precision):
 def test_random_bits_are_even_and_independent():
     bits = random_bits(5, torch.Size([4, 2**16])).double()
     assert bits.mean(1).abs().max() < 4 * 2**16 / 12**0.5 / 2**8
-    rows = torch.cat([bits, random_bits(6, torch.Size([1, 2**16])).double(), bits[:1].roll(1, 1), bits[:1].roll(4, 1)])
+    rows = torch.cat(
+        [bits, random_bits(6, torch.Size([1, 2**16])).double(), bits[:1].roll(1, 1), bits[:1].roll(4, 1)]
+    )
     assert (rows.corrcoef() - torch.eye(7)).abs().max() < 5 / 2**8
 
 
 def some_batch():
     draw = torch.Generator().manual_seed(5)
-    sides = [[torch.randint(4, 40, (n,), generator=draw).tolist() for n in lengths] for lengths in ((3, 11, 1, 7), (9, 2, 1, 5))]
+    sides = [
+        [torch.randint(4, 40, (n,), generator=draw).tolist() for n in lengths]
+        for lengths in ((3, 11, 1, 7), (9, 2, 1, 5))
+    ]
     return Batch.of(pad(sides[0], END), pad(sides[1], END), [0, 1, 2, 3])
 
 
@@ -264,7 +341,9 @@ def test_a_model_trains_alike(kind):
     assert fused_loss == pytest.approx(loss, rel=1e-6)
     assert (fused - exact).norm() < 1e-5 * exact.norm()
     away, fused_away = ((gradient_of(model, True, native)[1] - exact).norm() for native in (False, True))
-    assert fused_away < 1.5 * away < 0.1 * exact.norm(), "what each sub-layer adds to is rounded too, and little farther from the gradient"
+    assert fused_away < 1.5 * away < 0.1 * exact.norm(), (
+        "what each sub-layer adds to is rounded too, and little farther from the gradient"
+    )
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -287,7 +366,9 @@ def test_logits_of_rows_of_rows_are_those_of_each():
         torch.testing.assert_close(model.logits(given), wanted)
 
 
-@pytest.mark.parametrize("part", ["encoder.0.self_attention", "decoder.0.self_attention", "decoder.0.cross_attention"])
+@pytest.mark.parametrize(
+    "part", ["encoder.0.self_attention", "decoder.0.self_attention", "decoder.0.cross_attention"]
+)
 @pytest.mark.parametrize("row", ["query", "value"])
 def test_what_is_no_number_stays_none(part, row):
     model = build_model(SMALL, 40, 40)
@@ -318,13 +399,15 @@ def test_float64_and_translating_go_by_the_equations():
     written = deepcopy(model)
     fused_modules.replace(written, ON_A_CPU)
     fuse(model)
-    torch.autograd.gradcheck(lambda x: model.encoder[0](x, None), torch.randn(1, 3, 24, dtype=torch.float64, requires_grad=True))
+    torch.autograd.gradcheck(
+        lambda x: model.encoder[0](x, None), torch.randn(1, 3, 24, dtype=torch.float64, requires_grad=True)
+    )
     memory, expected = (each.float().eval().encode(some_batch().source).memory for each in (model, written))
     assert torch.equal(memory[0].keys, expected[0].keys)
 
 
 def test_without_a_compiler_pytorch_trains(monkeypatch):
-    monkeypatch.setattr(fused_modules, "library", lambda _: None)
+    monkeypatch.setattr(kernels, "load_kernels", lambda: None)
     objective = Objective(build_model(SMALL, 40, 40), 0.1, bfloat16=False, native=True).train()
     in_cpp = set(COMPILED.values()) - set(ON_A_CPU.values())
     assert not in_cpp & {type(module) for module in objective.modules()}

@@ -3,6 +3,7 @@
 import ctypes
 import platform
 import random
+import re
 from dataclasses import replace
 from itertools import chain, product
 
@@ -15,11 +16,12 @@ from hypothesis import strategies as st
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
-from dragoman.native.build import DECODER, library
+from dragoman.native import decoder
+from dragoman.native.build import DECODER, load_library
 from dragoman.native.decoder import PRECISIONS, NativeDecoder
 from dragoman.native.packed_linear import pack
 from dragoman.search.beam import beam_search, greedy_search
-from dragoman.search.hypothesis import NON_FINITE
+from dragoman.search.hypothesis import NON_FINITE, longest_target
 from dragoman.search.scoring import token_log_probabilities
 from dragoman.search.settings import Constraints, SearchSettings
 from dragoman.search.shortlist import Shortlist
@@ -35,17 +37,32 @@ pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 SMALL = ModelSettings(d_model=24, d_ff=50, heads=3, encoder_layers=2, decoder_layers=3)
 KINDS = {
     "as in the paper": SMALL,
-    "pre-norm, GELU, biases": replace(SMALL, norm="pre", activation="gelu", attention_bias=True, output_bias=True, norm_epsilon=0.5),
-    "odd widths, swish": replace(SMALL, d_model=21, d_ff=33, heads=2, d_k=5, d_v=7, activation="swish", scale_embeddings=False),
-    "two vocabularies": replace(SMALL, tied="target", encoder_layers=1, positions="sinusoidal-halves", first_position=2, source_end=False),
+    "pre-norm, GELU, biases": replace(
+        SMALL, norm="pre", activation="gelu", attention_bias=True, output_bias=True, norm_epsilon=0.5
+    ),
+    "odd widths, swish": replace(
+        SMALL, d_model=21, d_ff=33, heads=2, d_k=5, d_v=7, activation="swish", scale_embeddings=False
+    ),
+    "two vocabularies": replace(
+        SMALL,
+        tied="target",
+        encoder_layers=1,
+        positions="sinusoidal-halves",
+        first_position=2,
+        source_end=False,
+    ),
     "nothing tied, learnt positions": replace(SMALL, tied="none", positions="learned", max_positions=16),
 }
 ASKED = {
     "beam 4": SearchSettings(max_extra_tokens=6),
     "greedy": SearchSettings(beam_size=1, max_extra_tokens=6),
-    "n best of a power": SearchSettings(beam_size=5, n_best=3, length_penalty=0.6, length_power=1.3, max_extra_tokens=0),
+    "n best of a power": SearchSettings(
+        beam_size=5, n_best=3, length_penalty=0.6, length_power=1.3, max_extra_tokens=0
+    ),
     "a greatest length": SearchSettings(max_length=3),
-    "a wide beam, little memory": SearchSettings(beam_size=20, n_best=20, length_penalty=0.0, max_extra_tokens=2, batch_tokens=1),
+    "a wide beam, little memory": SearchSettings(
+        beam_size=20, n_best=20, length_penalty=0.0, max_extra_tokens=2, batch_tokens=1
+    ),
 }
 
 
@@ -54,8 +71,12 @@ RULES = {
     "no repetition": Constraints(no_repeat_ngram=2),
     "no token twice": Constraints(no_repeat_ngram=1, min_length=3),
     "a prefix": Constraints(prefix=[7, 9, 7]),
-    "bans": Constraints(banned=[[number] for number in range(4, 90, 3)] + [[END + 2, 8], [30, 31, 32]], min_length=2),
-    "all of them": Constraints(5, 2, [[token, other] for token in range(20, 60) for other in (33, 34)], [41, 50]),
+    "bans": Constraints(
+        banned=[[number] for number in range(4, 90, 3)] + [[END + 2, 8], [30, 31, 32]], min_length=2
+    ),
+    "all of them": Constraints(
+        5, 2, [[token, other] for token in range(20, 60) for other in (33, 34)], [41, 50]
+    ),
     "nothing left": Constraints(20, 1, [[token] for token in range(150) if token % 40 and token != END]),
     "no repetition that fits": Constraints(min_length=9, no_repeat_ngram=3_000_000_000),
     "a prefix that may not go on": Constraints(prefix=[7, 9, 11], banned=[[7, 9]]),
@@ -88,14 +109,16 @@ def python_search(model, sources, asked, rules=None):
     def search(row):
         source = torch.tensor([row])
         by_beam = asked.beam_size > 1 or rules
-        return (beam_search(model, source, asked, rules) if by_beam else greedy_search(model, source, asked))[0]
+        return (beam_search(model, source, asked, rules) if by_beam else greedy_search(model, source, asked))[
+            0
+        ]
 
     return [search(row) if len(row) > 1 else [] for row in sources]
 
 
 @pytest.fixture(scope="module")
 def lib():
-    found = library(DECODER)
+    found = load_library(DECODER)
     assert found is not None, "these tests need a C++ compiler"
     return found
 
@@ -108,15 +131,22 @@ def test_it_finds_what_search_in_pytorch_finds(lib, kind, asked):
     expected = python_search(model, sources, ASKED[asked])
     assert [[one.ids for one in best] for best in found] == [[one.ids for one in best] for best in expected]
     for one, other in zip(chain(*found), chain(*expected), strict=True):
-        assert (one.log_probability, one.score) == pytest.approx((other.log_probability, other.score), abs=1e-4)
+        assert (one.log_probability, one.score) == pytest.approx(
+            (other.log_probability, other.score), abs=1e-4
+        )
 
 
 @pytest.mark.parametrize("kind", ["transformer", "transformer, other options"])
 def test_it_stops_when_its_rule_says_so_in_plain_lists(lib, kind):
-    model, sources = tiny(kind, VOCABULARY, 7).float(), [[first, *range(4, last), END] for first in (5, 8, 9) for last in (5, 7)]
+    model, sources = (
+        tiny(kind, VOCABULARY, 7).float(),
+        [[first, *range(4, last), END] for first in (5, 8, 9) for last in (5, 7)],
+    )
     in_cpp = native(lib, model, "float32", 1)
     for (beam_size, n_best), most, penalty in product(((1, 1), (2, 1), (4, 1), (6, 3)), (None, 5), PENALTIES):
-        asked = SearchSettings(beam_size=beam_size, n_best=n_best, max_extra_tokens=8, **({"max_length": most} | penalty))
+        asked = SearchSettings(
+            beam_size=beam_size, n_best=n_best, max_extra_tokens=8, **({"max_length": most} | penalty)
+        )
         for row, found in zip(sources, in_cpp.search(sources, asked), strict=True):
             *_, (_, ranked) = reference_steps(model, row, asked)
             same_hypotheses(found, ranked[:n_best])
@@ -132,17 +162,25 @@ def test_it_stops_when_its_rule_says_so_in_plain_lists(lib, kind):
 def test_it_keeps_the_rules_as_pytorch_does(lib, kind, rules, beam_size):
     model, sources, asked = model_of(kind), texts(12), SearchSettings(beam_size=beam_size, max_extra_tokens=3)
     expected = python_search(model, sources, asked, RULES[rules])
-    assert [[one.ids for one in best] for best in expected] != [[one.ids for one in best] for best in python_search(model, sources, asked)]
+    assert [[one.ids for one in best] for best in expected] != [
+        [one.ids for one in best] for best in python_search(model, sources, asked)
+    ]
     for listed in (None, listing(set(range(150)) - {PAD, START})):
         found = native(lib, model, "float32", 2, listed).search(sources, asked, RULES[rules])
-        assert [[one.ids for one in best] for best in found] == [[one.ids for one in best] for best in expected]
+        assert [[one.ids for one in best] for best in found] == [
+            [one.ids for one in best] for best in expected
+        ]
         for one, other in zip(chain(*found), chain(*expected), strict=True):
-            assert (one.log_probability, one.score) == pytest.approx((other.log_probability, other.score), abs=1e-4)
+            assert (one.log_probability, one.score) == pytest.approx(
+                (other.log_probability, other.score), abs=1e-4
+            )
 
 
 def test_a_prefix_may_have_tokens_that_are_not_listed(lib):
     model, sources = model_of("pre-norm, GELU, biases"), texts(8)
-    found = native(lib, model, "float32", 1, listing(range(40, 110))).search(sources, SearchSettings(), Constraints(prefix=[7, 9]))
+    found = native(lib, model, "float32", 1, listing(range(40, 110))).search(
+        sources, SearchSettings(), Constraints(prefix=[7, 9])
+    )
     assert all(one.ids[:2] == [7, 9] for one in chain(*found))
     assert all(set(one.ids[2:]) <= {UNKNOWN, 7, 9, *range(40, 110)} for one in chain(*found))
 
@@ -153,8 +191,10 @@ def test_a_prefix_may_have_tokens_that_are_not_listed(lib):
 def test_neighbours_threads_and_batches_change_no_bit(precision, seed, beam_size, batch_tokens):
     model, sources = model_of("as in the paper", seed=seed), texts(10, seed=seed)
     asked = SearchSettings(beam_size=beam_size, max_extra_tokens=4)
-    lib = library(DECODER)
-    together = native(lib, model, precision, 3).search(sources, replace(asked, batch_tokens=10 * batch_tokens))
+    lib = load_library(DECODER)
+    together = native(lib, model, precision, 3).search(
+        sources, replace(asked, batch_tokens=10 * batch_tokens)
+    )
     alone = native(lib, model, precision, 1)
     assert together == [alone.search([row], asked)[0] for row in sources]
 
@@ -189,7 +229,10 @@ def test_of_equally_likely_tokens_greedy_search_takes_the_smallest(lib, precisio
             model.output_bias.zero_()[tokens] = 1
         expected = [[] if END in tokens else tokens[:1] * (len(row) + 1) for row in sources]
         asked = SearchSettings(beam_size=1, max_extra_tokens=2)
-        for found in (native(lib, model, precision, 1).search(sources, asked), python_search(model, sources, asked)):
+        for found in (
+            native(lib, model, precision, 1).search(sources, asked),
+            python_search(model, sources, asked),
+        ):
             assert [best.ids for (best,) in found] == expected
 
 
@@ -199,10 +242,12 @@ def test_older_processors_have_the_same_results(lib, tmp_path, monkeypatch, proc
     if platform.machine() != "x86_64":
         pytest.skip("other processors")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    older = library(replace(DECODER, flags=(*DECODER.flags, f"-march={processor}", "-O1")))
+    older = load_library(replace(DECODER, flags=(*DECODER.flags, f"-march={processor}", "-O1")))
     model = model_of("odd widths, swish")
     for precision in PRECISIONS:
-        found, again = (native(each, model, precision, 2).search(texts(30), ASKED["greedy"]) for each in (lib, older))
+        found, again = (
+            native(each, model, precision, 2).search(texts(30), ASKED["greedy"]) for each in (lib, older)
+        )
         for one, other in zip(chain(*found), chain(*again), strict=True):
             assert one.ids == other.ids
             assert one.score == pytest.approx(other.score, abs=1e-4 if precision == "float32" else 0.1)
@@ -210,14 +255,20 @@ def test_older_processors_have_the_same_results(lib, tmp_path, monkeypatch, proc
 
 def listing(tokens, vocabulary=150):
     """The same list for every sentence."""
-    return Shortlist(np.full((vocabulary, 1), -1, np.int32), np.array(sorted({UNKNOWN, END, *tokens}), np.int32))
+    return Shortlist(
+        np.full((vocabulary, 1), -1, np.int32), np.array(sorted({UNKNOWN, END, *tokens}), np.int32)
+    )
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_list_of_all_tokens_changes_nothing(lib, precision):
     model, sources = model_of("pre-norm, GELU, biases"), texts(20)
-    listed = native(lib, model, precision, 2, listing(set(range(150)) - {PAD, START})).search(sources, ASKED["beam 4"])
-    for one, other in zip(chain(*listed), chain(*native(lib, model, precision, 2).search(sources, ASKED["beam 4"])), strict=True):
+    listed = native(lib, model, precision, 2, listing(set(range(150)) - {PAD, START})).search(
+        sources, ASKED["beam 4"]
+    )
+    for one, other in zip(
+        chain(*listed), chain(*native(lib, model, precision, 2).search(sources, ASKED["beam 4"])), strict=True
+    ):
         assert (one.ids, one.score) == (other.ids, pytest.approx(other.score, abs=1e-5))
 
 
@@ -229,7 +280,9 @@ def test_tokens_that_are_not_listed_are_as_if_they_were_not_there(lib):
         with torch.no_grad():
             other.output_bias[[token for token in range(150) if token not in {UNKNOWN, END, *tokens}]] = -1e9
         expected = python_search(other, sources, asked)
-        assert [[one.ids for one in best] for best in found] == [[one.ids for one in best] for best in expected]
+        assert [[one.ids for one in best] for best in found] == [
+            [one.ids for one in best] for best in expected
+        ]
         for one, same in zip(chain(*found), chain(*expected), strict=True):
             assert one.score == pytest.approx(same.score, abs=1e-4)
 
@@ -250,9 +303,92 @@ def test_weights_that_are_no_numbers_get_a_sentence(lib, precision):
 
 def test_a_lack_of_memory_gets_a_sentence(lib):
     full = ctypes.CDLL(lib._name)
-    full.dragoman_work = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(lambda model, job: 1)
-    with pytest.raises(DragomanError, match="does not suffice for 3 sentences at once; give a lower"), explain_out_of_memory(3):
+    full.dragoman_search = ctypes.CFUNCTYPE(
+        ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t
+    )(lambda *_: 1)
+    with (
+        pytest.raises(DragomanError, match="does not suffice for 3 sentences at once; give a lower"),
+        explain_out_of_memory(3),
+    ):
         native(full, model_of("as in the paper"), "float32", 1).search(texts(3, seed=2), SearchSettings())
-    full.dragoman_load = lambda *arguments: None
-    with pytest.raises(DragomanError, match="does not suffice to lay out this model"):
+    full.dragoman_load_model = lambda *arguments: None
+    with pytest.raises(DragomanError, match="Memory does not suffice to pack this model"):
         native(full, model_of("as in the paper"), "float32", 1)
+
+
+def test_structures_of_another_size_are_refused(lib, monkeypatch):
+    class Longer(ctypes.Structure):
+        _fields_ = [*decoder.Parameter._fields_, ("more", ctypes.c_int64)]
+
+    monkeypatch.setattr(decoder, "Parameter", Longer)
+    with pytest.raises(
+        DragomanError, match="Longer has 32 bytes in Python and 24 in C.*; give it the same fields in both"
+    ):
+        native(lib, model_of("as in the paper"), "float32", 1)
+    monkeypatch.setattr(decoder, "check_size", lambda *_: None)  # C++ compares too
+    with pytest.raises(DragomanError, match="beam_search.cpp refuses a structure of another size"):
+        native(lib, model_of("as in the paper"), "float32", 1)
+    monkeypatch.undo()
+    model = native(lib, model_of("as in the paper"), "float32", 1)
+    monkeypatch.setattr(decoder, "sizeof", lambda structure: ctypes.sizeof(structure) - 8)
+    with pytest.raises(DragomanError, match="beam_search.cpp refuses a structure of another size; install"):
+        model.search(texts(3, seed=2), SearchSettings())
+
+
+def test_parameters_go_by_name(lib):
+    settings = KINDS["pre-norm, GELU, biases"]
+    weights = numpy_weights(model_of("pre-norm, GELU, biases"))
+    name = "decoder.1.feed_forward.inner.weight"
+    cases = {
+        f"The parameter {name} is missing.": {key: array for key, array in weights.items() if key != name},
+        "The parameter decoder.7.norm.weight is unknown.": weights | {"decoder.7.norm.weight": weights[name]},
+        f"The parameter {name} has the shape [24, 50]; the settings give [50, 24].": weights
+        | {name: weights[name].T},
+    }
+    for message, wrong in cases.items():
+        with pytest.raises(DragomanError, match=re.escape(message)):
+            NativeDecoder(lib, settings, wrong, "float32", 1)
+    shuffled = dict(sorted(weights.items(), reverse=True))
+    searches = [
+        NativeDecoder(lib, settings, each, "float32", 1).search(texts(5), SearchSettings())
+        for each in (weights, shuffled)
+    ]
+    assert searches[0] == searches[1]
+
+
+@pytest.mark.parametrize("epsilon", [1e-2, 1.0])
+def test_the_epsilon_of_layer_normalisation_is_the_models(lib, epsilon):
+    model, other = (
+        build_model(replace(SMALL, norm_epsilon=value), 150, 150).eval() for value in (epsilon, 1e-5)
+    )
+    other.load_state_dict(model.state_dict())
+    asked = SearchSettings(max_extra_tokens=4)
+    best, expected, of_another = (
+        [hypotheses[0].log_probability for hypotheses in found]
+        for rows in [[row for row in texts(12) if len(row) > 1]]
+        for found in (
+            native(lib, model, "float32", 1).search(rows, asked),
+            *(python_search(each, rows, asked) for each in (model, other)),
+        )
+    )
+    assert best == pytest.approx(expected, abs=1e-4)
+    assert best != pytest.approx(of_another, abs=1e-3)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_a_hypothesis_of_exactly_the_longest_length_is_found(lib, beam_size):
+    """END is so unlikely that every hypothesis ends only because it must."""
+    model, sources = model_of("pre-norm, GELU, biases"), [row for row in texts(12) if len(row) > 1]
+    with torch.no_grad():
+        model.output_bias[END] = -100
+    for asked in (
+        SearchSettings(beam_size=beam_size, max_extra_tokens=3),
+        SearchSettings(beam_size=beam_size, max_length=4),
+    ):
+        found = native(lib, model, "float32", 1).search(sources, asked)
+        longest = [longest_target(len(row), None, asked) for row in sources]
+        assert [len(best[0].ids) for best in found] == longest
+        expected = python_search(model, sources, asked)
+        assert [[one.ids for one in best] for best in found] == [
+            [one.ids for one in best] for best in expected
+        ]

@@ -1,8 +1,12 @@
-// Registers for whole tiles of 16 rows of 16 words, of which one instruction multiplies two (Intel's AMX): eight times what vectors do.
+// Products in Intel's AMX: registers of 16 rows of 16 words (tiles), of which one instruction multiplies two.
+//
+// Oracle: the loop over vectors in gemm.h. Tested, on processors that have AMX, by all of
+// tests/test_native.py that is in bfloat16 or int8, above all ::test_older_processors_have_the_same_results.
 #pragma once
 #include <cstdint>
-#if defined(__linux__) && defined(__AVX512F__) && defined(__AMX_TILE__) && defined(__AMX_INT8__) && defined(__AMX_BF16__)
-#define DRAGOMAN_TILES
+#if defined(__linux__) && defined(__AVX512F__) && defined(__AMX_TILE__) && defined(__AMX_INT8__) && \
+    defined(__AMX_BF16__)
+#define DRAGOMAN_AMX
 #include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -12,41 +16,42 @@ namespace dragoman {
 
 constexpr int TILE = 16;
 
-#ifdef DRAGOMAN_TILES
-// A process has to ask Linux for them.
-inline bool tiles_allowed() {
+#ifdef DRAGOMAN_AMX
+// Whether Linux lets this process use the tile registers; it has to be asked.
+inline bool amx_allowed() {
     constexpr int REQUEST = 0x1023, TILE_DATA = 18;
     static const bool allowed = syscall(SYS_arch_prctl, REQUEST, TILE_DATA) == 0;
     return allowed;
 }
 
-// The use of tiles in this thread, for a while: other libraries find them afterwards as they left them.
-class Tiles {
-    struct alignas(64) Shapes {
+// Configures the tiles of this thread; the destructor restores the configuration of other libraries.
+class AmxTiles {
+    struct alignas(64) Configuration {
         uint8_t palette = 0, start = 0, unused[14] = {};
         uint16_t bytes[16] = {};
         uint8_t rows[16] = {};
     } before;
 
   public:
-    Tiles() {
-        Shapes all;
+    AmxTiles() {
+        Configuration all;
         all.palette = 1;
         for (int tile = 0; tile < 8; tile++) all.bytes[tile] = 4 * TILE, all.rows[tile] = TILE;
         _tile_storeconfig(&before);
         _tile_loadconfig(&all);
     }
-    ~Tiles() {
+    ~AmxTiles() {
         if (before.palette)
             _tile_loadconfig(&before);
         else
             _tile_release();
     }
 
-    // Sums [32][32] of two tiles' rows of x, or of one's, and the 32 columns of w, [words][32]. Words are of four int8 or two bfloat16.
+    // sums [32][32] = x w for 32 rows of x, or for 16 unless `two`, and w [words][32]. Words hold four int8
+    // or two bfloat16.
     template <bool INT8>
     void multiply(const int32_t* x, const int32_t* w, int words, bool two, int32_t* sums) const {
-        asm volatile("" ::: "memory");  // GCC 12 does not know that tiles are read from memory
+        asm volatile("" ::: "memory");  // GCC 12 does not model tile loads as reads of memory
         _tile_zero(0);
         _tile_zero(1);
         _tile_zero(2);
@@ -56,7 +61,7 @@ class Tiles {
             _tile_loadd(7, w + k * 2 * TILE + TILE, 8 * TILE);
             _tile_loadd(4, x + k, 4 * words);
             multiply_add<INT8, 0>();
-            if (!two) {  // few rows wait for memory: the next panel is fetched, twice as fast for int8
+            if (!two) {  // few rows are bound by memory: prefetch the next panel
                 const auto* next = reinterpret_cast<const char*>(w + (words + k) * 2 * TILE);
                 for (int line = 0; line < 2 * TILE; line++) __builtin_prefetch(next + 64 * line, 0, 2);
                 continue;
@@ -72,7 +77,8 @@ class Tiles {
     }
 
   private:
-    // The first 16 rows of x lie in tile 4 and their sums in 0 and 1, the others in 5, 2 and 3; w lies in 6 and 7.
+    // Tile 4 has the first 16 rows of x, tiles 0 and 1 their sums; tile 5 the other rows, tiles 2 and 3 their
+    // sums; tiles 6 and 7 have w.
     template <bool INT8, int SECOND>
     static void multiply_add() {
         if constexpr (INT8 && !SECOND) {
@@ -91,9 +97,9 @@ class Tiles {
     }
 };
 #else
-inline bool tiles_allowed() { return false; }
+inline bool amx_allowed() { return false; }
 
-struct Tiles {
+struct AmxTiles {
     template <bool INT8>
     void multiply(const int32_t*, const int32_t*, int, bool, int32_t*) const {}
 };

@@ -1,4 +1,7 @@
-// Beam search (section 6.1) as in dragoman/search/beam.py, for many sentences at once: where one is done, the next takes its place.
+// Beam search (section 6.1) for many sentences at once; a finished sentence is replaced by the next.
+//
+// Oracle: search/beam.py. Tested: tests/test_native.py.
+#include <cstdio>
 #include <exception>
 #include <memory>
 
@@ -9,28 +12,31 @@ using namespace dragoman;
 namespace {
 
 constexpr int PAD = 0, END = 3, START = 2;  // as dragoman/model/symbols.py
-constexpr int BLOCK = 64;                   // tokens that are looked at as one, by their best
+constexpr int BLOCK = 64;                   // tokens that are skipped together if their best is too low
 
-// As decoder.py's Job. Sentences are numbered; `next` is the first that no thread has taken.
-struct Job {
-    int32_t sentences, beam_size, n_best, rows_at_once;
-    int32_t min_length, no_repeat_ngram, ban_count, prefix_length;  // the rules of search/constraints.py
-    const int32_t *bans, *ban_begins, *prefix;                      // sequence b is bans[ban_begins[b]] to bans[ban_begins[b + 1]]
-    const int32_t *ids, *begins;       // sentence s is ids[begins[s]] to ids[begins[s + 1]]
-    const int32_t* longest;            // tokens that its translation may have before END
-    const int32_t *listed, *lists;     // the tokens that sentence s may have are listed[lists[s]] to listed[lists[s + 1]]; null for all
+// One call of a search, for sentences 0 to sentences - 1. The same fields as in decoder.py; null for no
+// elements.
+struct SearchArguments {
+    int32_t sentences, beam_size, n_best, max_rows;
+    int32_t min_length, no_repeat_ngram, banned_count, prefix_length;  // Constraints of search/settings.py
+    const int32_t *banned_ids, *banned_offsets,
+        *prefix;  // sequence b is banned_ids[banned_offsets[b]] to [banned_offsets[b + 1]]
+    const int32_t *source_ids,
+        *source_offsets;         // sentence s is source_ids[source_offsets[s]] to [source_offsets[s + 1]]
+    const int32_t* max_lengths;  // of each sentence's translation, END not counted
+    const int32_t *shortlist, *shortlist_offsets;  // the tokens that each sentence may have; null for all
     const float *source_positions, *target_positions;
-    const float* normalizer;           // what a log-probability is divided by, for each length, END included
-    const int64_t* places;             // where its n_best hypotheses are written in `written`, each longest + 1 wide
-    int32_t *written, *lengths;        // lengths [sentences][n_best], END not counted; -1 for none
-    float *log_p, *scores;             // [sentences][n_best]
-    int32_t next, stop;                // both are written by several threads
+    const float* normalizer;        // the divisor of a log-probability for each length, END included
+    const int64_t* output_offsets;  // of each sentence's n_best hypotheses, max_length + 1 apart
+    int32_t *output_ids, *lengths;  // lengths [sentences][n_best], END not counted; -1 for none
+    float *log_p, *scores;          // [sentences][n_best]
+    int32_t next_sentence, stop;    // atomic; the first sentence that no thread has taken
 };
 
 struct Hypothesis {
     float log_p, score;
     std::vector<int32_t> ids;
-    std::vector<float*> line;  // where the keys and values of START and of its tokens are, in the first layer
+    std::vector<float*> ancestry;  // the keys and values of START and of its tokens in the first layer
 };
 
 struct Candidate {
@@ -41,101 +47,114 @@ struct Candidate {
 struct Sentence {
     int number, step = 0;
     Transformer::Source source;
-    Linear logits;  // to the tokens that are listed, if there is a list
-    std::vector<std::unique_ptr<float[]>> past;  // of each step: keys and values of the beam, layer by layer
-    std::vector<Hypothesis> live, finished;      // best first
+    Linear logits;  // to its shortlist, if there is one
+    std::vector<std::unique_ptr<float[]>>
+        kv_cache;                            // of each step: keys and values of the beam, layer by layer
+    std::vector<Hypothesis> live, finished;  // best first
 };
 
-// The best `most` extensions seen, best first; of equal ones the first.
-class Best {
-    size_t most;
+// The best k candidates offered, best first; of equal ones the first. Oracle: search/top_k.py.
+// Tested: tests/test_native.py::test_equal_probabilities_fall_as_in_pytorch.
+class TopK {
+    size_t k;
 
   public:
-    std::vector<Candidate> found;
+    std::vector<Candidate> candidates;
 
-    explicit Best(size_t most) : most(most) { found.reserve(most + 1); }
-    float least() const { return found.size() < most ? -INFINITY : found.back().total; }
+    explicit TopK(size_t k) : k(k) { candidates.reserve(k + 1); }
+    float threshold() const { return candidates.size() < k ? -INFINITY : candidates.back().total; }
     void offer(const Candidate& one) {
-        if (!(one.total > least())) return;
-        auto place = found.end();
-        while (place != found.begin() && one.total > (place - 1)->total) --place;
-        found.insert(place, one);
-        if (found.size() > most) found.pop_back();
+        if (!(one.total > threshold())) return;
+        auto place = candidates.end();
+        while (place != candidates.begin() && one.total > (place - 1)->total) --place;
+        candidates.insert(place, one);
+        if (candidates.size() > k) candidates.pop_back();
     }
 };
 
-// The logits of a step: those of `listed` tokens, which are in order and of which END is one, or of all.
+// The logits of a step: of the shortlist, which is sorted and has END, or of all tokens if it is null.
 struct Logits {
-    float* of;
+    float* values;
     int count;
-    const int32_t* listed;
+    const int32_t* shortlist;
 
-    int token(int place) const { return listed ? listed[place] : place; }
-    int place(int token) const {  // `count` for one that is not listed
-        if (!listed) return token;
-        const int32_t* found = std::lower_bound(listed, listed + count, token);
-        return found != listed + count && *found == token ? int(found - listed) : count;
+    int token(int index) const { return shortlist ? shortlist[index] : index; }
+    int index(int token) const {  // `count` if the shortlist lacks it
+        if (!shortlist) return token;
+        const int32_t* found = std::lower_bound(shortlist, shortlist + count, token);
+        return found != shortlist + count && *found == token ? int(found - shortlist) : count;
     }
     void forbid(int token) {
-        if (const int at = place(token); at < count) of[at] = -INFINITY;
+        if (const int i = index(token); i < count) values[i] = -INFINITY;
     }
 };
 
-// Forbid what the rules forbid after these tokens, as search/constraints.py: where they leave nothing, END.
-void apply_rules(Logits logits, const std::vector<int32_t>& ids, const Job& job) {
-    const int written = int(ids.size()), end = logits.place(END), size = job.no_repeat_ngram;
-    const float of_end = logits.of[end];
-    const auto written_last = [&](const int32_t* tokens, int count) {
-        return count <= written && std::equal(tokens, tokens + count, ids.end() - count);
+// Forbid what the constraints forbid after these tokens; if they forbid all, END is allowed.
+// Oracle: search/constraints.py. Tested: tests/test_native.py::test_it_keeps_the_rules_as_pytorch_does.
+void apply_constraints(Logits logits, const std::vector<int32_t>& ids, const SearchArguments& args) {
+    const int length = int(ids.size()), end = logits.index(END), size = args.no_repeat_ngram;
+    const float end_logit = logits.values[end];
+    const auto ends_with = [&](const int32_t* tokens, int count) {
+        return count <= length && std::equal(tokens, tokens + count, ids.end() - count);
     };
-    if (written < job.min_length) logits.forbid(END);
-    if (written < job.prefix_length) {
-        const int next = logits.place(job.prefix[written]);
+    if (length < args.min_length) logits.forbid(END);
+    if (length < args.prefix_length) {
+        const int next = logits.index(args.prefix[length]);
         for (int at = 0; at < logits.count; at++)
-            if (at != next) logits.of[at] = -INFINITY;
+            if (at != next) logits.values[at] = -INFINITY;
     }
-    for (int ban = 0; ban < job.ban_count; ban++) {
-        const int32_t *first = job.bans + job.ban_begins[ban], *last = job.bans + job.ban_begins[ban + 1] - 1;
-        if (written_last(first, int(last - first))) logits.forbid(*last);
+    for (int ban = 0; ban < args.banned_count; ban++) {
+        const int32_t *first = args.banned_ids + args.banned_offsets[ban],
+                      *last = args.banned_ids + args.banned_offsets[ban + 1] - 1;
+        if (ends_with(first, int(last - first))) logits.forbid(*last);
     }
-    for (int first = 0; size && first + size <= written; first++)
-        if (written_last(&ids[first], size - 1)) logits.forbid(ids[first + size - 1]);
-    if (std::none_of(logits.of, logits.of + logits.count, [](float logit) { return logit > -INFINITY; })) logits.of[end] = of_end;
+    for (int first = 0; size && first + size <= length; first++)
+        if (ends_with(&ids[first], size - 1)) logits.forbid(ids[first + size - 1]);
+    if (std::none_of(logits.values, logits.values + logits.count,
+                     [](float logit) { return logit > -INFINITY; }))
+        logits.values[end] = end_logit;
 }
 
-// Offer all extensions of a hypothesis that the rules allow; END alone where it must end.
-void extend(Logits logits, int origin, const Hypothesis& hypothesis, bool must_end, const Job& job, Best& best, Buffer<float>& room) {
+// Offer the extensions of a hypothesis that the constraints allow, with their log-probabilities
+// (section 6.1); END alone if it must end. Oracle: search/beam.py. Tested:
+// tests/test_native.py::test_it_finds_what_search_in_pytorch_finds,
+// ::test_a_hypothesis_of_exactly_the_longest_length_is_found.
+void extend(Logits logits, int origin, const Hypothesis& hypothesis, bool must_end,
+            const SearchArguments& args, TopK& best, Buffer<float>& buffer) {
     const int count = logits.count, blocks = (count + BLOCK - 1) / BLOCK;
-    const float before = hypothesis.log_p;
-    float *highest = room.of(blocks), largest = -INFINITY, sum = 0;
-    for (int token : {PAD, START}) logits.forbid(token);  // they are never written
+    const float previous = hypothesis.log_p;
+    float *highest = buffer.reserve(blocks), largest = -INFINITY, sum = 0;
+    for (int token : {PAD, START}) logits.forbid(token);  // never predicted
     for (int block = 0; block < blocks; block++) {
         const int last = std::min(count, (block + 1) * BLOCK);
-        highest[block] = largest_of(logits.of + block * BLOCK, last - block * BLOCK);
+        highest[block] = maximum(logits.values + block * BLOCK, last - block * BLOCK);
         largest = std::max(largest, highest[block]);
     }
 #pragma omp simd reduction(+ : sum)
-    for (int at = 0; at < count; at++) sum += exponential(logits.of[at] - largest);
-    const float all = largest + std::log(sum);
-    if (must_end) return best.offer({logits.of[logits.place(END)] - all + before, origin, END});
-    if (job.min_length || job.no_repeat_ngram || job.ban_count || job.prefix_length) apply_rules(logits, hypothesis.ids, job);
+    for (int at = 0; at < count; at++) sum += exponential(logits.values[at] - largest);
+    const float log_sum = largest + std::log(sum);
+    if (must_end) return best.offer({logits.values[logits.index(END)] - log_sum + previous, origin, END});
+    if (args.min_length || args.no_repeat_ngram || args.banned_count || args.prefix_length)
+        apply_constraints(logits, hypothesis.ids, args);
     for (int block = 0; block < blocks; block++)
-        if (highest[block] - all + before > best.least())
+        if (highest[block] - log_sum + previous > best.threshold())
             for (int at = block * BLOCK; at < std::min(count, (block + 1) * BLOCK); at++)
-                best.offer({logits.of[at] - all + before, origin, logits.token(at)});
+                best.offer({logits.values[at] - log_sum + previous, origin, logits.token(at)});
 }
 
-// Let the hypotheses of a sentence become the best of their extensions. Whether the sentence is done.
-bool advance(Sentence& sentence, const std::vector<Candidate>& extensions, const Job& job) {
-    const size_t width = job.beam_size;
+// Replace the hypotheses of a sentence by the best of their extensions. Returns whether its search is
+// finished. Oracle: search/beam.py. Tested:
+// tests/test_native.py::test_it_stops_when_its_rule_says_so_in_plain_lists.
+bool advance(Sentence& sentence, const std::vector<Candidate>& extensions, const SearchArguments& args) {
+    const size_t width = args.beam_size;
     const int length = sentence.step + 1;  // of a hypothesis that ends now, END included
     std::vector<Hypothesis> live;
     for (size_t rank = 0; rank < extensions.size() && live.size() < width; rank++) {
         const Candidate& one = extensions[rank];
-        Hypothesis next{one.total, one.total / job.normalizer[length], sentence.live[one.origin].ids, {}};
+        Hypothesis next{one.total, one.total / args.normalizer[length], sentence.live[one.origin].ids, {}};
         if (one.token != END) {
             next.ids.push_back(one.token);
-            next.line = sentence.live[one.origin].line;
+            next.ancestry = sentence.live[one.origin].ancestry;
             live.push_back(std::move(next));
         } else if (rank < width) {
             auto place = sentence.finished.end();
@@ -147,70 +166,83 @@ bool advance(Sentence& sentence, const std::vector<Candidate>& extensions, const
     sentence.live = std::move(live);
     sentence.step++;
     if (sentence.live.empty() || sentence.finished.size() == width) return true;
-    const float best = sentence.live[0].log_p / job.normalizer[job.longest[sentence.number] + 1];
-    const size_t n_best = job.n_best;
+    const float best = sentence.live[0].log_p / args.normalizer[args.max_lengths[sentence.number] + 1];
+    const size_t n_best = args.n_best;
     return sentence.finished.size() >= n_best && best <= sentence.finished[n_best - 1].score;
 }
 
-void write(const Sentence& sentence, const Job& job) {
-    for (int rank = 0; rank < job.n_best; rank++) {
-        const size_t at = size_t(sentence.number) * job.n_best + rank;
-        job.lengths[at] = -1;
+// Write the n_best hypotheses of a finished sentence.
+void write_hypotheses(const Sentence& sentence, const SearchArguments& args) {
+    for (int rank = 0; rank < args.n_best; rank++) {
+        const size_t at = size_t(sentence.number) * args.n_best + rank;
+        args.lengths[at] = -1;
         if (rank >= int(sentence.finished.size())) continue;
         const Hypothesis& one = sentence.finished[rank];
-        job.lengths[at] = int32_t(one.ids.size());
-        job.log_p[at] = one.log_p;
-        job.scores[at] = one.score;
-        std::copy(one.ids.begin(), one.ids.end(), job.written + job.places[sentence.number] + rank * (job.longest[sentence.number] + 1));
+        args.lengths[at] = int32_t(one.ids.size());
+        args.log_p[at] = one.log_p;
+        args.scores[at] = one.score;
+        std::copy(one.ids.begin(), one.ids.end(),
+                  args.output_ids + args.output_offsets[sentence.number] +
+                      rank * (args.max_lengths[sentence.number] + 1));
     }
 }
 
-// Take the next sentences and read them.
-void admit(const Transformer& model, Job& job, std::vector<Sentence>& sentences, Room& room) {
-    const int wanted = job.rows_at_once / job.beam_size - int(sentences.size());
+// Encode the next sentences if there are free rows.
+// Tested: tests/test_native.py::test_neighbours_threads_and_batches_change_no_bit.
+void admit(const Transformer& model, SearchArguments& args, std::vector<Sentence>& sentences,
+           Workspace& workspace) {
+    const int wanted = args.max_rows / args.beam_size - int(sentences.size());
     if (wanted <= 0) return;
-    const int first = __atomic_fetch_add(&job.next, wanted, __ATOMIC_RELAXED), last = std::min(first + wanted, job.sentences);
+    const int first = __atomic_fetch_add(&args.next_sentence, wanted, __ATOMIC_RELAXED),
+              last = std::min(first + wanted, args.sentences);
     if (first >= last) return;
-    const std::vector<int> begins(job.begins + first, job.begins + last + 1);
-    auto sources = model.encode(job.ids, begins, job.source_positions, room);
+    const std::vector<int> begins(args.source_offsets + first, args.source_offsets + last + 1);
+    auto sources = model.encode(args.source_ids, begins, args.source_positions, workspace);
     for (int number = first; number < last; number++) {
         Sentence sentence;
         sentence.number = number;
         sentence.source = std::move(sources[number - first]);
-        if (job.listed) sentence.logits = model.logits().only(job.listed + job.lists[number], job.lists[number + 1] - job.lists[number]);
+        if (args.shortlist)
+            sentence.logits = model.logits().select_outputs(
+                args.shortlist + args.shortlist_offsets[number],
+                args.shortlist_offsets[number + 1] - args.shortlist_offsets[number]);
         sentence.live.push_back({0, 0, {}, {}});
         sentences.push_back(std::move(sentence));
     }
 }
 
-// One more token for all.
-void step(const Transformer& model, const Job& job, std::vector<Sentence>& sentences, Room& room) {
-    std::vector<Transformer::Row> rows;
+// Extend all hypotheses of all sentences by one token.
+void step(const Transformer& model, const SearchArguments& args, std::vector<Sentence>& sentences,
+          Workspace& workspace) {
+    std::vector<Transformer::DecoderInput> rows;
     for (Sentence& sentence : sentences) {
-        const size_t layer = size_t(job.beam_size) * model.row_width();
-        sentence.past.emplace_back(new float[model.sizes.decoder_layers * layer]);
-        float* own = sentence.past.back().get();
+        const size_t layer_stride = size_t(args.beam_size) * model.row_width();
+        sentence.kv_cache.emplace_back(new float[model.settings.decoder_layers * layer_stride]);
+        float* own = sentence.kv_cache.back().get();
         for (Hypothesis& one : sentence.live) {
-            one.line.push_back(own);
+            one.ancestry.push_back(own);
             own += model.row_width();
-            rows.push_back({one.ids.empty() ? START : one.ids.back(), sentence.step, &sentence.source, &one.line, layer});
+            rows.push_back({one.ids.empty() ? START : one.ids.back(), sentence.step, &sentence.source,
+                            &one.ancestry, layer_stride});
         }
     }
-    const float* features = model.decode(rows, job.target_positions, room);
-    float* logits = room.logits.of(rows.size() * model.logits().outputs);
-    if (!job.listed) model.logits()(features, int(rows.size()), logits);
+    const float* features = model.decode(rows, args.target_positions, workspace);
+    float* logits = workspace.logits.reserve(rows.size() * model.logits().outputs);
+    if (!args.shortlist) model.logits()(features, int(rows.size()), logits);
     std::vector<bool> done;
     for (Sentence& sentence : sentences) {
-        const Linear& map = job.listed ? sentence.logits : model.logits();
-        const int32_t* listed = job.listed ? job.listed + job.lists[sentence.number] : nullptr;
-        if (listed) map(features, int(sentence.live.size()), logits);
+        const Linear& map = args.shortlist ? sentence.logits : model.logits();
+        const int32_t* shortlist =
+            args.shortlist ? args.shortlist + args.shortlist_offsets[sentence.number] : nullptr;
+        if (shortlist) map(features, int(sentence.live.size()), logits);
         features += sentence.live.size() * map.inputs;
-        Best best(2 * job.beam_size);
-        const bool must_end = sentence.step >= job.longest[sentence.number];
+        TopK best(2 * args.beam_size);
+        const bool must_end = sentence.step >= args.max_lengths[sentence.number];
         for (size_t origin = 0; origin < sentence.live.size(); origin++, logits += map.outputs)
-            extend({logits, map.outputs, listed}, int(origin), sentence.live[origin], must_end, job, best, room.weights);
-        done.push_back(advance(sentence, best.found, job));
-        if (done.back()) write(sentence, job);
+            extend({logits, map.outputs, shortlist}, int(origin), sentence.live[origin], must_end, args, best,
+                   workspace.weights);
+        done.push_back(advance(sentence, best.candidates, args));
+        if (done.back()) write_hypotheses(sentence, args);
     }
     size_t kept = 0;
     for (size_t s = 0; s < sentences.size(); s++)
@@ -223,37 +255,60 @@ void step(const Transformer& model, const Job& job, std::vector<Sentence>& sente
 
 }  // namespace
 
-// What decoder.py calls. Nothing is thrown: null, or 1 where memory does not suffice.
+// The functions that decoder.py calls. They throw nothing.
+// Tested: tests/test_native.py::test_structures_of_another_size_are_refused, ::test_parameters_go_by_name,
+// ::test_a_lack_of_memory_gets_a_sentence.
 extern "C" {
 
-// Hypotheses that a thread extends together: enough for full speed, few enough for the second cache, and tiles that are full.
-int32_t dragoman_rows_at_once() { return tiles_allowed() ? 3 * TILE : 36; }
+// Statuses of dragoman_search, as in decoder.py.
+enum Status : int32_t { OK = 0, OUT_OF_MEMORY = 1, WRONG_SIZE = 2 };
 
-void* dragoman_load(const Sizes* sizes, const Matrix* matrices, int32_t matrix_count, const Matrix* norms, int32_t norm_count,
-                    const float* source_embedding, const float* target_embedding) {
+size_t dragoman_sizeof_transformer_settings() { return sizeof(TransformerSettings); }
+size_t dragoman_sizeof_parameter() { return sizeof(Parameter); }
+size_t dragoman_sizeof_search_arguments() { return sizeof(SearchArguments); }
+
+// Hypotheses that a thread extends at once: enough for full speed, few enough for the L2 cache, and full
+// tiles.
+int32_t dragoman_max_rows() { return amx_allowed() ? 3 * TILE : 36; }
+
+// A packed model, to be freed by dragoman_free_model. If it fails: null, with a sentence in `error` unless
+// memory does not suffice. The sizes are those of the caller's structures.
+void* dragoman_load_model(const TransformerSettings* settings, size_t settings_size,
+                          const Parameter* parameters, size_t parameter_size, int32_t count, char* error,
+                          size_t error_size) {
+    std::snprintf(error, error_size, "%s", "");
+    if (settings_size != sizeof *settings || parameter_size != sizeof *parameters) {
+        std::snprintf(error, error_size, "beam_search.cpp refuses a structure of another size.");
+        return nullptr;
+    }
     try {
-        return new Transformer(*sizes, matrices, matrix_count, norms, norm_count, source_embedding, target_embedding);
+        return new Transformer(*settings, Parameters(parameters, count));
+    } catch (const std::invalid_argument& reason) {
+        std::snprintf(error, error_size, "%s", reason.what());
+        return nullptr;
     } catch (const std::exception&) {
         return nullptr;
     }
 }
 
-void dragoman_free(void* model) { delete static_cast<Transformer*>(model); }
+void dragoman_free_model(void* model) { delete static_cast<Transformer*>(model); }
 
-// Work until no sentence is left, or `stop` is set. Any number of threads may work at one job.
-int32_t dragoman_work(const void* transformer, Job* job) {
+// Search until no sentence is left, or `stop` is set. Any number of threads may share the arguments.
+int32_t dragoman_search(const void* transformer, SearchArguments* arguments, size_t size) {
+    if (size != sizeof *arguments) return WRONG_SIZE;
     const auto& model = *static_cast<const Transformer*>(transformer);
     try {
-        thread_local Room room;
+        thread_local Workspace workspace;
         std::vector<Sentence> sentences;
-        while (!__atomic_load_n(&job->stop, __ATOMIC_RELAXED)) {
-            if (sentences.size() * job->beam_size * 4 <= size_t(job->rows_at_once) * 3) admit(model, *job, sentences, room);
-            if (sentences.empty()) return 0;
-            step(model, *job, sentences, room);
+        while (!__atomic_load_n(&arguments->stop, __ATOMIC_RELAXED)) {
+            if (sentences.size() * arguments->beam_size * 4 <= size_t(arguments->max_rows) * 3)
+                admit(model, *arguments, sentences, workspace);
+            if (sentences.empty()) return OK;
+            step(model, *arguments, sentences, workspace);
         }
-        return 0;
+        return OK;
     } catch (const std::exception&) {
-        return 1;
+        return OUT_OF_MEMORY;
     }
 }
 }

@@ -1,4 +1,8 @@
-"""Compiles C++ for this very processor, once; the library is kept in the user's cache."""
+"""Compiles C++ for the processor that it runs on, once; the library is kept in the user's cache folder.
+
+$CXX names the compiler; $DRAGOMAN_CXXFLAGS has compiler flags to add, for example a sanitizer's (`make
+sanitize`). A library is compiled again if the sources, the compiler, its flags or the processor change.
+"""
 
 import ctypes
 import hashlib
@@ -9,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache
@@ -20,138 +25,176 @@ from dragoman.system.files import cache_folder
 
 HERE = Path(__file__).parent
 FLAGS = ("-O3", "-march=native", "-std=c++17", "-ffp-contract=fast", "-shared", "-fPIC")
-WIDE = ("-mprefer-vector-width=512",) if platform.machine() == "x86_64" else ()  # by themselves compilers halve registers on Intel's
+# By default compilers use half the width of the registers on Intel.
+WIDE = ("-mprefer-vector-width=512",) if platform.machine() == "x86_64" else ()
 
 
 @dataclass(frozen=True)
 class Program:
-    """What is compiled to one library."""
+    """A source file that is compiled to a library."""
 
     name: str
-    """Of people's."""
-    without: str
-    """What happens where it cannot be compiled."""
-    sources: tuple[Path, ...]
-    """The file to compile, then what it includes."""
+    """As messages call it."""
+    fallback: str
+    """A sentence: what happens if it cannot be compiled."""
+    source: Path
+    """It may include the headers of this folder."""
     flags: tuple[str, ...]
 
     def command(self, compiler: list[str]) -> list[str]:
-        """All but where the headers and the library are."""
-        return [*compiler, *FLAGS, *self.flags]
+        """The compiler's command line up to the source."""
+        return [*compiler, *FLAGS, *self.flags, *shlex.split(os.environ.get("DRAGOMAN_CXXFLAGS", ""))]
 
 
 DECODER = Program(
-    "The decoder",
-    "PyTorch translates, slower.",
-    tuple(HERE / name for name in ("beam_search.cpp", "transformer.h", "gemm.h", "amx.h")),
-    ("-fopenmp-simd", *WIDE),
+    "The decoder", "PyTorch translates, slower.", HERE / "beam_search.cpp", ("-fopenmp-simd", *WIDE)
 )
 TRAINING_KERNELS = Program(
-    "What stands between matrix products in training",
-    "PyTorch does it, slower.",
-    (HERE / "training_kernels.cpp",),
-    ("-fopenmp", *WIDE),
+    "The training kernels", "PyTorch trains, slower.", HERE / "training_kernels.cpp", ("-fopenmp", *WIDE)
 )
 
 
 @cache
 def start_compiling(program: Program) -> Future[Path] | None:
-    """Start to compile, so that other work can go on, to the end even if this process has ended; None where there is no C++ compiler.
+    """Start to compile in the background. None if there is no C++ compiler.
 
-    A library that was made before is there at once.
+    The compiler finishes even if this process ends. The future of a library in the cache is done at once.
     """
-    compiler = shlex.split(os.environ.get("CXX", "")) or [found for name in ("g++", "clang++") if (found := shutil.which(name))][:1]
+    compiler = (
+        shlex.split(os.environ.get("CXX", ""))
+        or [path for name in ("g++", "clang++") if (path := shutil.which(name))][:1]
+    )
     if not compiler:
         return None
     future: Future[Path] = Future()
 
-    def work() -> None:
+    def compile_in_thread() -> None:
         try:
-            future.set_result(make(made, program, compiler))
-        except BaseException as error:  # whatever it is, `library` waits for it
+            future.set_result(compile_library(library, program, compiler))
+        except BaseException as error:  # `load_library` waits for it, whatever it is
             future.set_exception(error)
 
     try:
-        made = place(program, compiler)
-        there = is_whole(made)
+        library = library_path(program, compiler)
+        intact = is_intact(library)
     except (OSError, RuntimeError, DragomanError) as error:
         future.set_exception(error)
         return future
-    if there:
-        future.set_result(made)
+    if intact:
+        future.set_result(library)
     else:
-        Thread(target=work, daemon=True).start()
+        Thread(target=compile_in_thread, daemon=True).start()
     return future
 
 
 def is_compiled(program: Program) -> bool:
-    """Whether `library` need not wait."""
+    """Whether `load_library` returns without waiting for the compiler."""
     compiling = start_compiling(program)
     return compiling is None or compiling.done()
 
 
 if sys.platform != "win32":
-    os.register_at_fork(after_in_child=start_compiling.cache_clear)  # a thread that compiles is not there
+    os.register_at_fork(
+        after_in_child=start_compiling.cache_clear
+    )  # a forked child does not have the thread that compiles
 
 
 @cache
-def library(program: Program) -> ctypes.CDLL | None:
-    """The compiled library; None where there is no C++ compiler, or (with a warning that says why) where it fails."""
+def load_library(program: Program) -> ctypes.CDLL | None:
+    """The compiled library. None without a C++ compiler and, with a warning that says why, on failure."""
     compiling = start_compiling(program)
     if compiling is None:
         return None
     try:
-        return loaded(compiling.result())
+        return load(compiling.result())
     except (OSError, RuntimeError, DragomanError) as error:
-        warnings.warn(f"{program.name} in C++ could not be compiled or loaded. {program.without} {error}", stacklevel=2)
+        message = f"{program.name} in C++ could not be compiled or loaded. {program.fallback} {error}"
+        warnings.warn(message, stacklevel=2)
         return None
 
 
-def loaded(path: Path) -> ctypes.CDLL:
-    """A library of a folder that is this user's alone; one that cannot be loaded is removed, so that the next time makes it anew.
+def check_size(size_in_cpp: Callable[[], int], structure: type[ctypes.Structure]) -> None:
+    """Compare the size of a structure with C++'s, which a function of the library returns.
 
-    Raises `OSError`.
+    Raises `DragomanError` if they differ.
     """
-    folder = path.parent.stat()
+    if (size := size_in_cpp()) != ctypes.sizeof(structure):
+        raise DragomanError(
+            f"{structure.__name__} has {ctypes.sizeof(structure)} bytes in Python and {size} in C++; "
+            "give it the same fields in both, or install this version of dragoman again."
+        )
+
+
+def load(library: Path) -> ctypes.CDLL:
+    """Load a library from a folder that only this user can write to. Raises `OSError`.
+
+    A library that cannot be loaded is removed, so that the next process compiles it again.
+    """
+    folder = library.parent.stat()
     if sys.platform != "win32" and (folder.st_uid != os.getuid() or folder.st_mode & 0o022):
-        raise PermissionError(f"Others may write to {path.parent}, where libraries are kept; let it be yours alone (chmod 700).")
+        raise PermissionError(
+            f"Others may write to {library.parent}, where libraries are kept; "
+            "make it writable for you alone (chmod 700)."
+        )
     try:
-        return ctypes.CDLL(str(path))
+        return ctypes.CDLL(str(library))
     except OSError:
-        path.unlink(missing_ok=True)
+        library.unlink(missing_ok=True)
         raise
 
 
-def place(program: Program, compiler: list[str]) -> Path:
-    """Where the library for these sources, this compiler and this processor is, or will be.
+def library_path(program: Program, compiler: list[str]) -> Path:
+    """Where the library for these sources, this compiler, these flags and this processor is kept.
 
-    Raises `OSError`, `RuntimeError` with what the compiler says, and `DragomanError` where there is no folder to keep it in.
+    Raises `OSError`, `RuntimeError` with the compiler's message, `DragomanError` if there is no cache folder.
     """
     command = program.command(compiler)
-    told = answer([*command, "-dM", "-E", "-x", "c++", os.devnull], compiler)
-    sources = [*program.sources, HERE / "simd.h"]
-    key = hashlib.sha256(b"".join([told, *map(str.encode, command[len(compiler) :]), *map(Path.read_bytes, sources)])).hexdigest()[:24]
+    # The predefined macros name the compiler and the processor.
+    macros = run_compiler([*command, "-dM", "-E", "-x", "c++", os.devnull], compiler)
+    sources = [program.source, *sorted(HERE.glob("*.h"))]
+    flags = map(str.encode, command[len(compiler) :])
+    key = hashlib.sha256(b"".join([macros, *flags, *map(Path.read_bytes, sources)])).hexdigest()[:24]
     return cache_folder() / "native" / f"{key}.so"
 
 
-def is_whole(made: Path) -> bool:
-    """Whether a library is there, and ends with the hash of all before it, as make.py leaves it: one that was cut would end the process."""
-    content = made.read_bytes() if made.exists() else b""
+def is_intact(library: Path) -> bool:
+    """Whether a library exists and ends with make.py's hash of it; loading a truncated one is fatal."""
+    content = library.read_bytes() if library.exists() else b""
     return hashlib.sha256(content[:-32]).digest() == content[-32:]
 
 
-def make(made: Path, program: Program, compiler: list[str]) -> Path:
-    """Compile the library to its place. Raises `OSError`, and `RuntimeError` with what the compiler says."""
-    made.parent.parent.mkdir(parents=True, exist_ok=True)
-    made.parent.mkdir(exist_ok=True, mode=0o700)
-    command = [*program.command(compiler), f"-I{HERE}", str(program.sources[0])]
-    answer([sys.executable, "-I", str(HERE / "make.py"), str(made), *command], compiler)
-    return made
+def compile_library(library: Path, program: Program, compiler: list[str]) -> Path:
+    """Compile a library.
+
+    Raises `OSError`, `RuntimeError` with the compiler's message, `DragomanError` for an unwritable cache.
+    """
+    try:
+        library.parent.parent.mkdir(parents=True, exist_ok=True)
+        library.parent.mkdir(exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise unwritable_cache(library) from error
+    if not os.access(library.parent, os.W_OK):
+        raise unwritable_cache(library)
+    command = [*program.command(compiler), f"-I{HERE}", str(program.source)]
+    run_compiler([sys.executable, "-I", str(HERE / "make.py"), str(library), *command], compiler)
+    return library
 
 
-def answer(command: list[str], compiler: list[str]) -> bytes:
-    """What a command of the compiler's writes; Ctrl-C does not reach it. Raises `RuntimeError` with what it says when it fails."""
-    done = subprocess.run(command, check=False, stdin=subprocess.DEVNULL, capture_output=True, start_new_session=True)  # noqa: S603
-    if done.returncode:
-        raise RuntimeError(f"{compiler[0]} says: {done.stderr.decode(errors='replace').strip()}")
-    return done.stdout
+def unwritable_cache(library: Path) -> DragomanError:
+    """What to say if libraries cannot be kept."""
+    return DragomanError(
+        f"The cache folder {library.parent} cannot be written to; set XDG_CACHE_HOME to a folder that can."
+    )
+
+
+def run_compiler(command: list[str], compiler: list[str]) -> bytes:
+    """Run a command, which Ctrl-C does not reach, and return its output.
+
+    Raises `RuntimeError` with the compiler's message if it fails.
+    """
+    process = subprocess.run(  # noqa: S603
+        command, check=False, stdin=subprocess.DEVNULL, capture_output=True, start_new_session=True
+    )
+    if process.returncode:
+        raise RuntimeError(f"{compiler[0]} says: {process.stderr.decode(errors='replace').strip()}")
+    return process.stdout

@@ -1,4 +1,4 @@
-"""`make.py LIBRARY COMPILER…` makes a library whole or not at all, in a process that outlives the one which began it."""
+"""`make.py LIBRARY COMPILER…` compiles a library atomically; it outlives the process that started it."""
 
 import hashlib
 import shutil
@@ -9,26 +9,29 @@ import time
 from pathlib import Path
 
 
-def make(made: Path, command: list[str]) -> int:
-    """Have the compiler make the library beside its place, add a hash, then move it there. Returns the exit status; says what fails."""
+def compile_atomically(library: Path, command: list[str]) -> int:
+    """Compile to a temporary folder, append the hash of the content, rename.
+
+    Returns the exit status; errors go to stderr.
+    """
     try:
-        for left in made.parent.glob("tmp*"):  # by a compiler that was killed
-            if left.stat().st_mtime < time.time() - 3600:
-                shutil.rmtree(left, ignore_errors=True)
-        with tempfile.TemporaryDirectory(dir=made.parent) as folder:
-            new = Path(folder) / made.name
-            done = subprocess.run([*command, "-o", str(new)], check=False, capture_output=True)  # noqa: S603  nobody may be listening
-            if done.returncode == 0:
-                library = new.read_bytes()
-                new.write_bytes(library + hashlib.sha256(library).digest())
-                new.replace(made)
+        for leftover in library.parent.glob("tmp*"):  # of a compiler that was killed
+            if leftover.stat().st_mtime < time.time() - 3600:
+                shutil.rmtree(leftover, ignore_errors=True)
+        with tempfile.TemporaryDirectory(dir=library.parent) as folder:
+            new = Path(folder) / library.name
+            process = subprocess.run([*command, "-o", str(new)], check=False, capture_output=True)  # noqa: S603  stderr may be closed
+            if process.returncode == 0:
+                content = new.read_bytes()
+                new.write_bytes(content + hashlib.sha256(content).digest())
+                new.replace(library)
             else:
-                sys.stderr.buffer.write(done.stderr)
-            return done.returncode
+                sys.stderr.buffer.write(process.stderr)
+            return process.returncode
     except OSError as error:
         print(f"{error.filename}: {error.strerror}", file=sys.stderr)
         return 1
 
 
 if __name__ == "__main__":
-    sys.exit(make(Path(sys.argv[1]), sys.argv[2:]))
+    sys.exit(compile_atomically(Path(sys.argv[1]), sys.argv[2:]))

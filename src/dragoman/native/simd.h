@@ -1,4 +1,7 @@
-// Vectors of as many numbers as a register holds, and what is done to single ones.
+// Vectors of as many 32-bit elements as a register holds, the arithmetic on them that several kernels share,
+// and aligned buffers.
+//
+// Arrays whose length is "padded" have a multiple of LANES elements.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -6,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <type_traits>
 #include <utility>
 
 namespace dragoman {
@@ -18,33 +22,38 @@ constexpr int LANES = 8;
 constexpr int LANES = 4;
 #endif
 
-typedef int32_t Words __attribute__((vector_size(4 * LANES), may_alias));
-typedef uint32_t UnsignedWords __attribute__((vector_size(4 * LANES), may_alias));
-typedef float Floats __attribute__((vector_size(4 * LANES), may_alias));
+typedef int32_t Int32Vector __attribute__((vector_size(4 * LANES), may_alias));
+typedef uint32_t UInt32Vector __attribute__((vector_size(4 * LANES), may_alias));
+typedef float FloatVector __attribute__((vector_size(4 * LANES), may_alias));
 
-// Memory that begins on a cache line and is not cleared; what was in it is lost when it grows.
+// The smallest multiple of LANES that is not below `count`.
+inline int padded(int64_t count) { return int(count + LANES - 1) / LANES * LANES; }
+
+// Uninitialised memory that begins on a cache line. Its contents are lost when it grows.
 template <class T>
 class Buffer {
     T* data = nullptr;
-    size_t room = 0;
+    size_t capacity = 0;
 
   public:
     Buffer() = default;
     Buffer& operator=(Buffer&& other) noexcept {
         std::swap(data, other.data);
-        std::swap(room, other.room);
+        std::swap(capacity, other.capacity);
         return *this;
     }
-    Buffer(Buffer&& other) noexcept : data(std::exchange(other.data, nullptr)), room(std::exchange(other.room, 0)) {}
+    Buffer(Buffer&& other) noexcept
+        : data(std::exchange(other.data, nullptr)), capacity(std::exchange(other.capacity, 0)) {}
     ~Buffer() { std::free(data); }
 
-    T* of(size_t count) {
-        if (count > room) {
+    // Room for `count` elements. Throws std::bad_alloc.
+    T* reserve(size_t count) {
+        if (count > capacity) {
             std::free(data);
-            room = 0;
+            capacity = 0;
             data = static_cast<T*>(std::aligned_alloc(64, (count * sizeof(T) + 63) / 64 * 64));
             if (!data) throw std::bad_alloc();
-            room = count;
+            capacity = count;
         }
         return data;
     }
@@ -52,27 +61,49 @@ class Buffer {
 };
 
 template <class To, class From>
-To bits(From value) {
+To bit_cast(From value) {
     static_assert(sizeof(To) == sizeof(From));
     To same;
     std::memcpy(&same, &value, sizeof same);
     return same;
 }
 
-inline Floats load(const float* from) {
-    Floats vector;
+inline FloatVector load(const float* from) {
+    FloatVector vector;
     std::memcpy(&vector, from, sizeof vector);
     return vector;
 }
 
-inline void store(float* to, Floats vector) { std::memcpy(to, &vector, sizeof vector); }
+inline void store(float* to, FloatVector vector) { std::memcpy(to, &vector, sizeof vector); }
 
-// The largest of some numbers: in vectors, which GCC 12 does not make of such a loop by itself. What is no number is passed over.
-inline float largest_of(const float* x, int count) {
-    Floats best = Floats{} - INFINITY;
+// x · y. `width` is padded.
+inline float dot(const float* x, const float* y, int width) {
+    FloatVector products{};
+    float sum = 0;
+    for (int i = 0; i < width; i += LANES) products += load(x + i) * load(y + i);
+#pragma omp simd reduction(+ : sum)
+    for (int lane = 0; lane < LANES; lane++) sum += products[lane];
+    return sum;
+}
+
+// x += y.
+inline void add(float* x, const float* y, size_t count) {
+#pragma omp simd
+    for (size_t i = 0; i < count; i++) x[i] += y[i];
+}
+
+// x += factor y. `width` is padded.
+inline void add_scaled(float* x, const float* y, float factor, int width) {
+    for (int i = 0; i < width; i += LANES) store(x + i, load(x + i) + factor * load(y + i));
+}
+
+// The maximum, -INFINITY of nothing; NaN is passed over. Written in vectors because GCC 12 does not vectorise
+// such a loop.
+inline float maximum(const float* x, int count) {
+    FloatVector best = FloatVector{} - INFINITY;
     int i = 0;
     for (; i + LANES <= count; i += LANES) {
-        const Floats own = load(x + i);
+        const FloatVector own = load(x + i);
         best = own > best ? own : best;
     }
     float lanes[LANES];
@@ -83,20 +114,52 @@ inline float largest_of(const float* x, int count) {
     return lanes[0];
 }
 
-inline uint32_t bfloat16_bits(float value) {  // rounded to even, as hardware does; what is no number stays none
-    const uint32_t whole = bits<uint32_t>(value), none = (whole & 0x7fffffff) > 0x7f800000 ? 0x400000 : 0;
-    return ((whole + (none ? 0 : 0x7fff + (whole >> 16 & 1))) | none) >> 16;
+// In every lane the reduction of all lanes by `combine`, for example their sum.
+template <class Combine>
+FloatVector reduce_lanes(FloatVector vector, Combine combine) {
+    Int32Vector lanes;
+    for (int i = 0; i < LANES; i++) lanes[i] = i;
+    for (int step = LANES / 2; step; step /= 2)
+        vector = combine(vector, __builtin_shuffle(vector, lanes ^ step));
+    return vector;
 }
 
-constexpr float WHOLE = 12582912.0f;  // a number that is added to it loses its fraction, and is whole in the last bits of the sum
-inline float power_of_two(float sum) { return bits<float>((bits<uint32_t>(sum) + 127) << 23); }
-inline Floats power_of_two(Floats sum) { return bits<Floats>((bits<UnsignedWords>(sum) + 127) << 23); }
+// Transpose N vectors of N elements: element j of vector i becomes element i of vector j, in log2(N) passes.
+template <class Indices, class Vector, int N>
+void transpose_in_registers(Vector (&rows)[N]) {
+    using Index = std::remove_reference_t<decltype(std::declval<Indices&>()[0])>;
+    Indices low;
+    for (int i = 0; i < N; i++) low[i] = Index(i / 2 + i % 2 * N);
+    Vector next[N];
+    for (int pass = 1; pass < N; pass *= 2) {
+        for (int i = 0; i < N / 2; i++) {
+            next[2 * i] = __builtin_shuffle(rows[i], rows[i + N / 2], low);
+            next[2 * i + 1] = __builtin_shuffle(rows[i], rows[i + N / 2], low + Index(N / 2));
+        }
+        std::copy_n(next, N, rows);
+    }
+}
 
+// The upper half of a float32, rounded to even as hardware does. NaN stays NaN.
+inline uint32_t bfloat16_bits(float value) {
+    const uint32_t all = bit_cast<uint32_t>(value), quiet = (all & 0x7fffffff) > 0x7f800000 ? 0x400000 : 0;
+    return ((all + (quiet ? 0 : 0x7fff + (all >> 16 & 1))) | quiet) >> 16;
+}
+
+// Adding this to a float rounds it to an integer, which then is in the last bits of the sum.
+constexpr float ROUND_TO_INTEGER = 12582912.0f;
+inline float power_of_two(float sum) { return bit_cast<float>((bit_cast<uint32_t>(sum) + 127) << 23); }
+inline FloatVector power_of_two(FloatVector sum) {
+    return bit_cast<FloatVector>((bit_cast<UInt32Vector>(sum) + 127) << 23);
+}
+
+// e^x of a float or a vector to a relative error of 2e-7: e^x = 2^n e^r. Loops over floats are vectorised. x
+// is clipped to [-87, 88].
 template <class Number>
-Number exponential(Number x) {  // to 2e-7 of its value; loops over numbers become vector instructions
+Number exponential(Number x) {
     x = x < -87.0f ? -87.0f : x;
     x = x > 88.0f ? 88.0f : x;
-    const Number sum = x * 1.44269504f + WHOLE, n = sum - WHOLE;
+    const Number sum = x * 1.44269504f + ROUND_TO_INTEGER, n = sum - ROUND_TO_INTEGER;
     const Number r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
     Number p = r * 1.9875691500e-4f + 1.3981999507e-3f;
     for (float c : {8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f}) p = p * r + c;

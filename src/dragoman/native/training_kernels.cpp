@@ -1,13 +1,17 @@
-// What stands between the matrix products of a training step, each in one pass over its numbers, and its backward; and the
-// transposition that some of these products want.
+// Training on a CPU: the steps between a training step's matrix products, forward and backward, each in one
+// pass over memory.
 //
-// Shapes: N rows of D = d_model, V vocabulary; B sentences, H heads, T queries, M keys, K = d_k or d_v. Sums are in float32.
+// Called by training_kernels.py, whose structures have the same fields. Each kernel names its formula, its
+// oracle in PyTorch and its test. Shapes: N rows of D = d_model, V vocabulary; B sentences, H heads, T
+// queries, M keys, K = d_k or d_v. Sums are in float32.
+#include <cmath>
+#include <exception>
+#include <omp.h>
+
 #include "simd.h"
 
-#include <cmath>
-#include <omp.h>
 #ifdef __clang__
-#error "clang brings an OpenMP of its own: its threads and PyTorch's would wait for each other's processors"
+#error "clang has its own OpenMP, whose threads would compete with those of PyTorch"
 #endif
 
 using namespace dragoman;
@@ -16,21 +20,21 @@ namespace {
 
 struct BFloat16 {
     uint16_t high;
-    operator float() const { return bits<float>(uint32_t(high) << 16); }
+    operator float() const { return bit_cast<float>(uint32_t(high) << 16); }
 };
 
-inline void put(float& to, float value) { to = value; }
-inline void put(BFloat16& to, float value) { to.high = uint16_t(bfloat16_bits(value)); }
+inline void assign(float& to, float value) { to = value; }
+inline void assign(BFloat16& to, float value) { to.high = uint16_t(bfloat16_bits(value)); }
 
-int whole_vectors(int64_t count) { return int(count + LANES - 1) / LANES * LANES; }
-
-// Let threads do the work for each number below `count`, some at a time. Whether memory sufficed: no exception may leave a thread.
-template <class Job>
-bool for_each(void (*work)(const Job&, int64_t), const Job& job, int64_t count, int64_t some) {
+// Run `work(args, i)` for each i below `count` in parallel, `chunk` at a time. False if memory does not
+// suffice: an exception must not leave a thread.
+template <class Arguments>
+bool parallel_for(void (*work)(const Arguments&, int64_t), const Arguments& args, int64_t count,
+                  int64_t chunk) {
     bool failed = false;
-#pragma omp parallel for num_threads(job.threads) schedule(dynamic, some)
-    for (int64_t number = 0; number < count; number++) try {
-            work(job, number);
+#pragma omp parallel for num_threads(int(args.threads)) schedule(dynamic, chunk)
+    for (int64_t i = 0; i < count; i++) try {
+            work(args, i);
         } catch (const std::bad_alloc&) {
 #pragma omp atomic write
             failed = true;
@@ -38,11 +42,13 @@ bool for_each(void (*work)(const Job&, int64_t), const Job& job, int64_t count, 
     return !failed;
 }
 
-// 16 random bits for each of `count` numbers from number `first` on, as native/dropout.py's.
+// 16 random bits for each of `count` elements from element `first` on: SplitMix64, one number for four
+// elements. Oracle: random_bits of native/dropout.py. Tested:
+// tests/test_kernels.py::test_kernels_draw_the_bits_that_python_draws.
 typedef int16_t Bits __attribute__((may_alias));
-const Bits* random_bits(uint64_t key, int64_t first, int count, Buffer<uint64_t>& room) {
+const Bits* random_bits(uint64_t key, int64_t first, int count, Buffer<uint64_t>& buffer) {
     const int64_t begin = first / 4, words = (first + count + 3) / 4 - begin;
-    uint64_t* word = room.of(words);
+    uint64_t* word = buffer.reserve(words);
 #pragma omp simd
     for (int64_t i = 0; i < words; i++) {
         uint64_t z = key + uint64_t(begin + i) * 0x9e3779b97f4a7c15;
@@ -53,91 +59,105 @@ const Bits* random_bits(uint64_t key, int64_t first, int count, Buffer<uint64_t>
     return reinterpret_cast<const Bits*>(word) + first % 4;
 }
 
-// As training_kernels.py's Drops: numbers whose random bits are below `least` are dropped, the others multiplied.
-struct Drops {
+// DropoutMaskFields of training_kernels.py: elements whose random bits are below `threshold` are dropped, the
+// others scaled.
+struct DropoutMask {
     uint64_t key;
-    int32_t least;
-    float survivors;
+    int32_t threshold;
+    float scale;
 };
 
-// As training_kernels.py's.
-struct Dropout {
+struct DropoutArguments {
     int64_t threads, rows, width;
-    const void* x;
-    void* out;
-    Drops drops;
+    const void* x;  // [N][D]
+    void* out;      // [N][D]
+    DropoutMask mask;
 };
 
+// out = Dropout(x) (section 5.4); its gradient is the same function of out's gradient.
+// Oracle: CounterDropout of native/dropout.py. Tested:
+// tests/test_kernels.py::test_kernels_draw_the_bits_that_python_draws.
 template <class T>
-void dropout(const Dropout& job, int64_t row) {
-    const int width = int(job.width);
-    thread_local Buffer<uint64_t> room;
-    const Drops drops = job.drops;
-    const T* x = static_cast<const T*>(job.x) + row * width;
-    T* out = static_cast<T*>(job.out) + row * width;
-    const Bits* bits = random_bits(drops.key, row * width, width, room);
+void dropout(const DropoutArguments& args, int64_t row) {
+    const int width = int(args.width);
+    thread_local Buffer<uint64_t> workspace;
+    const DropoutMask mask = args.mask;
+    const T* x = static_cast<const T*>(args.x) + row * width;
+    T* out = static_cast<T*>(args.out) + row * width;
+    const Bits* bits = random_bits(mask.key, row * width, width, workspace);
 #pragma omp simd
-    for (int i = 0; i < width; i++) put(out[i], x[i] * (bits[i] >= drops.least ? drops.survivors : 0.0f));
+    for (int i = 0; i < width; i++) assign(out[i], x[i] * (bits[i] >= mask.threshold ? mask.scale : 0.0f));
 }
 
-// As training_kernels.py's. Numbers of [N][D] are of one precision.
-struct Residual {
+// Arrays of [N][D] have one precision. In the backward pass x, y and out are their gradients.
+struct ResidualArguments {
     int64_t threads, rows, width;
-    void *x, *y, *out;  // in the backward pass their gradients
-    void* normal;       // out before the gain and the bias
-    float* scales;      // [N]: what the norm multiplied each row by, its gain apart
+    void *x, *y, *out;  // [N][D]
+    void* normal;       // [N][D]: the normalised rows, out before gain and bias
+    float* scales;      // [N]: 1 / the standard deviation of each row
     const float *gain, *bias;
     float *gain_gradient, *bias_gradient;  // [threads][D], each thread's share of the sums
     float epsilon;
-    int32_t drops_any;
-    Drops drops;
+    int32_t has_mask;
+    DropoutMask mask;
 };
 
-struct ResidualRoom {
+struct ResidualWorkspace {
     Buffer<uint64_t> bits;
     Buffer<float> row;
 };
 
+// out = LayerNorm(x + Dropout(y)) for one row (sections 3.1 and 5.4).
+// Oracle: Residual of model/transformer.py. Tested:
+// tests/test_kernels.py::test_a_residual_equals_its_equation.
 template <class T>
-void residual(const Residual& job, int64_t row) {
-    const int width = int(job.width);
-    thread_local ResidualRoom room;
-    const Drops drops = job.drops;
-    const T *x = static_cast<const T*>(job.x) + row * width, *y = static_cast<const T*>(job.y) + row * width;
-    T *normal = static_cast<T*>(job.normal) + row * width, *out = static_cast<T*>(job.out) + row * width;
-    const float *gain = job.gain, *bias = job.bias;
-    float *total = room.row.of(width), sum = 0, squares = 0;
-    if (job.drops_any) {
-        const Bits* bits = random_bits(drops.key, row * width, width, room.bits);
+void residual_forward(const ResidualArguments& args, int64_t row) {
+    const int width = int(args.width);
+    thread_local ResidualWorkspace workspace;
+    const DropoutMask mask = args.mask;
+    const T *x = static_cast<const T*>(args.x) + row * width,
+            *y = static_cast<const T*>(args.y) + row * width;
+    T *normal = static_cast<T*>(args.normal) + row * width, *out = static_cast<T*>(args.out) + row * width;
+    const float *gain = args.gain, *bias = args.bias;
+    float *total = workspace.row.reserve(width), sum = 0, squares = 0;
+    if (args.has_mask) {
+        const Bits* bits = random_bits(mask.key, row * width, width, workspace.bits);
 #pragma omp simd reduction(+ : sum)
-        for (int i = 0; i < width; i++) sum += total[i] = x[i] + y[i] * (bits[i] >= drops.least ? drops.survivors : 0.0f);
+        for (int i = 0; i < width; i++)
+            sum += total[i] = x[i] + y[i] * (bits[i] >= mask.threshold ? mask.scale : 0.0f);
     } else
 #pragma omp simd reduction(+ : sum)
         for (int i = 0; i < width; i++) sum += total[i] = float(x[i]) + float(y[i]);
-    const float mean = sum / width;
+    const float mean = sum / float(width);
 #pragma omp simd reduction(+ : squares)
     for (int i = 0; i < width; i++) squares += (total[i] - mean) * (total[i] - mean);
-    const float scale = job.scales[row] = 1 / std::sqrt(squares / width + job.epsilon);
+    const float scale = args.scales[row] = 1 / std::sqrt(squares / float(width) + args.epsilon);
 #pragma omp simd
     for (int i = 0; i < width; i++) {
         const float own = (total[i] - mean) * scale;
-        put(normal[i], own);
-        put(out[i], own * gain[i] + bias[i]);
+        assign(normal[i], own);
+        assign(out[i], own * gain[i] + bias[i]);
     }
 }
 
+// The gradients of x, y, gain and bias from out's, for the rows of one thread's share. With n = the
+// normalised row, g = out's gradient times gain: x' = scale (g - mean(g) - n mean(g n)), y' = Dropout(x').
+// Oracle and test: as residual_forward.
 template <class T>
-void residual_backward(const Residual& job, int64_t part) {
-    const int width = int(job.width);
-    const int64_t share = (job.rows + job.threads - 1) / job.threads;  // the same rows for each thread's sums, to the last bit, every time
-    thread_local ResidualRoom room;
-    const Drops drops = job.drops;
-    const float* gain = job.gain;
-    float *gain_gradient = job.gain_gradient + part * width, *bias_gradient = job.bias_gradient + part * width;
-    for (int64_t row = part * share; row < std::min(job.rows, (part + 1) * share); row++) {
-        const T *out = static_cast<const T*>(job.out) + row * width, *normal = static_cast<const T*>(job.normal) + row * width;
-        T *x = static_cast<T*>(job.x) + row * width, *y = static_cast<T*>(job.y) + row * width;
-        float *own = room.row.of(width), sum = 0, along = 0;
+void residual_backward(const ResidualArguments& args, int64_t part) {
+    const int width = int(args.width);
+    // Fixed shares: the sums of each thread are the same, to the last bit, in every run.
+    const int64_t share = (args.rows + args.threads - 1) / args.threads;
+    thread_local ResidualWorkspace workspace;
+    const DropoutMask mask = args.mask;
+    const float* gain = args.gain;
+    float *gain_gradient = args.gain_gradient + part * width,
+          *bias_gradient = args.bias_gradient + part * width;
+    for (int64_t row = part * share; row < std::min(args.rows, (part + 1) * share); row++) {
+        const T *out = static_cast<const T*>(args.out) + row * width,
+                *normal = static_cast<const T*>(args.normal) + row * width;
+        T *x = static_cast<T*>(args.x) + row * width, *y = static_cast<T*>(args.y) + row * width;
+        float *own = workspace.row.reserve(width), sum = 0, along = 0;
 #pragma omp simd reduction(+ : sum, along)
         for (int i = 0; i < width; i++) {
             const float of_gain = out[i] * normal[i];
@@ -146,139 +166,137 @@ void residual_backward(const Residual& job, int64_t part) {
             sum += own[i] = out[i] * gain[i];
             along += of_gain * gain[i];
         }
-        const float mean = sum / width, slope = along / width, scale = job.scales[row];
+        const float mean = sum / float(width), slope = along / float(width), scale = args.scales[row];
 #pragma omp simd
-        for (int i = 0; i < width; i++) put(x[i], own[i] = scale * (own[i] - mean - normal[i] * slope));
-        if (job.drops_any) {
-            const Bits* bits = random_bits(drops.key, row * width, width, room.bits);
+        for (int i = 0; i < width; i++) assign(x[i], own[i] = scale * (own[i] - mean - normal[i] * slope));
+        if (args.has_mask) {
+            const Bits* bits = random_bits(mask.key, row * width, width, workspace.bits);
 #pragma omp simd
-            for (int i = 0; i < width; i++) put(y[i], own[i] * (bits[i] >= drops.least ? drops.survivors : 0.0f));
+            for (int i = 0; i < width; i++)
+                assign(y[i], own[i] * (bits[i] >= mask.threshold ? mask.scale : 0.0f));
         } else
             std::copy_n(x, width, y);
     }
 }
 
-// As training_kernels.py's.
-struct Transposed {
+struct TransposeArguments {
     int64_t threads, rows, columns, stride;
     const uint16_t* x;  // [rows][columns], of bfloat16
-    uint16_t* out;      // [columns][rows], each row `stride` numbers after the one before
+    uint16_t* out;      // [columns][rows], `stride` elements from one row to the next
 };
 
-// Turn N vectors of N numbers: number j of vector i becomes number i of vector j, in log2(N) passes.
-template <class Lanes, class Vector, int N>
-void turn(Vector (&own)[N]) {
-    Lanes low;
-    for (int i = 0; i < N; i++) low[i] = i / 2 + i % 2 * N;
-    Vector next[N];
-    for (int times = 1; times < N; times *= 2) {
-        for (int i = 0; i < N / 2; i++) {
-            next[2 * i] = __builtin_shuffle(own[i], own[i + N / 2], low);
-            next[2 * i + 1] = __builtin_shuffle(own[i], own[i + N / 2], low + N / 2);
-        }
-        std::copy_n(next, N, own);
-    }
-}
-
-// A block of 16 by 16 numbers, or less at an edge.
+// A block of 16 by 16 elements, or less at an edge.
 typedef uint16_t Sixteen __attribute__((vector_size(32), may_alias));
-inline void transposed_block(const uint16_t* x, int64_t of_row, uint16_t* out, int64_t of_column, int rows, int columns) {
+inline void transpose_block(const uint16_t* x, int64_t row_stride, uint16_t* out, int64_t column_stride,
+                            int rows, int columns) {
     Sixteen own[16] = {};
-    for (int row = 0; row < rows; row++) std::memcpy(&own[row], x + row * of_row, columns * sizeof *x);
-    turn<Sixteen>(own);
-    for (int column = 0; column < columns; column++) std::memcpy(out + column * of_column, &own[column], rows * sizeof *x);
+    for (int row = 0; row < rows; row++) std::memcpy(&own[row], x + row * row_stride, columns * sizeof *x);
+    transpose_in_registers<Sixteen>(own);
+    for (int column = 0; column < columns; column++)
+        std::memcpy(out + column * column_stride, &own[column], rows * sizeof *x);
 }
 
-// 32 rows of x from row 32 * part on: a cache line of each of its columns.
-void transposed(const Transposed& job, int64_t part) {
-    for (int64_t column = 0; column < job.columns; column += 16)
-        for (int64_t row = 32 * part; row < std::min(job.rows, 32 * part + 32); row += 16) {
-            const int64_t rows = std::min<int64_t>(16, job.rows - row), columns = std::min<int64_t>(16, job.columns - column);
-            const uint16_t* x = job.x + row * job.columns + column;
-            uint16_t* out = job.out + column * job.stride + row;
-            if (rows == 16 && columns == 16)  // with constants the compiler writes no call of memcpy
-                transposed_block(x, job.columns, out, job.stride, 16, 16);
+// out = xᵀ for rows 32 part to 32 part + 31 of x: a cache line of each column.
+// Oracle: Tensor.t(). Tested: tests/test_kernels.py::test_rows_become_columns.
+void transpose(const TransposeArguments& args, int64_t part) {
+    for (int64_t column = 0; column < args.columns; column += 16)
+        for (int64_t row = 32 * part; row < std::min(args.rows, 32 * part + 32); row += 16) {
+            const int64_t rows = std::min<int64_t>(16, args.rows - row),
+                          columns = std::min<int64_t>(16, args.columns - column);
+            const uint16_t* x = args.x + row * args.columns + column;
+            uint16_t* out = args.out + column * args.stride + row;
+            if (rows == 16 && columns == 16)  // constant sizes are inlined
+                transpose_block(x, args.columns, out, args.stride, 16, 16);
             else
-                transposed_block(x, job.columns, out, job.stride, int(rows), int(columns));
+                transpose_block(x, args.columns, out, args.stride, int(rows), int(columns));
         }
 }
 
-// As training_kernels.py's.
-struct FeedForward {
+struct FeedForwardArguments {
     int64_t threads, rows, width;
-    const void* hidden;   // [N][d_ff]: max(0, x W_1 + b_1)
-    void* gradient;       // [N][d_ff]: of hidden, and in the end of what is under the maximum
-    float* bias_gradient; // [threads][d_ff], each thread's share of the sum
+    const void* hidden;    // [N][d_ff]: max(0, x W_1 + b_1)
+    void* gradient;        // [N][d_ff]: of hidden; replaced by that of x W_1 + b_1
+    float* bias_gradient;  // [threads][d_ff]: each thread's share of the sum
 };
 
+// The gradient through max(0, x W_1 + b_1) (section 3.3, equation 2), and its sum over rows, the gradient of
+// b_1. Oracle: FeedForward of model/transformer.py. Tested:
+// tests/test_kernels.py::test_a_feed_forward_equals_its_equation.
 template <class T>
-void feed_forward_backward(const FeedForward& job, int64_t part) {
-    const int width = int(job.width);
-    const int64_t share = (job.rows + job.threads - 1) / job.threads;
-    float* sums = job.bias_gradient + part * width;
-    for (int64_t row = part * share; row < std::min(job.rows, (part + 1) * share); row++) {
-        const T* hidden = static_cast<const T*>(job.hidden) + row * width;
-        T* gradient = static_cast<T*>(job.gradient) + row * width;
+void feed_forward_backward(const FeedForwardArguments& args, int64_t part) {
+    const int width = int(args.width);
+    const int64_t share = (args.rows + args.threads - 1) / args.threads;
+    float* sums = args.bias_gradient + part * width;
+    for (int64_t row = part * share; row < std::min(args.rows, (part + 1) * share); row++) {
+        const T* hidden = static_cast<const T*>(args.hidden) + row * width;
+        T* gradient = static_cast<T*>(args.gradient) + row * width;
 #pragma omp simd
         for (int i = 0; i < width; i++) {
             const float own = hidden[i] > 0.0f ? float(gradient[i]) : 0.0f;
-            put(gradient[i], own);
+            assign(gradient[i], own);
             sums[i] += own;
         }
     }
 }
 
-// Where a number of each head, sentence and position begins; the numbers of a head lie side by side.
+// Distances in elements; the elements of a head at one position are contiguous.
 struct Strides {
     int64_t sentence, head, position;
 };
 
-// As training_kernels.py's.
-struct Attention {
+struct AttentionArguments {
     int64_t threads, sentences, heads, queries, keys, key_width, value_width;
     const void *query, *key, *value;
-    Strides of_query, of_key, of_value;
-    const uint8_t* mask;  // of [B][T or 1][M], True where looking is allowed; null for everywhere
-    int64_t mask_of_sentence, mask_of_query;
-    float* weights;       // [B][H][T][M up to whole vectors]
-    void* out;            // [B][T][H][d_v]; in the backward pass, its gradient
+    Strides query_strides, key_strides, value_strides;
+    const uint8_t* mask;  // [B][T or 1][M], True where attending is allowed; null if everywhere
+    int64_t mask_sentence_stride, mask_query_stride;
+    float* weights;  // [B][H][T][M, padded]: the softmax
+    void* out;       // [B][T][H][d_v]; in the backward pass, its gradient
     void *query_gradient, *key_gradient, *value_gradient;  // [B][T or M][H][K]
     float scale;
     int32_t causal;
 };
 
-// c [rows][columns] of a b, where b is [inner][columns] and a number of a lies at row * of_row + k * of_k. Columns are whole vectors.
+// c [rows][columns] = a b, for b [inner][columns] and a's element (row, k) at row * row_stride + k *
+// k_stride. `columns` is padded.
 template <int ROWS>
-void tile(const float* a, int of_row, int of_k, const float* b, float* c, int inner, int columns) {
-    Floats sums[ROWS] = {};
+void tile(const float* a, int row_stride, int k_stride, const float* b, float* c, int inner, int columns) {
+    FloatVector sums[ROWS] = {};
     for (int k = 0; k < inner; k++) {
-        const Floats own = load(b + k * columns);
-        for (int row = 0; row < ROWS; row++) sums[row] += a[row * of_row + k * of_k] * own;
+        const FloatVector own = load(b + k * columns);
+        for (int row = 0; row < ROWS; row++) sums[row] += a[row * row_stride + k * k_stride] * own;
     }
     for (int row = 0; row < ROWS; row++) store(c + row * columns, sums[row]);
 }
 
+// `tile` for `rows` rows, up to ROWS.
 template <int ROWS = 8>
-void tile_of(int rows, const float* a, int of_row, int of_k, const float* b, float* c, int inner, int columns) {
+void tile_of_rows(int rows, const float* a, int row_stride, int k_stride, const float* b, float* c, int inner,
+                  int columns) {
     if constexpr (ROWS > 1)
-        if (rows < ROWS) return tile_of<ROWS - 1>(rows, a, of_row, of_k, b, c, inner, columns);
-    tile<ROWS>(a, of_row, of_k, b, c, inner, columns);
+        if (rows < ROWS) return tile_of_rows<ROWS - 1>(rows, a, row_stride, k_stride, b, c, inner, columns);
+    tile<ROWS>(a, row_stride, k_stride, b, c, inner, columns);
 }
 
-void product(const float* a, int of_row, int of_k, const float* b, float* c, int rows, int inner, int columns) {
+// As `tile`, for any number of rows.
+void multiply(const float* a, int row_stride, int k_stride, const float* b, float* c, int rows, int inner,
+              int columns) {
     for (int row = 0; row < rows; row += 8)
         for (int column = 0; column < columns; column += LANES)
-            tile_of(std::min(8, rows - row), a + row * of_row, of_row, of_k, b + column, c + row * columns + column, inner, columns);
+            tile_of_rows(std::min(8, rows - row), a + row * row_stride, row_stride, k_stride, b + column,
+                         c + row * columns + column, inner, columns);
 }
 
-// Rows of a head as float32, times a factor, each filled up with zeros.
+// Rows of a head as float32, times a factor, each padded with zeros.
 template <class T>
-float* rows_of(const void* from, int64_t begin, int64_t stride, int rows, int width, float factor, Buffer<float>& room) {
-    const int filled = whole_vectors(width);
-    float* to = room.of(size_t(rows) * filled);
+float* load_rows(const void* from, int64_t begin, int64_t stride, int rows, int width, float factor,
+                 Buffer<float>& buffer) {
+    const int filled = padded(width);
+    float* to = buffer.reserve(size_t(rows) * filled);
     for (int row = 0; row < rows; row++) {
         const T* own = static_cast<const T*>(from) + begin + row * stride;
-        for (int i = width; i < 2 * width; i += 64 / sizeof(T)) __builtin_prefetch(own + i);  // of the next head
+        for (int i = width; i < 2 * width; i += 64 / sizeof(T))
+            __builtin_prefetch(own + i);  // of the next head
 #pragma omp simd
         for (int i = 0; i < width; i++) to[row * filled + i] = float(own[i]) * factor;
         for (int i = width; i < filled; i++) to[row * filled + i] = 0;
@@ -286,111 +304,127 @@ float* rows_of(const void* from, int64_t begin, int64_t stride, int rows, int wi
     return to;
 }
 
-// [columns][rows] of [rows][columns]: both are filled up to whole vectors, new rows with zeros.
-float* transposed(const float* from, int rows, int columns, Buffer<float>& room) {
-    const int filled = whole_vectors(rows), stride = whole_vectors(columns);
-    float* to = room.of(size_t(stride) * filled);
+// `from` [rows][columns, padded] as [columns][rows, padded], padded with zeros.
+float* transpose(const float* from, int rows, int columns, Buffer<float>& buffer) {
+    const int filled = padded(rows), stride = padded(columns);
+    float* to = buffer.reserve(size_t(stride) * filled);
     for (int row = 0; row < rows; row += LANES)
         for (int column = 0; column < columns; column += LANES) {
-            Floats own[LANES] = {};
-            for (int i = 0; i < std::min(LANES, rows - row); i++) own[i] = load(from + (row + i) * stride + column);
-            turn<Words>(own);
+            FloatVector own[LANES] = {};
+            for (int i = 0; i < std::min(LANES, rows - row); i++)
+                own[i] = load(from + (row + i) * stride + column);
+            transpose_in_registers<Int32Vector>(own);
             for (int i = 0; i < LANES; i++) store(to + (column + i) * filled + row, own[i]);
         }
     return to;
 }
 
+// The inverse of load_rows.
 template <class T>
-void put_rows(const float* from, void* to, int64_t begin, int64_t stride, int rows, int width) {
-    const int filled = whole_vectors(width);
+void store_rows(const float* from, void* to, int64_t begin, int64_t stride, int rows, int width) {
+    const int filled = padded(width);
     for (int row = 0; row < rows; row++) {
         T* own = static_cast<T*>(to) + begin + row * stride;
 #pragma omp simd
-        for (int i = 0; i < width; i++) put(own[i], from[row * filled + i]);
+        for (int i = 0; i < width; i++) assign(own[i], from[row * filled + i]);
     }
 }
 
-// In every lane the sum of all, or the largest.
-template <class Join>
-Floats joined(Floats vector, Join join) {
-    Words lanes;
-    for (int i = 0; i < LANES; i++) lanes[i] = i;
-    for (int step = LANES / 2; step; step /= 2) vector = join(vector, __builtin_shuffle(vector, lanes ^ step));
-    return vector;
-}
-
-// The softmax of the scores of one query, in place; zeros where it may look nowhere. What is no number stays none.
+// The softmax of one query's scores, in place; zeros if it may attend to no key. NaN stays NaN.
+// Tested:
+// tests/test_kernels.py::test_attention_to_one_key_is_its_value_however_unlikely_and_no_number_where_its_score_is_none,
+// ::test_a_query_that_may_look_nowhere_gets_zeros.
 void softmax(float* scores, int columns, int visible, const uint8_t* mask) {
     if (columns == 0) return;
     constexpr float HIDDEN = -INFINITY;
-    int looks = visible && !mask;  // of a bool GCC 12 makes a sum that overruns the stack
-    const auto larger = [](Floats one, Floats other) { return one > other ? one : other; };
-    const auto sum_of = [](Floats one, Floats other) { return one + other; };
+    int any_visible = visible && !mask;  // not bool: GCC 12 overruns the stack in the reduction of a bool
+    const auto larger = [](FloatVector one, FloatVector other) { return one > other ? one : other; };
+    const auto sum_of = [](FloatVector one, FloatVector other) { return one + other; };
     if (mask)
-#pragma omp simd reduction(| : looks)
+#pragma omp simd reduction(| : any_visible)
         for (int key = 0; key < visible; key++) {
-            looks |= mask[key];
+            any_visible |= mask[key];
             scores[key] = mask[key] ? scores[key] : HIDDEN;
         }
     for (int key = visible; key < columns; key++) scores[key] = HIDDEN;
-    Floats largest = load(scores), sum = {};
+    FloatVector largest = load(scores), sum = {};
     for (int key = LANES; key < columns; key += LANES) largest = larger(largest, load(scores + key));
-    largest = joined(largest, larger);
+    largest = reduce_lanes(largest, larger);
     for (int key = 0; key < columns; key += LANES) {
-        const Floats own = load(scores + key), power = own == HIDDEN ? Floats{} : exponential(own - largest);
+        const FloatVector own = load(scores + key),
+                          power = own == HIDDEN ? FloatVector{} : exponential(own - largest);
         store(scores + key, power);
         sum += power;
     }
-    sum = joined(sum, sum_of);
-    const Floats share = looks ? 1 / sum : Floats{};
+    sum = reduce_lanes(sum, sum_of);
+    const FloatVector share = any_visible ? 1 / sum : FloatVector{};
     for (int key = 0; key < columns; key += LANES) store(scores + key, load(scores + key) * share);
 }
 
-struct Room {
-    Buffer<float> query, key, value, turned, out, scores, gradient;
+struct AttentionWorkspace {
+    Buffer<float> query, key, value, transposed, out, scores, gradient;
 };
 
+// softmax(Q Kᵀ / √d_k) V for one head of one sentence (section 3.2.1, equation 1), masked.
+// Oracle: attention of model/attention.py. Tested: tests/test_kernels.py::test_attention_equals_its_equation.
 template <class T>
-void attention(const Attention& job, int64_t place) {
-    const int queries = int(job.queries), keys = int(job.keys), d_k = int(job.key_width), d_v = int(job.value_width);
-    const int columns = whole_vectors(keys), widest = whole_vectors(d_v);
-    thread_local Room room;
-    const int64_t sentence = place / job.heads, head = place % job.heads;
+void attention_forward(const AttentionArguments& args, int64_t index) {
+    const int queries = int(args.queries), keys = int(args.keys), d_k = int(args.key_width),
+              d_v = int(args.value_width);
+    const int columns = padded(keys), padded_d_v = padded(d_v);
+    thread_local AttentionWorkspace workspace;
+    const int64_t sentence = index / args.heads, head = index % args.heads;
     const auto begin = [&](const Strides& of) { return sentence * of.sentence + head * of.head; };
-    const float* query = rows_of<T>(job.query, begin(job.of_query), job.of_query.position, queries, d_k, job.scale, room.query);
-    const float* key = rows_of<T>(job.key, begin(job.of_key), job.of_key.position, keys, d_k, 1, room.key);
-    const float* value = rows_of<T>(job.value, begin(job.of_value), job.of_value.position, keys, d_v, 1, room.value);
-    float *weights = job.weights + place * queries * columns, *out = room.out.of(size_t(queries) * widest);
-    product(query, whole_vectors(d_k), 1, transposed(key, keys, d_k, room.turned), weights, queries, d_k, columns);
-    const uint8_t* mask = job.mask ? job.mask + sentence * job.mask_of_sentence : nullptr;
+    const float* query = load_rows<T>(args.query, begin(args.query_strides), args.query_strides.position,
+                                      queries, d_k, args.scale, workspace.query);
+    const float* key = load_rows<T>(args.key, begin(args.key_strides), args.key_strides.position, keys, d_k,
+                                    1, workspace.key);
+    const float* value = load_rows<T>(args.value, begin(args.value_strides), args.value_strides.position,
+                                      keys, d_v, 1, workspace.value);
+    float *weights = args.weights + index * queries * columns,
+          *out = workspace.out.reserve(size_t(queries) * padded_d_v);
+    multiply(query, padded(d_k), 1, transpose(key, keys, d_k, workspace.transposed), weights, queries, d_k,
+             columns);
+    const uint8_t* mask = args.mask ? args.mask + sentence * args.mask_sentence_stride : nullptr;
     for (int row = 0; row < queries; row++)
-        softmax(weights + row * columns, columns, job.causal ? std::max(0, row + 1 + keys - queries) : keys,
-                mask ? mask + row * job.mask_of_query : nullptr);
-    product(weights, columns, 1, value, out, queries, keys, widest);
-    put_rows<T>(out, job.out, (sentence * queries * job.heads + head) * d_v, job.heads * d_v, queries, d_v);
+        softmax(weights + row * columns, columns, args.causal ? std::max(0, row + 1 + keys - queries) : keys,
+                mask ? mask + row * args.mask_query_stride : nullptr);
+    multiply(weights, columns, 1, value, out, queries, keys, padded_d_v);
+    store_rows<T>(out, args.out, (sentence * queries * args.heads + head) * d_v, args.heads * d_v, queries,
+                  d_v);
 }
 
+// The gradients of Q, K and V from out's. With P the softmax and G = out' Vᵀ: V' = Pᵀ out', S' = P (G -
+// rowsum(G P)), Q' = S' K / √d_k, K' = S'ᵀ Q / √d_k. Oracle and test: as attention_forward.
 template <class T>
-void attention_backward(const Attention& job, int64_t place) {
-    const int queries = int(job.queries), keys = int(job.keys), d_k = int(job.key_width), d_v = int(job.value_width);
-    const int columns = whole_vectors(keys), key_room = whole_vectors(d_k), value_room = whole_vectors(d_v);
-    thread_local Room room;
-    const int64_t sentence = place / job.heads, head = place % job.heads;
+void attention_backward(const AttentionArguments& args, int64_t index) {
+    const int queries = int(args.queries), keys = int(args.keys), d_k = int(args.key_width),
+              d_v = int(args.value_width);
+    const int columns = padded(keys), padded_d_k = padded(d_k), padded_d_v = padded(d_v);
+    thread_local AttentionWorkspace workspace;
+    const int64_t sentence = index / args.heads, head = index % args.heads;
     const auto begin = [&](const Strides& of) { return sentence * of.sentence + head * of.head; };
     const auto put = [&](const float* from, void* to, int rows, int width) {
-        put_rows<T>(from, to, (sentence * rows * job.heads + head) * width, job.heads * width, rows, width);
+        store_rows<T>(from, to, (sentence * rows * args.heads + head) * width, args.heads * width, rows,
+                      width);
     };
-    const float* query = rows_of<T>(job.query, begin(job.of_query), job.of_query.position, queries, d_k, job.scale, room.query);
-    const float* key = rows_of<T>(job.key, begin(job.of_key), job.of_key.position, keys, d_k, job.scale, room.key);
-    const float* value = rows_of<T>(job.value, begin(job.of_value), job.of_value.position, keys, d_v, 1, room.value);
-    const float* weights = job.weights + place * queries * columns;
-    const float* out = rows_of<T>(job.out, (sentence * queries * job.heads + head) * d_v, job.heads * d_v, queries, d_v, 1, room.out);
-    float* scores = room.scores.of(size_t(queries) * columns);
-    float* gradient = room.gradient.of(size_t(std::max(queries, keys)) * std::max(key_room, value_room));
+    const float* query = load_rows<T>(args.query, begin(args.query_strides), args.query_strides.position,
+                                      queries, d_k, args.scale, workspace.query);
+    const float* key = load_rows<T>(args.key, begin(args.key_strides), args.key_strides.position, keys, d_k,
+                                    args.scale, workspace.key);
+    const float* value = load_rows<T>(args.value, begin(args.value_strides), args.value_strides.position,
+                                      keys, d_v, 1, workspace.value);
+    const float* weights = args.weights + index * queries * columns;
+    const float* out = load_rows<T>(args.out, (sentence * queries * args.heads + head) * d_v,
+                                    args.heads * d_v, queries, d_v, 1, workspace.out);
+    float* scores = workspace.scores.reserve(size_t(queries) * columns);
+    float* gradient =
+        workspace.gradient.reserve(size_t(std::max(queries, keys)) * std::max(padded_d_k, padded_d_v));
 
-    product(weights, 1, columns, out, gradient, keys, queries, value_room);
-    put(gradient, job.value_gradient, keys, d_v);
-    product(out, value_room, 1, transposed(value, keys, d_v, room.turned), scores, queries, d_v, columns);
+    multiply(weights, 1, columns, out, gradient, keys, queries, padded_d_v);
+    put(gradient, args.value_gradient, keys, d_v);
+    multiply(out, padded_d_v, 1, transpose(value, keys, d_v, workspace.transposed), scores, queries, d_v,
+             columns);
     for (int row = 0; row < queries; row++) {
         float *own = scores + row * columns, along = 0;
         const float* weight = weights + row * columns;
@@ -399,71 +433,141 @@ void attention_backward(const Attention& job, int64_t place) {
 #pragma omp simd
         for (int i = 0; i < columns; i++) own[i] = weight[i] * (own[i] - along);
     }
-    product(scores, columns, 1, key, gradient, queries, keys, key_room);
-    put(gradient, job.query_gradient, queries, d_k);
-    product(scores, 1, columns, query, gradient, keys, queries, key_room);
-    put(gradient, job.key_gradient, keys, d_k);
+    multiply(scores, columns, 1, key, gradient, queries, keys, padded_d_k);
+    put(gradient, args.query_gradient, queries, d_k);
+    multiply(scores, 1, columns, query, gradient, keys, queries, padded_d_k);
+    put(gradient, args.key_gradient, keys, d_k);
 }
 
-// As training_kernels.py's.
-struct CrossEntropy {
+struct CrossEntropyArguments {
     int64_t threads, rows, vocabulary;
-    void* logits;        // [N][V]; in the backward pass they become their own gradient
-    const int64_t* gold; // [N]
-    float* log_sums;     // [N][2]: each row's largest logit, and the logarithm of the sum of all exponentials beside its own
-    double *loss, *nll;  // [N]
+    void* logits;         // [N][V]; replaced by their gradient in the backward pass
+    const int64_t* gold;  // [N]
+    float* log_sums;      // [N][2]: each row's largest logit m, and log Σ exp(logit - m)
+    double *loss, *nll;   // [N]
     float smoothing, factor;
 };
 
+// The label-smoothed loss (section 5.4) and the negative log-likelihood of a row's gold token, in nats:
+// nll = log Σ exp(logits) - logits[gold], loss = (1 - ε) nll + ε (log Σ exp(logits) - mean(logits)).
+// Oracle: LabelSmoothedCrossEntropy of model/loss.py. Tested:
+// tests/test_kernels.py::test_the_loss_equals_pytorchs,
+// ::test_what_all_logits_have_in_common_changes_no_gradient.
 template <class T>
-void cross_entropy(const CrossEntropy& job, int64_t row) {
-    const int vocabulary = int(job.vocabulary);
-    const T* logits = static_cast<const T*>(job.logits) + row * vocabulary;
-    float largest = -INFINITY, powers = 0, sum = 0;
+void cross_entropy_forward(const CrossEntropyArguments& args, int64_t row) {
+    const int vocabulary = int(args.vocabulary);
+    const T* logits = static_cast<const T*>(args.logits) + row * vocabulary;
+    float largest = -INFINITY, exp_sum = 0, sum = 0;
 #pragma omp simd reduction(max : largest)
     for (int i = 0; i < vocabulary; i++) largest = std::max(largest, float(logits[i]));
-#pragma omp simd reduction(+ : powers, sum)
+#pragma omp simd reduction(+ : exp_sum, sum)
     for (int i = 0; i < vocabulary; i++) {
-        powers += exponential(logits[i] - largest);
+        exp_sum += exponential(logits[i] - largest);
         sum += logits[i];
     }
-    const float log_powers = std::log(powers);
-    job.log_sums[2 * row] = largest, job.log_sums[2 * row + 1] = log_powers;  // apart: where logits are large, their sum is rough
-    const double log_sum = double(largest) + log_powers, nll = job.nll[row] = log_sum - float(logits[job.gold[row]]);
-    job.loss[row] = (1 - job.smoothing) * nll + job.smoothing * (log_sum - sum / double(vocabulary));
+    const float log_exp_sum = std::log(exp_sum);
+    // Stored separately: if logits are large, their float32 sum is imprecise.
+    args.log_sums[2 * row] = largest, args.log_sums[2 * row + 1] = log_exp_sum;
+    const double log_sum = double(largest) + log_exp_sum,
+                 nll = args.nll[row] = log_sum - float(logits[args.gold[row]]);
+    args.loss[row] = (1 - args.smoothing) * nll + args.smoothing * (log_sum - sum / double(vocabulary));
 }
 
+// The gradient of the loss: factor (softmax(logits) - (1 - ε) onehot(gold) - ε / V), in the place of the
+// logits. Oracle and test: as cross_entropy_forward.
 template <class T>
-void cross_entropy_backward(const CrossEntropy& job, int64_t row) {
-    const int vocabulary = int(job.vocabulary);
-    const float factor = job.factor, spread = job.smoothing / vocabulary * factor;
-    T* logits = static_cast<T*>(job.logits) + row * vocabulary;
-    const float largest = job.log_sums[2 * row], log_powers = job.log_sums[2 * row + 1];
-    const auto likely = [&](float logit) { return exponential(logit - largest - log_powers); };
-    const int64_t gold = job.gold[row];
-    const float of_gold = factor * (likely(logits[gold]) - (1 - job.smoothing)) - spread;
+void cross_entropy_backward(const CrossEntropyArguments& args, int64_t row) {
+    const int vocabulary = int(args.vocabulary);
+    const float factor = args.factor, spread = args.smoothing / float(vocabulary) * factor;
+    T* logits = static_cast<T*>(args.logits) + row * vocabulary;
+    const float largest = args.log_sums[2 * row], log_exp_sum = args.log_sums[2 * row + 1];
+    const auto probability = [&](float logit) { return exponential(logit - largest - log_exp_sum); };
+    const int64_t gold = args.gold[row];
+    const float of_gold = factor * (probability(logits[gold]) - (1 - args.smoothing)) - spread;
 #pragma omp simd
-    for (int i = 0; i < vocabulary; i++) put(logits[i], likely(logits[i]) * factor - spread);
-    put(logits[gold], of_gold);
+    for (int i = 0; i < vocabulary; i++) assign(logits[i], probability(logits[i]) * factor - spread);
+    assign(logits[gold], of_gold);
 }
+
+// Statuses of the functions below, as in training_kernels.py.
+enum Status : int32_t { OK = 0, OUT_OF_MEMORY = 1, WRONG_SIZE = 2 };
 
 }  // namespace
 
-// Each gives false where memory does not suffice. A thread takes some of the rows, or of the heads, at a time.
-#define FOR_BOTH(name, Job, count, some)                                                     \
-    extern "C" bool dragoman_##name(const Job* job, int32_t bfloat16) noexcept {              \
-        return for_each(bfloat16 ? name<BFloat16> : name<float>, *job, count, some);         \
-    }
+// The functions that training_kernels.py calls. `size` is the caller's size of the structure; tensors are of
+// bfloat16 or of float32. Each returns a Status. Tested:
+// tests/test_kernels.py::test_structures_of_another_size_are_refused,
+// ::test_a_lack_of_memory_is_told_as_pytorch_tells_it.
+extern "C" {
 
-FOR_BOTH(dropout, Dropout, job->rows, 128)
-FOR_BOTH(residual, Residual, job->rows, 128)
-FOR_BOTH(residual_backward, Residual, job->threads, 1)
-FOR_BOTH(feed_forward_backward, FeedForward, job->threads, 1)
-FOR_BOTH(attention, Attention, job->sentences * job->heads, job->heads)
-FOR_BOTH(attention_backward, Attention, job->sentences * job->heads, job->heads)
-FOR_BOTH(cross_entropy, CrossEntropy, job->rows, 32)
-FOR_BOTH(cross_entropy_backward, CrossEntropy, job->rows, 32)
+int32_t dragoman_dropout(const DropoutArguments* args, size_t size, bool bfloat16) noexcept {
+    if (size != sizeof *args) return WRONG_SIZE;
+    const bool done = parallel_for(bfloat16 ? dropout<BFloat16> : dropout<float>, *args, args->rows, 128);
+    return done ? OK : OUT_OF_MEMORY;
+}
 
-extern "C" bool dragoman_transposed(const Transposed* job, int32_t) noexcept {
-    return for_each(transposed, *job, (job->rows + 31) / 32, 4);
+int32_t dragoman_residual_forward(const ResidualArguments* args, size_t size, bool bfloat16) noexcept {
+    if (size != sizeof *args) return WRONG_SIZE;
+    const bool done =
+        parallel_for(bfloat16 ? residual_forward<BFloat16> : residual_forward<float>, *args, args->rows, 128);
+    return done ? OK : OUT_OF_MEMORY;
+}
+
+int32_t dragoman_residual_backward(const ResidualArguments* args, size_t size, bool bfloat16) noexcept {
+    if (size != sizeof *args) return WRONG_SIZE;
+    const bool done = parallel_for(bfloat16 ? residual_backward<BFloat16> : residual_backward<float>, *args,
+                                   args->threads, 1);
+    return done ? OK : OUT_OF_MEMORY;
+}
+
+int32_t dragoman_transpose(const TransposeArguments* args, size_t size) noexcept {
+    if (size != sizeof *args) return WRONG_SIZE;
+    return parallel_for<TransposeArguments>(transpose, *args, (args->rows + 31) / 32, 4) ? OK : OUT_OF_MEMORY;
+}
+
+int32_t dragoman_feed_forward_backward(const FeedForwardArguments* args, size_t size,
+                                       bool bfloat16) noexcept {
+    if (size != sizeof *args) return WRONG_SIZE;
+    const bool done = parallel_for(bfloat16 ? feed_forward_backward<BFloat16> : feed_forward_backward<float>,
+                                   *args, args->threads, 1);
+    return done ? OK : OUT_OF_MEMORY;
+}
+
+int32_t dragoman_attention_forward(const AttentionArguments* args, size_t size, bool bfloat16) noexcept {
+    if (size != sizeof *args) return WRONG_SIZE;
+    const bool done = parallel_for(bfloat16 ? attention_forward<BFloat16> : attention_forward<float>, *args,
+                                   args->sentences * args->heads, args->heads);
+    return done ? OK : OUT_OF_MEMORY;
+}
+
+int32_t dragoman_attention_backward(const AttentionArguments* args, size_t size, bool bfloat16) noexcept {
+    if (size != sizeof *args) return WRONG_SIZE;
+    const bool done = parallel_for(bfloat16 ? attention_backward<BFloat16> : attention_backward<float>, *args,
+                                   args->sentences * args->heads, args->heads);
+    return done ? OK : OUT_OF_MEMORY;
+}
+
+int32_t dragoman_cross_entropy_forward(const CrossEntropyArguments* args, size_t size,
+                                       bool bfloat16) noexcept {
+    if (size != sizeof *args) return WRONG_SIZE;
+    const bool done = parallel_for(bfloat16 ? cross_entropy_forward<BFloat16> : cross_entropy_forward<float>,
+                                   *args, args->rows, 32);
+    return done ? OK : OUT_OF_MEMORY;
+}
+
+int32_t dragoman_cross_entropy_backward(const CrossEntropyArguments* args, size_t size,
+                                        bool bfloat16) noexcept {
+    if (size != sizeof *args) return WRONG_SIZE;
+    const bool done = parallel_for(
+        bfloat16 ? cross_entropy_backward<BFloat16> : cross_entropy_backward<float>, *args, args->rows, 32);
+    return done ? OK : OUT_OF_MEMORY;
+}
+
+// Sizes that training_kernels.py compares with its own when it loads the library.
+size_t dragoman_sizeof_dropout_arguments() { return sizeof(DropoutArguments); }
+size_t dragoman_sizeof_residual_arguments() { return sizeof(ResidualArguments); }
+size_t dragoman_sizeof_transpose_arguments() { return sizeof(TransposeArguments); }
+size_t dragoman_sizeof_feed_forward_arguments() { return sizeof(FeedForwardArguments); }
+size_t dragoman_sizeof_attention_arguments() { return sizeof(AttentionArguments); }
+size_t dragoman_sizeof_cross_entropy_arguments() { return sizeof(CrossEntropyArguments); }
 }

@@ -1,11 +1,24 @@
-"""What stands between the matrix products of a training step, on a CPU, in C++ (training_kernels.cpp): the same equations in fewer passes.
+"""C++ kernels for training on a CPU (training_kernels.cpp): the steps between matrix products.
 
-The products themselves are oneDNN's, which gets them as it likes them. Each function here has its equation, in PyTorch, where it is
-called. Shapes as in attention.py, transformer.py and loss.py.
+oneDNN computes the products themselves. native/fused.py names the oracle of each function. Shapes as in
+model/attention.py, model/transformer.py and model/loss.py.
 """
 
 import sys
-from ctypes import Structure, byref, c_bool, c_float, c_int32, c_int64, c_uint64, c_void_p
+from ctypes import (
+    CDLL,
+    POINTER,
+    Structure,
+    c_bool,
+    c_float,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint64,
+    c_void_p,
+    sizeof,
+)
+from functools import cache
 from typing import Any
 
 import torch
@@ -14,151 +27,324 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from dragoman.model.settings import Precision
-from dragoman.native.build import TRAINING_KERNELS, library, start_compiling
+from dragoman.native.build import TRAINING_KERNELS, check_size, load_library, start_compiling
 from dragoman.native.dropout import DropoutMask
 from dragoman.native.packed_linear import can_pack, onednn_linear
+from dragoman.system.errors import DragomanError
 
-COLUMNS = 4096  # that a product gets at once: oneDNN makes many wider ones of bfloat16 at half the speed (Intel Xeon, AMX)
+COLUMNS = 4096  # of a product at once: oneDNN is slow for many wider ones of bfloat16
 PRECISIONS: dict[torch.dtype, Precision] = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
 
 
 def supports(x: Tensor) -> bool:
-    """Whether the kernels are for such a tensor: float32 or bfloat16 on a CPU."""
+    """Whether the kernels support a tensor: float32 or bfloat16 on a CPU."""
     return x.device.type == "cpu" and x.dtype in PRECISIONS
 
 
 def start_compiling_kernels() -> bool:
-    """Begin to compile them, in a thread; False where that cannot be.
+    """Start to compile the kernels in a thread; False if that is impossible.
 
-    Only g++ on Linux has the very OpenMP that PyTorch computes with.
+    Only g++ on Linux uses the same OpenMP as PyTorch.
     """
     return sys.platform == "linux" and start_compiling(TRAINING_KERNELS) is not None
 
 
-class _Job(Structure):
-    """A struct of training_kernels.cpp: numbers, and where tensors lie, which live as long as it."""
+class DropoutMaskFields(Structure):
+    """DropoutMask of training_kernels.cpp."""
 
-    def __init__(self, **fields: Any) -> None:
-        given = {name: value.data_ptr() if isinstance(value, Tensor) else value for name, value in fields.items()}
-        super().__init__(**{"threads": torch.get_num_threads()} | given)
-        self.kept = fields
-
-    def run(self, kernel: str, precision: torch.dtype) -> None:
-        """Call the kernel for numbers of this precision. Raises `RuntimeError` where memory does not suffice, as PyTorch does."""
-        lib = library(TRAINING_KERNELS)
-        assert lib is not None
-        work = lib[f"dragoman_{kernel}"]
-        work.restype = c_bool
-        if not work(byref(self), precision == torch.bfloat16):
-            raise RuntimeError(f"{kernel} can't allocate memory")
+    _fields_ = [("key", c_uint64), ("threshold", c_int32), ("scale", c_float)]
 
 
-def _of(kind: type, names: str) -> list[tuple[str, type]]:
-    return [(name, kind) for name in names.split()]
+class DropoutArguments(Structure):
+    """As in training_kernels.cpp, which explains the fields."""
+
+    _fields_ = [
+        ("threads", c_int64),
+        ("rows", c_int64),
+        ("width", c_int64),
+        ("x", c_void_p),
+        ("out", c_void_p),
+        ("mask", DropoutMaskFields),
+    ]
+
+
+class ResidualArguments(Structure):
+    """As in training_kernels.cpp."""
+
+    _fields_ = [
+        ("threads", c_int64),
+        ("rows", c_int64),
+        ("width", c_int64),
+        ("x", c_void_p),
+        ("y", c_void_p),
+        ("out", c_void_p),
+        ("normal", c_void_p),
+        ("scales", c_void_p),
+        ("gain", c_void_p),
+        ("bias", c_void_p),
+        ("gain_gradient", c_void_p),
+        ("bias_gradient", c_void_p),
+        ("epsilon", c_float),
+        ("has_mask", c_int32),
+        ("mask", DropoutMaskFields),
+    ]
+
+
+class TransposeArguments(Structure):
+    """As in training_kernels.cpp."""
+
+    _fields_ = [
+        ("threads", c_int64),
+        ("rows", c_int64),
+        ("columns", c_int64),
+        ("stride", c_int64),
+        ("x", c_void_p),
+        ("out", c_void_p),
+    ]
+
+
+class FeedForwardArguments(Structure):
+    """As in training_kernels.cpp."""
+
+    _fields_ = [
+        ("threads", c_int64),
+        ("rows", c_int64),
+        ("width", c_int64),
+        ("hidden", c_void_p),
+        ("gradient", c_void_p),
+        ("bias_gradient", c_void_p),
+    ]
+
+
+class AttentionArguments(Structure):
+    """As in training_kernels.cpp."""
+
+    _fields_ = [
+        ("threads", c_int64),
+        ("sentences", c_int64),
+        ("heads", c_int64),
+        ("queries", c_int64),
+        ("keys", c_int64),
+        ("key_width", c_int64),
+        ("value_width", c_int64),
+        ("query", c_void_p),
+        ("key", c_void_p),
+        ("value", c_void_p),
+        ("query_strides", c_int64 * 3),
+        ("key_strides", c_int64 * 3),
+        ("value_strides", c_int64 * 3),
+        ("mask", c_void_p),
+        ("mask_sentence_stride", c_int64),
+        ("mask_query_stride", c_int64),
+        ("weights", c_void_p),
+        ("out", c_void_p),
+        ("query_gradient", c_void_p),
+        ("key_gradient", c_void_p),
+        ("value_gradient", c_void_p),
+        ("scale", c_float),
+        ("causal", c_int32),
+    ]
+
+
+class CrossEntropyArguments(Structure):
+    """As in training_kernels.cpp."""
+
+    _fields_ = [
+        ("threads", c_int64),
+        ("rows", c_int64),
+        ("vocabulary", c_int64),
+        ("logits", c_void_p),
+        ("gold", c_void_p),
+        ("log_sums", c_void_p),
+        ("loss", c_void_p),
+        ("nll", c_void_p),
+        ("smoothing", c_float),
+        ("factor", c_float),
+    ]
+
+
+@cache
+def load_kernels() -> CDLL | None:
+    """The kernels; None if they do not compile. Raises `DragomanError` if structures differ in size."""
+    lib = load_library(TRAINING_KERNELS)
+    return None if lib is None else declare(lib)
+
+
+def declare(lib: CDLL) -> CDLL:
+    """Declare the functions of training_kernels.cpp. Raises `DragomanError` if structures differ in size."""
+    check_size(lib.dragoman_sizeof_dropout_arguments, DropoutArguments)
+    check_size(lib.dragoman_sizeof_residual_arguments, ResidualArguments)
+    check_size(lib.dragoman_sizeof_transpose_arguments, TransposeArguments)
+    check_size(lib.dragoman_sizeof_feed_forward_arguments, FeedForwardArguments)
+    check_size(lib.dragoman_sizeof_attention_arguments, AttentionArguments)
+    check_size(lib.dragoman_sizeof_cross_entropy_arguments, CrossEntropyArguments)
+    lib.dragoman_dropout.argtypes = [POINTER(DropoutArguments), c_size_t, c_bool]
+    lib.dragoman_residual_forward.argtypes = [POINTER(ResidualArguments), c_size_t, c_bool]
+    lib.dragoman_residual_backward.argtypes = [POINTER(ResidualArguments), c_size_t, c_bool]
+    lib.dragoman_transpose.argtypes = [POINTER(TransposeArguments), c_size_t]
+    lib.dragoman_feed_forward_backward.argtypes = [POINTER(FeedForwardArguments), c_size_t, c_bool]
+    lib.dragoman_attention_forward.argtypes = [POINTER(AttentionArguments), c_size_t, c_bool]
+    lib.dragoman_attention_backward.argtypes = [POINTER(AttentionArguments), c_size_t, c_bool]
+    lib.dragoman_cross_entropy_forward.argtypes = [POINTER(CrossEntropyArguments), c_size_t, c_bool]
+    lib.dragoman_cross_entropy_backward.argtypes = [POINTER(CrossEntropyArguments), c_size_t, c_bool]
+    return lib  # each returns a status, an int32: ctypes' default
+
+
+def loaded_kernels() -> CDLL:
+    """The kernels, which `fuse` has loaded before it replaced any module."""
+    lib = load_kernels()
+    assert lib is not None
+    return lib
+
+
+def check_status(status: int) -> None:
+    """Raise `RuntimeError` for OUT_OF_MEMORY (1) and `DragomanError` for WRONG_SIZE (2); 0 is OK."""
+    if status == 1:
+        raise RuntimeError("The C++ kernels can't allocate memory")
+    if status == 2:
+        raise DragomanError(
+            "training_kernels.cpp refuses a structure of another size; install dragoman again."
+        )
+
+
+def _mask_fields(mask: DropoutMask | None) -> DropoutMaskFields:
+    return DropoutMaskFields() if mask is None else DropoutMaskFields(mask.key, mask.threshold, mask.scale)
 
 
 # ---- dropout, and LayerNorm(x + Dropout(y))
 
 
-class _Drops(Structure):
-    _fields_ = _of(c_uint64, "key") + _of(c_int32, "least") + _of(c_float, "survivors")
-
-
-class _DropoutJob(_Job):
-    _fields_ = _of(c_int64, "threads rows width") + _of(c_void_p, "x out") + _of(_Drops, "drops")
-
-
 class _Dropout(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, drops: DropoutMask) -> Tensor:
-        ctx.drops = drops
+    def forward(ctx: Any, x: Tensor, mask: DropoutMask) -> Tensor:
+        ctx.mask = mask
         out, width = torch.empty_like(x), x.size(-1)
-        _DropoutJob(rows=x.numel() // width, width=width, x=x, out=out, drops=_Drops(*drops)).run("dropout", x.dtype)
+        arguments = DropoutArguments(
+            threads=torch.get_num_threads(),
+            rows=x.numel() // width,
+            width=width,
+            x=x.data_ptr(),
+            out=out.data_ptr(),
+            mask=_mask_fields(mask),
+        )
+        check_status(
+            loaded_kernels().dragoman_dropout(arguments, sizeof(arguments), x.dtype == torch.bfloat16)
+        )
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return _Dropout.forward(ctx, gradient.contiguous(), ctx.drops), None
+        return _Dropout.forward(ctx, gradient.contiguous(), ctx.mask), None
 
 
-def dropout(x: Float[Tensor, "*N D"], drops: DropoutMask) -> Float[Tensor, "*N D"]:
-    """The numbers that survive, multiplied, and zeros (section 5.4); in float32 or bfloat16."""
-    return _Dropout.apply(x.contiguous(), drops)
-
-
-class _ResidualJob(_Job):
-    _fields_ = (
-        _of(c_int64, "threads rows width")
-        + _of(c_void_p, "x y out normal scales gain bias gain_gradient bias_gradient")
-        + _of(c_float, "epsilon")
-        + _of(c_int32, "drops_any")
-        + _of(_Drops, "drops")
-    )
-
-
-def _what_drops(x: Tensor, drops: DropoutMask | None) -> dict[str, Any]:
-    """Those fields of a job that say what is dropped of how much."""
-    width, how = x.size(-1), {} if drops is None else {"drops_any": True, "drops": _Drops(*drops)}
-    return {"rows": x.numel() // width, "width": width, **how}
+def dropout(x: Float[Tensor, "*N D"], mask: DropoutMask) -> Float[Tensor, "*N D"]:
+    """Dropout (section 5.4) in float32 or bfloat16."""
+    return _Dropout.apply(x.contiguous(), mask)
 
 
 class _Residual(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor, gain: Tensor, bias: Tensor, epsilon: float, drops: DropoutMask | None) -> Tensor:
-        out, normal, scales = torch.empty_like(x), torch.empty_like(x), x.new_empty(x.shape[:-1], dtype=torch.float32)
-        tensors = {"x": x, "y": y, "out": out, "normal": normal, "scales": scales, "gain": gain, "bias": bias}
-        _ResidualJob(**_what_drops(x, drops), **tensors, epsilon=epsilon).run("residual", x.dtype)
+    def forward(
+        ctx: Any, x: Tensor, y: Tensor, gain: Tensor, bias: Tensor, epsilon: float, mask: DropoutMask | None
+    ) -> Tensor:
+        width = x.size(-1)
+        out, normal = torch.empty_like(x), torch.empty_like(x)
+        scales = x.new_empty(x.shape[:-1], dtype=torch.float32)
+        arguments = ResidualArguments(
+            threads=torch.get_num_threads(),
+            rows=x.numel() // width,
+            width=width,
+            x=x.data_ptr(),
+            y=y.data_ptr(),
+            out=out.data_ptr(),
+            normal=normal.data_ptr(),
+            scales=scales.data_ptr(),
+            gain=gain.data_ptr(),
+            bias=bias.data_ptr(),
+            epsilon=epsilon,
+            has_mask=mask is not None,
+            mask=_mask_fields(mask),
+        )
+        check_status(
+            loaded_kernels().dragoman_residual_forward(
+                arguments, sizeof(arguments), x.dtype == torch.bfloat16
+            )
+        )
         ctx.save_for_backward(normal, scales, gain)
-        ctx.drops = drops
+        ctx.mask = mask
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         normal, scales, gain = ctx.saved_tensors
-        gradient = gradient.contiguous()
+        gradient, width = gradient.contiguous(), gradient.size(-1)
         x, y = torch.empty_like(gradient), torch.empty_like(gradient)
-        sums = scales.new_zeros(2, torch.get_num_threads(), gradient.size(-1))
-        tensors = {"x": x, "y": y, "out": gradient, "normal": normal, "scales": scales, "gain": gain}
-        sums_there = {"threads": sums.size(1), "gain_gradient": sums[0], "bias_gradient": sums[1]}
-        _ResidualJob(**_what_drops(x, ctx.drops), **tensors, **sums_there).run("residual_backward", gradient.dtype)
+        sums = scales.new_zeros(2, torch.get_num_threads(), width)
+        arguments = ResidualArguments(
+            threads=sums.size(1),
+            rows=gradient.numel() // width,
+            width=width,
+            x=x.data_ptr(),
+            y=y.data_ptr(),
+            out=gradient.data_ptr(),
+            normal=normal.data_ptr(),
+            scales=scales.data_ptr(),
+            gain=gain.data_ptr(),
+            gain_gradient=sums[0].data_ptr(),
+            bias_gradient=sums[1].data_ptr(),
+            has_mask=ctx.mask is not None,
+            mask=_mask_fields(ctx.mask),
+        )
+        bfloat16 = gradient.dtype == torch.bfloat16
+        check_status(loaded_kernels().dragoman_residual_backward(arguments, sizeof(arguments), bfloat16))
         return x, y, *sums.sum(1), None, None
 
 
-def residual(x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"], drops: DropoutMask | None, norm: nn.LayerNorm) -> Float[Tensor, "B T D"]:
+def residual(
+    x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"], mask: DropoutMask | None, norm: nn.LayerNorm
+) -> Float[Tensor, "B T D"]:
     """norm(x + dropout(y)) (sections 3.1 and 5.4), in the precision of y, float32 or bfloat16."""
-    return _Residual.apply(x.to(y.dtype).contiguous(), y.contiguous(), norm.weight.float(), norm.bias.float(), norm.eps, drops)
+    return _Residual.apply(
+        x.to(y.dtype).contiguous(), y.contiguous(), norm.weight.float(), norm.bias.float(), norm.eps, mask
+    )
 
 
 # ---- x Wᵀ + b
 
 
-class _TransposedJob(_Job):
-    _fields_ = _of(c_int64, "threads rows columns stride") + _of(c_void_p, "x out")
-
-
-def transposed(x: BFloat16[Tensor, "N D"]) -> BFloat16[Tensor, "D N"]:
-    """The same numbers, those of a column side by side."""
+def transpose(x: BFloat16[Tensor, "N D"]) -> BFloat16[Tensor, "D N"]:
+    """xᵀ as a copy whose rows are contiguous."""
     x, (rows, columns) = x.contiguous(), x.shape
-    out = x.new_empty(columns, 32 * (-(-rows // 32) | 1))  # an odd number of cache lines: none falls upon that of another column
+    stride = 32 * (
+        -(-rows // 32) | 1
+    )  # an odd number of cache lines: columns do not compete for the same cache sets
+    out = x.new_empty(columns, stride)
     out[:, rows:] = 0.0  # oneDNN reads some of these too, and multiplies them by 0
-    _TransposedJob(rows=rows, columns=columns, stride=out.size(1), x=x, out=out).run("transposed", x.dtype)
+    arguments = TransposeArguments(
+        threads=torch.get_num_threads(),
+        rows=rows,
+        columns=columns,
+        stride=stride,
+        x=x.data_ptr(),
+        out=out.data_ptr(),
+    )
+    check_status(loaded_kernels().dragoman_transpose(arguments, sizeof(arguments)))
     return out[:, :rows]
 
 
 def _weight_gradient(gradient: Float[Tensor, "N E"], x: Float[Tensor, "N D"]) -> Float[Tensor, "E D"]:
     """The gradient of W, in float32.
 
-    Where rows are summed over, oneDNN is up to 1.6 times as fast with bfloat16 that lies as `transposed` puts it (Intel Xeon, AMX). For a
-    side that is much smaller than the other this pays.
+    oneDNN sums over rows faster if bfloat16 is transposed first; this pays if one side is much narrower.
     """
     narrow, wide = sorted((gradient.size(1), x.size(1)))
     if gradient.dtype != torch.bfloat16 or wide < 3 * narrow:
         return (gradient.t() @ x).float()
     if gradient.size(1) == narrow:
-        return (transposed(gradient) @ x).float()
-    return transposed(transposed(x) @ gradient).float()
+        return (transpose(gradient) @ x).float()
+    return transpose(transpose(x) @ gradient).float()
 
 
 class _Linear(torch.autograd.Function):
@@ -166,7 +352,7 @@ class _Linear(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         weight = weight.to(x.dtype)
         ctx.save_for_backward(x, weight)
-        ctx.biased = bias is not None
+        ctx.has_bias = bias is not None
         out = x.new_empty(len(x), len(weight))
         for rows, columns in zip(weight.split(COLUMNS), out.split(COLUMNS, 1), strict=True):
             torch.mm(x, rows.t(), out=columns)
@@ -176,25 +362,27 @@ class _Linear(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        return gradient @ weight, _weight_gradient(gradient, x), gradient.sum(0) if ctx.biased else None
+        return gradient @ weight, _weight_gradient(gradient, x), gradient.sum(0) if ctx.has_bias else None
 
 
-def linear(x: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], bias: Float[Tensor, "V"] | None) -> Float[Tensor, "N V"]:
+def linear(
+    x: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], bias: Float[Tensor, "V"] | None
+) -> Float[Tensor, "N V"]:
     """Logits x Wᵀ + b (section 3.4), in the precision of linear maps."""
-    return _Linear.apply(x.to(multiplied(x)), weight, bias)
+    return _Linear.apply(x.to(product_dtype(x)), weight, bias)
 
 
 # ---- max(0, x W_1 + b_1) W_2 + b_2
 
 
-class _FeedForwardJob(_Job):
-    _fields_ = _of(c_int64, "threads rows width") + _of(c_void_p, "hidden gradient bias_gradient")
-
-
 class _FeedForward(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, inner: Tensor, inner_bias: Tensor, outer: Tensor, outer_bias: Tensor) -> Tensor:
-        inner, inner_bias, outer, outer_bias = (weight.to(x.dtype) for weight in (inner, inner_bias, outer, outer_bias))
+    def forward(
+        ctx: Any, x: Tensor, inner: Tensor, inner_bias: Tensor, outer: Tensor, outer_bias: Tensor
+    ) -> Tensor:
+        inner, inner_bias, outer, outer_bias = (
+            weight.to(x.dtype) for weight in (inner, inner_bias, outer, outer_bias)
+        )
         hidden = onednn_linear(x, inner, inner_bias, "relu")
         ctx.save_for_backward(x, hidden, inner, outer)
         return onednn_linear(hidden, outer, outer_bias)
@@ -203,71 +391,84 @@ class _FeedForward(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, ...]:
         x, hidden, inner, outer = ctx.saved_tensors
-        of_hidden = gradient @ outer
-        sums = of_hidden.new_zeros(torch.get_num_threads(), hidden.size(1), dtype=torch.float32)
-        job = _FeedForwardJob(
-            threads=len(sums), rows=len(hidden), width=hidden.size(1), hidden=hidden, gradient=of_hidden, bias_gradient=sums
+        hidden_gradient = gradient @ outer
+        sums = hidden_gradient.new_zeros(torch.get_num_threads(), hidden.size(1), dtype=torch.float32)
+        outer_gradient = _weight_gradient(gradient, hidden)
+        arguments = FeedForwardArguments(
+            threads=len(sums),
+            rows=len(hidden),
+            width=hidden.size(1),
+            hidden=hidden.data_ptr(),
+            gradient=hidden_gradient.data_ptr(),
+            bias_gradient=sums.data_ptr(),
         )
-        of_outer = _weight_gradient(gradient, hidden)
-        job.run("feed_forward_backward", hidden.dtype)
-        return of_hidden @ inner, _weight_gradient(of_hidden, x), sums.sum(0), of_outer, gradient.sum(0)
+        bfloat16 = hidden.dtype == torch.bfloat16
+        check_status(loaded_kernels().dragoman_feed_forward_backward(arguments, sizeof(arguments), bfloat16))
+        x_gradient, inner_gradient = hidden_gradient @ inner, _weight_gradient(hidden_gradient, x)
+        return x_gradient, inner_gradient, sums.sum(0), outer_gradient, gradient.sum(0)
 
 
-def multiplied(x: Tensor) -> torch.dtype:
-    """What linear maps make of such numbers."""
+def product_dtype(x: Tensor) -> torch.dtype:
+    """The dtype that linear maps of `x` compute in."""
     return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else x.dtype
 
 
 def supports_linear(x: Tensor) -> bool:
-    """Whether kernels are for linear maps of such numbers: oneDNN has to multiply them."""
-    return supports(x) and multiplied(x) in PRECISIONS and can_pack(PRECISIONS[multiplied(x)])
+    """Whether the kernels support linear maps of `x`: oneDNN has to multiply its dtype."""
+    return supports(x) and product_dtype(x) in PRECISIONS and can_pack(PRECISIONS[product_dtype(x)])
 
 
 def feed_forward(x: Float[Tensor, "B T D"], inner: nn.Linear, outer: nn.Linear) -> Float[Tensor, "B T D"]:
     """max(0, x W_1 + b_1) W_2 + b_2 (section 3.3), in the precision of linear maps.
 
-    To oneDNN the maximum of 0 and what is no number is 0: that shows in the gradient, and in what x is added to.
+    In oneDNN max(0, NaN) is 0: NaN shows in the gradient and in the residual sum.
     """
-    rows = x.flatten(0, 1).to(multiplied(x))
+    rows = x.flatten(0, 1).to(product_dtype(x))
     return _FeedForward.apply(rows, inner.weight, inner.bias, outer.weight, outer.bias).view_as(x)
 
 
 # ---- softmax(Q Kᵀ / √d_k) V
 
 
-class _AttentionJob(_Job):
-    _fields_ = (
-        _of(c_int64, "threads sentences heads queries keys key_width value_width")
-        + _of(c_void_p, "query key value")
-        + _of(c_int64 * 3, "of_query of_key of_value")
-        + _of(c_void_p, "mask")
-        + _of(c_int64, "mask_of_sentence mask_of_query")
-        + _of(c_void_p, "weights out query_gradient key_gradient value_gradient")
-        + _of(c_float, "scale")
-        + _of(c_int32, "causal")
-    )
-
-
-def _what_looks(query: Tensor, key: Tensor, value: Tensor) -> dict[str, Any]:
-    """Those fields of a job that say what looks at what."""
+def _attention_arguments(query: Tensor, key: Tensor, value: Tensor, weights: Tensor) -> AttentionArguments:
+    """What the forward and the backward pass have in common. The tensors must outlive the arguments."""
     sentences, heads, queries, key_width = query.shape
-    return {
-        "sentences": sentences, "heads": heads, "queries": queries, "keys": key.size(2),
-        "key_width": key_width, "value_width": value.size(3), "scale": key_width**-0.5,
-        "query": query, "key": key, "value": value,
-        "of_query": query.stride()[:3], "of_key": key.stride()[:3], "of_value": value.stride()[:3],
-    }  # fmt: skip
+    return AttentionArguments(
+        threads=torch.get_num_threads(),
+        sentences=sentences,
+        heads=heads,
+        queries=queries,
+        keys=key.size(2),
+        key_width=key_width,
+        value_width=value.size(3),
+        query=query.data_ptr(),
+        key=key.data_ptr(),
+        value=value.data_ptr(),
+        query_strides=query.stride()[:3],
+        key_strides=key.stride()[:3],
+        value_strides=value.stride()[:3],
+        weights=weights.data_ptr(),
+        scale=key_width**-0.5,
+    )
 
 
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool
+    ) -> Tensor:
         sentences, heads, queries, _ = query.shape
-        weights = query.new_empty(sentences, heads, queries, key.size(2) + -key.size(2) % 16, dtype=torch.float32)
+        padded_keys = key.size(2) + -key.size(2) % 16
+        weights = query.new_empty(sentences, heads, queries, padded_keys, dtype=torch.float32)
         out = query.new_empty(sentences, queries, heads * value.size(3))
-        strides = (0, 0) if mask is None else mask.expand(sentences, 1, queries, -1).stride()
-        allowed = {"mask": mask, "mask_of_sentence": strides[0], "mask_of_query": strides[-2], "causal": causal}
-        _AttentionJob(**_what_looks(query, key, value), **allowed, weights=weights, out=out).run("attention", query.dtype)
+        arguments = _attention_arguments(query, key, value, weights)
+        arguments.out, arguments.causal = out.data_ptr(), causal
+        if mask is not None:
+            strides = mask.expand(sentences, 1, queries, -1).stride()
+            arguments.mask = mask.data_ptr()
+            arguments.mask_sentence_stride, arguments.mask_query_stride = strides[0], strides[2]
+        bfloat16 = query.dtype == torch.bfloat16
+        check_status(loaded_kernels().dragoman_attention_forward(arguments, sizeof(arguments), bfloat16))
         ctx.save_for_backward(query, key, value, weights)
         return out
 
@@ -275,13 +476,20 @@ class _Attention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, weights = ctx.saved_tensors
-        of_query, of_key, of_value = (
-            torch.empty_like(one.transpose(1, 2), memory_format=torch.contiguous_format) for one in (query, key, value)
+        gradient = gradient.contiguous()
+        query_gradient, key_gradient, value_gradient = (
+            torch.empty_like(heads.transpose(1, 2), memory_format=torch.contiguous_format)
+            for heads in (query, key, value)
         )
-        gradients = {"query_gradient": of_query, "key_gradient": of_key, "value_gradient": of_value}
-        job = _AttentionJob(**_what_looks(query, key, value), **gradients, weights=weights, out=gradient.contiguous())
-        job.run("attention_backward", query.dtype)
-        return *(one.transpose(1, 2) for one in gradients.values()), None, None
+        arguments = _attention_arguments(query, key, value, weights)
+        arguments.out = gradient.data_ptr()
+        arguments.query_gradient = query_gradient.data_ptr()
+        arguments.key_gradient = key_gradient.data_ptr()
+        arguments.value_gradient = value_gradient.data_ptr()
+        bfloat16 = query.dtype == torch.bfloat16
+        check_status(loaded_kernels().dragoman_attention_backward(arguments, sizeof(arguments), bfloat16))
+        gradients = (query_gradient, key_gradient, value_gradient)
+        return *(heads.transpose(1, 2) for heads in gradients), None, None
 
 
 def attention(
@@ -293,17 +501,15 @@ def attention(
 ) -> Float[Tensor, "B T HKv"]:
     """Equation 1 (section 3.2) of each head, the heads side by side.
 
-    `causal` lets each of the last T positions look at itself and before it.
+    `causal` lets each of the last T positions attend to itself and to what is before it.
     """
-    rows = [one if one.stride(-1) == 1 else one.contiguous() for one in (query, key, value)]
-    return _Attention.apply(*rows, mask if mask is None or mask.stride(-1) == 1 else mask.contiguous(), causal)
+    rows = [heads if heads.stride(-1) == 1 else heads.contiguous() for heads in (query, key, value)]
+    return _Attention.apply(
+        *rows, mask if mask is None or mask.stride(-1) == 1 else mask.contiguous(), causal
+    )
 
 
 # ---- label-smoothed cross-entropy
-
-
-class _CrossEntropyJob(_Job):
-    _fields_ = _of(c_int64, "threads rows vocabulary") + _of(c_void_p, "logits gold log_sums loss nll") + _of(c_float, "smoothing factor")
 
 
 class _CrossEntropy(torch.autograd.Function):
@@ -312,10 +518,19 @@ class _CrossEntropy(torch.autograd.Function):
         rows, vocabulary = len(gold), logits.size(1)
         log_sums = logits.new_empty(rows, 2, dtype=torch.float32)
         loss, nll = logits.new_empty(2, rows, dtype=torch.float64)
-        job = _CrossEntropyJob(
-            rows=rows, vocabulary=vocabulary, logits=logits, gold=gold, log_sums=log_sums, loss=loss, nll=nll, smoothing=smoothing
+        arguments = CrossEntropyArguments(
+            threads=torch.get_num_threads(),
+            rows=rows,
+            vocabulary=vocabulary,
+            logits=logits.data_ptr(),
+            gold=gold.data_ptr(),
+            log_sums=log_sums.data_ptr(),
+            loss=loss.data_ptr(),
+            nll=nll.data_ptr(),
+            smoothing=smoothing,
         )
-        job.run("cross_entropy", logits.dtype)
+        bfloat16 = logits.dtype == torch.bfloat16
+        check_status(loaded_kernels().dragoman_cross_entropy_forward(arguments, sizeof(arguments), bfloat16))
         ctx.save_for_backward(logits.detach(), gold, log_sums)
         ctx.smoothing = smoothing
         nll = nll.sum()
@@ -326,21 +541,25 @@ class _CrossEntropy(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, loss_gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None]:
         logits, gold, log_sums = ctx.saved_tensors
-        job = _CrossEntropyJob(
+        arguments = CrossEntropyArguments(
+            threads=torch.get_num_threads(),
             rows=len(gold),
             vocabulary=logits.size(1),
-            logits=logits,
-            gold=gold,
-            log_sums=log_sums,
+            logits=logits.data_ptr(),
+            gold=gold.data_ptr(),
+            log_sums=log_sums.data_ptr(),
             smoothing=ctx.smoothing,
             factor=loss_gradient.item(),
         )
-        job.run("cross_entropy_backward", logits.dtype)
+        bfloat16 = logits.dtype == torch.bfloat16
+        check_status(loaded_kernels().dragoman_cross_entropy_backward(arguments, sizeof(arguments), bfloat16))
         logits[len(gold) :] = 0.0
         return logits, None, None
 
 
-def cross_entropy(logits: Float[Tensor, "M V"], gold: Int[Tensor, "N"], smoothing: float) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+def cross_entropy(
+    logits: Float[Tensor, "M V"], gold: Int[Tensor, "N"], smoothing: float
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """Smoothed loss and negative log-likelihood (section 5.4), in nats, summed over the first N rows.
 
     The backward pass puts the gradient in the place of the logits.

@@ -1,68 +1,99 @@
-// The Transformer of dragoman/model/transformer.py for translation: the encoder, and the decoder step by step.
+// The Transformer for translation: the encoder, and the decoder step by step (section 3). A row is a token;
+// the rows of several sentences follow one another without padding, and only attention distinguishes them.
 //
-// A row is a token. Rows of several sentences lie one after the other without padding: only attention knows whose they are.
+// Oracle: model/transformer.py. Tested: tests/test_native.py::test_it_finds_what_search_in_pytorch_finds, for
+// every setting.
 #pragma once
+#include <map>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "gemm.h"
 
 namespace dragoman {
 
-// As decoder.py's Sizes.
-struct Sizes {
+// Widths of heads are padded: decoder.py fills them up with zeros. The same fields as in decoder.py.
+struct TransformerSettings {
     int32_t d_model, d_ff, heads, d_k, d_v, encoder_layers, decoder_layers;
     int32_t precision, pre_norm, activation, source_end;
     float embedding_scale, score_scale, norm_epsilon;
 };
 
-// As decoder.py's Matrix: a weight of [outputs][inputs], and a bias or null. A norm has a gain of [1][inputs].
-struct Matrix {
-    const float *weight, *bias;
-    int32_t outputs, inputs;
+// A named parameter of the model, [rows][columns]; a vector has one row. The same fields as in decoder.py.
+struct Parameter {
+    const char* name;
+    const float* values;
+    int32_t rows, columns;
 };
 
-// The width of a head is a whole number of LANES: decoder.py fills it up with zeros.
-inline float dot(const float* one, const float* other, int width) {
-    Floats products{};
-    float sum = 0;
-    for (int i = 0; i < width; i += LANES) products += load(one + i) * load(other + i);
-#pragma omp simd reduction(+ : sum)
-    for (int lane = 0; lane < LANES; lane++) sum += products[lane];
-    return sum;
-}
+// The parameters by name. Each can be taken once; throws std::invalid_argument with a sentence.
+class Parameters {
+    std::map<std::string, Parameter> remaining;
 
-inline void add_times(float* x, const float* y, float factor, int width) {
-    for (int i = 0; i < width; i += LANES) {
-        const Floats sum = load(x + i) + factor * load(y + i);
-        std::memcpy(x + i, &sum, sizeof sum);
+  public:
+    Parameters(const Parameter* parameters, int count) {
+        for (const Parameter* p = parameters; p < parameters + count; p++) remaining.emplace(p->name, *p);
     }
-}
 
-inline void add(float* x, const float* y, size_t count) {
-#pragma omp simd
-    for (size_t i = 0; i < count; i++) x[i] += y[i];
-}
+    bool has(const std::string& name) const { return remaining.count(name) != 0; }
 
+    // Its values, of this shape; any number of rows if `rows` is -1.
+    Parameter take(const std::string& name, int rows, int columns) {
+        const auto found = remaining.find(name);
+        if (found == remaining.end()) throw std::invalid_argument("The parameter " + name + " is missing.");
+        const Parameter parameter = found->second;
+        if ((rows != -1 && parameter.rows != rows) || parameter.columns != columns)
+            throw std::invalid_argument("The parameter " + name + " has the shape " +
+                                        shape(parameter.rows, parameter.columns) + "; the settings give " +
+                                        shape(rows == -1 ? parameter.rows : rows, columns) + ".");
+        remaining.erase(found);
+        return parameter;
+    }
+
+    // Null if the model does not have it.
+    const float* take_bias(const std::string& name, int columns) {
+        return has(name) ? take(name, 1, columns).values : nullptr;
+    }
+
+    void check_all_taken() const {
+        if (!remaining.empty())
+            throw std::invalid_argument("The parameter " + remaining.begin()->first + " is unknown.");
+    }
+
+  private:
+    static std::string shape(int rows, int columns) {
+        return "[" + std::to_string(rows) + ", " + std::to_string(columns) + "]";
+    }
+};
+
+// y = (x - mean) / sqrt(variance + epsilon) gain + bias: layer normalisation (section 3.1).
+// Oracle: torch.nn.LayerNorm. Tested: tests/test_native.py::test_it_finds_what_search_in_pytorch_finds,
+// ::test_the_epsilon_of_layer_normalisation_is_the_models.
 struct Norm {
-    const float *gain, *bias;
-    int width;
-    float epsilon;
+    std::vector<float> gains, biases;
+    int width = 0;
+    float epsilon = 0;
 
     void operator()(const float* x, int rows, float* y) const {
+        const float *gain = gains.data(), *bias = biases.data();
         for (; rows--; x += width, y += width) {
             float sum = 0, squares = 0;
 #pragma omp simd reduction(+ : sum)
             for (int i = 0; i < width; i++) sum += x[i];
-            const float mean = sum / width;
+            const float mean = sum / float(width);
 #pragma omp simd reduction(+ : squares)
             for (int i = 0; i < width; i++) squares += (x[i] - mean) * (x[i] - mean);
-            const float scale = 1 / std::sqrt(squares / width + epsilon);
+            const float scale = 1 / std::sqrt(squares / float(width) + epsilon);
 #pragma omp simd
             for (int i = 0; i < width; i++) y[i] = (x[i] - mean) * scale * gain[i] + bias[i];
         }
     }
 };
 
+// The function inside the feed-forward sub-layer (section 3.3): 0 max(0, x), 1 GELU, 2 swish.
+// Oracle: ACTIVATIONS of model/transformer.py. Tested:
+// tests/test_native.py::test_it_finds_what_search_in_pytorch_finds.
 inline void activate(float* x, size_t count, int kind) {
     if (kind == 0)
 #pragma omp simd
@@ -74,70 +105,134 @@ inline void activate(float* x, size_t count, int kind) {
         for (size_t i = 0; i < count; i++) x[i] /= 1 + exponential(-x[i]);
 }
 
-constexpr int AHEAD = 3;  // rows of a memory that are fetched before they are looked at: base in int8 is 1.1 times as fast on an AMD EPYC
-constexpr int LINE = 16;  // numbers of a line of the caches
-constexpr int TOGETHER = 8;  // rows whose queries stay within the first cache, while they look at the same
+constexpr int PREFETCH_ROWS = 3;  // rows of keys that are fetched ahead
+constexpr int CACHE_LINE_FLOATS = 16;
+constexpr int QUERY_BLOCK = 8;  // query rows that stay in the L1 cache while they attend to the same memory
 
-// What can be looked at: rows of the keys of all heads, then the values of all heads. `layer` is added to where each row begins.
-struct Memory {
+// Keys and values to attend to: each row has the keys of all heads, then their values, at `layer_offset` from
+// where it begins.
+struct KeysValues {
     const float* const* rows;
     int count;
-    size_t layer;
+    size_t layer_offset;
 
-    // Fetch some numbers of a row, if there is one, into the second cache, while the processor is at others.
+    // Prefetch part of a row, if the row exists, into the L2 cache.
     void fetch(int row, int first, int width) const {
         if (row >= count) return;
-        for (int i = 0; i < width; i += LINE) __builtin_prefetch(rows[row] + layer + first + i, 0, 2);
+        for (int i = 0; i < width; i += CACHE_LINE_FLOATS)
+            __builtin_prefetch(rows[row] + layer_offset + first + i, 0, 2);
     }
 };
 
-// A thread's room for numbers on their way.
-struct Room {
+// A thread's intermediate results.
+struct Workspace {
     Buffer<float> x, normed, projected, heads, queries, out, inner, weights, logits;
     std::vector<const float*> rows;
 };
 
+struct FeedForward {
+    Linear inner, outer;
+    Norm norm;
+};
+
+struct EncoderLayer {
+    Linear query_key_value, attention_output;
+    Norm attention_norm;
+    FeedForward feed_forward;
+};
+
+struct DecoderLayer {
+    Linear query_key_value, attention_output;
+    Norm attention_norm;
+    Linear cross_query, cross_key_value, cross_output;
+    Norm cross_norm;
+    FeedForward feed_forward;
+};
+
 class Transformer {
-    std::vector<Linear> linears;
-    std::vector<Norm> norms;
+    std::vector<EncoderLayer> encoder;
+    std::vector<DecoderLayer> decoder;
+    Norm encoder_norm, decoder_norm;  // with pre_norm
+    Linear output;
     const float *source_embedding, *target_embedding;
 
-    const Linear* encoder_linears(int layer) const { return &linears[4 * layer]; }
-    const Linear* decoder_linears(int layer) const { return &linears[4 * sizes.encoder_layers + 7 * layer]; }
-    const Norm* encoder_norms(int layer) const { return &norms[2 * layer]; }
-    const Norm* decoder_norms(int layer) const { return &norms[2 * sizes.encoder_layers + 3 * layer]; }
-    const Norm* last_norms() const { return &norms[2 * sizes.encoder_layers + 3 * sizes.decoder_layers]; }
+    Linear linear(Parameters& parameters, const std::string& name, int outputs, int inputs) const {
+        const float* weight = parameters.take(name + ".weight", outputs, inputs).values;
+        return Linear(weight, parameters.take_bias(name + ".bias", outputs), outputs, inputs,
+                      settings.precision);
+    }
+    Norm norm(Parameters& parameters, const std::string& name) const {
+        const int width = settings.d_model;
+        const float* gain = parameters.take(name + ".weight", 1, width).values;
+        const float* bias = parameters.take(name + ".bias", 1, width).values;
+        return {{gain, gain + width}, {bias, bias + width}, width, settings.norm_epsilon};
+    }
+    FeedForward feed_forward(Parameters& parameters, const std::string& layer) const {
+        return {linear(parameters, layer + ".feed_forward.inner", settings.d_ff, settings.d_model),
+                linear(parameters, layer + ".feed_forward.outer", settings.d_model, settings.d_ff),
+                norm(parameters, layer + ".feed_forward_residual.norm")};
+    }
+    EncoderLayer encoder_layer(Parameters& parameters, const std::string& layer) const {
+        const int queries = settings.heads * settings.d_k, values = settings.heads * settings.d_v;
+        return {linear(parameters, layer + ".self_attention.query_key_value", queries + row_width(),
+                       settings.d_model),
+                linear(parameters, layer + ".self_attention.output", settings.d_model, values),
+                norm(parameters, layer + ".self_attention_residual.norm"), feed_forward(parameters, layer)};
+    }
+    DecoderLayer decoder_layer(Parameters& parameters, const std::string& layer) const {
+        const int queries = settings.heads * settings.d_k, values = settings.heads * settings.d_v,
+                  width = settings.d_model;
+        const std::string cross = layer + ".cross_attention.query_key_value";
+        const float* weight = parameters.take(cross + ".weight", queries + row_width(), width).values;
+        const float* bias = parameters.take_bias(cross + ".bias", queries + row_width());
+        const float* key_value = weight + size_t(queries) * width;
+        return {linear(parameters, layer + ".self_attention.query_key_value", queries + row_width(), width),
+                linear(parameters, layer + ".self_attention.output", width, values),
+                norm(parameters, layer + ".self_attention_residual.norm"),
+                Linear(weight, bias, queries, width, settings.precision),
+                Linear(key_value, bias ? bias + queries : nullptr, row_width(), width, settings.precision),
+                linear(parameters, layer + ".cross_attention.output", width, values),
+                norm(parameters, layer + ".cross_attention_residual.norm"),
+                feed_forward(parameters, layer)};
+    }
 
-    // What a sub-layer reads, and what becomes of its output.
-    const float* before(const Norm& norm, float* x, int rows, Room& room) const {
-        if (!sizes.pre_norm) return x;
-        float* normed = room.normed.of(size_t(rows) * sizes.d_model);
+    // The input of a sub-layer, and what is done with its output y (section 3.1): LayerNorm(x + y), or x + y
+    // with pre_norm.
+    const float* before(const Norm& norm, float* x, int rows, Workspace& workspace) const {
+        if (!settings.pre_norm) return x;
+        float* normed = workspace.normed.reserve(size_t(rows) * settings.d_model);
         norm(x, rows, normed);
         return normed;
     }
     void after(const Norm& norm, float* x, const float* y, int rows) const {
-        add(x, y, size_t(rows) * sizes.d_model);
-        if (!sizes.pre_norm) norm(x, rows, x);
+        add(x, y, size_t(rows) * settings.d_model);
+        if (!settings.pre_norm) norm(x, rows, x);
     }
 
-    // Equation 1 for the queries of all heads of some rows, `apart` from one to the next, over what they all look at, in the order in
-    // which it lies in memory: several rows at once, so that what is long is read once for all of them. Outputs lie side by side.
-    void look(const float* query, size_t apart, int rows, const Memory& memory, float* out, Room& room) const {
-        const int heads = sizes.heads, count = memory.count, keys = heads * sizes.d_k, width = heads * sizes.d_v;
-        float* weights = room.weights.of(size_t(rows) * heads * count);
+    // softmax(Q Kᵀ / √d_k) V (section 3.2.1, equation 1) of every head, for `rows` rows of queries,
+    // `query_stride` apart, that attend to the same memory. It is read in its order, once for all rows. out
+    // is [rows][heads * d_v]. Oracle: attention of model/attention.py. Tested:
+    // tests/test_native.py::test_it_finds_what_search_in_pytorch_finds.
+    void attend(const float* query, size_t query_stride, int rows, const KeysValues& memory, float* out,
+                Workspace& workspace) const {
+        const int heads = settings.heads, count = memory.count, keys = heads * settings.d_k,
+                  width = heads * settings.d_v;
+        float* weights = workspace.weights.reserve(size_t(rows) * heads * count);
         for (int n = 0; n < count; n++) {
-            memory.fetch(n + AHEAD, 0, keys);
+            memory.fetch(n + PREFETCH_ROWS, 0, keys);
             memory.fetch(n, keys, width);
             for (int r = 0; r < rows; r++)
                 for (int head = 0; head < heads; head++) {
-                    const float* key = memory.rows[n] + memory.layer + head * sizes.d_k;
-                    const float score = dot(query + r * apart + head * sizes.d_k, key, sizes.d_k) * sizes.score_scale;
+                    const float* key = memory.rows[n] + memory.layer_offset + head * settings.d_k;
+                    const float score =
+                        dot(query + size_t(r) * query_stride + head * settings.d_k, key, settings.d_k) *
+                        settings.score_scale;
                     weights[size_t(r * heads + head) * count + n] = score;
                 }
         }
         for (int head = 0; head < rows * heads; head++) {
             float* own = weights + size_t(head) * count;
-            const float largest = largest_of(own, count);
+            const float largest = maximum(own, count);
             for (int n = 0; n < count; n++) own[n] -= largest;
         }
 #pragma omp simd
@@ -151,145 +246,172 @@ class Transformer {
         for (int n = 0; n < count; n++)
             for (int r = 0; r < rows; r++)
                 for (int head = 0; head < heads; head++) {
-                    const float* value = memory.rows[n] + memory.layer + keys + head * sizes.d_v;
-                    add_times(out + size_t(r) * width + head * sizes.d_v, value, weights[size_t(r * heads + head) * count + n], sizes.d_v);
+                    const float* value = memory.rows[n] + memory.layer_offset + keys + head * settings.d_v;
+                    add_scaled(out + size_t(r) * width + head * settings.d_v, value,
+                               weights[size_t(r * heads + head) * count + n], settings.d_v);
                 }
     }
 
-    void feed_forward(const Linear* linear, const Norm& norm, float* x, int rows, Room& room) const {
-        float* inner = room.inner.of(size_t(rows) * sizes.d_ff);
-        float* out = room.out.of(size_t(rows) * sizes.d_model);
-        linear[0](before(norm, x, rows, room), rows, inner);
-        activate(inner, size_t(rows) * sizes.d_ff, sizes.activation);
-        linear[1](inner, rows, out);
-        after(norm, x, out, rows);
+    // x = LayerNorm(x + W_2 max(0, W_1 x + b_1) + b_2) (section 3.3), or with pre_norm x + … LayerNorm(x).
+    void apply(const FeedForward& layer, float* x, int rows, Workspace& workspace) const {
+        float* inner = workspace.inner.reserve(size_t(rows) * settings.d_ff);
+        float* out = workspace.out.reserve(size_t(rows) * settings.d_model);
+        layer.inner(before(layer.norm, x, rows, workspace), rows, inner);
+        activate(inner, size_t(rows) * settings.d_ff, settings.activation);
+        layer.outer(inner, rows, out);
+        after(layer.norm, x, out, rows);
     }
 
     void embed(const float* embedding, int token, const float* position, float* x) const {
-        const float* row = embedding + size_t(token) * sizes.d_model;
+        const float* row = embedding + size_t(token) * settings.d_model;
 #pragma omp simd
-        for (int i = 0; i < sizes.d_model; i++) x[i] = row[i] * sizes.embedding_scale + position[i];
+        for (int i = 0; i < settings.d_model; i++) x[i] = row[i] * settings.embedding_scale + position[i];
     }
 
   public:
-    const Sizes sizes;
+    const TransformerSettings settings;
 
-    // Matrices of each encoder layer: query-key-value, output, inner, outer; of each decoder layer: query-key-value, output, queries,
-    // key-value, output, inner, outer; logits. Norms of each encoder layer: 2; of each decoder layer: 3; with pre_norm the encoder's and
-    // the decoder's last. Embeddings and norms must outlive the model; matrices are copied.
-    Transformer(const Sizes& sizes, const Matrix* matrices, int matrix_count, const Matrix* gains, int norm_count,
-                const float* source_embedding, const float* target_embedding)
-        : source_embedding(source_embedding), target_embedding(target_embedding), sizes(sizes) {
-        linears.reserve(matrix_count);
-        for (const Matrix* m = matrices; m < matrices + matrix_count; m++)
-            linears.emplace_back(m->weight, m->bias, m->outputs, m->inputs, sizes.precision);
-        for (const Matrix* m = gains; m < gains + norm_count; m++) norms.push_back({m->weight, m->bias, m->inputs, sizes.norm_epsilon});
+    // Packs copies of all parameters but the embeddings, which must outlive the model. Throws
+    // std::invalid_argument with a sentence if a parameter is missing, unknown or misshapen.
+    Transformer(const TransformerSettings& settings, Parameters parameters) : settings(settings) {
+        const int width = settings.d_model;
+        const Parameter target = parameters.take("target_embedding.weight", -1, width);
+        target_embedding = target.values;
+        const bool shared = !parameters.has("source_embedding.weight");
+        source_embedding =
+            shared ? target_embedding : parameters.take("source_embedding.weight", -1, width).values;
+        for (int n = 0; n < settings.encoder_layers; n++)
+            encoder.push_back(encoder_layer(parameters, "encoder." + std::to_string(n)));
+        for (int n = 0; n < settings.decoder_layers; n++)
+            decoder.push_back(decoder_layer(parameters, "decoder." + std::to_string(n)));
+        if (settings.pre_norm) {
+            encoder_norm = norm(parameters, "encoder_norm");
+            decoder_norm = norm(parameters, "decoder_norm");
+        }
+        const bool tied = !parameters.has("output.weight");
+        const float* weight =
+            tied ? target_embedding : parameters.take("output.weight", target.rows, width).values;
+        output = Linear(weight, parameters.take_bias("output_bias", target.rows), target.rows, width,
+                        settings.precision);
+        parameters.check_all_taken();
     }
 
-    int row_width() const { return sizes.heads * (sizes.d_k + sizes.d_v); }  // of keys and values
+    int row_width() const { return settings.heads * (settings.d_k + settings.d_v); }  // of keys and values
 
-    // What the decoder looks at of a source: rows of keys and values, and how far apart those of two layers lie.
+    // The keys and values of a source for the decoder: one row per token, and the distance between those of
+    // two layers.
     struct Source {
         std::vector<float> numbers;
         std::vector<const float*> rows;
-        size_t layer;
+        size_t layer_stride;
     };
 
-    // Read several sources, given by where they begin in `ids`, the last one's end included.
-    std::vector<Source> encode(const int32_t* ids, const std::vector<int>& begins, const float* positions, Room& room) const {
-        const int rows = begins.back() - begins.front(), width = sizes.d_model, queries = sizes.heads * sizes.d_k;
-        const int projected_width = queries + row_width(), value_width = sizes.heads * sizes.d_v;
-        float* x = room.x.of(size_t(rows) * width);
-        float* projected = room.projected.of(size_t(rows) * projected_width);
-        float* heads = room.heads.of(size_t(rows) * value_width);
-        float* out = room.out.of(size_t(rows) * width);
+    // Encode several sources: source s is ids[begins[s]] to ids[begins[s + 1]].
+    std::vector<Source> encode(const int32_t* ids, const std::vector<int>& begins, const float* positions,
+                               Workspace& workspace) const {
+        const int rows = begins.back() - begins.front(), width = settings.d_model,
+                  queries = settings.heads * settings.d_k;
+        const int projected_width = queries + row_width(), value_width = settings.heads * settings.d_v;
+        float* x = workspace.x.reserve(size_t(rows) * width);
+        float* projected = workspace.projected.reserve(size_t(rows) * projected_width);
+        float* heads = workspace.heads.reserve(size_t(rows) * value_width);
+        float* out = workspace.out.reserve(size_t(rows) * width);
         const auto each_sentence = [&](auto&& what) {  // with its first row, and the row after its last
-            for (size_t s = 0; s + 1 < begins.size(); s++) what(begins[s] - begins[0], begins[s + 1] - begins[0]);
+            for (size_t s = 0; s + 1 < begins.size(); s++)
+                what(begins[s] - begins[0], begins[s + 1] - begins[0]);
         };
         each_sentence([&](int first, int end) {
             for (int at = first; at < end; at++)
-                embed(source_embedding, ids[begins[0] + at], positions + size_t(at - first) * width, x + size_t(at) * width);
+                embed(source_embedding, ids[begins[0] + at], positions + size_t(at - first) * width,
+                      x + size_t(at) * width);
         });
-        room.rows.resize(rows);
-        for (int at = 0; at < rows; at++) room.rows[at] = projected + size_t(at) * projected_width + queries;
-        for (int layer = 0; layer < sizes.encoder_layers; layer++) {
-            const Linear* linear = encoder_linears(layer);
-            const Norm* norm = encoder_norms(layer);
-            linear[0](before(norm[0], x, rows, room), rows, projected);
+        workspace.rows.resize(rows);
+        for (int at = 0; at < rows; at++)
+            workspace.rows[at] = projected + size_t(at) * projected_width + queries;
+        for (const EncoderLayer& layer : encoder) {
+            layer.query_key_value(before(layer.attention_norm, x, rows, workspace), rows, projected);
             each_sentence([&](int first, int end) {
-                const Memory seen{&room.rows[first], end - first - !sizes.source_end, 0};
-                for (int at = first; at < end; at += TOGETHER) {
+                const KeysValues memory{&workspace.rows[first], end - first - !settings.source_end, 0};
+                for (int at = first; at < end; at += QUERY_BLOCK) {
                     const float* query = projected + size_t(at) * projected_width;
-                    look(query, projected_width, std::min(TOGETHER, end - at), seen, heads + size_t(at) * value_width, room);
+                    attend(query, projected_width, std::min(QUERY_BLOCK, end - at), memory,
+                           heads + size_t(at) * value_width, workspace);
                 }
             });
-            linear[1](heads, rows, out);
-            after(norm[0], x, out, rows);
-            feed_forward(linear + 2, norm[1], x, rows, room);
+            layer.attention_output(heads, rows, out);
+            after(layer.attention_norm, x, out, rows);
+            apply(layer.feed_forward, x, rows, workspace);
         }
-        if (sizes.pre_norm) last_norms()[0](x, rows, x);
+        if (settings.pre_norm) encoder_norm(x, rows, x);
         std::vector<Source> sources(begins.size() - 1);
-        for (int layer = 0; layer < sizes.decoder_layers; layer++) {
-            decoder_linears(layer)[3](x, rows, projected);
+        for (const DecoderLayer& layer : decoder) {
+            layer.cross_key_value(x, rows, projected);
             for (size_t s = 0; s < sources.size(); s++) {
                 const float* first = projected + size_t(begins[s] - begins[0]) * row_width();
-                sources[s].layer = size_t(begins[s + 1] - begins[s]) * row_width();
-                sources[s].numbers.insert(sources[s].numbers.end(), first, first + sources[s].layer);
+                sources[s].layer_stride = size_t(begins[s + 1] - begins[s]) * row_width();
+                sources[s].numbers.insert(sources[s].numbers.end(), first, first + sources[s].layer_stride);
             }
         }
         for (size_t s = 0; s < sources.size(); s++)
-            for (int at = 0; at < begins[s + 1] - begins[s] - !sizes.source_end; at++)
+            for (int at = 0; at < begins[s + 1] - begins[s] - !settings.source_end; at++)
                 sources[s].rows.push_back(sources[s].numbers.data() + size_t(at) * row_width());
         return sources;
     }
 
-    // A hypothesis that is to read one more token. The last row of its `line` is where its own keys and values are written; those of
-    // its layers lie `past_layer` apart.
-    struct Row {
+    // A token that a hypothesis reads. `ancestry` has the keys and values of its tokens in the first layer,
+    // those of the next layers `layer_stride` apart; those of this token are written to the last one.
+    struct DecoderInput {
         int token, position;
         const Source* source;
-        const std::vector<float*>* line;
-        size_t past_layer;
+        const std::vector<float*>* ancestry;
+        size_t layer_stride;
     };
 
-    // Features to logits.
-    const Linear& logits() const { return linears.back(); }
+    // From features to logits (section 3.4).
+    const Linear& logits() const { return output; }
 
-    // The features that predict what follows each row, [rows][d_model]; they stay valid until `room` is used again.
-    const float* decode(const std::vector<Row>& rows, const float* positions, Room& room) const {
-        const int count = int(rows.size()), width = sizes.d_model, queries = sizes.heads * sizes.d_k;
-        const int projected_width = queries + row_width(), value_width = sizes.heads * sizes.d_v;
-        float* x = room.x.of(size_t(count) * width);
-        float* projected = room.projected.of(size_t(count) * projected_width);
-        float* heads = room.heads.of(size_t(count) * value_width);
-        float* query = room.queries.of(size_t(count) * queries);
-        float* out = room.out.of(size_t(count) * width);
+    // The features that predict what follows each row, [rows][d_model]; they are valid until `workspace` is
+    // used again.
+    const float* decode(const std::vector<DecoderInput>& rows, const float* positions,
+                        Workspace& workspace) const {
+        const int count = int(rows.size()), width = settings.d_model, queries = settings.heads * settings.d_k;
+        const int projected_width = queries + row_width(), value_width = settings.heads * settings.d_v;
+        float* x = workspace.x.reserve(size_t(count) * width);
+        float* projected = workspace.projected.reserve(size_t(count) * projected_width);
+        float* heads = workspace.heads.reserve(size_t(count) * value_width);
+        float* query = workspace.queries.reserve(size_t(count) * queries);
+        float* out = workspace.out.reserve(size_t(count) * width);
         for (int r = 0; r < count; r++)
-            embed(target_embedding, rows[r].token, positions + size_t(rows[r].position) * width, x + size_t(r) * width);
-        for (int layer = 0; layer < sizes.decoder_layers; layer++) {
-            const Linear* linear = decoder_linears(layer);
-            const Norm* norm = decoder_norms(layer);
-            linear[0](before(norm[0], x, count, room), count, projected);
+            embed(target_embedding, rows[r].token, positions + size_t(rows[r].position) * width,
+                  x + size_t(r) * width);
+        for (size_t number = 0; number < decoder.size(); number++) {
+            const DecoderLayer& layer = decoder[number];
+            layer.query_key_value(before(layer.attention_norm, x, count, workspace), count, projected);
             for (int r = 0; r < count; r++) {
-                const Row& row = rows[r];
+                const DecoderInput& row = rows[r];
                 const float* own = projected + size_t(r) * projected_width;
-                std::memcpy(row.line->back() + layer * row.past_layer, own + queries, 4 * row_width());
-                look(own, 0, 1, {row.line->data(), int(row.line->size()), layer * row.past_layer}, heads + size_t(r) * value_width, room);
+                std::memcpy(row.ancestry->back() + number * row.layer_stride, own + queries,
+                            4 * size_t(row_width()));
+                attend(own, 0, 1,
+                       {row.ancestry->data(), int(row.ancestry->size()), number * row.layer_stride},
+                       heads + size_t(r) * value_width, workspace);
             }
-            linear[1](heads, count, out);
-            after(norm[0], x, out, count);
-            linear[2](before(norm[1], x, count, room), count, query);
-            for (int r = 0, end = 0; r < count; r = end) {  // the hypotheses of a sentence lie side by side
+            layer.attention_output(heads, count, out);
+            after(layer.attention_norm, x, out, count);
+            layer.cross_query(before(layer.cross_norm, x, count, workspace), count, query);
+            for (int r = 0, end = 0; r < count; r = end) {  // the hypotheses of a sentence are adjacent
                 const Source& source = *rows[r].source;
-                while (end < std::min(count, r + TOGETHER) && rows[end].source == &source) end++;
-                const Memory seen{source.rows.data(), int(source.rows.size()), layer * source.layer};
-                look(query + size_t(r) * queries, queries, end - r, seen, heads + size_t(r) * value_width, room);
+                while (end < std::min(count, r + QUERY_BLOCK) && rows[end].source == &source) end++;
+                const KeysValues memory{source.rows.data(), int(source.rows.size()),
+                                        number * source.layer_stride};
+                attend(query + size_t(r) * queries, queries, end - r, memory, heads + size_t(r) * value_width,
+                       workspace);
             }
-            linear[4](heads, count, out);
-            after(norm[1], x, out, count);
-            feed_forward(linear + 5, norm[2], x, count, room);
+            layer.cross_output(heads, count, out);
+            after(layer.cross_norm, x, out, count);
+            apply(layer.feed_forward, x, count, workspace);
         }
-        if (sizes.pre_norm) last_norms()[1](x, count, x);
+        if (settings.pre_norm) decoder_norm(x, count, x);
         return x;
     }
 };
