@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 
 from dragoman.translation.tags import TAG, remove_tags, restore_tags
 
-TEXT = st.lists(st.sampled_from(["<b>", "</b>", "{name}", "<br/>", "amber", "birch.", "cedar...", " ", "  "]), max_size=12).map("".join)
+TEXT = st.lists(
+    st.sampled_from(["<b>", "</b>", "{name}", "<br/>", "amber", "birch.", "cedar...", " ", "  "]), max_size=12
+).map("".join)
 
 
 def straight(text):
@@ -43,14 +45,24 @@ def test_a_sentence_that_is_translated_by_itself_gets_its_tags_back(sentence, pl
 def test_tags_follow_their_words():
     _, tags = remove_tags("the <b>red</b> house")
     assert restore_tags(tags, "la maison rouge", [(0, 0), (1, 2), (2, 1)]) == "la maison <b>rouge</b>"
-    assert restore_tags(tags, "la maison toute rouge.", [(0, 0), (1, 2), (1, 3), (2, 1)]) == "la maison <b>toute rouge.</b>"
+    assert (
+        restore_tags(tags, "la maison toute rouge.", [(0, 0), (1, 2), (1, 3), (2, 1)])
+        == "la maison <b>toute rouge.</b>"
+    )
     assert restore_tags(tags, "", []) == "<b></b>"
-    assert restore_tags(tags, "rouge", [(0, 0), (1, 7)]) == "rouge <b></b>"  # the alignment counts words otherwise
+    assert (
+        restore_tags(tags, "rouge", [(0, 0), (1, 7)]) == "rouge <b></b>"
+    )  # the alignment counts words otherwise
 
 
 def test_a_placeholder_before_punctuation_stays_before_it():
     for sentence, translation, alignment, expected in (
-        ("My name is {name}.", "Mein Name ist gut.", [(0, 0), (1, 1), (2, 2), (2, 3)], "Mein Name ist gut {name}."),
+        (
+            "My name is {name}.",
+            "Mein Name ist gut.",
+            [(0, 0), (1, 1), (2, 2), (2, 3)],
+            "Mein Name ist gut {name}.",
+        ),
         ("My name is {name}.", "Mein Name ist.", [(0, 0), (1, 1), (2, 2)], "Mein Name ist {name}."),
         ("Hello, {name}!", "Hallo!", [(0, 0), (1, 0)], "Hallo {name}!"),
         ("Hello, {name}!", "Hallo, !", [(0, 0), (1, 1)], "Hallo, {name}!"),
@@ -70,10 +82,60 @@ def test_a_placeholder_before_punctuation_stays_before_it():
 
 
 @settings(max_examples=200)
-@given(TEXT, st.lists(st.sampled_from(["rot", "Haus.", "ein..."]), max_size=5), st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4))))
+@given(
+    TEXT,
+    st.lists(st.sampled_from(["rot", "Haus.", "ein..."]), max_size=5),
+    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4))),
+)
 def test_every_tag_comes_back_once_and_every_word_stays(sentence, translation, pairs):
     text, tags = remove_tags(sentence)
     assert not TAG.search(text)
-    written = restore_tags(tags, " ".join(translation), [(source, target) for source, target in pairs if target < len(translation)])
+    written = restore_tags(
+        tags,
+        " ".join(translation),
+        [(source, target) for source, target in pairs if target < len(translation)],
+    )
     assert sorted(TAG.findall(written)) == sorted(TAG.findall(sentence))
     assert TAG.sub("", written).replace(" ", "") == "".join(translation)
+
+
+def test_a_closing_tag_stays_before_the_full_stop():
+    plain, tags = remove_tags("man <b>dog</b> .")
+    assert plain == "man dog ."
+    links = [(0, 0), (1, 1), (1, 2)]  # the full stop is aligned with the wrong word
+    assert restore_tags(tags, "mann hund .", links) == "mann <b>hund</b> ."
+    assert restore_tags(tags, "mann .", [(0, 0), (1, 1)]) == "mann <b></b>."
+    _, tags = remove_tags("man <b>dog .</b>")
+    assert restore_tags(tags, "mann hund .", straight("mann hund .")) == "mann <b>hund .</b>"
+
+
+def tagged(children):
+    names = st.sampled_from("bi")
+    return st.tuples(names, st.lists(children, max_size=3)).map(
+        lambda x: f"<{x[0]}>{' '.join(x[1])}</{x[0]}>"
+    )
+
+
+WELL_FORMED = st.lists(
+    st.recursive(st.sampled_from(["amber", "birch.", ".", "{name}"]), tagged, max_leaves=6), max_size=5
+).map(" ".join)
+
+
+@settings(max_examples=300)
+@given(
+    WELL_FORMED,
+    st.lists(st.sampled_from(["rot", "Haus.", ".", "..."]), max_size=6),
+    st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7))),
+)
+def test_well_formed_tags_come_back_well_formed(sentence, translation, alignment):
+    _, tags = remove_tags(sentence)
+    written = restore_tags(tags, " ".join(translation), alignment)
+    assert sorted(TAG.findall(written)) == sorted(TAG.findall(sentence))
+    assert TAG.sub("", written).replace(" ", "") == "".join(translation)
+    opened = []
+    for tag in TAG.findall(written):
+        if tag.startswith("</"):
+            assert opened.pop() == tag.replace("/", "")
+        elif tag.startswith("<"):
+            opened.append(tag)
+    assert not opened

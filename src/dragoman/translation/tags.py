@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 PLACEHOLDER = r"\{[^{}\s]*\}|\{\{[^{}\s]*\}\}|<[A-Za-z][^<>]*/>"
@@ -31,6 +31,8 @@ class Tag:
     """No space between the tag and its word."""
     inside: int = 0
     """So many punctuation marks at its word's end follow the tag."""
+    at_mark: bool = False
+    """Its word is nothing but punctuation."""
 
 
 class _Found(NamedTuple):
@@ -100,22 +102,41 @@ def remove_tags(sentence: str) -> tuple[str, list[Tag]]:
             )
         else:
             tags.append(Tag(text, started - (after_word and within), False, before_word))
-    return " ".join(plain.split()), tags
+    words = plain.split()
+    marks_only = {number for number, word in enumerate(words) if END_OF_WORD.fullmatch(word)}
+    return " ".join(words), [replace(tag, at_mark=tag.word in marks_only) for tag in tags]
 
 
 def restore_tags(tags: Sequence[Tag], translation: str, alignment: Sequence[tuple[int, int]]) -> str:
-    """Put every tag beside the word that is aligned with its own word, or with the next aligned one."""
+    """Put a pair of tags around the words that are aligned with the words inside it in the source.
+
+    Pairs stay nested. A pair without such a word stays empty. A placeholder or an unpaired tag goes beside
+    the word that is aligned with its own word, or with the next aligned one.
+    """
     words = translation.split()
+    placed = pair_spans(tags, words, alignment)
+    in_unit: set[int] = set()  # tags that were written with the empty pair around them
     before: list[list[str]] = [[] for _ in range(len(words) + 1)]
     inside: list[list[tuple[int, str]]] = [[] for _ in range(len(words) + 1)]
     after: list[list[str]] = [[] for _ in range(len(words) + 1)]
     latest, reached = 0, reaches(alignment)
-    for tag in tags:
+    for number, tag in enumerate(tags):
         space = "" if tag.glued else " "
-        if tag.after:
+        closing, first, end = placed.get(number, (-1, -1, -1))
+        if number in in_unit:
+            continue
+        if closing > number and first < 0:  # an empty pair
+            place = min(nearest(tag.word, reached, 1, default=len(words)), len(words))
+            before[place].append("".join(inner.text for inner in tags[number : closing + 1]))
+            in_unit.update(range(number, closing + 1))
+        elif closing > number:
+            before[first].append(tag.text + space)
+        elif tag.after:
             last = nearest(tag.word, reached, -1, default=-1)
             place = min(max(last, latest - 1), len(words) - 1) + 1
-            if latest > len(words):
+            if end >= 0:
+                place = end + 1
+            if latest > len(words) and end < 0:
                 before[-1].append(tag.text)  # after one that belongs to no word
             elif tag.inside and place and not after[place]:
                 marks = END_OF_WORD.search(words[place - 1])
@@ -137,6 +158,59 @@ def restore_tags(tags: Sequence[Tag], translation: str, alignment: Sequence[tupl
         parts[-1] += written + "".join(after[number])
         parts.append("".join(before[number]))
     return " ".join(part.strip() for part in parts if part.strip())
+
+
+Span = tuple[int, int, int]
+"""The number of a pair's closing tag, and its first and last word in the translation; -1 for an empty pair."""
+
+
+def matching_tags(tags: Sequence[Tag]) -> list[tuple[int, int]]:
+    """The numbers of the opening and the closing tag of each pair, in the order of the opening tags."""
+    pairs: list[tuple[int, int]] = []
+    opened: list[tuple[str, int]] = []
+    for number, tag in enumerate(tags):
+        if re.fullmatch(PLACEHOLDER, tag.text):
+            continue
+        name = re.split(r"[\s>]", tag.text.lstrip("</"))[0]
+        if not tag.text.startswith("</"):
+            opened.append((name, number))
+        elif any(name == other for other, _ in opened):
+            while opened[-1][0] != name:
+                opened.pop()  # it has no closing tag
+            pairs.append((opened.pop()[1], number))
+    return sorted(pairs)
+
+
+def pair_spans(
+    tags: Sequence[Tag], words: Sequence[str], alignment: Sequence[tuple[int, int]]
+) -> dict[int, Span]:
+    """The span of each pair, under the numbers of both its tags. Spans are nested or disjoint.
+
+    A link to a punctuation mark is ignored unless its source word is a mark at the start or end of the pair.
+    """
+    pairs = matching_tags(tags)
+    spans: dict[int, Span] = {}
+    done: list[tuple[int, int]] = []
+    for opening, closing in pairs:
+        inner = range(tags[opening].word, tags[closing].word + 1)
+        marks = {tag.word for tag in (tags[opening], tags[closing]) if tag.at_mark}
+        free = {
+            target
+            for source, target in alignment
+            if source in inner and 0 <= target < len(words)
+            if source in marks or not END_OF_WORD.fullmatch(words[target])
+        }
+        parents = [spans[other] for other, end in done if end > closing]
+        for _, first, last in parents:
+            free = {target for target in free if first <= target <= last}
+        siblings = [spans[other] for other, end in done if end < opening]
+        taken = {place for _, first, last in siblings if first >= 0 for place in range(first, last + 1)}
+        ordered = sorted(free - taken)
+        last = max((place for place in ordered if not taken & set(range(ordered[0], place))), default=-1)
+        spans[opening] = (closing, ordered[0] if ordered else -1, last)
+        spans[closing] = (closing, *spans[opening][1:])
+        done.append((opening, closing))
+    return spans
 
 
 Reaches = list[tuple[int, int, int]]
