@@ -133,9 +133,7 @@ def restore_tags(tags: Sequence[Tag], translation: str, alignment: Sequence[tupl
             before[first].append(tag.text + space)
         elif tag.after:
             last = nearest(tag.word, reached, -1, default=-1)
-            place = min(max(last, latest - 1), len(words) - 1) + 1
-            if end >= 0:
-                place = end + 1
+            place = end + 1 if end >= 0 else min(max(last, latest - 1), len(words) - 1) + 1
             if latest > len(words) and end < 0:
                 before[-1].append(tag.text)  # after one that belongs to no word
             elif tag.inside and place and not after[place]:
@@ -161,7 +159,7 @@ def restore_tags(tags: Sequence[Tag], translation: str, alignment: Sequence[tupl
 
 
 Span = tuple[int, int, int]
-"""The number of a pair's closing tag, and its first and last word in the translation; -1 for an empty pair."""
+"""A pair's closing tag, first and last word in the translation, by number; the words are -1 if it is empty."""
 
 
 def matching_tags(tags: Sequence[Tag]) -> list[tuple[int, int]]:
@@ -186,7 +184,7 @@ def pair_spans(
 ) -> dict[int, Span]:
     """The span of each pair, under the numbers of both its tags. Spans are nested or disjoint.
 
-    A link to a punctuation mark is ignored unless its source word is a mark at the start or end of the pair.
+    A link to a punctuation mark is ignored unless it comes from a mark at the start or end of the pair.
     """
     pairs = matching_tags(tags)
     spans: dict[int, Span] = {}
