@@ -159,7 +159,7 @@ def restore_tags(tags: Sequence[Tag], translation: str, alignment: Sequence[tupl
 
 
 Span = tuple[int, int, int]
-"""A pair's closing tag, first and last word in the translation, by number; the words are -1 if it is empty."""
+"""A pair's closing tag, first and last word of the translation by number; the words of an empty pair are -1."""
 
 
 def matching_tags(tags: Sequence[Tag]) -> list[tuple[int, int]]:
