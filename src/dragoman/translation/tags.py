@@ -159,7 +159,7 @@ def restore_tags(tags: Sequence[Tag], translation: str, alignment: Sequence[tupl
 
 
 Span = tuple[int, int, int]
-"""A pair's closing tag, first and last word of the translation by number; the words of an empty pair are -1."""
+"""The number of the closing tag, first and last word in the translation; -1 twice for an empty pair."""
 
 
 def matching_tags(tags: Sequence[Tag]) -> list[tuple[int, int]]:
