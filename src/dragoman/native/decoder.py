@@ -263,9 +263,7 @@ def check_statuses(statuses: set[int]) -> None:
     if 1 in statuses:
         raise MemoryError
     if statuses != {0}:
-        raise DragomanError(
-            "beam_search.cpp refuses a structure of another size; install dragoman again."
-        )
+        raise DragomanError("beam_search.cpp refuses a structure of another size; install dragoman again.")
 
 
 def hypotheses_of(arrays: Mapping[str, Array]) -> Iterator[list[Hypothesis]]:
