@@ -1,13 +1,15 @@
-"""Decoding speed on a CPU: ours beside CTranslate2 and Hugging Face, the same weights, beams and sentences, in turn, in one run.
+"""Decoding speed on a CPU: ours beside CTranslate2 and Hugging Face, the same weights, beams and sentences,
+in turn, in one run.
 
     pip install ctranslate2 transformers
     python benchmarks/decode.py RUN --source test.en [--rounds 3]          # a trained model
-    python benchmarks/decode.py RUN --preset base --source test.en         # its vocabulary, random weights, 16 tokens out for 16 in
+    python benchmarks/decode.py RUN --preset base --source test.en   # random weights, 16 tokens out for 16 in
 
-Each measurement is a process of its own: sentences a second in batches with all processor threads, and milliseconds a sentence
-one by one with a single thread, once they have been translated before. Each system runs as it is fastest here: ours with the
-program's own batches and a worker a thread, CTranslate2 with a worker a thread and batches of 32, Hugging Face with all threads.
-Prints medians, ratios, and the share of translations that are ours in float32; writes benchmarks/results/decode-NAME-DATE.json.
+Each measurement is a process of its own: sentences a second in batches with all processor threads, and
+milliseconds a sentence one by one with a single thread, once they have been translated before. Each system
+runs as it is fastest here: ours with the program's own batches and a worker a thread, CTranslate2 with a
+worker a thread and batches of 32, Hugging Face with all threads. Prints medians, ratios, and the share of
+translations that are ours in float32; writes benchmarks/results/decode-NAME-DATE.json.
 """
 
 import argparse
@@ -38,10 +40,13 @@ from dragoman.text.batches import pad
 from dragoman.text.lines import read_lines
 from dragoman.translation.model_folder import Tokenizers, model_folder, save_model
 from dragoman.translation.segmentation import encode_sentences
-from dragoman.translation.settings import EngineSettings
 from dragoman.translation.translator import Translator
 
-SYSTEMS = {"dragoman": ("float32", "bfloat16", "int8"), "ctranslate2": ("float32", "int8"), "transformers": ("float32", "bfloat16", "int8")}
+SYSTEMS = {
+    "dragoman": ("float32", "bfloat16", "int8"),
+    "ctranslate2": ("float32", "int8"),
+    "transformers": ("float32", "bfloat16", "int8"),
+}
 PEERS = ("ctranslate2", "transformers")
 LENGTH = 16  # tokens of a sentence and its translation, where weights are random
 Ids = list[list[int]]
@@ -65,7 +70,9 @@ def ctranslate2_engine(run: Path, precision: str, beam: int, length: int | None,
     tokens = Tokenizers.load(model_folder(run))
     pieces = tokens.source.pieces(range(len(tokens.source)))
     number = {piece: place for place, piece in enumerate(tokens.target.pieces(range(len(tokens.target))))}
-    engine = ctranslate2.Translator(str(run / f"ctranslate2-{precision}"), compute_type=precision, inter_threads=threads, intra_threads=1)
+    engine = ctranslate2.Translator(
+        str(run / f"ctranslate2-{precision}"), compute_type=precision, inter_threads=threads, intra_threads=1
+    )
     exact = {} if length is None else {"min_decoding_length": length, "max_decoding_length": length}
 
     def translate(sources: Ids) -> Ids:
@@ -77,7 +84,9 @@ def ctranslate2_engine(run: Path, precision: str, beam: int, length: int | None,
 
 
 def transformers_engine(run: Path, precision: str, beam: int, length: int | None, threads: int) -> Engine:  # noqa: ARG001
-    """Hugging Face's Marian, with the weights of the run; in int8 PyTorch quantizes its linear layers dynamically."""
+    """Hugging Face's Marian, with the weights of the run; in int8 PyTorch quantizes its linear layers
+    dynamically.
+    """
     model = marian(run)
     if precision == "int8":
         model = torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)
@@ -94,7 +103,9 @@ def transformers_engine(run: Path, precision: str, beam: int, length: int | None
             batch = order[first : first + 32]
             rows = pad([sources[number] for number in batch])
             with torch.no_grad():
-                written = model.generate(rows, attention_mask=(rows != PAD).long(), num_beams=beam, do_sample=False, **exact)
+                written = model.generate(
+                    rows, attention_mask=(rows != PAD).long(), num_beams=beam, do_sample=False, **exact
+                )
             for number, ids in zip(batch, written[:, 1:].tolist(), strict=True):
                 found[number] = ids[: ids.index(END)] if END in ids else ids
         return [found[number] for number in range(len(sources))]
@@ -102,7 +113,11 @@ def transformers_engine(run: Path, precision: str, beam: int, length: int | None
     return translate
 
 
-ENGINES = {"dragoman": dragoman_engine, "ctranslate2": ctranslate2_engine, "transformers": transformers_engine}
+ENGINES = {
+    "dragoman": dragoman_engine,
+    "ctranslate2": ctranslate2_engine,
+    "transformers": transformers_engine,
+}
 
 
 def marian(run: Path) -> torch.nn.Module:
@@ -112,9 +127,14 @@ def marian(run: Path) -> torch.nn.Module:
     ours = plain(run)
     theirs = MarianMTModel(marian_config(ours.settings, ours.output.num_embeddings, dropout=0.0)).eval()
     weights = {"model.shared.weight": ours.output.weight}
-    parts = [("encoder", ours.encoder, ["self_attn"]), ("decoder", ours.decoder, ["self_attn", "encoder_attn"])]
+    parts = [
+        ("encoder", ours.encoder, ["self_attn"]),
+        ("decoder", ours.decoder, ["self_attn", "encoder_attn"]),
+    ]
     for side, layers, names in parts:
-        weights[f"model.{side}.embed_positions.weight"] = ours.source_positions(0, theirs.config.max_position_embeddings)
+        weights[f"model.{side}.embed_positions.weight"] = ours.source_positions(
+            0, theirs.config.max_position_embeddings
+        )
         for number, layer in enumerate(layers):
             place = f"model.{side}.layers.{number}"
             attentions = [(layer.self_attention, layer.self_attention_residual)]
@@ -125,11 +145,16 @@ def marian(run: Path) -> torch.nn.Module:
                 for letter, weight in zip("qkv", rows, strict=True):
                     weights[f"{place}.{name}.{letter}_proj.weight"] = weight
                 weights[f"{place}.{name}.out_proj.weight"] = attention.output.weight
-                weights |= {f"{place}.{name}_layer_norm.{kind}": getattr(residual.norm, kind) for kind in ("weight", "bias")}
+                weights |= {
+                    f"{place}.{name}_layer_norm.{kind}": getattr(residual.norm, kind)
+                    for kind in ("weight", "bias")
+                }
             for name, part in (("fc1", layer.feed_forward.inner), ("fc2", layer.feed_forward.outer)):
                 weights |= {f"{place}.{name}.{kind}": getattr(part, kind) for kind in ("weight", "bias")}
             norm = layer.feed_forward_residual.norm
-            weights |= {f"{place}.final_layer_norm.{kind}": getattr(norm, kind) for kind in ("weight", "bias")}
+            weights |= {
+                f"{place}.final_layer_norm.{kind}": getattr(norm, kind) for kind in ("weight", "bias")
+            }
     with torch.no_grad():
         for name, parameter in theirs.named_parameters():
             if name in weights:
@@ -141,11 +166,13 @@ def marian(run: Path) -> torch.nn.Module:
 
 
 def plain(run: Path) -> Transformer:
-    """A run's model. Raises `ValueError` where it is not built as the paper's, which alone `marian` copies."""
+    """A run's model. Raises `ValueError` if it is not the paper's: `marian` copies no other."""
     model = Translator.load(run, device="cpu").torch.model
     sizes = ("d_model", "d_ff", "heads", "encoder_layers", "decoder_layers", "dropout", "attention_dropout")
     if replace(model.settings, **{name: getattr(ModelSettings(), name) for name in sizes}) != ModelSettings():
-        raise ValueError("--systems transformers is for models that differ from the paper's in their sizes alone.")
+        raise ValueError(
+            "--systems transformers is for models that differ from the paper's in their sizes alone."
+        )
     return model
 
 
@@ -167,7 +194,12 @@ def random_run(preset: str, tokenizer_of: Path, out: Path) -> None:
     torch.manual_seed(1)
     tokenizers = Tokenizers.load(model_folder(tokenizer_of))
     settings = PRESETS[preset]
-    save_model(out / "model", build_model(settings, len(tokenizers.source), len(tokenizers.target)), settings, tokenizers)
+    save_model(
+        out / "model",
+        build_model(settings, len(tokenizers.source), len(tokenizers.target)),
+        settings,
+        tokenizers,
+    )
 
 
 # ---- measuring
@@ -179,29 +211,49 @@ def measure(arguments: argparse.Namespace, sources: Ids) -> dict[str, object]:
     torch.set_num_threads(threads if arguments.measure == "transformers" else 1)
     run = arguments.peers if arguments.measure == "ctranslate2" else arguments.run
     engine = ENGINES[arguments.measure](run, arguments.precision, arguments.beam, arguments.length, threads)
-    engine(sources) if not arguments.one_by_one else [engine([ids]) for ids in sources[:20]]  # kernels are made for each new shape
+    engine(sources) if not arguments.one_by_one else [
+        engine([ids]) for ids in sources[:20]
+    ]  # kernels are made for each new shape
     if arguments.one_by_one:
         times, written = [], []
         for ids in sources:
             started = time.perf_counter()
             written += engine([ids])
             times.append(1000 * (time.perf_counter() - started))
-        return {"milliseconds": statistics.median(times), "milliseconds_p95": sorted(times)[int(0.95 * len(times))], "written": written}
+        return {
+            "milliseconds": statistics.median(times),
+            "milliseconds_p95": sorted(times)[int(0.95 * len(times))],
+            "written": written,
+        }
     started = time.perf_counter()
     written = engine(sources)
     seconds = time.perf_counter() - started
     tokens = sum(len(ids) + 1 for ids in written)
-    return {"sentences_per_second": len(sources) / seconds, "tokens_per_second": tokens / seconds, "written": written}
+    return {
+        "sentences_per_second": len(sources) / seconds,
+        "tokens_per_second": tokens / seconds,
+        "written": written,
+    }
 
 
 def measured_apart(kind: tuple[str, str, int, bool], arguments: argparse.Namespace) -> dict[str, object]:
     """`measure` in a process of its own."""
     system, precision, beam, one_by_one = kind
-    command = [sys.executable, __file__, str(arguments.run), "--source", str(arguments.source), "--sentences", str(arguments.sentences)]
+    command = [
+        sys.executable,
+        __file__,
+        str(arguments.run),
+        "--source",
+        str(arguments.source),
+        "--sentences",
+        str(arguments.sentences),
+    ]
     command += ["--measure", system, "--precision", precision, "--beam", str(beam)]
     command += ["--peers", str(arguments.peers)] + ["--one-by-one"] * one_by_one
     command += ["--length", str(arguments.length)] if arguments.length else []
-    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[-1])
+    return json.loads(
+        subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[-1]
+    )
 
 
 def compare(arguments: argparse.Namespace) -> None:
@@ -220,12 +272,21 @@ def compare(arguments: argparse.Namespace) -> None:
     for _ in range(arguments.rounds):
         for kind in kinds:
             found[kind].append(measured_apart(kind, arguments))
-            print(*kind, {name: value for name, value in found[kind][-1].items() if name != "written"}, file=sys.stderr, flush=True)
+            print(
+                *kind,
+                {name: value for name, value in found[kind][-1].items() if name != "written"},
+                file=sys.stderr,
+                flush=True,
+            )
     report(arguments, found)
 
 
-def report(arguments: argparse.Namespace, found: dict[tuple[str, str, int, bool], list[dict[str, object]]]) -> None:
-    """Print medians, and times those of each peer in the same precision, or in float32; write all of it with its passport."""
+def report(
+    arguments: argparse.Namespace, found: dict[tuple[str, str, int, bool], list[dict[str, object]]]
+) -> None:
+    """Print medians, and times those of each peer in the same precision, or in float32; write all of it with
+    its passport.
+    """
     name = arguments.preset or arguments.run.name
     columns = (
         "how",
@@ -244,10 +305,16 @@ def report(arguments: argparse.Namespace, found: dict[tuple[str, str, int, bool]
     speed = {kind: statistics.median(rate(one) for one in measured) for kind, measured in found.items()}
     for (system, precision, beam, one_by_one), measured in found.items():
         here = speed[system, precision, beam, one_by_one]
-        peers = [(peer, precision if precision in SYSTEMS[peer] else "float32", beam, one_by_one) for peer in PEERS]
+        peers = [
+            (peer, precision if precision in SYSTEMS[peer] else "float32", beam, one_by_one) for peer in PEERS
+        ]
         ratios = {f"times_{peer[0]}": here / speed[peer] if peer in speed else None for peer in peers}
         ours = found.get(("dragoman", "float32", beam, one_by_one), measured)
-        medians = {key: statistics.median(one[key] for one in measured) for key, value in measured[0].items() if isinstance(value, float)}
+        medians = {
+            key: statistics.median(one[key] for one in measured)
+            for key, value in measured[0].items()
+            if isinstance(value, float)
+        }
         same = share_alike(measured[0]["written"], ours[0]["written"])
         alone = share_alike(measured[0]["written"], found[system, precision, beam, False][0]["written"])
         row = {"system": system, "precision": precision, "beam": beam, "one_by_one": one_by_one, **medians}
@@ -276,32 +343,53 @@ def share_alike(some: Ids, others: Ids) -> float:
 
 def rate(measured: dict[str, object]) -> float:
     """Sentences a second, in batches or one by one."""
-    return measured["sentences_per_second"] if "sentences_per_second" in measured else 1000 / measured["milliseconds"]
+    return (
+        measured["sentences_per_second"]
+        if "sentences_per_second" in measured
+        else 1000 / measured["milliseconds"]
+    )
 
 
 def sentences(arguments: argparse.Namespace) -> Ids:
     """The ids of the source's first lines, or of as many stretches of it of exactly `length` tokens."""
     tokens = Tokenizers.load(model_folder(arguments.run)).source
-    ids = [row for row in encode_sentences(tokens, list(read_lines(arguments.source, strip_carriage_returns=True))) if len(row) > 1]
+    ids = [
+        row
+        for row in encode_sentences(tokens, list(read_lines(arguments.source, strip_carriage_returns=True)))
+        if len(row) > 1
+    ]
     if arguments.length:
         text = [token for row in ids for token in row[:-1]]
-        ids = [[*text[first : first + arguments.length], END] for first in range(0, len(text) - arguments.length, arguments.length)]
+        ids = [
+            [*text[first : first + arguments.length], END]
+            for first in range(0, len(text) - arguments.length, arguments.length)
+        ]
     return ids[: arguments.sentences // 5 if arguments.one_by_one else arguments.sentences]
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Compare all, or measure one."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("run", type=Path, help="a trained run: its model, or with --preset its vocabulary alone")
+    parser.add_argument(
+        "run", type=Path, help="a trained run: its model, or with --preset its vocabulary alone"
+    )
     parser.add_argument("--source", type=Path, required=True)
-    parser.add_argument("--preset", choices=list(PRESETS), help="random weights of this size, exactly 16 tokens out for 16 in")
+    parser.add_argument(
+        "--preset", choices=list(PRESETS), help="random weights of this size, exactly 16 tokens out for 16 in"
+    )
     parser.add_argument("--sentences", type=int, default=1000, help="in batches; a fifth of them one by one")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--beams", type=int, nargs="+", default=(4, 1))
     parser.add_argument("--systems", nargs="+", choices=list(SYSTEMS), default=list(SYSTEMS))
     parser.add_argument("--precisions", nargs="+", choices=SYSTEMS["dragoman"], default=SYSTEMS["dragoman"])
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
-    for flag, kind in (("--measure", str), ("--precision", str), ("--beam", int), ("--length", int), ("--peers", Path)):
+    for flag, kind in (
+        ("--measure", str),
+        ("--precision", str),
+        ("--beam", int),
+        ("--length", int),
+        ("--peers", Path),
+    ):
         parser.add_argument(flag, type=kind, help=argparse.SUPPRESS)
     parser.add_argument("--one-by-one", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)

@@ -2,8 +2,9 @@
 
     python benchmarks/gpu_decode.py RUN --source test.en [--preset base] [--profile]
 
-Sentences and tokens a second in batches of several sizes and one by one (1), greedy and with a beam of 4, in bfloat16 and float32, with and
-without CUDA graphs. With --preset the weights are random, and 16 tokens are written for 16 read. Runs on a CPU too, slowly.
+Sentences and tokens a second in batches of several sizes and one by one (1), greedy and with a beam of 4, in
+bfloat16 and float32, with and without CUDA graphs. With --preset the weights are random, and 16 tokens are
+written for 16 read. Runs on a CPU too, slowly.
 """
 
 import argparse
@@ -21,7 +22,6 @@ from passport import asked, passport
 
 from dragoman.model.settings import PRESETS
 from dragoman.search.settings import SearchSettings
-from dragoman.translation.settings import EngineSettings
 from dragoman.translation.translator import Translator
 
 
@@ -43,7 +43,9 @@ def main() -> None:
     parser.add_argument("--preset", choices=list(PRESETS))
     parser.add_argument("--sentences", type=int, default=1000)
     parser.add_argument("--batch-tokens", type=int, nargs="+", default=(16_000, 64_000, 256_000))
-    parser.add_argument("--profile", action="store_true", help="print where the time of a beam of 4 goes, to standard error")
+    parser.add_argument(
+        "--profile", action="store_true", help="print where the time of a beam of 4 goes, to standard error"
+    )
     arguments = parser.parse_args()
     command = asked("gpu_decode.py", arguments, "run")
     arguments.one_by_one, arguments.length = False, LENGTH if arguments.preset else None
@@ -54,19 +56,34 @@ def main() -> None:
             random_run(arguments.preset, arguments.run, Path(folder))
             arguments.run = Path(folder)
         sources, rows = sentences(arguments), []
-        for precision, graphs in product(("bfloat16", "float32"), (False, True) if device == "cuda" else (False,)):
+        for precision, graphs in product(
+            ("bfloat16", "float32"), (False, True) if device == "cuda" else (False,)
+        ):
             translator = Translator.load(arguments.run, device, precision=precision, cuda_graphs=graphs)
             for beam in (1, 4):
-                search, row = replace(SearchSettings(beam_size=beam), **exact), {"precision": precision, "graphs": graphs, "beam": beam}
-                work = [*((tokens, sources) for tokens in arguments.batch_tokens), (1, sources[: max(1, len(sources) // 20)])]
+                search, row = (
+                    replace(SearchSettings(beam_size=beam), **exact),
+                    {"precision": precision, "graphs": graphs, "beam": beam},
+                )
+                work = [
+                    *((tokens, sources) for tokens in arguments.batch_tokens),
+                    (1, sources[: max(1, len(sources) // 20)]),
+                ]
                 rows += [
-                    {**row, "batch_tokens": tokens, **timed(translator, some, replace(search, batch_tokens=tokens))}
+                    {
+                        **row,
+                        "batch_tokens": tokens,
+                        **timed(translator, some, replace(search, batch_tokens=tokens)),
+                    }
                     for tokens, some in work
                 ]
         if arguments.profile:
             with torch.profiler.profile() as profile:
                 translator.search(sources, search)
-            print(profile.key_averages().table(sort_by=f"self_{device}_time_total", row_limit=25), file=sys.stderr)
+            print(
+                profile.key_averages().table(sort_by=f"self_{device}_time_total", row_limit=25),
+                file=sys.stderr,
+            )
     print(json.dumps(passport(command) | {"rows": rows}, indent=1))
 
 

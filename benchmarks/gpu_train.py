@@ -1,11 +1,13 @@
 """Training speed on a GPU, with random tokens and with the text of corpora, in one command.
 
-    python benchmarks/gpu_train.py --preset base big --compile no yes --profile --source one.en two.en --target one.de two.de
+    python benchmarks/gpu_train.py --preset base big --compile no yes --profile \
+        --source one.en two.en --target one.de two.de
 
-measures every preset, compiled or not, on random tokens and on every corpus. Batches of 25,000 + 25,000 tokens, a vocabulary of 37,000
-(the paper's), the functions that `dragoman train` calls, bfloat16. Prints, a line of JSON each, target tokens a second, the share of the
-device's peak where that is known, memory, and how often an operation made the host wait for a GPU (the loop is to have none), and writes
-it beside this file; --profile writes there too where the time goes. `--toy` runs on any machine.
+measures every preset, compiled or not, on random tokens and on every corpus. Batches of 25,000 + 25,000
+tokens, a vocabulary of 37,000 (the paper's), the functions that `dragoman train` calls, bfloat16. Prints, a
+line of JSON each, target tokens a second, the share of the device's peak where that is known, memory, and how
+often an operation made the host wait for a GPU (the loop is to have none), and writes it beside this file;
+--profile writes there too where the time goes. `--toy` runs on any machine.
 """
 
 import argparse
@@ -35,7 +37,9 @@ from dragoman.training.loop import compile_layers, make_optimizer, prefetch, ste
 from dragoman.training.objective import Objective, accumulate, seed_update
 
 PEAKS = {"NVIDIA H100 80GB HBM3": 989e12, "NVIDIA H200": 989e12}
-"""Floating-point operations a second in bfloat16, not sparse, by NVIDIA's data sheets, of devices as PyTorch names them (the SXM ones)."""
+"""Floating-point operations a second in bfloat16, not sparse, by NVIDIA's data sheets, of devices as PyTorch
+names them (the SXM ones).
+"""
 
 
 def random_updates(tokens: int, length: int, vocabulary: int, device: torch.device) -> Iterator[Update]:
@@ -61,11 +65,16 @@ def updates_of(
         )
         prepare(Path(folder), recipe, silent)
         data = PreparedData.load(Path(folder) / "data")
-        yield lambda: prefetch(make_batches(recipe, data, world).after(0, 0), world.device), len(data.tokenizers.target)
+        yield (
+            lambda: prefetch(make_batches(recipe, data, world).after(0, 0), world.device),
+            len(data.tokenizers.target),
+        )
 
 
 def update_flops(settings: ModelSettings, vocabulary: int, source_tokens: int, target_tokens: int) -> float:
-    """Floating-point operations of the matrix products with weights, forward and backward; attention's own are left out."""
+    """Floating-point operations of the matrix products with weights, forward and backward; attention's own
+    are left out.
+    """
     d, inner = settings.d_model, 2 * settings.d_model * settings.d_ff
     source = settings.encoder_layers * (4 * d * d + inner) + settings.decoder_layers * 2 * d * d
     target = settings.decoder_layers * (6 * d * d + inner) + d * vocabulary
@@ -80,7 +89,9 @@ def synchronise(device: torch.device) -> None:
 
 @contextmanager
 def noticing_waits(device: torch.device) -> Iterator[list[str]]:
-    """Collects a message for every operation that makes the host wait for a GPU: they are counted, since an error would end it all."""
+    """Collects a message for every operation that makes the host wait for a GPU: they are counted, since an
+    error would end it all.
+    """
     waits: list[str] = []
     if device.type != "cuda":
         yield waits
@@ -96,9 +107,15 @@ def noticing_waits(device: torch.device) -> Iterator[list[str]]:
 
 
 def measure(
-    updates: Iterator[Update], vocabulary: int, settings: ModelSettings, compiled: bool, arguments: argparse.Namespace
+    updates: Iterator[Update],
+    vocabulary: int,
+    settings: ModelSettings,
+    compiled: bool,
+    arguments: argparse.Namespace,
 ) -> tuple[dict[str, object], str | None]:
-    """Train on some updates, the first ones uncounted; what they took, and where three more spend their time, if that is asked."""
+    """Train on some updates, the first ones uncounted; what they took, and where three more spend their time,
+    if that is asked.
+    """
     world = World()
     torch.manual_seed(1)
     model = build_model(settings, vocabulary, vocabulary).to(world.device)
@@ -115,7 +132,9 @@ def measure(
         step_optimizer(optimizer, model, 1e-4, 0.0)
         optimizer.zero_grad()
         tokens += update.tokens
-        flops += update_flops(settings, vocabulary, sum(batch.source.numel() for batch in update.batches), update.tokens)
+        flops += update_flops(
+            settings, vocabulary, sum(batch.source.numel() for batch in update.batches), update.tokens
+        )
 
     for number in range(arguments.warm_up):
         step(number)
@@ -147,7 +166,9 @@ def measure(
     return found, profile.key_averages().table(sort_by=sorting, row_limit=25, max_name_column_width=60)
 
 
-def measure_all(name: str, updates: Callable[[], Iterator[Update]], vocabulary: int, arguments: argparse.Namespace) -> None:
+def measure_all(
+    name: str, updates: Callable[[], Iterator[Update]], vocabulary: int, arguments: argparse.Namespace
+) -> None:
     """Measure every preset, compiled or not, on one text; print it, and write it beside this file."""
     for preset, compiled in product(arguments.preset, arguments.compile):
         settings = PRESETS[preset]
@@ -157,10 +178,18 @@ def measure_all(name: str, updates: Callable[[], Iterator[Update]], vocabulary: 
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
         found, profile = measure(updates(), vocabulary, settings, compiled == "yes", arguments)
-        about = {"text": name, "preset": preset, "compile": compiled, "tokens": arguments.tokens, "vocabulary": vocabulary}
+        about = {
+            "text": name,
+            "preset": preset,
+            "compile": compiled,
+            "tokens": arguments.tokens,
+            "vocabulary": vocabulary,
+        }
         found |= passport(asked("gpu_train.py", arguments)) | about
         print(json.dumps(found), flush=True)
-        path = keep(found, arguments.out, f"gpu-train-{preset}{'-compiled' if compiled == 'yes' else ''}-{name}")
+        path = keep(
+            found, arguments.out, f"gpu-train-{preset}{'-compiled' if compiled == 'yes' else ''}-{name}"
+        )
         if profile is not None:
             path.with_suffix(".txt").write_text(profile)
 
@@ -187,7 +216,12 @@ def main() -> None:
         arguments.tokens, arguments.vocabulary, arguments.updates, arguments.warm_up = 500, 1000, 3, 1
     world = World()
     tokens, vocabulary = arguments.tokens, arguments.vocabulary
-    measure_all("random", lambda: random_updates(tokens, arguments.length, vocabulary, world.device), vocabulary, arguments)
+    measure_all(
+        "random",
+        lambda: random_updates(tokens, arguments.length, vocabulary, world.device),
+        vocabulary,
+        arguments,
+    )
     for source, target in zip(arguments.source, arguments.target, strict=True):
         with updates_of(source, target, tokens, vocabulary, world) as (updates, size):
             measure_all(source.stem, updates, size, arguments)

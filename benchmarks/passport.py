@@ -14,7 +14,9 @@ import torch
 
 
 def passport(command: str) -> dict[str, object]:
-    """What was run, of which commit (`dirty`: with changes to what runs that are not in it), when, and on what."""
+    """What was run, of which commit (`dirty`: with changes to what runs that are not in it), when, and on
+    what.
+    """
     return {
         "command": command,
         "commit": git("rev-parse", "--short", "HEAD"),
@@ -29,21 +31,30 @@ def passport(command: str) -> dict[str, object]:
 
 def git(*words: str) -> str:
     """What git says about this checkout; nothing where there is none."""
-    return subprocess.run(["git", *words], cwd=Path(__file__).parent, capture_output=True, text=True, check=False).stdout.strip()
+    return subprocess.run(
+        ["git", *words], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+    ).stdout.strip()
 
 
 def asked(program: str, arguments: Namespace, *places: str) -> str:
-    """The command that asks for these arguments, each named with its value, files by their own names; `places` stand for themselves."""
+    """The command that asks for these arguments, each named with its value, files by their own names;
+    `places` stand for themselves.
+    """
     words = ["python", f"benchmarks/{program}", *(place.upper() for place in places)]
     for name, value in vars(arguments).items():
         if name not in (*places, "results") and value is not None and value is not False:
             given = [] if value is True else value if isinstance(value, list | tuple) else [value]
-            words += [f"--{name.replace('_', '-')}", *(one.name if isinstance(one, Path) else str(one) for one in given)]
+            words += [
+                f"--{name.replace('_', '-')}",
+                *(one.name if isinstance(one, Path) else str(one) for one in given),
+            ]
     return shlex.join(words)
 
 
 def keep(found: dict[str, object], folder: Path, name: str) -> Path:
-    """Write a measurement with its passport to NAME-DATE.json, or, where that is another one, to NAME-DATE-2.json and so on."""
+    """Write a measurement with its passport to NAME-DATE.json, or, where that is another one, to
+    NAME-DATE-2.json and so on.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for number in count(1):
         path = folder / f"{name}-{found['date']}{'' if number == 1 else f'-{number}'}.json"
@@ -56,6 +67,8 @@ def keep(found: dict[str, object], folder: Path, name: str) -> Path:
 def processor() -> str:
     """The processor's name, with its family, which tells generations apart that share a name."""
     path = Path("/proc/cpuinfo")
-    lines = [line.split(":") for line in path.read_text().splitlines() if ":" in line] if path.exists() else []
+    lines = (
+        [line.split(":") for line in path.read_text().splitlines() if ":" in line] if path.exists() else []
+    )
     known = {name.strip(): value.strip() for name, value in lines}
     return f"{known.get('model name', platform.processor())}, family {known.get('cpu family', 'unknown')}"

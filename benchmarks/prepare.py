@@ -2,9 +2,10 @@
 
     python benchmarks/prepare.py --source train.en --target train.de [--times 1 4 13]
 
-Each size is prepared in a process of its own: every line checked, pairs held out, a tokenizer trained, ids written in shards by as many
-processes as there are cores. The memory is the peak of the first process, plus that of as many workers as there are, each taken to
-be as large as the largest. Prints a table and writes benchmarks/results/prepare-DATE.json.
+Each size is prepared in a process of its own: every line checked, pairs held out, a tokenizer trained, ids
+written in shards by as many processes as there are cores. The memory is the peak of the first process, plus
+that of as many workers as there are, each taken to be as large as the largest. Prints a table and writes
+benchmarks/results/prepare-DATE.json.
 """
 
 import argparse
@@ -39,13 +40,17 @@ def repeated(path: Path, times: int, out: Path) -> Path:
 
 def measure(source: Path, target: Path, out: Path) -> dict[str, float]:
     """Prepare the files in this process."""
-    recipe = Recipe(out=out, data=DataSettings(source=source, target=target), tokenizer=TokenizerSettings(vocabulary=8000))
+    recipe = Recipe(
+        out=out, data=DataSettings(source=source, target=target), tokenizer=TokenizerSettings(vocabulary=8000)
+    )
     told: list[str] = []
     begun = time.monotonic()
     prepare(out, recipe, told.append)
     seconds = time.monotonic() - begun
     found = json.loads((out / "data" / "train" / "corpus.json").read_text())
-    peak, worker = (resource.getrusage(who).ru_maxrss / 2**20 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    peak, worker = (
+        resource.getrusage(who).ru_maxrss / 2**20 for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
     size = sum(path.stat().st_size for path in (out / "data" / "train").iterdir()) / 2**20
     return {
         "pairs": found["pairs"],
@@ -74,11 +79,26 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             sides = {"source": arguments.source, "target": arguments.target}
             files = [repeated(path, times, Path(folder) / side) for side, path in sides.items()]
-            command = [sys.executable, __file__, "--source", str(files[0]), "--target", str(files[1]), "--measure", f"{folder}/run"]
+            command = [
+                sys.executable,
+                __file__,
+                "--source",
+                str(files[0]),
+                "--target",
+                str(files[1]),
+                "--measure",
+                f"{folder}/run",
+            ]
             row = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
         rows.append(row)
         pace = row["pairs"] / row["seconds"]
-        table.add_row(f"{row['pairs']:,}", f"{row['seconds']:.0f}", f"{pace:,.0f}", f"{row['gib']:.2f}", f"{row['corpus_mib']:.0f}")
+        table.add_row(
+            f"{row['pairs']:,}",
+            f"{row['seconds']:.0f}",
+            f"{pace:,.0f}",
+            f"{row['gib']:.2f}",
+            f"{row['corpus_mib']:.0f}",
+        )
     Console(width=100).print(table)
     keep(passport(asked("prepare.py", arguments)) | {"rows": rows}, arguments.results, "prepare")
 

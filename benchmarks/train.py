@@ -1,18 +1,20 @@
-"""Training speed on a CPU: ours beside each peer's, an update of each in turn, on the same batches of the same text.
+"""Training speed on a CPU: ours beside each peer's, an update of each in turn, on the same batches of the
+same text.
 
     pip install transformers
     python benchmarks/train.py --source train.en --target train.de [--preset base] [--updates 40]
 
-Each system is a process of its own. It trains on the same padded batches (8,000 joint tokens, 4,096 a batch) with the same sizes,
-dropout, label smoothing and Adam; the whole loop is inside the time. Peers run as people run them, and once more with the settings of
-the allocator and of oneDNN that ours makes for itself. In a first epoch most batches have shapes that were not met before, later ones
-have the same again: --warm-up with as many updates as an epoch has measures what lasts. The floor, what matrix products alone would
-allow, is measured in between. Writes benchmarks/results/train-PRESET-DATE.json (or -2, -3), and with --profile beside it
-train-PRESET-DATE-PRECISION.txt: the operators in which our updates spend their time.
+Each system is a process of its own. It trains on the same padded batches (8,000 joint tokens, 4,096 a batch)
+with the same sizes, dropout, label smoothing and Adam; the whole loop is inside the time. Peers run as people
+run them, and once more with the settings of the allocator and of oneDNN that ours makes for itself. In a
+first epoch most batches have shapes that were not met before, later ones have the same again: --warm-up with
+as many updates as an epoch has measures what lasts. The floor, what matrix products alone would allow, is
+measured in between. Writes benchmarks/results/train-PRESET-DATE.json (or -2, -3), and with --profile beside
+it train-PRESET-DATE-PRECISION.txt: the operators in which our updates spend their time.
 
-Seconds to 100 updates count from the start of the process, imports included (the third of a second that it takes to import the reading
-of batches is in the peers' too), and ours compiles its kernels in them, which a second training need not. Where fewer updates than 100
-are made, they are extrapolated.
+Seconds to 100 updates count from the start of the process, imports included (the third of a second that it
+takes to import the reading of batches is in the peers' too), and ours compiles its kernels in them, which a
+second training need not. Where fewer updates than 100 are made, they are extrapolated.
 """
 
 import argparse
@@ -114,7 +116,9 @@ def peer_step(logits: Callable[[Batch], Tensor], model: nn.Module, bfloat16: boo
         (batch,) = update.batches
         with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
             scores = logits(batch)
-            loss = F.cross_entropy(scores.flatten(0, 1), batch.target_out.flatten(), ignore_index=PAD, label_smoothing=SMOOTHING)
+            loss = F.cross_entropy(
+                scores.flatten(0, 1), batch.target_out.flatten(), ignore_index=PAD, label_smoothing=SMOOTHING
+            )
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -130,23 +134,37 @@ def transformers_step(recipe: Recipe, vocabulary: int) -> Step:
 
     def logits(batch: Batch) -> Tensor:
         return model(
-            input_ids=batch.source, attention_mask=(batch.source != PAD).long(), decoder_input_ids=batch.target_in, use_cache=False
+            input_ids=batch.source,
+            attention_mask=(batch.source != PAD).long(),
+            decoder_input_ids=batch.target_in,
+            use_cache=False,
         ).logits
 
     return peer_step(logits, model, recipe.training.precision == "bfloat16")
 
 
 class TorchTransformer(nn.Module):
-    """torch.nn.Transformer with embeddings, positions and a tied output, as PyTorch's tutorial puts them together."""
+    """torch.nn.Transformer with embeddings, positions and a tied output, as PyTorch's tutorial puts them
+    together.
+    """
 
     def __init__(self, size: ModelSettings, vocabulary: int) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocabulary, size.d_model, padding_idx=PAD)
         self.dropout = nn.Dropout(DROPOUT)
         self.transformer = nn.Transformer(
-            size.d_model, size.heads, size.encoder_layers, size.decoder_layers, size.d_ff, DROPOUT, batch_first=True
+            size.d_model,
+            size.heads,
+            size.encoder_layers,
+            size.decoder_layers,
+            size.d_ff,
+            DROPOUT,
+            batch_first=True,
         )
-        half = torch.exp(torch.arange(0, size.d_model, 2) * (-math.log(10000.0) / size.d_model)) * torch.arange(512)[:, None]
+        half = (
+            torch.exp(torch.arange(0, size.d_model, 2) * (-math.log(10000.0) / size.d_model))
+            * torch.arange(512)[:, None]
+        )
         self.register_buffer("positions", torch.stack([half.sin(), half.cos()], -1).flatten(1))
 
     def embed(self, ids: Tensor) -> Tensor:
@@ -171,14 +189,18 @@ class TorchTransformer(nn.Module):
 def torch_step(recipe: Recipe, vocabulary: int) -> Step:
     """torch.nn.Transformer."""
     model = TorchTransformer(recipe.model, vocabulary)
-    return peer_step(lambda batch: model(batch.source, batch.target_in), model, recipe.training.precision == "bfloat16")
+    return peer_step(
+        lambda batch: model(batch.source, batch.target_in), model, recipe.training.precision == "bfloat16"
+    )
 
 
 # ---- measuring
 
 
 def measure(system: str, recipe: Recipe, updates: int, profile: Path | None) -> None:
-    """Say when all is ready, make an update for each line that is read, and write what it took; then have some more looked into."""
+    """Say when all is ready, make an update for each line that is read, and write what it took; then have
+    some more looked into.
+    """
     torch.manual_seed(1)
     assert recipe.out is not None
     data = PreparedData.load(recipe.out / "data")
@@ -197,7 +219,12 @@ def measure(system: str, recipe: Recipe, updates: int, profile: Path | None) -> 
         begun = time.monotonic()
         update = next(stream)
         step(update)
-        print(update.tokens, time.monotonic() - begun, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, flush=True)
+        print(
+            update.tokens,
+            time.monotonic() - begun,
+            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+            flush=True,
+        )
     if profile is not None:
         profile.write_text(operators(lambda: step(next(stream))))
 
@@ -212,14 +239,19 @@ def operators(update: Callable[[], None]) -> str:
     rows = sorted(profile.key_averages(), key=lambda row: -row.self_cpu_time_total)
     total = sum(row.self_cpu_time_total for row in rows)
     lines = [
-        f"{row.self_cpu_time_total / total:7.2%} {row.self_cpu_time_total / 1000 / PROFILED:10.3f} {row.count / PROFILED:8.1f}  {row.key}\n"
+        f"{row.self_cpu_time_total / total:7.2%} {row.self_cpu_time_total / 1000 / PROFILED:10.3f} "
+        f"{row.count / PROFILED:8.1f}  {row.key}\n"
         for row in rows
     ]
-    return "".join([f"{'share':>7} {'ms':>10} {'calls':>8}  an update, self CPU time ({PROFILED} updates)\n", *lines])
+    return "".join(
+        [f"{'share':>7} {'ms':>10} {'calls':>8}  an update, self CPU time ({PROFILED} updates)\n", *lines]
+    )
 
 
 def floor(size: ModelSettings, vocabulary: int, precision: str) -> tuple[float, float]:
-    """GFLOP/s of matrix products here, and the pairs of tokens a second that they would allow if there was nothing else to do."""
+    """GFLOP/s of matrix products here, and the pairs of tokens a second that they would allow if there was
+    nothing else to do.
+    """
     kind = torch.bfloat16 if precision == "bfloat16" else torch.float32
     one, other = torch.randn(4096, 1024).to(kind), torch.randn(1024, 1024).to(kind)
     rates = []
@@ -229,14 +261,20 @@ def floor(size: ModelSettings, vocabulary: int, precision: str) -> tuple[float, 
             one @ other
         rates.append(4 * 2 * 4096 * 1024 * 1024 / (time.monotonic() - begun))
     d, inner = size.d_model, 2 * size.d_model * size.d_ff
-    weights = size.encoder_layers * (4 * d * d + inner) + size.decoder_layers * (8 * d * d + inner) + d * vocabulary
+    weights = (
+        size.encoder_layers * (4 * d * d + inner) + size.decoder_layers * (8 * d * d + inner) + d * vocabulary
+    )
     return max(rates) / 1e9, max(rates) / (6 * weights)
 
 
 class Measured:
-    """A system in a process of its own, which finds no kernels that were compiled before, and what its updates took."""
+    """A system in a process of its own, which finds no kernels that were compiled before, and what its
+    updates took.
+    """
 
-    def __init__(self, kind: Kind, arguments: argparse.Namespace, out: Path, profile: Path | None = None) -> None:
+    def __init__(
+        self, kind: Kind, arguments: argparse.Namespace, out: Path, profile: Path | None = None
+    ) -> None:
         system, precision, allocator = kind
         flags = {
             "--measure": system,
@@ -253,7 +291,9 @@ class Measured:
         settings = (ALLOCATOR if allocator else {}) | (WAITING if allocator or system == "dragoman" else {})
         environment = os.environ | {"XDG_CACHE_HOME": tempfile.mkdtemp(dir=out)} | settings
         begun = time.monotonic()
-        self.process = subprocess.Popen(command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
         assert self.read() == "ready\n"
         self.start = time.monotonic() - begun
 
@@ -281,7 +321,9 @@ class Measured:
         hundred = [update[1] for update in self.updates[:100]]
         return {
             "tokens_per_second": sum(tokens) / sum(seconds),
-            "median_tokens_per_second": statistics.median(count / time for count, time in zip(tokens, seconds, strict=True)),
+            "median_tokens_per_second": statistics.median(
+                count / time for count, time in zip(tokens, seconds, strict=True)
+            ),
             "seconds_to_start": self.start,
             "seconds_to_100_updates": self.start + statistics.mean(hundred) * 100,
             "extrapolated": len(hundred) < 100,
@@ -291,11 +333,15 @@ class Measured:
 
 def median_ratio(ours: Measured, theirs: Measured) -> float:
     """How many times as long theirs takes for an update as ours for the same just before it: the median."""
-    return statistics.median(their[1] / our[1] for our, their in zip(ours.counted, theirs.counted, strict=True))
+    return statistics.median(
+        their[1] / our[1] for our, their in zip(ours.counted, theirs.counted, strict=True)
+    )
 
 
 def compare(arguments: argparse.Namespace) -> None:
-    """Ours beside each peer, an update of each in turn, so that a machine that others slow down does so to both; a table and a file."""
+    """Ours beside each peer, an update of each in turn, so that a machine that others slow down does so to
+    both; a table and a file.
+    """
     from dragoman.system.messages import silent
 
     rows, floors = [], []
@@ -303,27 +349,57 @@ def compare(arguments: argparse.Namespace) -> None:
         recipe = recipe_for(arguments.source, arguments.target, arguments.preset, "bfloat16", Path(folder))
         prepare(Path(folder), recipe, silent)
         vocabulary = len(PreparedData.load(Path(folder) / "data").tokenizers.target)
-        profiles = {precision: Path(folder) / f"{precision}.txt" for precision in arguments.precisions if arguments.profile}
-        for precision, peer, allocator in product(arguments.precisions, arguments.peers, arguments.allocators):
+        profiles = {
+            precision: Path(folder) / f"{precision}.txt"
+            for precision in arguments.precisions
+            if arguments.profile
+        }
+        for precision, peer, allocator in product(
+            arguments.precisions, arguments.peers, arguments.allocators
+        ):
             kinds: list[Kind] = [("dragoman", precision, False), (peer, precision, ALLOCATORS[allocator])]
-            looked_into = profiles.get(precision) if peer == arguments.peers[0] and allocator == arguments.allocators[0] else None
-            pair = [Measured(kind, arguments, Path(folder), path) for kind, path in zip(kinds, (looked_into, None), strict=True)]
+            looked_into = (
+                profiles.get(precision)
+                if peer == arguments.peers[0] and allocator == arguments.allocators[0]
+                else None
+            )
+            pair = [
+                Measured(kind, arguments, Path(folder), path)
+                for kind, path in zip(kinds, (looked_into, None), strict=True)
+            ]
             for number in range(arguments.warm_up + arguments.updates):
                 for system in pair:
                     system.update()
                 if number >= arguments.warm_up and (number - arguments.warm_up) % 5 == 0:
                     floors.append((precision, *floor(recipe.model, vocabulary, precision)))
             ours, theirs = (system.found() for system in pair)
-            ratios = {"ratio": ours["tokens_per_second"] / theirs["tokens_per_second"], "median_ratio": median_ratio(*pair)}
+            ratios = {
+                "ratio": ours["tokens_per_second"] / theirs["tokens_per_second"],
+                "median_ratio": median_ratio(*pair),
+            }
             row = {"peer": peer, "precision": precision, "allocator_settings": ALLOCATORS[allocator]}
             rows.append(row | ratios | {"ours": ours, "theirs": theirs})
             print(rows[-1], file=sys.stderr, flush=True)
         report(arguments, rows, floors, {precision: path.read_text() for precision, path in profiles.items()})
 
 
-def report(arguments: argparse.Namespace, rows: list[dict], floors: list[tuple[str, float, float]], profiles: dict[str, str]) -> None:
+def report(
+    arguments: argparse.Namespace,
+    rows: list[dict],
+    floors: list[tuple[str, float, float]],
+    profiles: dict[str, str],
+) -> None:
     """Print ratios, and shares of the floor; write all of it with its passport, and profiles beside it."""
-    columns = ("beside", "precision", "its allocator", "ours, target tokens/s", "theirs", "ours is × as fast", "s to 100 updates", "GiB")
+    columns = (
+        "beside",
+        "precision",
+        "its allocator",
+        "ours, target tokens/s",
+        "theirs",
+        "ours is × as fast",
+        "s to 100 updates",
+        "GiB",
+    )
     table = Table(*columns, title=f"Training, {arguments.preset}; medians")
     for row in rows:
         both = (row["ours"], row["theirs"])
@@ -341,11 +417,18 @@ def report(arguments: argparse.Namespace, rows: list[dict], floors: list[tuple[s
     where = passport(asked("train.py", arguments)) | {"floors": {}}
     for precision in arguments.precisions:
         rates, tokens = ([row[place] for row in floors if row[0] == precision] for place in (1, 2))
-        speed = statistics.median(row["ours"]["median_tokens_per_second"] for row in rows if row["precision"] == precision)
+        speed = statistics.median(
+            row["ours"]["median_tokens_per_second"] for row in rows if row["precision"] == precision
+        )
         share = speed / statistics.median(tokens)
-        where["floors"][precision] = {"gflops": rates, "tokens_per_second": statistics.median(tokens), "share": share}
+        where["floors"][precision] = {
+            "gflops": rates,
+            "tokens_per_second": statistics.median(tokens),
+            "share": share,
+        }
         print(
-            f"{precision}: {share:.0%} of what matrix products alone would allow at {statistics.median(rates):,.0f} GFLOP/s "
+            f"{precision}: {share:.0%} of what matrix products alone would allow at "
+            f"{statistics.median(rates):,.0f} GFLOP/s "
             f"(the median; {min(rates):,.0f} to {max(rates):,.0f})."
         )
     out = keep(where | {"rows": rows}, arguments.results, f"train-{arguments.preset}")
@@ -364,8 +447,16 @@ def main() -> None:
     parser.add_argument("--warm-up", type=int, default=10)
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS)
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=PEERS)
-    parser.add_argument("--allocators", nargs="+", choices=ALLOCATORS, default=list(ALLOCATORS), help="the peers' settings of it")
-    parser.add_argument("--profile", action="store_true", help="write in which operators our updates spend their time")
+    parser.add_argument(
+        "--allocators",
+        nargs="+",
+        choices=ALLOCATORS,
+        default=list(ALLOCATORS),
+        help="the peers' settings of it",
+    )
+    parser.add_argument(
+        "--profile", action="store_true", help="write in which operators our updates spend their time"
+    )
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     parser.add_argument("--measure", choices=("dragoman", *PEERS), help=argparse.SUPPRESS)
     parser.add_argument("--precision", choices=PRECISIONS, help=argparse.SUPPRESS)
@@ -375,7 +466,9 @@ def main() -> None:
     if arguments.measure is None:
         compare(arguments)
         return
-    recipe = recipe_for(arguments.source, arguments.target, arguments.preset, arguments.precision, arguments.out)
+    recipe = recipe_for(
+        arguments.source, arguments.target, arguments.preset, arguments.precision, arguments.out
+    )
     measure(arguments.measure, recipe, arguments.updates, arguments.profile_to)
 
 

@@ -47,7 +47,9 @@ VOCABULARY = 11
 
 @pytest.fixture(params=MODELS)
 def model(request: pytest.FixtureRequest) -> Model:
-    """A random model of each kind, in float64 and evaluation mode, with weights large enough to make its choices differ."""
+    """A random model of each kind, in float64 and evaluation mode, with weights large enough to make its
+    choices differ.
+    """
     torch.manual_seed(7)
     built = build_model(MODELS[request.param], VOCABULARY, VOCABULARY).double().eval()
     with torch.no_grad():
@@ -76,7 +78,9 @@ def targets() -> torch.Tensor:
 
 @pytest.fixture(scope="module")
 def unchecked_shapes():
-    """For whole programs, which take twice as long where the shapes of every call are checked; other tests do that."""
+    """For whole programs, which take twice as long where the shapes of every call are checked; other tests do
+    that.
+    """
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
@@ -100,7 +104,10 @@ def write_copies(folder: Path, name: str, lines: int, seed: int = 0) -> tuple[Pa
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a run that has learnt to write words in capitals, and its train and test files. Read only."""
+    """A folder with a run that has learnt to write words in capitals, and its train and test files.
+
+    Read only.
+    """
     from dragoman.pipeline.recipe import Recipe
     from dragoman.pipeline.run import run
     from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings

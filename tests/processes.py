@@ -18,7 +18,10 @@ from tests.conftest import MOST_SECONDS
 
 
 def fork(work: Callable[[], object]) -> int:
-    """Do the work in a process of its own; give its number. Its exit status is 1, or that of SystemExit, where it fails."""
+    """Do the work in a process of its own; give its number.
+
+    Its exit status is 1, or that of SystemExit, where it fails.
+    """
     process = os.fork()
     if process:
         return process
@@ -47,14 +50,23 @@ def run_command(arguments: list[str], told: Path) -> None:
 
 
 def start(ranks: int, arguments: list[str], told: Path) -> list[int]:
-    """A command in as many processes as torchrun would start; their numbers. What they say is written to a file."""
+    """A command in as many processes as torchrun would start; their numbers.
+
+    What they say is written to a file.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
 
     def run(rank: int) -> None:
         if ranks > 1:
-            os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(ranks), MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+            os.environ.update(
+                RANK=str(rank),
+                LOCAL_RANK=str(rank),
+                WORLD_SIZE=str(ranks),
+                MASTER_ADDR="127.0.0.1",
+                MASTER_PORT=port,
+            )
         run_command(arguments, told)
 
     told.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The C++ backend and the PyTorch backend: the same translations, and PyTorch imported only if it is needed."""
+"""The C++ and the PyTorch backend translate alike; PyTorch is imported only if it is needed."""
 
 import subprocess
 import sys
@@ -38,9 +38,13 @@ def test_both_backends_translate_alike(folder, asked):  # noqa: F811
     one, other = by_cpp.n_best(lines, ASKED[asked]), by_pytorch.n_best(lines, ASKED[asked])
     assert isinstance(by_cpp.backend(ASKED[asked], 99), NativeBackend)
     assert isinstance(by_pytorch.backend(ASKED[asked], 99), TorchBackend)
-    assert [[best.text for best in found] for found in one] == [[best.text for best in found] for found in other]
+    assert [[best.text for best in found] for found in one] == [
+        [best.text for best in found] for found in other
+    ]
     for best, same in zip(one, other, strict=True):
-        assert [each.score for each in best] == pytest.approx([each.score for each in same], rel=1e-6, abs=1e-4)
+        assert [each.score for each in best] == pytest.approx(
+            [each.score for each in same], rel=1e-6, abs=1e-4
+        )
 
 
 @pytest.mark.parametrize("more", NEEDS_PYTORCH)
@@ -62,21 +66,31 @@ def test_a_shortlist_is_used_by_cpp_alone(folder, tmp_path):  # noqa: F811
         lambda: Translator.load(folder, folder, device="cpu", shortlist=tmp_path / "list"),
     ]
     for work in refused:
-        with pytest.raises(DragomanError, match=r"A shortlist is for greedy and beam search in C\+\+, which needs a compiler"):
+        with pytest.raises(
+            DragomanError, match=r"A shortlist is for greedy and beam search in C\+\+, which needs a compiler"
+        ):
             work()
 
 
 def test_other_architectures_are_by_pytorch(folder, tmp_path):  # noqa: F811
     tokenizers = load_model(folder)[1]
     settings = ModelSettings(architecture="gru", d_model=10, encoder_layers=1, decoder_layers=1)
-    save_model(tmp_path / "model", build_model(settings, *map(len, (tokenizers.source, tokenizers.target))), settings, tokenizers)
+    save_model(
+        tmp_path / "model",
+        build_model(settings, *map(len, (tokenizers.source, tokenizers.target))),
+        settings,
+        tokenizers,
+    )
     translator = Translator.load(tmp_path, device="cpu")
     assert translator.native is None
     assert len(translator.translate(LINES, max_extra_tokens=2)) == len(LINES)
 
 
 def test_a_vocabulary_that_does_not_fit_the_weights_is_refused(folder, tmp_path):  # noqa: F811
-    stored, words = StoredModel.load(folder), Tokenizer.train(["amber birch cedar"] * 3, "word", TokenizerSettings(), 20)
+    stored, words = (
+        StoredModel.load(folder),
+        Tokenizer.train(["amber birch cedar"] * 3, "word", TokenizerSettings(), 20),
+    )
     replace(stored, tokenizers=Tokenizers(words, words)).save(tmp_path / "model")
     with pytest.raises(DragomanError, match=r"target_embedding\.weight"):
         Translator.load(tmp_path)
@@ -85,12 +99,19 @@ def test_a_vocabulary_that_does_not_fit_the_weights_is_refused(folder, tmp_path)
 @pytest.mark.skipif(has_gpu(), reason="with a GPU PyTorch translates")
 @pytest.mark.parametrize(
     ("more", "imported"),
-    [((), False), (("--precision", "int8", "--json", "--n-best", "2"), False), (("--temperature", "1"), True)],
+    [
+        ((), False),
+        (("--precision", "int8", "--json", "--n-best", "2"), False),
+        (("--temperature", "1"), True),
+    ],
 )
 def test_the_command_line_imports_pytorch_only_if_it_is_needed(folder, more, imported):  # noqa: F811
-    line = f"import sys; sys.argv = {['dragoman', 'translate', str(folder), *more]}; from dragoman.cli import main; main.main()"
+    arguments = ["dragoman", "translate", str(folder), *more]
+    line = f"import sys; sys.argv = {arguments}; from dragoman.cli import main; main.main()"
     code = f"from dragoman import Translator; Translator.load({str(folder)!r}).native; {line}"
     command = [sys.executable, "-c", f"{code}; sys.stderr.write(str('torch' in sys.modules))"]
-    done = subprocess.run(command, input="two dogs\n", capture_output=True, text=True, timeout=MOST_SECONDS, check=True)
+    done = subprocess.run(
+        command, input="two dogs\n", capture_output=True, text=True, timeout=MOST_SECONDS, check=True
+    )
     assert done.stderr.endswith(str(imported))
     assert len(done.stdout.splitlines()) == 1

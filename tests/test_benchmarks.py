@@ -22,9 +22,22 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
 def test_the_benchmark_for_a_gpu_runs_anywhere_on_any_text(tmp_path):
-    files = [part for side in ("source", "target") for part in (f"--{side}", str(BENCHMARKS.parent / "README.md"))]
-    command = [sys.executable, str(BENCHMARKS / "gpu_train.py"), "--toy", "--out", str(tmp_path), "--preset", "base", "big"]
-    done = subprocess.run([*command, "--profile", *files], capture_output=True, text=True, timeout=MOST_SECONDS, check=True)
+    files = [
+        part for side in ("source", "target") for part in (f"--{side}", str(BENCHMARKS.parent / "README.md"))
+    ]
+    command = [
+        sys.executable,
+        str(BENCHMARKS / "gpu_train.py"),
+        "--toy",
+        "--out",
+        str(tmp_path),
+        "--preset",
+        "base",
+        "big",
+    ]
+    done = subprocess.run(
+        [*command, "--profile", *files], capture_output=True, text=True, timeout=MOST_SECONDS, check=True
+    )
     measured = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(found["text"], found["preset"]) for found in measured] == [
         (text, preset) for text in ("random", "README") for preset in ("base", "big")
@@ -36,34 +49,64 @@ def test_the_benchmark_for_a_gpu_runs_anywhere_on_any_text(tmp_path):
         (path,) = tmp_path.glob(f"gpu-train-{found['preset']}-{found['text']}-*.json")
         assert json.loads(path.read_text()) == found
         assert path.with_suffix(".txt").exists()
-    done = subprocess.run([*command, *files[:2]], capture_output=True, text=True, timeout=MOST_SECONDS, check=False)
+    done = subprocess.run(
+        [*command, *files[:2]], capture_output=True, text=True, timeout=MOST_SECONDS, check=False
+    )
     assert "--source and --target belong together" in done.stderr
 
 
 def test_the_benchmark_for_a_cpu_measures_and_writes_its_passport(tmp_path):
     source, target = write_copies(tmp_path, "train", 100)
-    command = [sys.executable, str(BENCHMARKS / "train.py"), "--source", str(source), "--target", str(target), "--preset", "tiny"]
+    command = [
+        sys.executable,
+        str(BENCHMARKS / "train.py"),
+        "--source",
+        str(source),
+        "--target",
+        str(target),
+        "--preset",
+        "tiny",
+    ]
     peers = ["--precisions", "float32", "--peers", "torch.nn.Transformer", "--allocators", "ours"]
     more = ["--updates", "1", "--warm-up", "1", *peers, "--results", str(tmp_path), "--profile"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run([*command, *more], env=environment, capture_output=True, text=True, timeout=MOST_SECONDS, check=True)
+    done = subprocess.run(
+        [*command, *more], env=environment, capture_output=True, text=True, timeout=MOST_SECONDS, check=True
+    )
     assert "ours is" in done.stdout
     assert "(extrapolated)" in done.stdout
     (path,) = tmp_path.glob("train-tiny-*.json")
     found = json.loads(path.read_text())
-    said = ["python", "benchmarks/train.py", "--source", source.name, "--target", target.name, *command[-2:], *more[:-3], "--profile"]
-    assert shlex.split(found["command"]) == said  # files by their names alone: what lies where is nobody's business
+    said = [
+        "python",
+        "benchmarks/train.py",
+        "--source",
+        source.name,
+        "--target",
+        target.name,
+        *command[-2:],
+        *more[:-3],
+        "--profile",
+    ]
+    assert (
+        shlex.split(found["command"]) == said
+    )  # files by their names alone: what lies where is nobody's business
     (row,) = found["rows"]
     assert row["peer"] == "torch.nn.Transformer"
     assert row["allocator_settings"]
     for side in (row["ours"], row["theirs"]):
-        assert side["tokens_per_second"] == pytest.approx(side["median_tokens_per_second"])  # there is one update
+        assert side["tokens_per_second"] == pytest.approx(
+            side["median_tokens_per_second"]
+        )  # there is one update
         assert side["extrapolated"]
         assert side["seconds_to_start"] < side["seconds_to_100_updates"]
     assert row["ratio"] == pytest.approx(row["median_ratio"])
     assert found["floors"]["float32"]["tokens_per_second"] > 0
     lines = path.with_name(f"{path.stem}-float32.txt").read_text().splitlines()[1:]
-    shares, names = [float(line.split()[0].rstrip("%")) for line in lines], {line.split(maxsplit=3)[3] for line in lines}
+    shares, names = (
+        [float(line.split()[0].rstrip("%")) for line in lines],
+        {line.split(maxsplit=3)[3] for line in lines},
+    )
     assert sum(shares) == pytest.approx(100, abs=0.01 * len(shares))
     assert shares == sorted(shares, reverse=True)
     assert {"aten::mm", "(in no operator)"} <= names
@@ -97,11 +140,26 @@ def test_a_measurement_never_takes_the_place_of_another(tmp_path, monkeypatch):
 
 def test_the_benchmark_of_preparation_measures_every_size(tmp_path):
     source, target = write_copies(tmp_path, "train", 3000)
-    command = [sys.executable, str(BENCHMARKS / "prepare.py"), "--source", str(source), "--target", str(target), "--times", "1", "2"]
-    subprocess.run([*command, "--results", str(tmp_path)], capture_output=True, timeout=MOST_SECONDS, check=True)
+    command = [
+        sys.executable,
+        str(BENCHMARKS / "prepare.py"),
+        "--source",
+        str(source),
+        "--target",
+        str(target),
+        "--times",
+        "1",
+        "2",
+    ]
+    subprocess.run(
+        [*command, "--results", str(tmp_path)], capture_output=True, timeout=MOST_SECONDS, check=True
+    )
     (path,) = tmp_path.glob("prepare-*.json")
     found = json.loads(path.read_text())
-    assert found["command"] == f"python benchmarks/prepare.py --source {source.name} --target {target.name} --times 1 2"
+    assert (
+        found["command"]
+        == f"python benchmarks/prepare.py --source {source.name} --target {target.name} --times 1 2"
+    )
     assert [row["pairs"] for row in found["rows"]] == [3000, 6000]
     assert all(row["gib"] > 0 for row in found["rows"])
     assert all(row["copies"] == 0 for row in found["rows"])  # the sides are two texts
@@ -114,16 +172,47 @@ def random_model(tmp_path_factory):
     source, _ = write_copies(folder, "test", 30)
     tokenizer = Tokenizer.train(source.read_text().splitlines(), "bpe", TokenizerSettings(), 300)
     settings = PRESETS["tiny"]
-    save_model(folder / "run" / "model", build_model(settings, len(tokenizer), len(tokenizer)), settings, Tokenizers(tokenizer, tokenizer))
+    save_model(
+        folder / "run" / "model",
+        build_model(settings, len(tokenizer), len(tokenizer)),
+        settings,
+        Tokenizers(tokenizer, tokenizer),
+    )
     return folder / "run", source
 
 
 def test_the_benchmark_of_decoding_compares_with_a_peer(random_model, tmp_path):
     run, source = random_model
-    command = [sys.executable, str(BENCHMARKS / "decode.py"), str(run), "--source", str(source), "--preset", "tiny"]
-    more = ["--sentences", "10", "--rounds", "1", "--beams", "2", "--systems", "dragoman", "ctranslate2", "--precisions", "float32"]
+    command = [
+        sys.executable,
+        str(BENCHMARKS / "decode.py"),
+        str(run),
+        "--source",
+        str(source),
+        "--preset",
+        "tiny",
+    ]
+    more = [
+        "--sentences",
+        "10",
+        "--rounds",
+        "1",
+        "--beams",
+        "2",
+        "--systems",
+        "dragoman",
+        "ctranslate2",
+        "--precisions",
+        "float32",
+    ]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    subprocess.run([*command, *more, "--results", str(tmp_path)], env=environment, capture_output=True, timeout=MOST_SECONDS, check=True)
+    subprocess.run(
+        [*command, *more, "--results", str(tmp_path)],
+        env=environment,
+        capture_output=True,
+        timeout=MOST_SECONDS,
+        check=True,
+    )
     (path,) = tmp_path.glob("decode-tiny-*.json")
     found = json.loads(path.read_text())
     said = ["python", "benchmarks/decode.py", "RUN", "--source", source.name, *command[-2:], *more]
@@ -137,9 +226,21 @@ def test_the_benchmark_of_decoding_compares_with_a_peer(random_model, tmp_path):
 
 def test_the_benchmark_of_decoding_on_a_gpu_runs_anywhere(random_model):
     run, source = random_model
-    command = [sys.executable, str(BENCHMARKS / "gpu_decode.py"), str(run), "--source", str(source), "--preset", "tiny"]
+    command = [
+        sys.executable,
+        str(BENCHMARKS / "gpu_decode.py"),
+        str(run),
+        "--source",
+        str(source),
+        "--preset",
+        "tiny",
+    ]
     done = subprocess.run(
-        [*command, "--sentences", "4", "--batch-tokens", "500"], capture_output=True, text=True, timeout=MOST_SECONDS, check=True
+        [*command, "--sentences", "4", "--batch-tokens", "500"],
+        capture_output=True,
+        text=True,
+        timeout=MOST_SECONDS,
+        check=True,
     )
     rows = json.loads(done.stdout)["rows"]
     assert len(rows) == 8

@@ -34,7 +34,8 @@ def test_an_error_while_writing_leaves_the_former_folder(tmp_path):
 
     with pytest.raises(
         DragomanError,
-        match="model could not be written: disk full. What was written before it is complete; free some space",
+        match="model could not be written: disk full. What was written before it is complete; free some "
+        "space",
     ):
         write_folder(folder, fail)
     check_folder(folder)

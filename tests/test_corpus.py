@@ -81,7 +81,9 @@ def test_long_pairs_are_left_out_and_counted(tmp_path, files, models):
         number for number, line in enumerate(files[0].read_text().splitlines(), 1) if len(line.split()) <= 4
     ]
     assert [corpus.line(pair) for pair in range(len(corpus))] == short
-    assert f"{corpus.summary.too_long} are longer than the recipe allows" in "; ".join(corpus.summary.sentences())
+    assert f"{corpus.summary.too_long} are longer than the recipe allows" in "; ".join(
+        corpus.summary.sentences()
+    )
 
 
 def test_the_survey_counts_what_is_strange(tmp_path):

@@ -13,11 +13,21 @@ from tests.test_huggingface import SIZES, SOURCE, ours
 KINDS = {
     "the paper's": ModelSettings(**SIZES),
     "other options": ModelSettings(
-        **SIZES, norm="pre", activation="swish", attention_bias=True, output_bias=True, positions="learned", tied="target"
+        **SIZES,
+        norm="pre",
+        activation="swish",
+        attention_bias=True,
+        output_bias=True,
+        positions="learned",
+        tied="target",
     ),
     "few positions": ModelSettings(**SIZES, positions="learned", max_positions=24),
-    "unscaled": ModelSettings(**SIZES, scale_embeddings=False, activation="gelu", positions="sinusoidal-halves", tied="none"),
-    "fairseq's": ModelSettings(**SIZES, positions="sinusoidal-tensor2tensor", first_position=2, norm_epsilon=1e-6),
+    "unscaled": ModelSettings(
+        **SIZES, scale_embeddings=False, activation="gelu", positions="sinusoidal-halves", tied="none"
+    ),
+    "fairseq's": ModelSettings(
+        **SIZES, positions="sinusoidal-tensor2tensor", first_position=2, norm_epsilon=1e-6
+    ),
 }
 
 
@@ -28,13 +38,23 @@ def test_every_token_of_a_translation_is_as_likely_there_as_here(kind, precision
     before = {name: weight.clone() for name, weight in weights(model).items()}
     write(model, tokenizers, tmp_path, precision)
     assert all(torch.equal(weight, before[name]) for name, weight in weights(model).items())
-    verify(engine(tmp_path, model, tokenizers, precision), model, tokenizers, [*SOURCE, *samples(tokenizers, model.longest_source)])
+    verify(
+        engine(tmp_path, model, tokenizers, precision),
+        model,
+        tokenizers,
+        [*SOURCE, *samples(tokenizers, model.longest_source)],
+    )
 
 
 def test_what_it_cannot_hold_is_refused(tmp_path):
     with pytest.raises(
-        DragomanError, match="CTranslate2 has heads of width d_model / heads = 8 alone, and this model's d_k is 4, its d_v 8"
+        DragomanError,
+        match="CTranslate2 has heads of width d_model / heads = 8 alone, and this model's d_k is 4, its d_v "
+        "8",
     ):
         write(*ours(ModelSettings(**SIZES, d_k=4)), tmp_path)
-    with pytest.raises(DragomanError, match="CTranslate2 cannot hold this model: its source_end is False, and True is all that there is"):
+    with pytest.raises(
+        DragomanError,
+        match="CTranslate2 cannot hold this model: its source_end is False, and True is all that there is",
+    ):
         write(*ours(ModelSettings(**SIZES, source_end=False)), tmp_path)

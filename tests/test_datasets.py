@@ -20,7 +20,13 @@ def toy(tmp_path, monkeypatch):
     for number in range(6):
         text = f"line {number}\n".encode()
         (tmp_path / "web" / f"f{number}.gz").write_bytes(gzip.compress(text))
-        files.append(DatasetFile(f"f{number}", (tmp_path / "web" / f"f{number}.gz").as_uri(), (hashlib.sha256(text).hexdigest(),)))
+        files.append(
+            DatasetFile(
+                f"f{number}",
+                (tmp_path / "web" / f"f{number}.gz").as_uri(),
+                (hashlib.sha256(text).hexdigest(),),
+            )
+        )
     monkeypatch.setitem(datasets.DATASETS, "toy", Dataset("a toy", "ours", tuple(files)))
     return DataSettings(dataset="toy", folder=tmp_path / "here")
 
@@ -56,7 +62,10 @@ def test_a_cut_file_is_refused(toy, tmp_path):
 
 def test_offline_it_says_what_to_do_and_leaves_nothing(toy, tmp_path):
     (tmp_path / "web" / "f0.gz").unlink()
-    with pytest.raises(DragomanError, match="f0 is not in .*here, and file:.* cannot be fetched .* put the file there by hand"):
+    with pytest.raises(
+        DragomanError,
+        match="f0 is not in .*here, and file:.* cannot be fetched .* put the file there by hand",
+    ):
         with_dataset(toy)
     assert not list((tmp_path / "here").iterdir())
 

@@ -19,7 +19,9 @@ def test_in_bfloat16_only_results_are_rounded():
     x = (1 + torch.rand(1000, 100)).bfloat16()
     dropped = CounterDropout(0.1)(x)
     kept = dropped != 0
-    torch.testing.assert_close((dropped[kept].double() / x[kept].double()).mean().item(), 1 / 0.9, atol=2e-4, rtol=0)
+    torch.testing.assert_close(
+        (dropped[kept].double() / x[kept].double()).mean().item(), 1 / 0.9, atol=2e-4, rtol=0
+    )
 
 
 def test_the_gradient_passes_where_the_value_does():

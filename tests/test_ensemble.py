@@ -19,7 +19,10 @@ ASKED = SearchSettings(beam_size=3, n_best=3, max_extra_tokens=4)
 
 
 def found(model, sources):
-    return [[(one.ids, pytest.approx(one.score, abs=1e-4)) for one in hypotheses] for hypotheses in beam_search(model, sources, ASKED)]
+    return [
+        [(one.ids, pytest.approx(one.score, abs=1e-4)) for one in hypotheses]
+        for hypotheses in beam_search(model, sources, ASKED)
+    ]
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -32,9 +35,13 @@ def test_a_model_with_itself_is_the_model(kind, sources):
 def test_the_probability_is_the_mean_of_the_models_and_their_order_does_not_matter(sources, targets):
     models = [tiny(kind, VOCABULARY, seed) for seed, kind in enumerate(MODELS)]  # of different widths, too
     targets[:, -1] = END
-    expected = torch.stack([token_log_probabilities(model, sources, targets).exp() for model in models])[..., 0].mean(0)
+    expected = torch.stack([token_log_probabilities(model, sources, targets).exp() for model in models])[
+        ..., 0
+    ].mean(0)
     for order in (models, models[::-1]):
-        torch.testing.assert_close(token_log_probabilities(Ensemble(order), sources, targets)[..., 0].exp(), expected)
+        torch.testing.assert_close(
+            token_log_probabilities(Ensemble(order), sources, targets)[..., 0].exp(), expected
+        )
     assert found(Ensemble(models), sources) == found(Ensemble(models[::-1]), sources)
 
 
@@ -43,12 +50,19 @@ def test_a_search_of_several_models_finds_the_best_by_the_mean_of_their_probabil
     models, source = [tiny(kind, 6, 1) for kind in ("transformer", "lstm")], torch.tensor([[4, 5, END]])
 
     def log_p(ids):
-        each = [[following(model, (4, 5, END), tuple(ids[:at]))[token] for at, token in enumerate(ids)] for model in models]
+        each = [
+            [following(model, (4, 5, END), tuple(ids[:at]))[token] for at, token in enumerate(ids)]
+            for model in models
+        ]
         return sum(math.log(sum(map(math.exp, both)) / 2) for both in zip(*each, strict=True))
 
-    everything = [[*ids, END] for length in range(4) for ids in itertools.product((UNKNOWN, 4, 5), repeat=length)]
+    everything = [
+        [*ids, END] for length in range(4) for ids in itertools.product((UNKNOWN, 4, 5), repeat=length)
+    ]
     ranked = sorted((log_p(ids) / length_penalty(len(ids), 0.6), ids[:-1]) for ids in everything)[::-1]
-    (best,) = beam_search(Ensemble(models), source, SearchSettings(beam_size=len(ranked), max_extra_tokens=1, n_best=5))
+    (best,) = beam_search(
+        Ensemble(models), source, SearchSettings(beam_size=len(ranked), max_extra_tokens=1, n_best=5)
+    )
     assert [one.ids for one in best] == [ids for _, ids in ranked[:5]]
     assert [one.score for one in best] == pytest.approx([float(score) for score, _ in ranked[:5]], abs=1e-5)
 

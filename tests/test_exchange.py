@@ -1,4 +1,6 @@
-"""Models leave and arrive by the command line; what differs in the other engine, or is damaged, leaves nothing behind."""
+"""Models leave and arrive by the command line; what differs in the other engine, or is damaged, leaves
+nothing behind.
+"""
 
 import argparse
 import json
@@ -37,7 +39,9 @@ def run(tmp_path):
     "options", [["huggingface"], ["ctranslate2"], ["ctranslate2", "--precision", "int8"]], ids=" ".join
 )  # tests/test_readme.py has ONNX
 def test_a_model_leaves_after_it_has_been_compared(options, run, tmp_path, monkeypatch, capsysbinary):
-    status, _, err = call(monkeypatch, capsysbinary, "export", run, "--to", *options, "--out", tmp_path / "there")
+    status, _, err = call(
+        monkeypatch, capsysbinary, "export", run, "--to", *options, "--out", tmp_path / "there"
+    )
     assert status == 0
     assert "there: for 8 sentences the log-probabilities there and here differ by" in err
     check_folder(tmp_path / "there")
@@ -46,12 +50,17 @@ def test_a_model_leaves_after_it_has_been_compared(options, run, tmp_path, monke
 def test_what_left_comes_back_and_translates_alike(run, tmp_path, monkeypatch, capsysbinary):
     (tmp_path / "text").write_bytes(b"\n" + TEXT)
     samples = ["--samples", tmp_path / "text"]
-    call(monkeypatch, capsysbinary, "export", run, "--to", "huggingface", "--out", tmp_path / "there", *samples)
+    call(
+        monkeypatch, capsysbinary, "export", run, "--to", "huggingface", "--out", tmp_path / "there", *samples
+    )
     back = ["import", tmp_path / "there", "--from", "huggingface", "--out", tmp_path / "back", *samples]
     status, _, err = call(monkeypatch, capsysbinary, *back)
     assert status == 0
     assert "For 4 sentences the log-probabilities there and here differ by" in err
-    before, after = (call(monkeypatch, capsysbinary, "translate", folder, stdin=TEXT)[1] for folder in (run, tmp_path / "back"))
+    before, after = (
+        call(monkeypatch, capsysbinary, "translate", folder, stdin=TEXT)[1]
+        for folder in (run, tmp_path / "back")
+    )
     assert before == after
     assert len(before.splitlines()) == 4
     status, _, err = call(monkeypatch, capsysbinary, *back)
@@ -60,8 +69,19 @@ def test_what_left_comes_back_and_translates_alike(run, tmp_path, monkeypatch, c
 
 
 def test_where_the_engines_differ_nothing_is_left(run, tmp_path, monkeypatch, capsysbinary):
-    (tmp_path / "text").write_text(">>eng<< ein Mann\n")  # which transformers takes for the name of a language
-    export = ["export", run, "--to", "huggingface", "--out", tmp_path / "there", "--samples", tmp_path / "text"]
+    (tmp_path / "text").write_text(
+        ">>eng<< ein Mann\n"
+    )  # which transformers takes for the name of a language
+    export = [
+        "export",
+        run,
+        "--to",
+        "huggingface",
+        "--out",
+        tmp_path / "there",
+        "--samples",
+        tmp_path / "text",
+    ]
     status, _, err = call(monkeypatch, capsysbinary, *export)
     assert status == 2
     assert "transformers cuts '>>eng<< ein Mann' into <unk> " in err
@@ -71,28 +91,50 @@ def test_where_the_engines_differ_nothing_is_left(run, tmp_path, monkeypatch, ca
 
 def test_an_arrival_that_differs_is_not_written(tmp_path, monkeypatch, capsysbinary):
     (tmp_path / "text").write_text("ein >>eng<< Mann\n")  # which we take for the name of a language
-    arguments = ["import", marian(tmp_path / "theirs"), "--from", "huggingface", "--out", tmp_path / "run", "--samples", tmp_path / "text"]
+    arguments = [
+        "import",
+        marian(tmp_path / "theirs"),
+        "--from",
+        "huggingface",
+        "--out",
+        tmp_path / "run",
+        "--samples",
+        tmp_path / "text",
+    ]
     status, _, err = call(monkeypatch, capsysbinary, *arguments)
     assert status == 2
     assert "transformers cuts 'ein >>eng<< Mann' into" in err
     assert not (tmp_path / "run").exists()
 
 
-def test_without_the_other_engine_an_arrival_says_that_it_was_not_compared(tmp_path, monkeypatch, capsysbinary):
+def test_without_the_other_engine_an_arrival_says_that_it_was_not_compared(
+    tmp_path, monkeypatch, capsysbinary
+):
     folder = marian(tmp_path / "theirs")
     monkeypatch.setitem(sys.modules, "transformers", None)
-    status, _, err = call(monkeypatch, capsysbinary, "import", folder, "--from", "huggingface", "--out", tmp_path / "run")
+    status, _, err = call(
+        monkeypatch, capsysbinary, "import", folder, "--from", "huggingface", "--out", tmp_path / "run"
+    )
     assert status == 0
-    assert "transformers is not installed, so nothing was compared (pip install 'dragoman[huggingface]'); the names and shapes" in err
+    assert (
+        "transformers is not installed, so nothing was compared (pip install 'dragoman[huggingface]'); the "
+        "names and shapes" in err
+    )
 
 
 def test_without_the_other_engine_nothing_leaves(run, tmp_path, monkeypatch, capsysbinary):
-    for name, package in (("huggingface", "transformers"), ("ctranslate2", "ctranslate2"), ("onnx", "onnxruntime")):
+    for name, package in (
+        ("huggingface", "transformers"),
+        ("ctranslate2", "ctranslate2"),
+        ("onnx", "onnxruntime"),
+    ):
         with monkeypatch.context() as without:
             without.delitem(sys.modules, f"dragoman.interop.{name}", raising=False)
             without.delattr(interop, name, raising=False)
             without.setitem(sys.modules, package, None)
-            status, _, err = call(monkeypatch, capsysbinary, "export", run, "--to", name, "--out", tmp_path / "there")
+            status, _, err = call(
+                monkeypatch, capsysbinary, "export", run, "--to", name, "--out", tmp_path / "there"
+            )
         assert status == 2
         assert f"{package} is not installed" in err
         assert f"pip install 'dragoman[{name}]'" in err
@@ -107,7 +149,10 @@ def test_contradictions_and_missing_files_are_told(run, tmp_path, monkeypatch, c
             ["export", run, "--to", "onnx", "--precision", "int8", *out],
             "--precision int8 is for --to ctranslate2; --to onnx writes float32",
         ),
-        (["export", run, "--to", "onnx", "--samples", tmp_path / "blank", *out], "blank has no sentence to compare with"),
+        (
+            ["export", run, "--to", "onnx", "--samples", tmp_path / "blank", *out],
+            "blank has no sentence to compare with",
+        ),
         (["export", run, "--to", "onnx", "--out", run], "run exists already; choose another --out"),
         (["export", tmp_path, "--to", "onnx", *out], "holds no model"),
         (["import", tmp_path / "none", "--from", "huggingface", *out], "There is no "),
@@ -122,22 +167,39 @@ def test_contradictions_and_missing_files_are_told(run, tmp_path, monkeypatch, c
 def test_what_lies_where_a_folder_is_made_is_left_alone(run, tmp_path, monkeypatch, capsysbinary):
     (tmp_path / "there.old").mkdir()
     (tmp_path / "there.old" / "mine").touch()
-    status, _, err = call(monkeypatch, capsysbinary, "export", run, "--to", "onnx", "--out", tmp_path / "there")
+    status, _, err = call(
+        monkeypatch, capsysbinary, "export", run, "--to", "onnx", "--out", tmp_path / "there"
+    )
     assert status == 2
     assert "there.old exists already" in err
     assert (tmp_path / "there.old" / "mine").exists()
 
 
 def test_settings_of_other_kinds_than_expected_get_a_sentence(tmp_path, monkeypatch, capsysbinary):
-    torch.save({"args": argparse.Namespace(arch="transformer", dropout="much"), "model": {"weight": torch.ones(2)}}, tmp_path / "model.pt")
-    status, _, err = call(monkeypatch, capsysbinary, "import", tmp_path, "--from", "fairseq", "--out", tmp_path / "run")
+    torch.save(
+        {"args": argparse.Namespace(arch="transformer", dropout="much"), "model": {"weight": torch.ones(2)}},
+        tmp_path / "model.pt",
+    )
+    status, _, err = call(
+        monkeypatch, capsysbinary, "import", tmp_path, "--from", "fairseq", "--out", tmp_path / "run"
+    )
     assert status == 2
     assert "has settings or files that are not as fairseq writes them" in err
     (tmp_path / "text").write_text("a\n")
     samples = ["--samples", tmp_path / "text"]
     folder = marian(tmp_path / "theirs")
     monkeypatch.setitem(sys.modules, "transformers", None)
-    status, _, err = call(monkeypatch, capsysbinary, "import", folder, "--from", "huggingface", "--out", tmp_path / "run", *samples)
+    status, _, err = call(
+        monkeypatch,
+        capsysbinary,
+        "import",
+        folder,
+        "--from",
+        "huggingface",
+        "--out",
+        tmp_path / "run",
+        *samples,
+    )
     assert status == 2
     assert "--samples needs the other engine: pip install 'dragoman[huggingface]'" in err
 
@@ -145,8 +207,12 @@ def test_settings_of_other_kinds_than_expected_get_a_sentence(tmp_path, monkeypa
 def test_a_recurrent_network_does_not_leave(tmp_path, monkeypatch, capsysbinary):
     settings = ModelSettings(architecture="gru", d_model=8, encoder_layers=1, decoder_layers=1)
     _, tokenizers = ours(ModelSettings(**SIZES))
-    save_model(tmp_path / "run" / "model", Recurrent(settings, *[len(tokenizers.source)] * 2), settings, tokenizers)
-    status, _, err = call(monkeypatch, capsysbinary, "export", tmp_path / "run", "--to", "onnx", "--out", tmp_path / "there")
+    save_model(
+        tmp_path / "run" / "model", Recurrent(settings, *[len(tokenizers.source)] * 2), settings, tokenizers
+    )
+    status, _, err = call(
+        monkeypatch, capsysbinary, "export", tmp_path / "run", "--to", "onnx", "--out", tmp_path / "there"
+    )
     assert status == 2
     assert "holds no Transformer but a recurrent network, which none of these formats can hold" in err
 
@@ -167,7 +233,10 @@ def test_nothing_in_a_pickle_is_run(tmp_path, monkeypatch):
     (tmp_path / "cut.pt").write_bytes((tmp_path / "cut.pt").read_bytes()[:-999])
     (tmp_path / "empty.pt").touch()
     for name, message in (
-        ("bad.pt", "bad.pt holds io.open, which is no tensor and no plain value; nothing of the file was run"),
+        (
+            "bad.pt",
+            "bad.pt holds io.open, which is no tensor and no plain value; nothing of the file was run",
+        ),
         ("old.pt", "old.pt is damaged, or no checkpoint of PyTorch's; nothing of it was run"),
         ("list.pt", "list.pt holds a list where a checkpoint is a dictionary"),
         ("cut.pt", "cut.pt is damaged"),
@@ -183,9 +252,21 @@ def test_nothing_in_a_pickle_is_run(tmp_path, monkeypatch):
 def test_what_reads_a_vocabulary_is_asked_for_where_it_is_missing(tmp_path, monkeypatch):
     monkeypatch.delattr(sentencepiece, "sentencepiece_model_pb2", raising=False)
     for package, read, message in (
-        ("sentencepiece.sentencepiece_model_pb2", sentencepiece_model, "protobuf is needed: pip install 'dragoman"),
-        ("subword_nmt.apply_bpe", lambda: cut_by("", []), "cut by subword-nmt, which is not installed: pip install subword-nmt"),
-        ("yaml", lambda: read_yaml(tmp_path / "config.yaml"), "config.yaml PyYAML is needed: pip install 'dragoman"),
+        (
+            "sentencepiece.sentencepiece_model_pb2",
+            sentencepiece_model,
+            "protobuf is needed: pip install 'dragoman",
+        ),
+        (
+            "subword_nmt.apply_bpe",
+            lambda: cut_by("", []),
+            "cut by subword-nmt, which is not installed: pip install subword-nmt",
+        ),
+        (
+            "yaml",
+            lambda: read_yaml(tmp_path / "config.yaml"),
+            "config.yaml PyYAML is needed: pip install 'dragoman",
+        ),
     ):
         with monkeypatch.context() as without:
             without.setitem(sys.modules, package, None)
@@ -196,6 +277,8 @@ def test_what_reads_a_vocabulary_is_asked_for_where_it_is_missing(tmp_path, monk
 def test_a_source_vocabulary_without_padding_is_refused(tmp_path):
     folder = marian(tmp_path / "theirs", share_encoder_decoder_embeddings=False)
     pieces = json.loads((folder / "vocab.json").read_text())
-    (folder / "vocab.json").write_text(json.dumps({"padding" if piece == "<pad>" else piece: number for piece, number in pieces.items()}))
+    (folder / "vocab.json").write_text(
+        json.dumps({"padding" if piece == "<pad>" else piece: number for piece, number in pieces.items()})
+    )
     with pytest.raises(DragomanError, match="vocab.json lacks <pad>"):
         huggingface.read(folder)

@@ -1,9 +1,11 @@
-"""fairseq's models say here what fairseq's equations say, and read the same tokens; what Dragoman cannot hold is told.
+"""fairseq's models say here what fairseq's equations say, and read the same tokens; what Dragoman cannot hold
+is told.
 
-Checkpoints are written as commit 3d262bb (2025, after release 0.12.3) writes them in fairseq/trainer.py, `Trainer.state_dict`, with the
-tensors of fairseq/models/transformer; the older ones as release 0.6.2 did (fairseq/utils.py, `save_state`), with the names that
-`upgrade_state_dict_named` turns into today's. The forward pass is that of transformer_encoder.py, transformer_decoder.py,
-transformer_layer.py, multihead_attention.py and sinusoidal_positional_embedding.py, in plain torch, from these tensors' names.
+Checkpoints are written as commit 3d262bb (2025, after release 0.12.3) writes them in fairseq/trainer.py,
+`Trainer.state_dict`, with the tensors of fairseq/models/transformer; the older ones as release 0.6.2 did
+(fairseq/utils.py, `save_state`), with the names that `upgrade_state_dict_named` turns into today's. The
+forward pass is that of transformer_encoder.py, transformer_decoder.py, transformer_layer.py,
+multihead_attention.py and sinusoidal_positional_embedding.py, in plain torch, from these tensors' names.
 """
 
 import io
@@ -65,7 +67,11 @@ PRE = {"encoder_normalize_before": True, "decoder_normalize_before": True}
 KINDS = {
     "nothing shared": {},
     "all embeddings shared": {"share_all_embeddings": True},
-    "the target's shared, other depths": {"share_decoder_input_output_embed": True, "encoder_layers": 1, "decoder_layers": 3},
+    "the target's shared, other depths": {
+        "share_decoder_input_output_embed": True,
+        "encoder_layers": 1,
+        "decoder_layers": 3,
+    },
     "norms before, gelu, unscaled": {**PRE, "activation_fn": "gelu", "no_scale_embedding": True},
     "learned positions": {
         "encoder_learned_pos": True,
@@ -105,7 +111,10 @@ def random_tensors(options, source, target):
         found[f"{name}.weight"] = 1 + torch.randn(width, generator=generator) * 0.2
         found[f"{name}.bias"] = torch.randn(width, generator=generator) * 0.2
 
-    for side, tokens, attentions in (("encoder", source, ["self_attn"]), ("decoder", target, ["self_attn", "encoder_attn"])):
+    for side, tokens, attentions in (
+        ("encoder", source, ["self_attn"]),
+        ("decoder", target, ["self_attn", "encoder_attn"]),
+    ):
         found[f"{side}.version"] = torch.tensor([3.0])
         found[f"{side}.embed_tokens.weight"] = torch.randn(tokens, width, generator=generator) * width**-0.5
         if options[f"{side}_learned_pos"]:
@@ -143,7 +152,7 @@ def positions(tensors, options, side, length):
 
 
 def forward(tensors, options, source, target):
-    """Logits of a decoder that has read `target`, for a source that ends with </s>, in fairseq's ids: [T, V]."""
+    """Logits [T, V] of a decoder that has read `target`, for a source with </s>, in fairseq's ids."""
     width, heads = options["encoder_embed_dim"], options["encoder_attention_heads"]
     before = options["encoder_normalize_before"]
     activation = {"relu": F.relu, "gelu": F.gelu}[options["activation_fn"]]
@@ -158,7 +167,9 @@ def forward(tensors, options, source, target):
         def split(y):
             return y.view(len(y), heads, width // heads).transpose(0, 1)
 
-        scores = split(linear(x, f"{name}.q_proj") * (width // heads) ** -0.5) @ split(linear(memory, f"{name}.k_proj")).transpose(1, 2)
+        scores = split(linear(x, f"{name}.q_proj") * (width // heads) ** -0.5) @ split(
+            linear(memory, f"{name}.k_proj")
+        ).transpose(1, 2)
         if causal:
             scores = scores + torch.full((len(x), len(x)), -math.inf).triu(1)
         y = scores.softmax(-1) @ split(linear(memory, f"{name}.v_proj"))
@@ -169,28 +180,65 @@ def forward(tensors, options, source, target):
 
     def stack(ids, side, memory):
         scale = 1.0 if options["no_scale_embedding"] else math.sqrt(width)
-        x = scale * tensors[f"{side}.embed_tokens.weight"][torch.tensor(ids)] + positions(tensors, options, side, len(ids))
+        x = scale * tensors[f"{side}.embed_tokens.weight"][torch.tensor(ids)] + positions(
+            tensors, options, side, len(ids)
+        )
         for number in range(options[f"{side}_layers"]):
             layer = f"{side}.layers.{number}"
-            x = sublayer(x, f"{layer}.self_attn_layer_norm", lambda y: attention(y, y, f"{layer}.self_attn", memory is not None))  # noqa: B023
+            x = sublayer(
+                x,
+                f"{layer}.self_attn_layer_norm",
+                lambda y: attention(y, y, f"{layer}.self_attn", memory is not None),
+            )
             if memory is not None:
-                x = sublayer(x, f"{layer}.encoder_attn_layer_norm", lambda y: attention(y, memory, f"{layer}.encoder_attn", False))  # noqa: B023
-            x = sublayer(x, f"{layer}.final_layer_norm", lambda y: linear(activation(linear(y, f"{layer}.fc1")), f"{layer}.fc2"))  # noqa: B023
+                x = sublayer(
+                    x,
+                    f"{layer}.encoder_attn_layer_norm",
+                    lambda y: attention(y, memory, f"{layer}.encoder_attn", False),
+                )
+            x = sublayer(
+                x,
+                f"{layer}.final_layer_norm",
+                lambda y: linear(activation(linear(y, f"{layer}.fc1")), f"{layer}.fc2"),
+            )
         return norm(x, f"{side}.layer_norm") if before else x
 
-    return stack(target, "decoder", stack(source, "encoder", None)) @ tensors["decoder.output_projection.weight"].T
+    return (
+        stack(target, "decoder", stack(source, "encoder", None))
+        @ tensors["decoder.output_projection.weight"].T
+    )
 
 
 def state_of(tensors, options, languages=("de", "en")):
     """`Trainer.state_dict`: settings as plain values, and much that a translation does not need."""
-    task = {"_name": "translation", "data": "data-bin", "source_lang": languages[0], "target_lang": languages[1], "eval_bleu": False}
-    metrics = OrderedDict(train=[(0, "loss", "AverageMeter", {"val": 1.5, "sum": 3.0, "count": 2, "round": 3})])
+    task = {
+        "_name": "translation",
+        "data": "data-bin",
+        "source_lang": languages[0],
+        "target_lang": languages[1],
+        "eval_bleu": False,
+    }
+    metrics = OrderedDict(
+        train=[(0, "loss", "AverageMeter", {"val": 1.5, "sum": 3.0, "count": 2, "round": 3})]
+    )
     return {
         "args": None,
-        "cfg": {"_name": None, "common": {"seed": 1}, "task": task, "model": Namespace(**options), "optimizer": {"_name": "adam"}},
+        "cfg": {
+            "_name": None,
+            "common": {"seed": 1},
+            "task": task,
+            "model": Namespace(**options),
+            "optimizer": {"_name": "adam"},
+        },
         "model": tensors,
         "criterion": None,
-        "optimizer_history": [{"criterion_name": "LabelSmoothedCrossEntropyCriterion", "num_updates": 7, "lr_scheduler_state": {}}],
+        "optimizer_history": [
+            {
+                "criterion_name": "LabelSmoothedCrossEntropyCriterion",
+                "num_updates": 7,
+                "lr_scheduler_state": {},
+            }
+        ],
         "task_state": {},
         "extra_state": {"metrics": metrics, "previous_training_time": 1.0, "train_iterator": {"epoch": 1}},
         "last_optimizer_state": {"state": {}, "param_groups": []},
@@ -202,7 +250,10 @@ def lists(shared):
     source, target = (sorted({word for line in lines for word in line.split()}) for lines in (SOURCE, TARGET))
     if shared:
         source = target = sorted({*source, *target})
-    return [[*words, *(f"madeupword{number:04d}" for number in range(-(len(words) + 4) % 8))] for words in (source, target)]
+    return [
+        [*words, *(f"madeupword{number:04d}" for number in range(-(len(words) + 4) % 8))]
+        for words in (source, target)
+    ]
 
 
 def folder_of(path, words=None, **changed):
@@ -233,14 +284,18 @@ def greedy_there(tensors, options, source, most):
 
 
 def agree(tensors, options, imported, lines, there):
-    """The same ids, the same logits and the same greedy translations, for sentences and for what lies beyond them."""
+    """The same ids, the same logits and the same greedy translations, for sentences and for what lies beyond
+    them.
+    """
     of_source, of_target = imported.vocabularies
     own = [number for number in range(len(of_target.rows)) if number not in of_target.never_written]
     for line in lines:
         [ids] = imported.tokenizers.source.encode([line])
         source = there(line)
         assert [of_source.rows[token] for token in [*ids, END]] == source
-        [[best]] = greedy_search(imported.model, torch.tensor([[*ids, END]]), SearchSettings(beam_size=1, max_extra_tokens=12))
+        [[best]] = greedy_search(
+            imported.model, torch.tensor([[*ids, END]]), SearchSettings(beam_size=1, max_extra_tokens=12)
+        )
         theirs = greedy_there(tensors, options, source, len(ids) + 12)
         assert [of_target.rows[token] for token in best.ids] == theirs
         prefix = torch.tensor([[START, *best.ids]])
@@ -248,7 +303,9 @@ def agree(tensors, options, imported, lines, there):
             features, _ = imported.model.decode(prefix, imported.model.encode(torch.tensor([[*ids, END]])))
             ours = imported.model.logits(features[0])
         expected = forward(tensors, options, source, [2, *theirs])
-        torch.testing.assert_close(ours[:, own], expected[:, [of_target.rows[token] for token in own]], rtol=0, atol=1e-5)
+        torch.testing.assert_close(
+            ours[:, own], expected[:, [of_target.rows[token] for token in own]], rtol=0, atol=1e-5
+        )
         assert START in of_target.never_written
         assert (ours[:, of_target.never_written] < NEVER / 2).all()
 
@@ -258,8 +315,16 @@ def test_a_model_arrives_with_the_same_logits_and_translations(kind, tmp_path):
     tensors, options = folder_of(tmp_path / "theirs", **KINDS[kind])
     imported = fairseq.read(tmp_path / "theirs")
     indices, _ = read_dictionary(tmp_path / "theirs" / "dict.de.txt")
-    agree(tensors, options, imported, [*SOURCE, "zwei Katzen spielen", "<s> kalt"], lambda line: ids_there(line, indices))
-    assert imported.model.settings.tied == ("all" if options["share_all_embeddings"] else "target" if "target" in kind else "none")
+    agree(
+        tensors,
+        options,
+        imported,
+        [*SOURCE, "zwei Katzen spielen", "<s> kalt"],
+        lambda line: ids_there(line, indices),
+    )
+    assert imported.model.settings.tied == (
+        "all" if options["share_all_embeddings"] else "target" if "target" in kind else "none"
+    )
 
 
 def test_a_model_is_the_same_in_its_folder(tmp_path):
@@ -276,7 +341,9 @@ def test_a_model_is_the_same_in_its_folder(tmp_path):
 def test_from_the_command_line_it_arrives_without_a_comparison(tmp_path, monkeypatch, capsysbinary):
     folder_of(tmp_path / "theirs", **PRE)
     command = ["import", tmp_path / "theirs", "--from", "fairseq", "--out", tmp_path / "ours"]
-    status, _, err = call(monkeypatch, capsysbinary, *command, "--samples", tmp_path / "theirs" / "dict.de.txt")
+    status, _, err = call(
+        monkeypatch, capsysbinary, *command, "--samples", tmp_path / "theirs" / "dict.de.txt"
+    )
     assert status == 2
     assert "--samples is for --from huggingface; models of fairseq are not compared." in err
     status, _, err = call(monkeypatch, capsysbinary, *command)
@@ -304,7 +371,9 @@ def test_settings_arrive_from_all_places_where_fairseq_has_written_them(written,
     state = state_of(tensors, options)
     if written == "args":
         name = options.pop("_name")
-        state = state | {"args": Namespace(**options, arch=name, task="translation", source_lang="de", target_lang="en")}
+        state = state | {
+            "args": Namespace(**options, arch=name, task="translation", source_lang="de", target_lang="en")
+        }
         del state["cfg"]
     else:
         state["cfg"]["model"] = nested(options) if written == "groups" else options
@@ -365,7 +434,9 @@ def test_old_tables_of_sinusoids_are_compared_with_the_formula(tmp_path):
     fairseq.read(tmp_path)
     tensors["decoder.embed_positions.weights"] = table.flip(1)
     torch.save(state_of(tensors, options), tmp_path / "checkpoint_best.pt")
-    with pytest.raises(DragomanError, match=r"decoder\.embed_positions\.weights is not fairseq's table of sinusoids"):
+    with pytest.raises(
+        DragomanError, match=r"decoder\.embed_positions\.weights is not fairseq's table of sinusoids"
+    ):
         fairseq.read(tmp_path)
 
 
@@ -375,7 +446,12 @@ FAST = "e i 912\nei n</w> 500\nd e 44\nde r</w> 12\nS c 9\nSc h 8\nh n 7\nS chn 
 
 @pytest.mark.parametrize(
     ("name", "codes"),
-    [("bpecodes", CODES), ("code", CODES.removeprefix("#version: 0.2\n")), ("codes", FAST), ("bpe.codes", CODES)],
+    [
+        ("bpecodes", CODES),
+        ("code", CODES.removeprefix("#version: 0.2\n")),
+        ("codes", FAST),
+        ("bpe.codes", CODES),
+    ],
     ids=["0.2", "0.1", "fastBPE", "another name"],
 )
 def test_codes_cut_words_as_subword_nmt_does(name, codes, tmp_path):
@@ -441,7 +517,10 @@ def test_a_whole_dictionary_shares_one_vocabulary_with_sentencepiece(tmp_path):
 
 
 def test_a_token_that_overwrites_another_is_the_one_that_is_read(tmp_path):
-    words = [[*lists(False)[0], "<unk> 0 #fairseq:overwrite #", "ein 1 #fairseq:overwrite #"], lists(False)[1]]
+    words = [
+        [*lists(False)[0], "<unk> 0 #fairseq:overwrite #", "ein 1 #fairseq:overwrite #"],
+        lists(False)[1],
+    ]
     tensors, options = folder_of(tmp_path, words=words)
     text = "".join(
         line.split(" #")[0] + " #fairseq:overwrite\n" if "#" in line else f"{line}\n"
@@ -450,7 +529,13 @@ def test_a_token_that_overwrites_another_is_the_one_that_is_read(tmp_path):
     (tmp_path / "dict.de.txt").write_text(text, "utf-8")
     indices, size = read_dictionary(tmp_path / "dict.de.txt")
     assert indices["ein"] == size - 1
-    agree(tensors, options, fairseq.read(tmp_path), ["ein Mann fährt", "ein Kind spielt ein"], lambda line: ids_there(line, indices))
+    agree(
+        tensors,
+        options,
+        fairseq.read(tmp_path),
+        ["ein Mann fährt", "ein Kind spielt ein"],
+        lambda line: ids_there(line, indices),
+    )
 
 
 def test_dictionaries_that_are_the_same_need_no_languages(tmp_path):
@@ -459,7 +544,8 @@ def test_dictionaries_that_are_the_same_need_no_languages(tmp_path):
     fairseq.read(tmp_path)
     write_dictionary(tmp_path / "dict.fr.txt", lists(True)[0])
     with pytest.raises(
-        DragomanError, match=r"checkpoint_best\.pt does not name its languages.*dict\.de\.txt, dict\.en\.txt, dict\.fr\.txt"
+        DragomanError,
+        match=r"checkpoint_best\.pt does not name its languages.*dict\.de\.txt, dict\.en\.txt, dict\.fr\.txt",
     ):
         fairseq.read(tmp_path)
 
@@ -521,19 +607,32 @@ DAMAGE = {
         {},
         r"encoder\.layers\.0\.self_attn\.q_proj\.weight has the shape \(16, 8\), and \(16, 16\)",
     ),
-    "no last norm": (without("decoder.layer_norm.weight"), PRE, r"lacks the tensor decoder\.layer_norm\.weight, of shape \(16,\)"),
+    "no last norm": (
+        without("decoder.layer_norm.weight"),
+        PRE,
+        r"lacks the tensor decoder\.layer_norm\.weight, of shape \(16,\)",
+    ),
     "no logits": (
         without("decoder.output_projection.weight"),
         {},
         r"lacks the tensor decoder\.output_projection\.weight, of shape \(\d+, 16\)",
     ),
-    "no embedding": (without("encoder.embed_tokens.weight"), {}, r"lacks the tensor encoder\.embed_tokens\.weight"),
+    "no embedding": (
+        without("encoder.embed_tokens.weight"),
+        {},
+        r"lacks the tensor encoder\.embed_tokens\.weight",
+    ),
     "more rows than tokens": (
         with_shape("encoder.embed_tokens.weight", 99, 16),
         {},
-        r"dict\.de\.txt has \d+ tokens, and encoder\.embed_tokens\.weight in .*checkpoint_best\.pt has 99 rows",
+        r"dict\.de\.txt has \d+ tokens, and encoder\.embed_tokens\.weight in .*checkpoint_best\.pt has 99 "
+        r"rows",
     ),
-    "another tensor": (with_shape("decoder.project_out_dim.weight", 8, 16), {}, r"has the tensor decoder\.project_out_dim\.weight, which"),
+    "another tensor": (
+        with_shape("decoder.project_out_dim.weight", 8, 16),
+        {},
+        r"has the tensor decoder\.project_out_dim\.weight, which",
+    ),
     "shared embeddings that differ": (
         with_shape("decoder.embed_tokens.weight", len(lists(True)[0]) + 4, 16),
         {"share_all_embeddings": True},
@@ -544,7 +643,11 @@ DAMAGE = {
         KINDS["learned positions"],
         "has learned 40 positions of sources and 10 of targets",
     ),
-    "no tensors": (lambda tensors: tensors.update(nothing=None), {}, "holds no weights under the name 'model'"),
+    "no tensors": (
+        lambda tensors: tensors.update(nothing=None),
+        {},
+        "holds no weights under the name 'model'",
+    ),
 }
 
 
@@ -594,8 +697,12 @@ class Harmful:
 @pytest.mark.parametrize("place", ["args", "extra_state", "model"])
 def test_another_class_is_refused_and_not_run(place, tmp_path):
     tensors, options = folder_of(tmp_path)
-    torch.save(state_of(tensors, options) | {place: Harmful(tmp_path / "harm")}, tmp_path / "checkpoint_best.pt")
-    with pytest.raises(DragomanError, match=r"checkpoint_best\.pt holds io\.open.*nothing of the file was run"):
+    torch.save(
+        state_of(tensors, options) | {place: Harmful(tmp_path / "harm")}, tmp_path / "checkpoint_best.pt"
+    )
+    with pytest.raises(
+        DragomanError, match=r"checkpoint_best\.pt holds io\.open.*nothing of the file was run"
+    ):
         fairseq.read(tmp_path)
     (tmp_path / "checkpoint_best.pt").write_bytes(pickle.dumps(Harmful(tmp_path / "harm")))
     with pytest.raises(DragomanError, match=r"checkpoint_best\.pt"):
@@ -604,7 +711,9 @@ def test_another_class_is_refused_and_not_run(place, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "state", [{}, {"model": {}}, {"args": None, "cfg": None, "model": {}}, {"args": 3}, {"cfg": {"task": {}}}, [1]], ids=str
+    "state",
+    [{}, {"model": {}}, {"args": None, "cfg": None, "model": {}}, {"args": 3}, {"cfg": {"task": {}}}, [1]],
+    ids=str,
 )
 def test_a_file_of_another_kind_is_told(state, tmp_path):
     torch.save(state, tmp_path / "model.pt")
@@ -617,7 +726,9 @@ def test_another_task_is_told(tmp_path):
     state = state_of(tensors, options)
     state["cfg"]["task"]["_name"] = "translation_multi_simple_epoch"
     torch.save(state, tmp_path / "checkpoint_best.pt")
-    with pytest.raises(DragomanError, match=r"checkpoint_best\.pt: the task is 'translation_multi_simple_epoch'"):
+    with pytest.raises(
+        DragomanError, match=r"checkpoint_best\.pt: the task is 'translation_multi_simple_epoch'"
+    ):
         fairseq.read(tmp_path)
 
 
@@ -670,7 +781,9 @@ def test_a_damaged_text_is_told(name, text, tmp_path):
 
 def test_tokens_of_sentencepiece_need_its_model(tmp_path):
     folder_of(tmp_path, words=[["▁ein", "▁Mann"], ["a"]])
-    with pytest.raises(DragomanError, match=r"dict\.de\.txt has SentencePiece's token '▁ein', and there is no model"):
+    with pytest.raises(
+        DragomanError, match=r"dict\.de\.txt has SentencePiece's token '▁ein', and there is no model"
+    ):
         fairseq.read(tmp_path)
 
 
@@ -687,7 +800,9 @@ def test_a_missing_or_other_dictionary_is_told(tmp_path):
     words = lists(True)[0]
     write_dictionary(tmp_path / "dict.en.txt", words[::-1])
     with pytest.raises(
-        DragomanError, match=r"checkpoint_best\.pt: share_all_embeddings is True, and dict\.de\.txt and dict\.en\.txt are not the same"
+        DragomanError,
+        match=r"checkpoint_best\.pt: share_all_embeddings is True, and dict\.de\.txt and dict\.en\.txt are "
+        r"not the same",
     ):
         fairseq.read(tmp_path)
     (tmp_path / "dict.en.txt").unlink()

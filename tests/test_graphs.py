@@ -19,8 +19,14 @@ from dragoman.translation.translator import Translator
 from tests.test_native import ASKED, KINDS, model_of, python_search, texts
 from tests.test_translator import LINES, folder, translator  # noqa: F401
 
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU"))]
-TOGETHER = [*((kind, "beam 4") for kind in KINDS), *(("as in the paper", asked) for asked in ASKED if asked != "beam 4")]
+DEVICES = [
+    "cpu",
+    pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")),
+]
+TOGETHER = [
+    *((kind, "beam 4") for kind in KINDS),
+    *(("as in the paper", asked) for asked in ASKED if asked != "beam 4"),
+]
 ASKS_THE_HOST = ("_local_scalar_dense", "nonzero", "equal", "is_nonzero", "masked_select", "unique")
 
 
@@ -48,13 +54,21 @@ def test_it_finds_what_the_growing_search_finds(kind, asked, device):
     search = GraphSearch(model.to(device))
     for size in (1, len(sources)):  # the first one by one through a few graphs, whose buffers are used again
         found = in_batches(search, sources, ASKED[asked], size, device)
-        assert [[one.ids for one in best] for best in found] == [[one.ids for one in best] for best in expected]
+        assert [[one.ids for one in best] for best in found] == [
+            [one.ids for one in best] for best in expected
+        ]
         for one, other in zip(chain(*found), chain(*expected), strict=True):
-            assert (one.log_probability, one.score) == pytest.approx((other.log_probability, other.score), abs=1e-4)
+            assert (one.log_probability, one.score) == pytest.approx(
+                (other.log_probability, other.score), abs=1e-4
+            )
 
 
 def test_a_step_asks_the_device_nothing_and_moves_no_buffer():
-    model, source, asked = model_of("as in the paper"), pad(texts(5)[1:]), SearchSettings(beam_size=3, min_length=2)
+    model, source, asked = (
+        model_of("as in the paper"),
+        pad(texts(5)[1:]),
+        SearchSettings(beam_size=3, min_length=2),
+    )
     longest = max_target_lengths(model, source, SearchSettings(max_extra_tokens=5))
     with torch.no_grad():
         most = int(longest.max())
@@ -74,7 +88,14 @@ def test_a_step_asks_the_device_nothing_and_moves_no_buffer():
                 search.step()
         with pytest.raises(AssertionError, match="_local_scalar_dense"), NoAnswers():
             search.unfinished.any().item()
-    now = [search.beam.live, search.beam.finished, search.unfinished, search.state.ancestry, search.state.step, *chain(*search.state.cache)]
+    now = [
+        search.beam.live,
+        search.beam.finished,
+        search.unfinished,
+        search.state.ancestry,
+        search.state.step,
+        *chain(*search.state.cache),
+    ]
     assert [buffer.data_ptr() for buffer in now] == places
     assert not search.unfinished.any()
 
@@ -101,7 +122,10 @@ def test_probabilities_that_are_no_numbers_get_their_sentence():
 def test_a_translator_searches_in_fixed_shapes_if_asked_to(translator):  # noqa: F811
     backend = TorchBackend(translator.torch.model, cuda_graphs=True)
     fixed = Translator(translator.tokenizers, lambda: backend)
-    for asked in (SearchSettings(max_extra_tokens=3), SearchSettings(beam_size=1, max_extra_tokens=3, min_length=4)):
+    for asked in (
+        SearchSettings(max_extra_tokens=3),
+        SearchSettings(beam_size=1, max_extra_tokens=3, min_length=4),
+    ):
         assert fixed.translate(LINES, asked) == translator.translate(LINES, asked)
     made = len(backend._graphs._made)
     ruled = SearchSettings(max_extra_tokens=3, prefix="two")
@@ -111,5 +135,8 @@ def test_a_translator_searches_in_fixed_shapes_if_asked_to(translator):  # noqa:
 
 @pytest.mark.parametrize("models", [1, 2])
 def test_cuda_graphs_are_refused_on_a_cpu(folder, models):  # noqa: F811
-    with pytest.raises(DragomanError, match="CUDA graphs are for a Transformer on a GPU, which this is not; leave cuda_graphs out."):
+    with pytest.raises(
+        DragomanError,
+        match="CUDA graphs are for a Transformer on a GPU, which this is not; leave cuda_graphs out.",
+    ):
         Translator.load(*[folder] * models, device="cpu", native=False, cuda_graphs=True)

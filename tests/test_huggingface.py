@@ -19,20 +19,33 @@ from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import Tokenizers
 
-SOURCE = ["ein Mann fährt Rad", "zwei Hunde spielen im Schnee", "der Schnee ist kalt", "ein Kind spielt mit dem Hund"]
+SOURCE = [
+    "ein Mann fährt Rad",
+    "zwei Hunde spielen im Schnee",
+    "der Schnee ist kalt",
+    "ein Kind spielt mit dem Hund",
+]
 TARGET = ["a man rides a bike", "two dogs play in the snow", "the snow is cold", "a child plays with the dog"]
 SIZES = {"d_model": 16, "d_ff": 24, "heads": 2, "encoder_layers": 2, "decoder_layers": 1}
 THEIRS = {
     "as OPUS-MT's": {"activation_function": "swish", "scale_embedding": True},
     "relu, unscaled, other depths": {"activation_function": "relu", "encoder_layers": 1, "decoder_layers": 3},
     "two vocabularies": {"share_encoder_decoder_embeddings": False, "scale_embedding": True},
-    "nothing tied": {"share_encoder_decoder_embeddings": False, "tie_word_embeddings": False, "activation_function": "gelu"},
+    "nothing tied": {
+        "share_encoder_decoder_embeddings": False,
+        "tie_word_embeddings": False,
+        "activation_function": "gelu",
+    },
     "odd width": {"d_model": 14, "scale_embedding": True},
 }
 OURS = {
     "the paper's": ModelSettings(**SIZES),
-    "other options": ModelSettings(**SIZES, activation="swish", attention_bias=True, output_bias=True, tied="target"),
-    "Marian's positions": ModelSettings(**SIZES, scale_embeddings=False, activation="gelu", positions="sinusoidal-halves", tied="none"),
+    "other options": ModelSettings(
+        **SIZES, activation="swish", attention_bias=True, output_bias=True, tied="target"
+    ),
+    "Marian's positions": ModelSettings(
+        **SIZES, scale_embeddings=False, activation="gelu", positions="sinusoidal-halves", tied="none"
+    ),
 }
 
 
@@ -40,7 +53,11 @@ def learnt(lines, size):
     """A SentencePiece model as Marian's are: unigram, with SentencePiece's own numbers."""
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines * 9), model_writer=model, vocab_size=size, hard_vocab_limit=False, minloglevel=2
+        sentence_iterator=iter(lines * 9),
+        model_writer=model,
+        vocab_size=size,
+        hard_vocab_limit=False,
+        minloglevel=2,
     )
     return model.getvalue()
 
@@ -61,16 +78,34 @@ def marian(folder, **options):
     lists = [pieces_of(sides["source"]), pieces_of(sides["target"])]
     if shared:
         lists = [sorted({*lists[0], *lists[1]}), []]
-    ids = [{piece: number for number, piece in enumerate(["</s>", "<unk>", ">>eng<<", *pieces, "<pad>"])} for pieces in lists]
+    ids = [
+        {piece: number for number, piece in enumerate(["</s>", "<unk>", ">>eng<<", *pieces, "<pad>"])}
+        for pieces in lists
+    ]
     (folder / "vocab.json").write_text(json.dumps(ids[0]))
     if not shared:
         (folder / "target_vocab.json").write_text(json.dumps(ids[1]))
-    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "MarianTokenizer", "separate_vocabs": not shared}))
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps({"tokenizer_class": "MarianTokenizer", "separate_vocabs": not shared})
+    )
     last = len(ids[0 if shared else 1]) - 1
-    sizes = {"d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24}
+    sizes = {
+        "d_model": 16,
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "encoder_ffn_dim": 24,
+        "decoder_ffn_dim": 24,
+    }
     heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
-    special = {"pad_token_id": last, "decoder_start_token_id": last, "eos_token_id": 0, "forced_eos_token_id": None}
-    config = MarianConfig(vocab_size=len(ids[0]), decoder_vocab_size=last + 1, **{**sizes, **heads, **special, **options})
+    special = {
+        "pad_token_id": last,
+        "decoder_start_token_id": last,
+        "eos_token_id": 0,
+        "forced_eos_token_id": None,
+    }
+    config = MarianConfig(
+        vocab_size=len(ids[0]), decoder_vocab_size=last + 1, **{**sizes, **heads, **special, **options}
+    )
     model = MarianMTModel(config).eval()
     with torch.no_grad():
         for weight in model.parameters():
@@ -88,13 +123,26 @@ def engine_of(folder, imported):
 def test_a_marian_model_arrives_with_the_same_logits_and_translations(kind, tmp_path):
     folder = marian(tmp_path / "theirs", **THEIRS[kind])
     imported = huggingface.read(folder)
-    assert verify(engine_of(folder, imported), imported.model, imported.tokenizers, [*SOURCE, *samples(imported.tokenizers)]) < 1e-5
+    assert (
+        verify(
+            engine_of(folder, imported),
+            imported.model,
+            imported.tokenizers,
+            [*SOURCE, *samples(imported.tokenizers)],
+        )
+        < 1e-5
+    )
 
 
 def test_the_name_of_a_language_is_read_as_a_token(tmp_path):
     folder = marian(tmp_path / "theirs")
     imported = huggingface.read(folder)
-    verify(engine_of(folder, imported), imported.model, imported.tokenizers, [f">>eng<< {line}" for line in SOURCE])
+    verify(
+        engine_of(folder, imported),
+        imported.model,
+        imported.tokenizers,
+        [f">>eng<< {line}" for line in SOURCE],
+    )
 
 
 @pytest.mark.parametrize("kind", OURS)
@@ -104,7 +152,10 @@ def test_a_model_leaves_and_comes_back_bit_for_bit(kind, tmp_path):
     folder.mkdir()
     huggingface.write(model, tokenizers, folder)
     everyone = [range(len(side)) for side in (tokenizers.source, tokenizers.target)]
-    assert verify(huggingface.engine(folder, *everyone), model, tokenizers, [*SOURCE, *samples(tokenizers)]) < 1e-5
+    assert (
+        verify(huggingface.engine(folder, *everyone), model, tokenizers, [*SOURCE, *samples(tokenizers)])
+        < 1e-5
+    )
     AutoModelForSeq2SeqLM.from_pretrained(folder).save_pretrained(tmp_path / "back")
     AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path / "back")
     back = huggingface.read(tmp_path / "back")
@@ -119,7 +170,9 @@ def ours(settings):
     """A random model of ours; with two vocabularies where the embeddings are not tied."""
     torch.manual_seed(0)
     both = Tokenizer.train([*SOURCE, *TARGET] * 5, "bpe", TokenizerSettings(), 350)
-    target = both if settings.tied == "all" else Tokenizer.train(TARGET * 5, "unigram", TokenizerSettings(), 320)
+    target = (
+        both if settings.tied == "all" else Tokenizer.train(TARGET * 5, "unigram", TokenizerSettings(), 320)
+    )
     model = Transformer(settings, len(both), len(target)).eval()
     with torch.no_grad():
         for weight in model.parameters():
@@ -139,7 +192,9 @@ def without(folder, name):
 
 
 def with_shape(folder, name, *shape):
-    save_file(load_file(folder / "model.safetensors") | {name: torch.zeros(shape)}, folder / "model.safetensors")
+    save_file(
+        load_file(folder / "model.safetensors") | {name: torch.zeros(shape)}, folder / "model.safetensors"
+    )
 
 
 def cut(folder, name):
@@ -148,33 +203,66 @@ def cut(folder, name):
 
 K_PROJ = "model.encoder.layers.0.self_attn.k_proj.weight"
 DAMAGE = [
-    (lambda at: changed(at, model_type="bart"), "config.json: model_type is 'bart'; Dragoman reads 'marian' models"),
+    (
+        lambda at: changed(at, model_type="bart"),
+        "config.json: model_type is 'bart'; Dragoman reads 'marian' models",
+    ),
     (lambda at: changed(at, d_model="16"), "config.json: d_model is '16'; a value like 1024 was expected"),
-    (lambda at: changed(at, scale_embedding=1), "config.json: scale_embedding is 1; a value like False was expected"),
-    (lambda at: changed(at, eos_token_id=[]), r"config.json: eos_token_id is \[\]; a value like 0 was expected"),
-    (lambda at: (at / "vocab.json").write_text('{"<unk>": 0, "a": "1"}'), "vocab.json has '1' as the number of the token 'a'"),
+    (
+        lambda at: changed(at, scale_embedding=1),
+        "config.json: scale_embedding is 1; a value like False was expected",
+    ),
+    (
+        lambda at: changed(at, eos_token_id=[]),
+        r"config.json: eos_token_id is \[\]; a value like 0 was expected",
+    ),
+    (
+        lambda at: (at / "vocab.json").write_text('{"<unk>": 0, "a": "1"}'),
+        "vocab.json has '1' as the number of the token 'a'",
+    ),
     (lambda at: (at / "source.spm").write_bytes(b""), "source.spm is not a whole SentencePiece model"),
-    (lambda at: (at / "model.safetensors").unlink(), "has no weights: neither model.safetensors nor pytorch_model.bin is there"),
-    (lambda at: changed(at, decoder_ffn_dim=48), "encoder_ffn_dim is 24 and decoder_ffn_dim 48; in Dragoman they are the same"),
-    (lambda at: changed(at, activation_function="tanh"), "activation_function is 'tanh'; Dragoman has relu, gelu, swish, silu"),
-    (lambda at: changed(at, pad_token_id=999), "vocab.json has [0-9]+ tokens, and lacks '<unk>' or one of the ids .*'pad': 999"),
+    (
+        lambda at: (at / "model.safetensors").unlink(),
+        "has no weights: neither model.safetensors nor pytorch_model.bin is there",
+    ),
+    (
+        lambda at: changed(at, decoder_ffn_dim=48),
+        "encoder_ffn_dim is 24 and decoder_ffn_dim 48; in Dragoman they are the same",
+    ),
+    (
+        lambda at: changed(at, activation_function="tanh"),
+        "activation_function is 'tanh'; Dragoman has relu, gelu, swish, silu",
+    ),
+    (
+        lambda at: changed(at, pad_token_id=999),
+        "vocab.json has [0-9]+ tokens, and lacks '<unk>' or one of the ids .*'pad': 999",
+    ),
     (
         lambda at: changed(at, encoder_layers=1),
         "model.safetensors has the tensor model.encoder.layers.1.*and 15 more, which a model of its",
     ),
     (lambda at: without(at, K_PROJ), rf"model.safetensors lacks the tensor {K_PROJ}, of shape \(16, 16\)"),
-    (lambda at: with_shape(at, K_PROJ, 16, 3), rf"model.safetensors: {K_PROJ} has the shape \(16, 3\), and \(16, 16\) was expected"),
+    (
+        lambda at: with_shape(at, K_PROJ, 16, 3),
+        rf"model.safetensors: {K_PROJ} has the shape \(16, 3\), and \(16, 16\) was expected",
+    ),
     (
         lambda at: with_shape(at, "model.shared.weight", 5, 16),
         r"model.shared.weight has the shape \(5, 16\), and \([0-9]+, 16\) was expected",
     ),
-    (lambda at: with_shape(at, "model.encoder.embed_positions.weight", 9, 16), "is not the table of sinusoids that Marian has"),
+    (
+        lambda at: with_shape(at, "model.encoder.embed_positions.weight", 9, 16),
+        "is not the table of sinusoids that Marian has",
+    ),
     (lambda at: cut(at, "model.safetensors"), "model.safetensors cannot be read"),
     (lambda at: cut(at, "config.json"), "config.json cannot be read"),
     (lambda at: cut(at, "vocab.json"), "vocab.json cannot be read"),
     (lambda at: cut(at, "source.spm"), "source.spm is not a SentencePiece model"),
     (lambda at: (at / "vocab.json").write_text("[]"), "vocab.json holds no JSON object"),
-    (lambda at: (at / "vocab.json").write_text('{"<unk>": 0, "a": 2}'), "does not number its 2 tokens from 0 to 1, each once"),
+    (
+        lambda at: (at / "vocab.json").write_text('{"<unk>": 0, "a": 2}'),
+        "does not number its 2 tokens from 0 to 1, each once",
+    ),
     (lambda at: (at / "target.spm").unlink(), "target.spm"),
 ]
 
@@ -192,7 +280,10 @@ def test_a_vocabulary_of_another_size_is_refused(tmp_path):
     rows = load_file(folder / "model.safetensors")["model.shared.weight"].shape[0]
     pieces = json.loads((folder / "vocab.json").read_text())
     (folder / "vocab.json").write_text(json.dumps(pieces | {"new": len(pieces)}))
-    with pytest.raises(DragomanError, match=f"has {rows + 1} tokens, and model.shared.weight in .*safetensors has {rows} rows"):
+    with pytest.raises(
+        DragomanError,
+        match=f"has {rows + 1} tokens, and model.shared.weight in .*safetensors has {rows} rows",
+    ):
         huggingface.read(folder)
 
 
@@ -219,7 +310,10 @@ def test_pieces_that_the_vocabulary_lacks_are_unknown(tmp_path):
     (folder / "vocab.json").write_text(json.dumps(renamed))
     imported = huggingface.read(folder)
     assert verify(engine_of(folder, imported), imported.model, imported.tokenizers, SOURCE) < 1e-5
-    assert any(imported.vocabularies[0].rows[token] == 1 for token in imported.tokenizers.source.encode(["der Schnee"])[0])
+    assert any(
+        imported.vocabularies[0].rows[token] == 1
+        for token in imported.tokenizers.source.encode(["der Schnee"])[0]
+    )
 
 
 @pytest.mark.parametrize("kind", THEIRS)
@@ -235,10 +329,19 @@ def test_weights_in_a_pickle_are_read_too_with_every_name_of_tied_ones(kind, tmp
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (ModelSettings(**SIZES, norm="pre"), "Marian cannot hold this model: its norm is 'pre', and 'post' is all that there is there"),
-        (ModelSettings(**SIZES, positions="learned"), "its positions is 'learned', and 'sinusoidal' or 'sinusoidal-halves' is all"),
+        (
+            ModelSettings(**SIZES, norm="pre"),
+            "Marian cannot hold this model: its norm is 'pre', and 'post' is all that there is there",
+        ),
+        (
+            ModelSettings(**SIZES, positions="learned"),
+            "its positions is 'learned', and 'sinusoidal' or 'sinusoidal-halves' is all",
+        ),
         (ModelSettings(**SIZES, first_position=2), "its first_position is 2, and 0 is all"),
-        (ModelSettings(**SIZES, d_v=3), "heads of width d_model / heads = 8 alone, and this model's d_k is 8, its d_v 3"),
+        (
+            ModelSettings(**SIZES, d_v=3),
+            "heads of width d_model / heads = 8 alone, and this model's d_k is 8, its d_v 3",
+        ),
     ],
 )
 def test_what_marian_cannot_hold_is_refused(settings, message, tmp_path):
@@ -249,5 +352,7 @@ def test_what_marian_cannot_hold_is_refused(settings, message, tmp_path):
 def test_words_cut_by_codes_do_not_leave(tmp_path):
     model, tokenizers = ours(ModelSettings(**SIZES))
     coded = Tokenizer(tokenizers.source.model, "#version: 0.2\na b\n")
-    with pytest.raises(DragomanError, match="comes with SentencePiece, and this model's words are cut by subword-nmt's codes"):
+    with pytest.raises(
+        DragomanError, match="comes with SentencePiece, and this model's words are cut by subword-nmt's codes"
+    ):
         huggingface.write(model, Tokenizers(coded, coded), tmp_path)

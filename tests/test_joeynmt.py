@@ -1,7 +1,8 @@
 """JoeyNMT's model folders arrive, and say here what JoeyNMT's equations say.
 
-Folders are written as JoeyNMT 2.3.0 (commit cdc4d03) writes them: `training.py` (`_save_checkpoint`), `prediction.py` (`prepare`),
-`vocabulary.py`, `tokenizers.py`, and the tensors of `model.py`, `encoders.py`, `decoders.py` and `transformer_layers.py`.
+Folders are written as JoeyNMT 2.3.0 (commit cdc4d03) writes them: `training.py` (`_save_checkpoint`),
+`prediction.py` (`prepare`), `vocabulary.py`, `tokenizers.py`, and the tensors of `model.py`, `encoders.py`,
+`decoders.py` and `transformer_layers.py`.
 """
 
 import io
@@ -26,9 +27,20 @@ from dragoman.search.beam import greedy_search
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 
-SOURCE = ["ein Mann fährt Rad", "zwei Hunde spielen im Schnee", "der Schnee ist kalt", "ein Kind spielt mit dem Hund"]
+SOURCE = [
+    "ein Mann fährt Rad",
+    "zwei Hunde spielen im Schnee",
+    "der Schnee ist kalt",
+    "ein Kind spielt mit dem Hund",
+]
 TARGET = ["a man rides a bike", "two dogs play in the snow", "the snow is cold", "a child plays with the dog"]
-NEW = ["ein Hund ist kalt", "Kinder spielen", "mandarin Schneemann", "der Mann fährt mit dem Kind im Schnee", "Rad"]
+NEW = [
+    "ein Hund ist kalt",
+    "Kinder spielen",
+    "mandarin Schneemann",
+    "der Mann fährt mit dem Kind im Schnee",
+    "Rad",
+]
 UNK, PAD, BOS, EOS = range(4)
 SPECIAL = ["<unk>", "<pad>", "<s>", "</s>"]
 WIDTH, FF = 16, 24
@@ -36,9 +48,19 @@ EXTRA = 6  # tokens that a translation may have more than its source
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
 KINDS = {
     "post-norm, one vocabulary, all tied": {"pieces": "unigram", "shared": True, "scale": True, "tied": True},
-    "pre-norm, two vocabularies, nothing tied": {"pieces": "unigram", "norm": "pre", "activation": "gelu", "scale": True},
+    "pre-norm, two vocabularies, nothing tied": {
+        "pieces": "unigram",
+        "norm": "pre",
+        "activation": "gelu",
+        "scale": True,
+    },
     "pieces of merges that the vocabulary lacks": {"pieces": "bpe", "tied": True, "activation": "swish"},
-    "subword-nmt, other depths": {"pieces": "codes", "encoder": {"num_layers": 1}, "decoder": {"num_layers": 3}, "tied": True},
+    "subword-nmt, other depths": {
+        "pieces": "codes",
+        "encoder": {"num_layers": 1},
+        "decoder": {"num_layers": 3},
+        "tied": True,
+    },
     "words and a separator": {"pieces": "word", "sep": True, "norm": "pre", "scale": True},
     "characters": {"pieces": "char", "shared": True, "tied": True, "norm": "pre"},
     "as JoeyNMT 1": {"pieces": "word", "norm": None, "scale": True, "tied": True},
@@ -49,20 +71,46 @@ class Folder:
     """A random model of JoeyNMT's, and what it does."""
 
     def __init__(
-        self, path, pieces="word", shared=False, norm="post", activation="relu", scale=False, tied=False, sep=False, encoder=(), decoder=()
+        self,
+        path,
+        pieces="word",
+        shared=False,
+        norm="post",
+        activation="relu",
+        scale=False,
+        tied=False,
+        sep=False,
+        encoder=(),
+        decoder=(),
     ):
         torch.manual_seed(3)
         path.mkdir()
         self.path, self.pieces, self.special = path, pieces, [*SPECIAL, *(["<sep>"] if sep else [])]
-        texts = {"src": SOURCE, "trg": TARGET} if not shared else {side: [*SOURCE, *TARGET] for side in ("src", "trg")}
+        texts = (
+            {"src": SOURCE, "trg": TARGET}
+            if not shared
+            else {side: [*SOURCE, *TARGET] for side in ("src", "trg")}
+        )
         self.vocabulary, data = {}, {}
         for side, lines in texts.items():
             data[side] = self.learn(side, lines)
             cut = [piece for line in lines for piece in self.cut(side, line)]
-            self.vocabulary[side] = list(dict.fromkeys([*self.special, *sorted(cut, key=lambda piece: (-cut.count(piece), piece))]))
+            self.vocabulary[side] = list(
+                dict.fromkeys([*self.special, *sorted(cut, key=lambda piece: (-cut.count(piece), piece))])
+            )
             self.write(f"{side}_vocab.txt", "".join(f"{piece}\n" for piece in self.vocabulary[side]))
-        stack = {"type": "transformer", "num_layers": 2, "num_heads": 2, "hidden_size": WIDTH, "ff_size": FF, "dropout": 0.1}
-        stack |= {"embeddings": {"embedding_dim": WIDTH, "scale": scale, "dropout": 0.0}, "activation": activation}
+        stack = {
+            "type": "transformer",
+            "num_layers": 2,
+            "num_heads": 2,
+            "hidden_size": WIDTH,
+            "ff_size": FF,
+            "dropout": 0.1,
+        }
+        stack |= {
+            "embeddings": {"embedding_dim": WIDTH, "scale": scale, "dropout": 0.0},
+            "activation": activation,
+        }
         stack |= {} if norm is None else {"layer_norm": norm}
         model = {
             "tied_embeddings": tied and shared,
@@ -71,22 +119,35 @@ class Folder:
             "decoder": deepcopy(stack) | dict(decoder),
         }
         symbols = {"sep_id": 4, "sep_token": "<sep>"} if sep else {}
-        self.config = {"name": "a", "joeynmt_version": "2.3.0", "data": data | {"special_symbols": symbols}, "model": model, "testing": {}}
+        self.config = {
+            "name": "a",
+            "joeynmt_version": "2.3.0",
+            "data": data | {"special_symbols": symbols},
+            "model": model,
+            "testing": {},
+        }
         self.pre = norm != "post"
         self.state = self.random(tied, shared)
         self.save()
 
     def learn(self, side, lines):
-        """The section of the configuration; the tokenizer's file lies in the folder, under another path there."""
+        """The section of the configuration; the tokenizer's file lies in the folder, under another path
+        there.
+        """
         section = {"lang": side, "lowercase": False, "normalize": False, "level": self.pieces}
         if self.pieces in ("unigram", "bpe"):
             model = io.BytesIO()
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(lines * 9), model_writer=model, model_type=self.pieces, vocab_size=60, hard_vocab_limit=False,
+                sentence_iterator=iter(lines * 9), model_writer=model, model_type=self.pieces, vocab_size=60,
+                hard_vocab_limit=False,
                 unk_id=UNK, pad_id=PAD, bos_id=BOS, eos_id=EOS, minloglevel=2,
             )  # fmt: skip
             (self.path / f"{side}.model").write_bytes(model.getvalue())
-            section |= {"level": "bpe", "tokenizer_type": "sentencepiece", "tokenizer_cfg": {"model_file": f"elsewhere/{side}.model"}}
+            section |= {
+                "level": "bpe",
+                "tokenizer_type": "sentencepiece",
+                "tokenizer_cfg": {"model_file": f"elsewhere/{side}.model"},
+            }
         if self.pieces == "codes":
             codes = io.StringIO()
             learn_bpe(io.StringIO("\n".join(lines)), codes, 25)
@@ -102,16 +163,27 @@ class Folder:
         if self.pieces == "char":
             return list(line.replace(" ", "▁"))
         if self.pieces == "codes":
-            cutter = BPE(io.StringIO((self.path / f"{side}.codes").read_text("utf-8")), vocab=known and set(known) - set(self.special))
+            cutter = BPE(
+                io.StringIO((self.path / f"{side}.codes").read_text("utf-8")),
+                vocab=known and set(known) - set(self.special),
+            )
             return cutter.process_line(line).split()
         return self.within(side, known).encode(line, out_type=str)
 
     def within(self, side, known):
-        """SentencePiece after `SetVocabulary`, by the rule in sentencepiece_processor.cc (0.2.1): Python's 0.2.3 lacks it."""
+        """SentencePiece after `SetVocabulary`, by the rule in sentencepiece_processor.cc (0.2.1):
+
+        Python's 0.2.3 lacks it.
+        """
         model = sentencepiece_model_pb2.ModelProto()
         model.ParseFromString((self.path / f"{side}.model").read_bytes())
         for piece in model.pieces:
-            if known and piece.type == model.SentencePiece.NORMAL and piece.piece not in known and len(piece.piece) > 1:
+            if (
+                known
+                and piece.type == model.SentencePiece.NORMAL
+                and piece.piece not in known
+                and len(piece.piece) > 1
+            ):
                 piece.type = model.SentencePiece.UNUSED
         return sentencepiece.SentencePieceProcessor(model_proto=model.SerializeToString())
 
@@ -122,19 +194,31 @@ class Folder:
     def random(self, tied, shared):
         """All tensors of `Model.state_dict`."""
         state, sizes = {}, {side: len(pieces) for side, pieces in self.vocabulary.items()}
-        for side, depth in ((side, self.config["model"][side]["num_layers"]) for side in ("encoder", "decoder")):
+        for side, depth in (
+            (side, self.config["model"][side]["num_layers"]) for side in ("encoder", "decoder")
+        ):
             looks = ["src_src_att"] if side == "encoder" else ["trg_trg_att", "src_trg_att"]
             norms = ["layer_norm"] if side == "encoder" else ["x_layer_norm", "dec_layer_norm"]
-            shapes = {f"{look}.{part}_layer": (WIDTH, WIDTH) for look in looks for part in ("k", "v", "q", "output")}
+            shapes = {
+                f"{look}.{part}_layer": (WIDTH, WIDTH) for look in looks for part in ("k", "v", "q", "output")
+            }
             shapes |= {"feed_forward.pwff_layer.0": (FF, WIDTH), "feed_forward.pwff_layer.3": (WIDTH, FF)}
             shapes |= dict.fromkeys([*norms, "feed_forward.layer_norm"], (WIDTH,))
-            every = {f"{side}.layers.{layer}.{name}": shape for layer in range(depth) for name, shape in shapes.items()}
+            every = {
+                f"{side}.layers.{layer}.{name}": shape
+                for layer in range(depth)
+                for name, shape in shapes.items()
+            }
             every |= {f"{side}.layer_norm": (WIDTH,)} if self.pre else {}
             for name, shape in every.items():
                 state[f"{name}.weight"] = torch.randn(shape) * 0.25 + (len(shape) == 1)
                 state[f"{name}.bias"] = torch.randn(shape[0]) * 0.2
             state[f"{side}.pe.pe"] = self.positions(5000)[None]
-        for name, side in (("src_embed.lut", "src"), ("trg_embed.lut", "trg"), ("decoder.output_layer", "trg")):
+        for name, side in (
+            ("src_embed.lut", "src"),
+            ("trg_embed.lut", "trg"),
+            ("decoder.output_layer", "trg"),
+        ):
             state[f"{name}.weight"] = torch.randn(sizes[side], WIDTH)
             state[f"{name}.weight"][PAD] = 0
         if tied and shared:
@@ -158,9 +242,22 @@ class Folder:
         """The configuration and the checkpoint as they are now."""
         self.write("config.yaml", yaml.safe_dump(self.config))
         optimizer = torch.optim.Adam([torch.nn.Parameter(torch.ones(2))]).state_dict()
-        stats = {"epochs": 1, "steps": 10, "total_tokens": 90, "best_ckpt_score": math.inf, "best_ckpt_iter": 10}
-        others = {"scaler_state": None, "scheduler_state": {"best": 1.0}, "train_iter_state": torch.Generator().get_state()}
-        torch.save({"model_state": self.state, "optimizer_state": optimizer, **others, "stats_state": stats}, self.path / name)
+        stats = {
+            "epochs": 1,
+            "steps": 10,
+            "total_tokens": 90,
+            "best_ckpt_score": math.inf,
+            "best_ckpt_iter": 10,
+        }
+        others = {
+            "scaler_state": None,
+            "scheduler_state": {"best": 1.0},
+            "train_iter_state": torch.Generator().get_state(),
+        }
+        torch.save(
+            {"model_state": self.state, "optimizer_state": optimizer, **others, "stats_state": stats},
+            self.path / name,
+        )
         return self
 
     def linear(self, name, x):
@@ -175,7 +272,10 @@ class Folder:
         def split(x):
             return x.view(len(x), heads, -1).transpose(0, 1)
 
-        q, k, v = (split(self.linear(f"{name}.{part}_layer", x)) for part, x in (("q", queries), ("k", memory), ("v", memory)))
+        q, k, v = (
+            split(self.linear(f"{name}.{part}_layer", x))
+            for part, x in (("q", queries), ("k", memory), ("v", memory))
+        )
         scores = (q / math.sqrt(WIDTH // heads)) @ k.transpose(1, 2)
         context = scores.masked_fill(~mask, -math.inf).softmax(-1) @ v
         return self.linear(f"{name}.output_layer", context.transpose(0, 1).flatten(1))
@@ -187,31 +287,52 @@ class Folder:
         function = ACTIVATIONS[self.config["model"]["encoder"]["activation"]]
 
         def feed(x):
-            return self.linear(f"{layer}.feed_forward.pwff_layer.3", function(self.linear(f"{layer}.feed_forward.pwff_layer.0", x)))
+            return self.linear(
+                f"{layer}.feed_forward.pwff_layer.3",
+                function(self.linear(f"{layer}.feed_forward.pwff_layer.0", x)),
+            )
 
         return self.around(f"{layer}.feed_forward.layer_norm", x, feed)
 
     def embedded(self, name, ids):
         scale = math.sqrt(WIDTH) if self.config["model"]["encoder"]["embeddings"]["scale"] else 1.0
-        return self.state[f"{name}.lut.weight"][torch.tensor(ids)] * scale + self.state["encoder.pe.pe"][0, : len(ids)]
+        return (
+            self.state[f"{name}.lut.weight"][torch.tensor(ids)] * scale
+            + self.state["encoder.pe.pe"][0, : len(ids)]
+        )
 
     def read(self, source):
         x = self.embedded("src_embed", source)
         every = torch.ones(1, len(source), dtype=torch.bool)
         for number in range(self.config["model"]["encoder"]["num_layers"]):
             layer = f"encoder.layers.{number}"
-            x = self.around(f"{layer}.layer_norm", x, lambda y, layer=layer: self.attended(f"{layer}.src_src_att", y, y, every))
+            x = self.around(
+                f"{layer}.layer_norm",
+                x,
+                lambda y, layer=layer: self.attended(f"{layer}.src_src_att", y, y, every),
+            )
             x = self.fed(layer, x)
         return self.normed("encoder.layer_norm", x) if self.pre else x
 
     def logits(self, source, target):
         """One row for each id of the target, of which BOS is the first."""
         memory, x = self.read(source), self.embedded("trg_embed", target)
-        every, before = torch.ones(1, len(source), dtype=torch.bool), torch.ones(len(target), len(target), dtype=torch.bool).tril()
+        every, before = (
+            torch.ones(1, len(source), dtype=torch.bool),
+            torch.ones(len(target), len(target), dtype=torch.bool).tril(),
+        )
         for number in range(self.config["model"]["decoder"]["num_layers"]):
             layer = f"decoder.layers.{number}"
-            x = self.around(f"{layer}.x_layer_norm", x, lambda y, layer=layer: self.attended(f"{layer}.trg_trg_att", y, y, before))
-            x = self.around(f"{layer}.dec_layer_norm", x, lambda y, layer=layer: self.attended(f"{layer}.src_trg_att", y, memory, every))
+            x = self.around(
+                f"{layer}.x_layer_norm",
+                x,
+                lambda y, layer=layer: self.attended(f"{layer}.trg_trg_att", y, y, before),
+            )
+            x = self.around(
+                f"{layer}.dec_layer_norm",
+                x,
+                lambda y, layer=layer: self.attended(f"{layer}.src_trg_att", y, memory, every),
+            )
             x = self.fed(layer, x)
         x = self.normed("decoder.layer_norm", x) if self.pre else x
         return x @ self.state["decoder.output_layer.weight"].T
@@ -221,7 +342,9 @@ class Folder:
         written = [BOS]
         while len(written) <= most:
             logits = self.logits(source, written)[-1]
-            logits[[PAD, BOS, *range(4, len(self.special)), *([EOS] if len(written) == 1 else [])]] = -math.inf
+            logits[
+                [PAD, BOS, *range(4, len(self.special)), *([EOS] if len(written) == 1 else [])]
+            ] = -math.inf
             written.append(int(logits.argmax()))
             if written[-1] == EOS:
                 return written[1:-1]
@@ -236,7 +359,9 @@ def kind(request):
 def test_the_same_text_has_the_same_ids(kind, tmp_path):
     theirs = Folder(tmp_path / "model", **kind)
     imported = joeynmt.read(theirs.path)
-    for number, (side, lines) in enumerate({"src": [*SOURCE, *NEW, "Hundo Q im Rad Q"], "trg": [*TARGET, "a Q dog"]}.items()):
+    for number, (side, lines) in enumerate(
+        {"src": [*SOURCE, *NEW, "Hundo Q im Rad Q"], "trg": [*TARGET, "a Q dog"]}.items()
+    ):
         tokenizer = (imported.tokenizers.source, imported.tokenizers.target)[number]
         rows = imported.vocabularies[number].rows
         known = len(theirs.vocabulary[side])
@@ -257,15 +382,26 @@ def test_logits_and_greedy_translations_are_the_same(kind, tmp_path):
     rows, silent = imported.vocabularies[1].rows, imported.vocabularies[1].never_written
     for line, translation in zip([*SOURCE, *NEW], [*TARGET, *TARGET, TARGET[0]], strict=True):
         source, target = theirs.ids("src", line), theirs.ids("trg", translation)
-        [of_source], [of_target] = imported.tokenizers.source.encode([line]), imported.tokenizers.target.encode([translation])
+        [of_source], [of_target] = (
+            imported.tokenizers.source.encode([line]),
+            imported.tokenizers.target.encode([translation]),
+        )
         state = imported.model.encode(torch.tensor([[*of_source, END]]))
         features, _ = imported.model.decode(torch.tensor([[START, *of_target]]), state)
         ours = imported.model.logits(features)[0]
         expected = theirs.logits([*source, EOS], [BOS, *target])
-        written = [token for token, row in enumerate(rows) if token not in silent and not 4 <= row < len(theirs.special)]
+        written = [
+            token
+            for token, row in enumerate(rows)
+            if token not in silent and not 4 <= row < len(theirs.special)
+        ]
         assert (ours[:, written] - expected[:, torch.tensor(rows)[written]]).abs().max() < 1e-5
         assert (ours[:, sorted({*range(len(rows))} - {*written})] < NEVER / 2).all()
-        [[best]] = greedy_search(imported.model, torch.tensor([[*of_source, END]]), SearchSettings(beam_size=1, max_extra_tokens=EXTRA))
+        [[best]] = greedy_search(
+            imported.model,
+            torch.tensor([[*of_source, END]]),
+            SearchSettings(beam_size=1, max_extra_tokens=EXTRA),
+        )
         assert [rows[token] for token in best.ids] == theirs.greedy([*source, EOS], len(source) + EXTRA)
 
 
@@ -298,7 +434,9 @@ def test_the_checkpoint_is_the_one_that_joeynmt_takes(tmp_path):
     (theirs.path / "latest.ckpt").unlink()
     assert taken() == 2
     theirs.save("2000.ckpt")
-    with pytest.raises(DragomanError, match=r"has 1000.ckpt, 2000.ckpt; name the one that is meant best.ckpt"):
+    with pytest.raises(
+        DragomanError, match=r"has 1000.ckpt, 2000.ckpt; name the one that is meant best.ckpt"
+    ):
         joeynmt.read(theirs.path)
 
 
@@ -312,7 +450,13 @@ def test_a_vocabulary_may_have_the_name_in_the_configuration(tmp_path):
 
 
 def test_tied_embeddings_have_the_encoders_scale(tmp_path):
-    theirs = Folder(tmp_path / "model", shared=True, tied=True, decoder={"embeddings": {"embedding_dim": WIDTH}}, scale=True)
+    theirs = Folder(
+        tmp_path / "model",
+        shared=True,
+        tied=True,
+        decoder={"embeddings": {"embedding_dim": WIDTH}},
+        scale=True,
+    )
     assert joeynmt.read(theirs.path).model.settings.scale_embeddings
 
 
@@ -325,25 +469,53 @@ CONFIGURATIONS = [
     ("model.encoder.type", None, "model.encoder.type is 'recurrent'"),
     ("model.decoder.type", "recurrent", "model.decoder.type is 'recurrent'"),
     ("model.decoder.alpha", 0.5, "model.decoder.alpha is 0.5; Dragoman can hold models with 1.0 alone"),
-    ("model.encoder.activation", "tanh", "activation is 'tanh' in the encoder; Dragoman has 'relu', 'gelu', 'swish'"),
-    ("model.decoder.activation", "gelu", "activation is 'relu' in the encoder and 'gelu' in the decoder; in Dragoman they are the same"),
+    (
+        "model.encoder.activation",
+        "tanh",
+        "activation is 'tanh' in the encoder; Dragoman has 'relu', 'gelu', 'swish'",
+    ),
+    (
+        "model.decoder.activation",
+        "gelu",
+        "activation is 'relu' in the encoder and 'gelu' in the decoder; in Dragoman they are the same",
+    ),
     ("model.decoder.ff_size", 32, "ff_size is 24 in the encoder and 32 in the decoder"),
     ("model.decoder.hidden_size", 32, "hidden_size is 16 in the encoder and 32 in the decoder"),
     ("model.decoder.num_heads", 4, "num_heads is 2 in the encoder and 4 in the decoder"),
     ("model.decoder.layer_norm", "pre", "layer_norm is 'post' in the encoder and 'pre' in the decoder"),
     ("model.decoder.layer_norm", "both", "layer_norm is 'both' in the decoder; Dragoman has 'pre', 'post'"),
-    ("model.encoder.layer_norm", None, "model.encoder has no layer_norm.* Dragoman cannot hold.*write layer_norm"),
+    (
+        "model.encoder.layer_norm",
+        None,
+        "model.encoder has no layer_norm.* Dragoman cannot hold.*write layer_norm",
+    ),
     ("model.encoder.embeddings.scale", True, "scale is True in the encoder and False in the decoder"),
     ("model.encoder.num_layers", "six", "model.encoder.num_layers is 'six', which is no such number"),
-    ("model.encoder.embeddings", None, "model.encoder.embeddings is None; Dragoman reads what JoeyNMT 2 writes, a section"),
+    (
+        "model.encoder.embeddings",
+        None,
+        "model.encoder.embeddings is None; Dragoman reads what JoeyNMT 2 writes, a section",
+    ),
     ("data.src", "de", "data.src is 'de'; Dragoman reads what JoeyNMT 2 writes"),
     ("data.src.has_prompt", True, "reads prompts or the names of languages"),
     ("data.special_symbols.lang_tags", ["<de>"], "reads prompts or the names of languages"),
     ("data.special_symbols.pad_id", 0, "pad_id is 0; Dragoman can hold models with 1 alone"),
-    ("data.src.lowercase", True, "lowercase is True in data.src, and Dragoman does not change text.*write false there"),
+    (
+        "data.src.lowercase",
+        True,
+        "lowercase is True in data.src, and Dragoman does not change text.*write false there",
+    ),
     ("data.trg.normalize", True, "normalize is True in data.trg"),
-    ("data.trg.tokenizer_cfg", {"pretokenizer": "moses"}, "pretokenizer is 'moses' in data.trg.*write none there"),
-    ("data.src.level", "byte", "data.src has the level 'byte' and the tokenizer_type 'sentencepiece'; JoeyNMT has none such"),
+    (
+        "data.trg.tokenizer_cfg",
+        {"pretokenizer": "moses"},
+        "pretokenizer is 'moses' in data.trg.*write none there",
+    ),
+    (
+        "data.src.level",
+        "byte",
+        "data.src has the level 'byte' and the tokenizer_type 'sentencepiece'; JoeyNMT has none such",
+    ),
     ("data.trg.level", "bpe", "data.trg.tokenizer_cfg is None; Dragoman reads what JoeyNMT 2 writes"),
 ]
 
@@ -394,9 +566,12 @@ def wide(state):
 
 STATES = {
     without: r"best.ckpt lacks the tensor decoder.layers.1.dec_layer_norm.weight, of shape \(16,\)",
-    narrow: r"best.ckpt: encoder.layers.0.src_src_att.q_layer.weight has the shape \(8, 16\), and \(16, 16\) was expected",
-    deeper: r"best.ckpt has the tensor encoder.layers.2.layer_norm.weight, which a model of its settings does not",
-    normed_at_last: r"best.ckpt has the tensor encoder.layer_norm.weight, which a model of its settings does not",
+    narrow: r"best.ckpt: encoder.layers.0.src_src_att.q_layer.weight has the shape \(8, 16\), and \(16, "
+    r"16\) was expected",
+    deeper: r"best.ckpt has the tensor encoder.layers.2.layer_norm.weight, which a model of its settings "
+    r"does not",
+    normed_at_last: r"best.ckpt has the tensor encoder.layer_norm.weight, which a model of its settings "
+    r"does not",
     elsewhere: r"best.ckpt: decoder.pe.pe is not the table of sinusoids",
     flat: r"best.ckpt: encoder.pe.pe has the shape \(5,\), and \(1, 0, 16\) was expected",
     wide: r"best.ckpt: trg_embed.lut.weight has the shape \(20, 8\), and \(20, 16\) was expected",

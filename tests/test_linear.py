@@ -25,7 +25,9 @@ def test_a_packed_map_gives_what_the_map_gives(precision, bias):
     plain, x = linear()
     packed = PACKED[precision](plain.weight, plain.bias if bias else None)
     expected = (plain(x) - (0 if bias else plain.bias)).detach()
-    torch.testing.assert_close(packed(x), expected, rtol=0, atol=EXACT[precision] * float(expected.abs().max()))
+    torch.testing.assert_close(
+        packed(x), expected, rtol=0, atol=EXACT[precision] * float(expected.abs().max())
+    )
 
 
 @pytest.mark.parametrize("precision", PACKED)
@@ -51,7 +53,9 @@ def test_int8_adds_up_exactly():
     whole, own = quantise_rows(x.flatten(0, 1))
     weight, scale = quantise_rows(plain.weight.detach())
     exact = (whole.double() @ weight.double().t()) * own.double() * scale[:, 0].double() + plain.bias.double()
-    torch.testing.assert_close(PackedInt8(plain.weight, plain.bias)(x).flatten(0, 1).double(), exact, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        PackedInt8(plain.weight, plain.bias)(x).flatten(0, 1).double(), exact, rtol=1e-5, atol=1e-6
+    )
 
 
 def test_a_row_in_int8_is_the_same_to_the_last_bit_whatever_the_batch():
@@ -68,11 +72,16 @@ def test_a_row_in_int8_is_the_same_to_the_last_bit_whatever_the_batch():
 def test_a_packed_model_predicts_as_before(kind, precision):
     torch.manual_seed(1)
     model = build_model(MODELS[kind], VOCABULARY, VOCABULARY).eval()
-    source, target = torch.tensor([[4, 5, 6, 3], [7, 3, PAD, PAD]]), torch.tensor([[START, 5, 6], [START, 4, 9]])
+    source, target = (
+        torch.tensor([[4, 5, 6, 3], [7, 3, PAD, PAD]]),
+        torch.tensor([[START, 5, 6], [START, 4, 9]]),
+    )
 
     def logits() -> torch.Tensor:
         return model.logits(model.decode(target, model.encode(source))[0])
 
     before = logits()
     pack(model, precision)
-    torch.testing.assert_close(logits(), before, rtol=0, atol=3 * EXACT[precision] * float(before.abs().max()))
+    torch.testing.assert_close(
+        logits(), before, rtol=0, atol=3 * EXACT[precision] * float(before.abs().max())
+    )

@@ -53,16 +53,16 @@ def test_the_carriage_return_of_a_crlf_line_end_is_removed(tmp_path):
 def test_a_missing_file_and_a_cut_gzip_file_are_named(tmp_path):
     with pytest.raises(DragomanError, match="none cannot be read: No such file"):
         list(read_lines(tmp_path / "none"))
-    with pytest.raises(DragomanError, match="cut.gz is not a whole gzip file"):
+    with pytest.raises(DragomanError, match="cut.gz is not a complete gzip file"):
         list(read_lines(write(tmp_path / "cut.gz", gzip.compress(b"line\n" * 1000)[:-9])))
-    with pytest.raises(DragomanError, match="no.gz is not a whole gzip file"):
+    with pytest.raises(DragomanError, match="no.gz is not a complete gzip file"):
         list(read_lines(write(tmp_path / "no.gz", b"plain text")))
 
 
 def test_damage_inside_a_gzip_file_is_named(tmp_path):
     packed = bytearray(gzip.compress(bytes(range(32, 127)) * 50))
     packed[15] ^= 255
-    with pytest.raises(DragomanError, match="hurt.gz is not a whole gzip file"):
+    with pytest.raises(DragomanError, match="hurt.gz is not a complete gzip file"):
         list(read_lines(write(tmp_path / "hurt.gz", bytes(packed))))
 
 

@@ -47,14 +47,20 @@ def test_both_graphs_say_what_the_model_says(written):
 def assert_batches_are_the_same(model, tokenizers, folder):
     """Sources of different lengths in one batch: padding changes nothing."""
     ids = [[*row, END] for row in tokenizers.source.encode(SOURCE)]
-    encoder, decoder = (onnxruntime.InferenceSession(str(folder / f"{half}.onnx")) for half in ("encoder", "decoder"))
+    encoder, decoder = (
+        onnxruntime.InferenceSession(str(folder / f"{half}.onnx")) for half in ("encoder", "decoder")
+    )
 
     def logits(rows):
         source = pad(rows).numpy()
         names = ("memory_keys", "memory_values")
         memory = dict(zip(names, encoder.run(None, {"source": source}), strict=True))
-        cache = {name: memory[whole][:, :, :, :0] for name, whole in zip(("keys", "values"), names, strict=True)}
-        return decoder.run(None, {"token": numpy.full((len(rows), 1), START), "source": source, **memory, **cache})[0]
+        cache = {
+            name: memory[whole][:, :, :, :0] for name, whole in zip(("keys", "values"), names, strict=True)
+        }
+        return decoder.run(
+            None, {"token": numpy.full((len(rows), 1), START), "source": source, **memory, **cache}
+        )[0]
 
     together = logits(ids)
     assert PAD in pad(ids)
@@ -65,5 +71,7 @@ def assert_batches_are_the_same(model, tokenizers, folder):
 
 def test_a_sample_beyond_the_table_of_positions_gets_a_sentence(written):
     model, tokenizers, folder = written
-    with pytest.raises(DragomanError, match="and onnxruntime with this model reads and writes 1024; give shorter ones"):
+    with pytest.raises(
+        DragomanError, match="and onnxruntime with this model reads and writes 1024; give shorter ones"
+    ):
         verify(engine(folder), model, tokenizers, ["Mann " * 1100])

@@ -1,7 +1,8 @@
 """OpenNMT-py's Transformers arrive, and say what OpenNMT-py's equations say.
 
-The checkpoints are written here as OpenNMT-py 3.5.1 writes them (commit 97111d9: onmt/models/model_saver.py, onmt/inputters/inputter.py,
-onmt/opts.py), and its equations are written down from onmt/encoders/transformer.py, onmt/decoders/transformer.py and onmt/modules.
+The checkpoints are written here as OpenNMT-py 3.5.1 writes them (commit 97111d9: onmt/models/model_saver.py,
+onmt/inputters/inputter.py, onmt/opts.py), and its equations are written down from
+onmt/encoders/transformer.py, onmt/decoders/transformer.py and onmt/modules.
 """
 
 import argparse
@@ -24,7 +25,12 @@ from dragoman.interop.verify import Engine, compare, samples, verify
 from dragoman.model.symbols import END, UNKNOWN
 from dragoman.system.errors import DragomanError
 
-SOURCE = ["ein Mann fährt Rad", "zwei Hunde spielen im Schnee", "der Schnee ist kalt", "ein Kind spielt mit dem Hund"]
+SOURCE = [
+    "ein Mann fährt Rad",
+    "zwei Hunde spielen im Schnee",
+    "der Schnee ist kalt",
+    "ein Kind spielt mit dem Hund",
+]
 TARGET = ["a man rides a bike", "two dogs play in the snow", "the snow is cold", "a child plays with the dog"]
 SPECIALS = ["<unk>", "<blank>", "<s>", "</s>"]
 PLACES = 40  # rows of the table of positions; OpenNMT-py has 5000
@@ -74,10 +80,23 @@ KINDS = {
     "all tied": {},
     "biases": {"add_qkvbias": True},
     "no biases at all": {"add_ffnbias": False, "share_embeddings": False, "share_decoder_embeddings": False},
-    "concatenated positions, gelu": {"position_encoding_type": "SinusoidalConcat", "pos_ffn_activation_fn": "gelu"},
+    "concatenated positions, gelu": {
+        "position_encoding_type": "SinusoidalConcat",
+        "pos_ffn_activation_fn": "gelu",
+    },
     "two vocabularies, the target's tied": {"share_vocab": False, "share_embeddings": False},
-    "two vocabularies, nothing tied": {"share_vocab": False, "share_embeddings": False, "share_decoder_embeddings": False},
-    "one depth for both sides, another epsilon": {"layers": 3, "norm_eps": 1e-3, "hidden_size": -1, "enc_hid_size": 16, "dec_hid_size": 16},
+    "two vocabularies, nothing tied": {
+        "share_vocab": False,
+        "share_embeddings": False,
+        "share_decoder_embeddings": False,
+    },
+    "one depth for both sides, another epsilon": {
+        "layers": 3,
+        "norm_eps": 1e-3,
+        "hidden_size": -1,
+        "enc_hid_size": 16,
+        "dec_hid_size": 16,
+    },
 }
 
 
@@ -143,7 +162,9 @@ def shapes(options, sizes):
         linear(f"{name}.w_2", width, inner, options["add_ffnbias"])
         norm(f"{name}.layer_norm")
 
-    depths = [options["layers"] if options["layers"] > 0 else options[name] for name in ("enc_layers", "dec_layers")]
+    depths = [
+        options["layers"] if options["layers"] > 0 else options[name] for name in ("enc_layers", "dec_layers")
+    ]
     for side, size in zip(("encoder", "decoder"), sizes, strict=True):
         found[f"{side}.embeddings.make_embedding.emb_luts.0.weight"] = (size, width)
         norm(f"{side}.layer_norm")
@@ -181,23 +202,47 @@ def checkpoint(folder, kind="words", start="<s>", **changes):
     sides = [(SOURCE, 60), (TARGET, 75)] if not options["share_vocab"] else [([*SOURCE, *TARGET], 90)] * 2
     files, lists = zip(*(subwords(folder, kind, *side) for side in sides), strict=True)
     if kind != "words":
-        options |= {f"{side}_subword_model": f"/somewhere/else/{file.name}" for side, file in zip(("src", "tgt"), files, strict=True)}
-    vocab = {side: [*SPECIALS, *tokens, "averyunlikelytoken0"] for side, tokens in zip(("src", "tgt"), lists, strict=True)}
-    tensors = {name: torch.randn(shape) * 0.4 for name, shape in shapes(options, [len(vocab["src"]), len(vocab["tgt"])]).items()}
+        options |= {
+            f"{side}_subword_model": f"/somewhere/else/{file.name}"
+            for side, file in zip(("src", "tgt"), files, strict=True)
+        }
+    vocab = {
+        side: [*SPECIALS, *tokens, "averyunlikelytoken0"]
+        for side, tokens in zip(("src", "tgt"), lists, strict=True)
+    }
+    tensors = {
+        name: torch.randn(shape) * 0.4
+        for name, shape in shapes(options, [len(vocab["src"]), len(vocab["tgt"])]).items()
+    }
     tensors |= {name: tensor * 0.3 for name, tensor in tensors.items() if "emb_luts" in name}
-    tensors |= {name: tensor + 1 for name, tensor in tensors.items() if "layer_norm" in name and name.endswith("weight")}
-    source, target = (f"{side}.embeddings.make_embedding.emb_luts.0.weight" for side in ("encoder", "decoder"))
+    tensors |= {
+        name: tensor + 1
+        for name, tensor in tensors.items()
+        if "layer_norm" in name and name.endswith("weight")
+    }
+    source, target = (
+        f"{side}.embeddings.make_embedding.emb_luts.0.weight" for side in ("encoder", "decoder")
+    )
     if options["share_embeddings"]:
         tensors[target] = tensors[source]
     if options["share_decoder_embeddings"]:
         tensors["generator.weight"] = tensors[target]
-    tensors |= {f"{side}.embeddings.make_embedding.pe.pe": positions(options["position_encoding_type"]) for side in ("encoder", "decoder")}
+    tensors |= {
+        f"{side}.embeddings.make_embedding.pe.pe": positions(options["position_encoding_type"])
+        for side in ("encoder", "decoder")
+    }
     found = {
         "model": {name: tensor for name, tensor in tensors.items() if "generator" not in name},
-        "generator": {name.removeprefix("generator."): tensor for name, tensor in tensors.items() if "generator" in name},
+        "generator": {
+            name.removeprefix("generator."): tensor for name, tensor in tensors.items() if "generator" in name
+        },
         "vocab": vocab | {"data_task": "seq2seq", "decoder_start_token": start},
         "opt": argparse.Namespace(**options),
-        "optim": {"training_step": 7, "decay_step": 7, "optimizer": {"state": {}, "param_groups": [{"lr": 0.1, "params": [0]}]}},
+        "optim": {
+            "training_step": 7,
+            "decay_step": 7,
+            "optimizer": {"state": {}, "param_groups": [{"lr": 0.1, "params": [0]}]},
+        },
     }
     return save(folder, found), found, files
 
@@ -213,7 +258,9 @@ class Theirs:
 
     def __init__(self, found):
         self.options = vars(found["opt"])
-        self.tensors = found["model"] | {f"generator.{name.removeprefix('0.')}": tensor for name, tensor in found["generator"].items()}
+        self.tensors = found["model"] | {
+            f"generator.{name.removeprefix('0.')}": tensor for name, tensor in found["generator"].items()
+        }
         self.tensors = {name: tensor.float() for name, tensor in self.tensors.items()}
 
     def linear(self, name, x):
@@ -221,13 +268,15 @@ class Theirs:
 
     def norm(self, name, x):
         epsilon = self.options["norm_eps"]
-        return (x - x.mean(-1, keepdim=True)) / (x.var(-1, correction=0, keepdim=True) + epsilon).sqrt() * self.tensors[
-            f"{name}.weight"
-        ] + self.tensors[f"{name}.bias"]
+        return (x - x.mean(-1, keepdim=True)) / (
+            x.var(-1, correction=0, keepdim=True) + epsilon
+        ).sqrt() * self.tensors[f"{name}.weight"] + self.tensors[f"{name}.bias"]
 
     def attention(self, name, x, memory, causal=False):
         width = 16 // self.options["heads"]
-        query = self.linear(f"{name}.linear_query", x).view(len(x), -1, width).transpose(0, 1) / math.sqrt(width)
+        query = self.linear(f"{name}.linear_query", x).view(len(x), -1, width).transpose(0, 1) / math.sqrt(
+            width
+        )
         key = self.linear(f"{name}.linear_keys", memory).view(len(memory), -1, width).transpose(0, 1)
         value = self.linear(f"{name}.linear_values", memory).view(len(memory), -1, width).transpose(0, 1)
         scores = query @ key.transpose(1, 2)
@@ -237,11 +286,16 @@ class Theirs:
 
     def feed_forward(self, name, x):
         activation = {"relu": F.relu, "gelu": F.gelu}[self.options["pos_ffn_activation_fn"]]
-        return x + self.linear(f"{name}.w_2", activation(self.linear(f"{name}.w_1", self.norm(f"{name}.layer_norm", x))))
+        return x + self.linear(
+            f"{name}.w_2", activation(self.linear(f"{name}.w_1", self.norm(f"{name}.layer_norm", x)))
+        )
 
     def embed(self, side, ids):
         name = f"{side}.embeddings.make_embedding"
-        return self.tensors[f"{name}.emb_luts.0.weight"][ids] * 4.0 + self.tensors[f"{name}.pe.pe"][: len(ids), 0]
+        return (
+            self.tensors[f"{name}.emb_luts.0.weight"][ids] * 4.0
+            + self.tensors[f"{name}.pe.pe"][: len(ids), 0]
+        )
 
     def layers(self, name):
         found = {int(key.split(".")[2]) for key in self.tensors if key.startswith(f"{name}.")}
@@ -252,7 +306,9 @@ class Theirs:
         x = self.embed("encoder", torch.tensor(source))
         for layer in self.layers("encoder.transformer"):
             before = self.norm(f"{layer}.layer_norm", x)
-            x = self.feed_forward(f"{layer}.feed_forward", x + self.attention(f"{layer}.self_attn", before, before))
+            x = self.feed_forward(
+                f"{layer}.feed_forward", x + self.attention(f"{layer}.self_attn", before, before)
+            )
         memory = self.norm("encoder.layer_norm", x)
         x = self.embed("decoder", torch.tensor(target))
         for layer in self.layers("decoder.transformer_layers"):
@@ -264,7 +320,7 @@ class Theirs:
 
 
 def engine(found, imported, kind="words", files=(None, None)):
-    """OpenNMT-py, of which what Dragoman never writes is forbidden: padding, and what decoding starts with."""
+    """OpenNMT-py, with the tokens forbidden that Dragoman never writes: padding and START."""
     theirs = Theirs(found)
     vocab = found["vocab"]
     of_source, of_target = (vocabulary.rows for vocabulary in imported.vocabularies)
@@ -272,13 +328,17 @@ def engine(found, imported, kind="words", files=(None, None)):
     never = {vocab["tgt"].index("<blank>"), start} - {end}
 
     def tokens(line):
-        ids = [vocab["src"].index(token) if token in vocab["src"] else 0 for token in cut(kind, files[0], line)]
+        ids = [
+            vocab["src"].index(token) if token in vocab["src"] else 0 for token in cut(kind, files[0], line)
+        ]
         assert ids == [of_source[token] for token in imported.tokenizers.source.encode([line])[0]]
         return [*imported.tokenizers.source.encode([line])[0], END]
 
     def log_p(source, target):
         read = [start, *(of_target[token] for token in target[:-1])]
-        return theirs.logits([of_source[token] for token in source[:-1]], read).log_softmax(-1)[:, torch.tensor(of_target)]
+        return theirs.logits([of_source[token] for token in source[:-1]], read).log_softmax(-1)[
+            :, torch.tensor(of_target)
+        ]
 
     def greedy(source, most):
         written = []
@@ -297,12 +357,17 @@ def engine(found, imported, kind="words", files=(None, None)):
 
 
 def agree(path, found, kind="words", files=(None, None), more=()):
-    """Both cut the same tokens, give them and any others the same log-probabilities, and write the same translations."""
+    """Both cut the same tokens, give them and any others the same log-probabilities, and write the same
+    translations.
+    """
     imported = opennmt_py.read(path)
     theirs = engine(found, imported, kind, files)
     lines = [*SOURCE, *samples(imported.tokenizers), *more]
     assert verify(theirs, imported.model, imported.tokenizers, lines) < 1e-5
-    source, target = theirs.tokens(SOURCE[0]), [*torch.randint(END + 1, len(found["vocab"]["tgt"]), (9,)).tolist(), END]
+    source, target = (
+        theirs.tokens(SOURCE[0]),
+        [*torch.randint(END + 1, len(found["vocab"]["tgt"]), (9,)).tolist(), END],
+    )
     assert compare(theirs, imported.model, SOURCE[0], source, target) < 1e-5
     return imported
 
@@ -319,7 +384,13 @@ def test_a_model_arrives_with_the_same_log_probabilities_and_translations(kind, 
 @pytest.mark.parametrize("kind", ["sentencepiece", "bpe"])
 def test_its_subword_models_give_the_ids_that_it_gives(kind, shared, tmp_path):
     path, found, files = checkpoint(tmp_path, kind, share_vocab=shared, share_embeddings=shared)
-    imported = agree(path, found, kind, files, more=["Schnee  und Hund", "(ein) Kind"] if kind == "sentencepiece" else ["Schnee  Hund"])
+    imported = agree(
+        path,
+        found,
+        kind,
+        files,
+        more=["Schnee  und Hund", "(ein) Kind"] if kind == "sentencepiece" else ["Schnee  Hund"],
+    )
     assert (imported.tokenizers.source is imported.tokenizers.target) == shared
     assert imported.model.settings.tied == ("all" if shared else "target")
     assert agree(tmp_path, found, kind, files).tokenizers == imported.tokenizers
@@ -345,7 +416,12 @@ def test_pieces_that_its_vocabulary_lacks_are_unknown_and_never_written(tmp_path
 
 def test_subword_models_are_found_by_their_place_where_the_options_do_not_name_them(tmp_path):
     _, found, files = checkpoint(tmp_path, "sentencepiece", share_vocab=False, share_embeddings=False)
-    for name, value in {"transforms": [], "_all_transform": set(), "src_subword_model": None, "tgt_subword_model": None}.items():
+    for name, value in {
+        "transforms": [],
+        "_all_transform": set(),
+        "src_subword_model": None,
+        "tgt_subword_model": None,
+    }.items():
         setattr(found["opt"], name, value)
     agree(save(tmp_path, found), found, "sentencepiece", files)
 
@@ -358,7 +434,15 @@ def test_decoding_starts_with_the_token_that_the_checkpoint_names(start, tmp_pat
 def test_a_checkpoint_that_was_converted_from_version_2_arrives(tmp_path):
     _, found, _ = checkpoint(tmp_path, add_qkvbias=True)
     found["generator"] = {f"0.{name}": tensor for name, tensor in found["generator"].items()}
-    for name in ("norm_eps", "position_encoding_type", "num_kv", "layer_norm", "quant_layers", "lora_layers", "_all_transform"):
+    for name in (
+        "norm_eps",
+        "position_encoding_type",
+        "num_kv",
+        "layer_norm",
+        "quant_layers",
+        "lora_layers",
+        "_all_transform",
+    ):
         delattr(found["opt"], name)
     found["opt"].add_ffnbias = False  # the biases are there all the same
     path = save(tmp_path, found)
@@ -372,7 +456,10 @@ def test_a_checkpoint_in_half_precision_arrives(tmp_path):
         found[part] = {name: tensor.half() for name, tensor in found[part].items()}
     path = save(tmp_path, found)
     imported = opennmt_py.read(path)
-    found["model"] |= {f"{side}.embeddings.make_embedding.pe.pe": positions("SinusoidalInterleaved") for side in ("encoder", "decoder")}
+    found["model"] |= {
+        f"{side}.embeddings.make_embedding.pe.pe": positions("SinusoidalInterleaved")
+        for side in ("encoder", "decoder")
+    }
     assert verify(engine(found, imported), imported.model, imported.tokenizers, SOURCE) < 1e-5
 
 
@@ -425,14 +512,19 @@ def test_an_option_that_dragoman_does_not_have_is_refused_by_its_name(name, whol
 def test_sides_of_two_widths_are_refused(whole):
     path, found = whole
     found["opt"].hidden_size, found["opt"].enc_hid_size, found["opt"].dec_hid_size = -1, 16, 32
-    assert refused(save(path.parent, found)) == f"{path}: enc_hid_size is 16 and dec_hid_size 32; in Dragoman they are the same."
+    assert (
+        refused(save(path.parent, found))
+        == f"{path}: enc_hid_size is 16 and dec_hid_size 32; in Dragoman they are the same."
+    )
 
 
 @pytest.mark.parametrize("transform", ["onmt_tokenize", "prefix", "normalize"])
 def test_a_text_that_is_changed_in_ways_that_dragoman_has_not_is_refused(transform, whole):
     path, found = whole
     found["opt"]._all_transform = {transform, "filtertoolong", "bpe"}
-    message = f"{path}: OpenNMT-py changes its texts by {transform}; Dragoman has sentencepiece and bpe alone."
+    message = (
+        f"{path}: OpenNMT-py changes its texts by {transform}; Dragoman has sentencepiece and bpe alone."
+    )
     assert refused(save(path.parent, found)) == message
 
 
@@ -442,18 +534,25 @@ def test_missing_misshapen_and_other_tensors_are_refused(whole):
     kept = found["model"].pop(name)
     assert refused(save(path.parent, found)) == f"{path} lacks the tensor {name}, of shape (16, 16)."
     found["model"][name] = kept[:, :8]
-    assert refused(save(path.parent, found)) == f"{path}: {name} has the shape (16, 8), and (16, 16) was expected."
+    assert (
+        refused(save(path.parent, found))
+        == f"{path}: {name} has the shape (16, 8), and (16, 16) was expected."
+    )
     found["model"][name] = kept.to(torch.int8)
     assert refused(save(path.parent, found)).startswith(f"{path}: {name} holds no floating-point numbers;")
     found["model"] |= {name: kept, "encoder.transformer.0.feed_forward.w_3.weight": kept}
-    message = f"{path} has the tensor encoder.transformer.0.feed_forward.w_3.weight, which a model of its settings does not."
+    message = f"{path} has the tensor encoder.transformer.0.feed_forward.w_3.weight, which a model of its "
+    message += "settings does not."
     assert refused(save(path.parent, found)) == message
 
 
 def test_a_generator_without_bias_and_weights_in_another_file_are_refused(whole):
     path, found = whole
     bias = found["generator"].pop("bias")
-    assert refused(save(path.parent, found)) == f"{path} lacks the tensor generator.bias, of shape ({len(bias)},)."
+    assert (
+        refused(save(path.parent, found))
+        == f"{path} lacks the tensor generator.bias, of shape ({len(bias)},)."
+    )
     del found["model"], found["generator"]
     assert "no weights under 'model' and 'generator'" in refused(save(path.parent, found))
 
@@ -461,7 +560,8 @@ def test_a_generator_without_bias_and_weights_in_another_file_are_refused(whole)
 def test_other_positions_than_the_options_name_are_refused(whole):
     path, found = whole
     found["model"]["decoder.embeddings.make_embedding.pe.pe"] = positions("SinusoidalConcat")
-    message = f"{path}: decoder.embeddings.make_embedding.pe.pe is not the table of sinusoids that position_encoding_type names."
+    message = f"{path}: decoder.embeddings.make_embedding.pe.pe is not the table of sinusoids that "
+    message += "position_encoding_type names."
     assert refused(save(path.parent, found)) == message
 
 
@@ -470,10 +570,15 @@ def test_a_vocabulary_that_does_not_fit_is_refused(whole):
     size = len(found["vocab"]["src"])
     found["vocab"]["src"].append("more")
     name = "encoder.embeddings.make_embedding.emb_luts.0.weight"
-    message = f"{path} has {size + 1} tokens, and {name} in {path} has {size} rows; they do not belong together."
+    message = (
+        f"{path} has {size + 1} tokens, and {name} in {path} has {size} rows; they do not belong together."
+    )
     assert refused(save(path.parent, found)) == message
     found["vocab"]["src"][-1] = "ein"
-    assert refused(save(path.parent, found)) == f"{path}: the vocabulary 'src' has {size + 1} tokens, and {size} different ones."
+    assert (
+        refused(save(path.parent, found))
+        == f"{path}: the vocabulary 'src' has {size + 1} tokens, and {size} different ones."
+    )
     found["vocab"]["decoder_start_token"] = "<go>"
     found["vocab"]["src"].pop()
     assert refused(save(path.parent, found)) == f"{path}: the vocabulary 'tgt' lacks '<go>'."
@@ -491,7 +596,9 @@ def test_subword_models_that_are_missing_restricted_or_damaged_are_refused(tmp_p
     assert "put src.model there" in refused(path)
     found["opt"].transforms = found["opt"]._all_transform = []
     found["opt"].src_subword_model = found["opt"].tgt_subword_model = None
-    assert "is of SentencePiece's pieces; put the SentencePiece model (*.model) beside it." in refused(save(tmp_path, found))
+    assert "is of SentencePiece's pieces; put the SentencePiece model (*.model) beside it." in refused(
+        save(tmp_path, found)
+    )
     for name in ("one.model", "two.model"):
         (tmp_path / name).touch()
     assert "of 2 files beside it" in refused(path)

@@ -150,5 +150,6 @@ def test_from_the_command_line(folder):
     assert dragoman("doctor", str(folder / "runs")).stderr.startswith(empty)
     assert (
         dragoman("doctor").stderr
-        == "dragoman: There is no text to examine: dragoman doctor SOURCE TARGET, or a recipe that names them.\n"
+        == "dragoman: There is no text to examine: dragoman doctor SOURCE TARGET, or a recipe that names "
+        "them.\n"
     )

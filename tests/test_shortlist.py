@@ -23,7 +23,9 @@ SIZES = (60, 70)
 
 
 def pairs_of_a_dictionary(count, seed=1):
-    """Sentences whose token n is translated by token n + 10, in another order, and by a second token half as often."""
+    """Sentences whose token n is translated by token n + 10, in another order, and by a second token half as
+    often.
+    """
     draw = random.Random(seed)
     found = []
     for _ in range(count):
@@ -37,7 +39,9 @@ def pairs_of_a_dictionary(count, seed=1):
 def test_translations_are_found_in_parallel_text():
     found = best_translations(pairs_of_a_dictionary(3000), SIZES[1], 2)
     for token in range(4, 50):
-        assert [target for (source, target), _ in sorted(found, key=lambda one: one[1]) if source == token] == [token + 10, token + 11]
+        assert [
+            target for (source, target), _ in sorted(found, key=lambda one: one[1]) if source == token
+        ] == [token + 10, token + 11]
 
 
 def test_a_sentence_has_the_translations_of_its_tokens_and_the_frequent_ones():
@@ -53,9 +57,15 @@ def test_what_is_saved_is_loaded(tmp_path):
     learnt = Shortlist.learn(pairs_of_a_dictionary(50), SIZES, most=3, always=4)
     learnt.save(tmp_path / "list")
     loaded = Shortlist.load(tmp_path / "list", SIZES)
-    assert all(np.array_equal(one, other) for one, other in zip(vars(learnt).values(), vars(loaded).values(), strict=True))
+    assert all(
+        np.array_equal(one, other)
+        for one, other in zip(vars(learnt).values(), vars(loaded).values(), strict=True)
+    )
     for sizes in ((59, 70), (60, learnt.highest)):
-        with pytest.raises(DragomanError, match="was made for 60 source tokens and at least .* make one with this model's vocabularies"):
+        with pytest.raises(
+            DragomanError,
+            match="was made for 60 source tokens and at least .* make one with this model's vocabularies",
+        ):
             Shortlist.load(tmp_path / "list", sizes)
     (tmp_path / "list").write_bytes(b"no safetensors")
     with pytest.raises(DragomanError, match="list cannot be read"):
@@ -66,7 +76,10 @@ def test_what_is_saved_is_loaded(tmp_path):
         {"always": right["always"] - 9},
         {"translations": right["always"].clone()},
     )
-    for tensors in ({"weight": torch.zeros(2)}, *(right | part for part in (*wrong, {"always": right["always"].float()}))):
+    for tensors in (
+        {"weight": torch.zeros(2)},
+        *(right | part for part in (*wrong, {"always": right["always"].float()})),
+    ):
         save_tensors(tmp_path / "other", tensors)
         with pytest.raises(DragomanError, match="is no shortlist; make one with: dragoman shortlist RUN"):
             Shortlist.load(tmp_path / "other", SIZES)
@@ -89,6 +102,8 @@ def test_from_the_command_line(folder, tmp_path, monkeypatch, capsysbinary):  # 
     asked = ["translate", folder, "--input", files[0], "--output", tmp_path / "out", "--max-extra-tokens", 4]
     assert call(monkeypatch, capsysbinary, *asked, "--shortlist", files[2])[0] == 0
     assert json.loads((tmp_path / "out.json").read_text())["shortlist"] == file_hash(files[2])
-    assert call(monkeypatch, capsysbinary, *asked)[0] == 2  # what was written with a list is not taken for what is written without
+    assert (
+        call(monkeypatch, capsysbinary, *asked)[0] == 2
+    )  # what was written with a list is not taken for what is written without
     with pytest.raises(DragomanError, match="A shortlist is for search in C.., and native is off"):
         EngineSettings(shortlist=files[2], native=False)

@@ -54,7 +54,10 @@ def translator(folder):
     return Translator.load(folder)
 
 
-TEXT = st.text(st.one_of(st.sampled_from(list(" abcdeimnrstäü\t\u2028\r\ud800")), st.characters(exclude_categories=[])), max_size=12)
+TEXT = st.text(
+    st.one_of(st.sampled_from(list(" abcdeimnrstäü\t\u2028\r\ud800")), st.characters(exclude_categories=[])),
+    max_size=12,
+)
 
 
 @settings(max_examples=25)
@@ -77,36 +80,62 @@ def test_threads_of_pytorch_change_no_translation(translator, kind, more):
     model = build_model(MODELS[kind], len(tokenizers.source), len(tokenizers.target)).double()
     search = replace(SEARCH, n_best=2, **({} if "temperature" in more else {"beam_size": 4}), **more)
     alone, together = (Translator.from_model(model, tokenizers, workers=workers) for workers in (1, 3))
-    written = [translator.n_best(MANY, replace(search, batch_tokens=most)) for translator, most in ((alone, 32_000), (together, 300))]
-    assert [[one.text for one in best] for best in written[0]] == [[one.text for one in best] for best in written[1]]
+    written = [
+        translator.n_best(MANY, replace(search, batch_tokens=most))
+        for translator, most in ((alone, 32_000), (together, 300))
+    ]
+    assert [[one.text for one in best] for best in written[0]] == [
+        [one.text for one in best] for best in written[1]
+    ]
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_workers_and_batches_change_no_translation(folder, precision):
     search, lines = replace(SEARCH, n_best=3), MANY
     alone = Translator.load(folder, precision=precision, workers=1).n_best(lines, search)
-    together = Translator.load(folder, precision=precision, workers=3).n_best(lines, replace(search, batch_tokens=300))
+    together = Translator.load(folder, precision=precision, workers=3).n_best(
+        lines, replace(search, batch_tokens=300)
+    )
     assert [[one.text for one in best] for best in alone] == [[one.text for one in best] for best in together]
 
 
 def test_what_can_be_searched_in_cpp_is_and_all_else_in_pytorch(folder):
     native, plain = (Translator.load(folder, native=native) for native in (True, False))
     assert (native.native is None, plain.native is None) == (False, True)
-    asked = [SearchSettings(max_extra_tokens=4, beam_size=size, groups=groups) for size, groups in ((4, 1), (1, 1), (4, 2))]
-    for search in (*asked, *(replace(SEARCH, **rule) for rule in ({"min_length": 9}, {"coverage_penalty": 0.2}, {"temperature": 1.0}))):
+    asked = [
+        SearchSettings(max_extra_tokens=4, beam_size=size, groups=groups)
+        for size, groups in ((4, 1), (1, 1), (4, 2))
+    ]
+    for search in (
+        *asked,
+        *(
+            replace(SEARCH, **rule)
+            for rule in ({"min_length": 9}, {"coverage_penalty": 0.2}, {"temperature": 1.0})
+        ),
+    ):
         one, other = (translator.n_best(LINES, search) for translator in (native, plain))
-        assert [[best.text for best in found] for found in one] == [[best.text for best in found] for found in other]
+        assert [[best.text for best in found] for found in one] == [
+            [best.text for best in found] for found in other
+        ]
 
 
 def test_workers_leave_the_number_of_threads_as_it_was(folder):
     code = (
-        "import torch, sys; from concurrent.futures import ThreadPoolExecutor; from dragoman import SearchSettings, Translator\n"
+        "import torch, sys; from concurrent.futures import ThreadPoolExecutor; from dragoman import "
+        "SearchSettings, Translator\n"
         "torch.set_num_threads(2); translator = Translator.load(sys.argv[1], native=False)\n"
-        "translator.translate(['a man', 'two dogs play'] * 9, SearchSettings(max_extra_tokens=4, batch_tokens=60))\n"
+        "translator.translate(['a man', 'two dogs play'] * 9, SearchSettings(max_extra_tokens=4, "
+        "batch_tokens=60))\n"
         "with ThreadPoolExecutor(1) as pool: later = pool.submit(torch.get_num_threads).result()\n"
         "print(translator.torch.workers, torch.get_num_threads(), later)"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, timeout=MOST_SECONDS, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=MOST_SECONDS,
+        check=True,
+    )
     assert done.stdout.split() == ["2", "2", "2"]
 
 
@@ -163,12 +192,27 @@ def test_weights_that_are_no_numbers_get_a_sentence(folder, work):
 @pytest.mark.parametrize(
     ("work", "message"),
     [
-        (lambda translator: translator.translate("a man"), "A list of sentences is to be translated, and this is one text"),
-        (lambda translator: translator.translate(["a man", None]), r"Sentence 1 \(counted from 0\) is None; it has to be a text"),
-        (lambda translator: translator.translate(3), "A list of sentences is to be translated, and this is 3"),
+        (
+            lambda translator: translator.translate("a man"),
+            "A list of sentences is to be translated, and this is one text",
+        ),
+        (
+            lambda translator: translator.translate(["a man", None]),
+            r"Sentence 1 \(counted from 0\) is None; it has to be a text",
+        ),
+        (
+            lambda translator: translator.translate(3),
+            "A list of sentences is to be translated, and this is 3",
+        ),
         (lambda translator: translator.alternatives("a man", -1), "count is -1; it must be at least 0"),
-        (lambda translator: SearchSettings(temperature=1e-300), "temperature is 1e-300; sampling needs at least 0.000001"),
-        (lambda translator: SearchSettings(max_extra_tokens=3_000_000_000), "max_extra_tokens is 3000000000; it must be at most 10000"),
+        (
+            lambda translator: SearchSettings(temperature=1e-300),
+            "temperature is 1e-300; sampling needs at least 0.000001",
+        ),
+        (
+            lambda translator: SearchSettings(max_extra_tokens=3_000_000_000),
+            "max_extra_tokens is 3000000000; it must be at most 10000",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused_by_a_sentence(translator, work, message):
@@ -184,13 +228,19 @@ def test_a_manifest_that_is_none_gets_a_sentence(folder, tmp_path):
 
 
 def test_int8_is_refused_on_a_gpu(folder):
-    with pytest.raises(DragomanError, match="int8 is for a CPU, and this model is to translate on cuda; choose bfloat16 or float32"):
+    with pytest.raises(
+        DragomanError,
+        match="int8 is for a CPU, and this model is to translate on cuda; choose bfloat16 or float32",
+    ):
         Translator.load(folder, device="cuda", precision="int8")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_there_is_refused(folder):
-    with pytest.raises(DragomanError, match=r"cuda:3 was asked for, and PyTorch can use 0 GPUs; give another device, or cpu\."):
+    with pytest.raises(
+        DragomanError,
+        match=r"cuda:3 was asked for, and PyTorch can use 0 GPUs; give another device, or cpu\.",
+    ):
         Translator.load(folder, device="cuda:3")
 
 
@@ -201,7 +251,9 @@ def test_nothing_in_nothing_out(translator):
 
 
 def test_a_translation_is_one_line_whatever_bytes_the_model_spells(translator):
-    newline = next(token for token in range(300) if translator.tokenizers.target.pieces([token]) == ["<0x0A>"])
+    newline = next(
+        token for token in range(300) if translator.tokenizers.target.pieces([token]) == ["<0x0A>"]
+    )
     (word,) = translator.tokenizers.target.encode(["a"])
     assert translator.text([*word, newline, *word]).split() == ["a", "a"]
     assert "\n" not in translator.text([*word, newline, *word])
@@ -245,7 +297,10 @@ def test_two_vocabularies_are_two_files(tmp_path):
     one, other = (Tokenizer.train(LINES * 5, kind, TokenizerSettings(), 330) for kind in ("bpe", "char"))
     asked = ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=1, decoder_layers=1, tied="target")
     save_model(tmp_path / "model", build_model(asked, len(one), len(other)), asked, Tokenizers(one, other))
-    assert sorted(path.name for path in (tmp_path / "model").glob("*.model")) == ["source.model", "target.model"]
+    assert sorted(path.name for path in (tmp_path / "model").glob("*.model")) == [
+        "source.model",
+        "target.model",
+    ]
     assert len(Translator.load(tmp_path).translate(["ein Mann"], SEARCH)) == 1
 
 
@@ -273,7 +328,10 @@ def test_a_text_that_is_too_long_for_learnt_positions_is_named(translator):
         lambda lines: limited.translate(lines, split=0),
         lambda lines: limited.score([("a", line) for line in lines]),
     ):
-        with pytest.raises(DragomanError, match=r"begins with 'a man a man .*' has \d+ tokens, .* for 8\. Shorten it \(translate takes"):
+        with pytest.raises(
+            DragomanError,
+            match=r"begins with 'a man a man .*' has \d+ tokens, .* for 8\. Shorten it \(translate takes",
+        ):
             attempt(["a man", "a man " * 9])
     for advised in (SearchSettings(), SearchSettings(truncate=8), SearchSettings(split=8)):
         assert len(limited.translate(["a man", "a man " * 9], advised)) == 2
@@ -285,9 +343,16 @@ def test_sentences_longer_than_those_of_training_are_split_and_counted(translato
     lengths = [len(row) for row in encode_sentences(loaded.tokenizers.source, LINES)]
     long = sum(length > 4 for length in lengths)
     assert 1 < long == loaded.count_long(LINES)
-    assert translator.count_long(LINES) == loaded.count_long(LINES, truncate=4) == loaded.count_long(LINES, split=4) == 0
+    assert (
+        translator.count_long(LINES)
+        == loaded.count_long(LINES, truncate=4)
+        == loaded.count_long(LINES, split=4)
+        == 0
+    )
     assert loaded.count_long(["<a> <b> man </b>"], keep_tags=True) == loaded.count_long(["man"]) == 0
-    counted = rf"{long} sentences have more tokens than the longest source of training \(4\), and are translated "
+    counted = (
+        rf"{long} sentences have more tokens than the longest source of training \(4\), and are translated "
+    )
     with pytest.warns(LongInput, match=counted + "in parts; split = 0 translates them whole"):
         parts = loaded.translate(LINES, max_extra_tokens=2)
     assert parts == loaded.translate(LINES, max_extra_tokens=2, split=4)
@@ -295,8 +360,14 @@ def test_sentences_longer_than_those_of_training_are_split_and_counted(translato
         with pytest.warns(LongInput, match=counted + "whole, perhaps badly"):
             texts = loaded.translate(LINES, max_extra_tokens=2, **whole)
         assert texts == translator.translate(LINES, max_extra_tokens=2, **whole)
-    for search in (lambda line: list(loaded.stream(line)), loaded.trace, lambda line: loaded.alternatives(line, 1)):
-        with pytest.warns(LongInput, match="1 sentence has more tokens .* is translated whole, perhaps badly"):
+    for search in (
+        lambda line: list(loaded.stream(line)),
+        loaded.trace,
+        lambda line: loaded.alternatives(line, 1),
+    ):
+        with pytest.warns(
+            LongInput, match="1 sentence has more tokens .* is translated whole, perhaps badly"
+        ):
             search(LINES[0])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -306,8 +377,12 @@ def test_sentences_longer_than_those_of_training_are_split_and_counted(translato
 
 def test_options_by_keyword_are_the_fields_of_the_settings(translator):
     assert SearchOptions.__annotations__ == SearchSettings.__annotations__
-    assert translator.translate(LINES, beam_size=2, max_extra_tokens=4) == translator.translate(LINES, replace(SEARCH, beam_size=2))
-    assert translator.translate(LINES, SEARCH, beam_size=2) == translator.translate(LINES, replace(SEARCH, beam_size=2))
+    assert translator.translate(LINES, beam_size=2, max_extra_tokens=4) == translator.translate(
+        LINES, replace(SEARCH, beam_size=2)
+    )
+    assert translator.translate(LINES, SEARCH, beam_size=2) == translator.translate(
+        LINES, replace(SEARCH, beam_size=2)
+    )
 
 
 def test_the_tokens_of_a_translation_give_its_log_probability_back(translator):
@@ -317,12 +392,18 @@ def test_the_tokens_of_a_translation_give_its_log_probability_back(translator):
             assert scored.tokens == [*one.tokens, "</s>"]
             assert sum(scored.log_probabilities) == pytest.approx(one.log_probability, abs=1e-4)
             assert translator.text(translator.tokenizers.target.ids(one.tokens)) == one.text
-    with pytest.raises(DragomanError, match="'no such token' is no token of this vocabulary; give tokens as a translation has them"):
+    with pytest.raises(
+        DragomanError,
+        match="'no such token' is no token of this vocabulary; give tokens as a translation has them",
+    ):
         translator.score([("a man", ["no such token"])])
     ended, plain = (translator.score([("a man", tokens)]) for tokens in (scored.tokens, scored.tokens[:-1]))
     assert ended == plain
     for wrong in ("</s>", "<s>", "<pad>"):
-        with pytest.raises(DragomanError, match=f"The tokens of a translation contain {wrong}, which no translation has before its end"):
+        with pytest.raises(
+            DragomanError,
+            match=f"The tokens of a translation contain {wrong}, which no translation has before its end",
+        ):
             translator.score([("a man", [wrong, *one.tokens])])
 
 
@@ -333,8 +414,12 @@ def test_models_of_the_same_vocabularies_are_an_ensemble(folder, translator, tmp
     save_model(tmp_path / "short", translator.torch.model, SETTINGS, translator.tokenizers, longest_source=4)
     assert Translator.load(folder, tmp_path / "short").longest_trained == 4
     other = Tokenizer.train(LINES * 5, "char", TokenizerSettings(), 330)
-    save_model(tmp_path / "other", build_model(SETTINGS, len(other), len(other)), SETTINGS, Tokenizers(other, other))
-    with pytest.raises(DragomanError, match="an ensemble need the same vocabularies, and these have different ones"):
+    save_model(
+        tmp_path / "other", build_model(SETTINGS, len(other), len(other)), SETTINGS, Tokenizers(other, other)
+    )
+    with pytest.raises(
+        DragomanError, match="an ensemble need the same vocabularies, and these have different ones"
+    ):
         Translator.load(folder, tmp_path / "other")
 
 
@@ -343,25 +428,38 @@ def test_unknown_tokens_are_replaced_by_the_words_that_they_look_at(architecture
     torch.manual_seed(2)
     words = Tokenizer.train(["amber birch cedar"] * 3, "word", TokenizerSettings(), 20)
     recurrent = architecture != "transformer"  # and has no bias
-    model = build_model(replace(SETTINGS, architecture=architecture, output_bias=not recurrent, tied="none"), len(words), len(words))
+    model = build_model(
+        replace(SETTINGS, architecture=architecture, output_bias=not recurrent, tied="none"),
+        len(words),
+        len(words),
+    )
     with torch.no_grad():
         if recurrent:
             model.output.weight.zero_()  # of what is all alike the smallest token is taken
         else:
             model.output_bias[UNKNOWN] += 5
-    translator, asked = Translator.from_model(model, Tokenizers(words, words)), SearchSettings(max_extra_tokens=2, min_length=2)
+    translator, asked = (
+        Translator.from_model(model, Tokenizers(words, words)),
+        SearchSettings(max_extra_tokens=2, min_length=2),
+    )
     for sources in (["amber", "birch"], ["quartz", "amber"], ["quartz", "ruby", "birch", "opal"]):
         line = " ".join(sources)
         known = translator.translate([line], replace(asked, replace_unknown=True))[0]
         ids = translator.search(encode_sentences(words, [line]), asked)[0][0].ids
-        looks = cross_attention(model, pad(encode_sentences(words, [line])), torch.tensor([[*ids, END]]))[0].mean(1)[0]
+        looks = cross_attention(model, pad(encode_sentences(words, [line])), torch.tensor([[*ids, END]]))[
+            0
+        ].mean(1)[0]
         best = [sources[int(place)] for place in looks[:, : len(sources)].argmax(1)]
         assert UNKNOWN in ids
-        assert known == " ".join(best[place] if token == UNKNOWN else words.decode([token]) for place, token in enumerate(ids))
+        assert known == " ".join(
+            best[place] if token == UNKNOWN else words.decode([token]) for place, token in enumerate(ids)
+        )
 
 
 @settings(max_examples=60)
-@given(st.lists(st.sampled_from(["\u2581a", "\u2581b.", "c", "d,", "\u2581e"]), max_size=30), st.integers(2, 9))
+@given(
+    st.lists(st.sampled_from(["\u2581a", "\u2581b.", "c", "d,", "\u2581e"]), max_size=30), st.integers(2, 9)
+)
 def test_parts_of_a_sentence_are_the_sentence_cut_between_words_where_that_can_be(pieces, most):
     ids = [*range(10, 10 + len(pieces)), END]
     found = split(ids, [*pieces, "</s>"], most)
@@ -380,7 +478,11 @@ def test_long_sentences_are_truncated_or_split_only_as_asked(translator):
     assert translator.translate([line], replace(SEARCH, split=count)) == whole
     first = translator.tokenizers.source.decode(encode_sentences(translator.tokenizers.source, [line])[0][:4])
     assert translator.translate([line], replace(SEARCH, truncate=5)) == translator.translate([first], SEARCH)
-    pieces = split(ids := encode_sentences(translator.tokenizers.source, [line])[0], translator.tokenizers.source.pieces(ids), 8)
+    pieces = split(
+        ids := encode_sentences(translator.tokenizers.source, [line])[0],
+        translator.tokenizers.source.pieces(ids),
+        8,
+    )
     assert len(pieces) > 1
     texts = translator.translate([translator.tokenizers.source.decode(part) for part in pieces], SEARCH)
     assert translator.translate([line, ""], replace(SEARCH, split=8)) == [" ".join(filter(None, texts)), ""]
@@ -390,14 +492,29 @@ def test_long_sentences_are_truncated_or_split_only_as_asked(translator):
     ("wrong", "message"),
     [
         ({"truncate": 5, "split": 5}, "truncate leaves out what split would translate; give one of them"),
-        ({"split": 9, "prefix": "a"}, "prefix is for a whole sentence, and split translates it in parts; give one of them"),
-        ({"split": 9, "no_repeat_ngram": 2}, "no_repeat_ngram is for a whole sentence, and split translates it in parts; give one of them"),
+        (
+            {"split": 9, "prefix": "a"},
+            "prefix is for a whole sentence, and split translates it in parts; give one of them",
+        ),
+        (
+            {"split": 9, "no_repeat_ngram": 2},
+            "no_repeat_ngram is for a whole sentence, and split translates it in parts; give one of them",
+        ),
         *(
-            ({"keep_tags": True, rule: ("{city}",)}, "keep_tags puts tags back where the source has them; leave them out of prefix, force")
+            (
+                {"keep_tags": True, rule: ("{city}",)},
+                "keep_tags puts tags back where the source has them; leave them out of prefix, force",
+            )
             for rule in ("force", "ban")
         ),
-        ({"split": 1}, "truncate and split count a sentence's end, so that 1 leaves nothing; give 2 at least"),
-        ({"split": 9, "n_best": 2}, "split puts the best translations of the parts together; there is no n_best of them"),
+        (
+            {"split": 1},
+            "truncate and split count a sentence's end, so that 1 leaves nothing; give 2 at least",
+        ),
+        (
+            {"split": 9, "n_best": 2},
+            "split puts the best translations of the parts together; there is no n_best of them",
+        ),
     ],
 )
 def test_ways_to_shorten_that_contradict_each_other_are_refused(translator, wrong, message):
@@ -411,7 +528,11 @@ def test_every_tag_is_in_the_translation_of_the_sentence_without_it(translator, 
     line = " ".join(words)
     asked = replace(SEARCH, keep_tags=True, n_best=2)
     plain, tags = remove_tags(line)
-    for one, before in zip(translator.n_best([line], asked)[0], translator.n_best([plain], replace(SEARCH, n_best=2))[0], strict=True):
+    for one, before in zip(
+        translator.n_best([line], asked)[0],
+        translator.n_best([plain], replace(SEARCH, n_best=2))[0],
+        strict=True,
+    ):
         assert sorted(TAG.findall(one.text)) == sorted(tag.text for tag in tags)
         assert TAG.sub("", one.text).split() == before.text.split()
 
@@ -419,7 +540,9 @@ def test_every_tag_is_in_the_translation_of_the_sentence_without_it(translator, 
 @pytest.mark.parametrize("architecture", ["lstm", "gru"])
 def test_tags_are_put_back_by_recurrent_models_too(translator, architecture):
     size = len(translator.tokenizers.target)
-    recurrent = Translator.from_model(build_model(replace(SETTINGS, architecture=architecture), size, size), translator.tokenizers)
+    recurrent = Translator.from_model(
+        build_model(replace(SETTINGS, architecture=architecture), size, size), translator.tokenizers
+    )
     asked = replace(SEARCH, keep_tags=True, coverage_penalty=0.1)
     assert sorted(TAG.findall(recurrent.translate(["a <b>man</b> rides"], asked)[0])) == ["</b>", "<b>"]
     seen = recurrent.attention("two dogs", "a man")
@@ -432,13 +555,18 @@ def test_tags_are_put_back_by_the_first_model_of_an_ensemble_and_within_learnt_p
     narrow = build_model(replace(SETTINGS, heads=4, positions="learned", max_positions=12), size, size)
     both = Translator.from_model(Ensemble([translator.torch.model, narrow]), translator.tokenizers)
     asked = replace(SEARCH, keep_tags=True, truncate=12, coverage_penalty=0.1)
-    assert sorted(TAG.findall(both.translate(["a <b>man</b> rides a bike and two dogs play"], asked)[0])) == ["</b>", "<b>"]
+    assert sorted(TAG.findall(both.translate(["a <b>man</b> rides a bike and two dogs play"], asked)[0])) == [
+        "</b>",
+        "<b>",
+    ]
 
 
 @pytest.mark.parametrize("kind", ["transformer", "gru"])
 def test_tags_are_put_back_where_alignment_has_their_words(translator, kind):
     tokenizers, text, found = translator.tokenizers, "two dogs play a bike", set()
-    asked = SearchSettings(prefix=text, max_length=len(tokenizers.target.encode([text])[0]), max_extra_tokens=50)
+    asked = SearchSettings(
+        prefix=text, max_length=len(tokenizers.target.encode([text])[0]), max_extra_tokens=50
+    )
     for seed in range(5):
         torch.manual_seed(seed)
         model = build_model(MODELS[kind], len(tokenizers.source), len(tokenizers.target))
@@ -448,7 +576,10 @@ def test_tags_are_put_back_where_alignment_has_their_words(translator, kind):
         own = Translator.from_model(model, tokenizers)
         for sentence in ("two <b>dogs</b> play", "a man <i>rides</i> a {name} bike"):
             plain, tags = remove_tags(sentence)
-            ((words,), (tagged,)) = own.align([(plain, text)]), own.translate([sentence], replace(asked, keep_tags=True))
+            ((words,), (tagged,)) = (
+                own.align([(plain, text)]),
+                own.translate([sentence], replace(asked, keep_tags=True)),
+            )
             assert tagged == restore_tags(tags, text, words)
             found.add((sentence, tagged))
     assert len(found) > 4  # so that the alignment tells
@@ -460,7 +591,9 @@ def test_a_model_that_predicts_no_numbers_is_named(translator):
     with torch.no_grad():
         broken.encoder[0].feed_forward.inner.weight[0, 0] = math.nan
     for asked in (SEARCH, replace(SEARCH, force=("Mann",))):
-        with pytest.raises(DragomanError, match="The model's probabilities are not finite: its training diverged"):
+        with pytest.raises(
+            DragomanError, match="The model's probabilities are not finite: its training diverged"
+        ):
             Translator.from_model(broken, translator.tokenizers).translate(["a man"], asked)
 
 
@@ -470,17 +603,22 @@ def test_all_weights_of_attention_are_those_of_equation_1(kind, translator):
     model = build_model(MODELS[kind], len(tokenizers.source), len(tokenizers.target)).eval()
     seen = Translator.from_model(model, tokenizers).attention("two dogs", "a man")
     source, target = (
-        [*side.encode([text])[0], END] for side, text in zip((tokenizers.source, tokenizers.target), ("two dogs", "a man"), strict=True)
+        [*side.encode([text])[0], END]
+        for side, text in zip((tokenizers.source, tokenizers.target), ("two dogs", "a man"), strict=True)
     )
     assert (seen.source, seen.target) == (tokenizers.source.pieces(source), tokenizers.target.pieces(target))
     layers = [model.settings.encoder_layers, *[model.settings.decoder_layers] * 2]
     sizes = [(len(source), len(source)), (len(target), len(target)), (len(target), len(source))]
     found = [seen.encoder, seen.decoder, seen.cross]
-    assert [weights.shape for weights in found] == [(depth, model.settings.heads, *size) for depth, size in zip(layers, sizes, strict=True)]
+    assert [weights.shape for weights in found] == [
+        (depth, model.settings.heads, *size) for depth, size in zip(layers, sizes, strict=True)
+    ]
     for weights in found:
         torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
     assert torch.equal(seen.decoder, seen.decoder.tril())
-    assert torch.equal(seen.cross, cross_attention(model, torch.tensor([source]), torch.tensor([target]))[:, 0])
+    assert torch.equal(
+        seen.cross, cross_attention(model, torch.tensor([source]), torch.tensor([target]))[:, 0]
+    )
     first = model.encoder[0]
     x = model.embed(torch.tensor([source]), model.source_embedding, model.source_positions(0, len(source)))
     queries, here = first.self_attention.project(first.self_attention_residual.before(x))
@@ -492,10 +630,15 @@ def test_a_trace_has_the_scores_that_rank(translator):
     asked = SearchSettings(n_best=2, max_extra_tokens=5, length_power=0.7)
     nodes = translator.trace("two dogs", asked)
     ended = sorted((node.score for node in nodes if node.end == "finished"), reverse=True)
-    assert ended[:2] == pytest.approx([one.score for one in translator.n_best(["two dogs"], asked)[0]], abs=1e-5)
+    assert ended[:2] == pytest.approx(
+        [one.score for one in translator.n_best(["two dogs"], asked)[0]], abs=1e-5
+    )
 
 
 def test_one_translation_is_streamed_and_goes_on_from_an_alternative(translator):
-    for ask in (lambda asked: list(translator.stream("two dogs", asked)), lambda asked: translator.alternatives("two dogs", 3, asked)):
+    for ask in (
+        lambda asked: list(translator.stream("two dogs", asked)),
+        lambda asked: translator.alternatives("two dogs", 3, asked),
+    ):
         with pytest.raises(DragomanError, match=r"n_best is 2, and there is one .*; leave n_best out\."):
             ask(SearchSettings(n_best=2))

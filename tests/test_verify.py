@@ -29,7 +29,11 @@ def here():
         with torch.no_grad():
             return log_probabilities(model, source, target)
 
-    return Engine("Other", tokens, log_p, greedy, tokenizers.target.decode, range(len(tokenizers.source))), model, tokenizers
+    return (
+        Engine("Other", tokens, log_p, greedy, tokenizers.target.decode, range(len(tokenizers.source))),
+        model,
+        tokenizers,
+    )
 
 
 def test_a_model_agrees_with_itself(here):
@@ -40,17 +44,27 @@ def test_a_model_agrees_with_itself(here):
 def test_every_difference_is_told(here):
     engine, model, tokenizers = here
     for other, message in (
-        (replace(engine, tokens=lambda line: [5, END]), "Other cuts 'ein Mann fährt Rad' into .*, and Dragoman into "),
+        (
+            replace(engine, tokens=lambda line: [5, END]),
+            "Other cuts 'ein Mann fährt Rad' into .*, and Dragoman into ",
+        ),
         (
             replace(engine, log_p=lambda *ids: engine.log_p(*ids) + 0.5),
             "disagree on the translation of .* differ by 0.5 nats, and 0.5 in the mean",
         ),
         (replace(engine, log_p=lambda *ids: engine.log_p(*ids) + torch.nan), "disagree on the translation"),
-        (replace(engine, greedy=lambda source, most: [7, 7]), "Other translates 'ein Mann fährt Rad' by .*, and Dragoman by "),
-        (replace(engine, text=lambda ids: "other"), "Other spells the translation of 'ein Mann fährt Rad' 'other', and Dragoman "),
+        (
+            replace(engine, greedy=lambda source, most: [7, 7]),
+            "Other translates 'ein Mann fährt Rad' by .*, and Dragoman by ",
+        ),
+        (
+            replace(engine, text=lambda ids: "other"),
+            "Other spells the translation of 'ein Mann fährt Rad' 'other', and Dragoman ",
+        ),
         (
             replace(engine, longest=9),
-            "The sample that begins with 'ein Mann fährt Rad' has [0-9]+ tokens, and Other with this model reads and",
+            "The sample that begins with 'ein Mann fährt Rad' has [0-9]+ tokens, and Other with this model "
+            "reads and",
         ),
     ):
         with pytest.raises(DragomanError, match=message):
@@ -78,6 +92,7 @@ def test_samples_are_of_known_tokens_and_not_too_long(here):
     assert samples(tokenizers) == samples(tokenizers)
     assert all(len(ids) < 8 for ids in tokenizers.source.encode(samples(tokenizers, 8)))
     with pytest.raises(
-        DragomanError, match="No sentence to compare with could be made of the model's vocabulary; give some with --samples"
+        DragomanError,
+        match="No sentence to compare with could be made of the model's vocabulary; give some with --samples",
     ):
         samples(tokenizers, 1)

@@ -1,4 +1,6 @@
-"""Dragoman: the Transformer of "Attention Is All You Need" (Vaswani et al. 2017) as a tool for one's own text."""
+"""Dragoman: the Transformer of "Attention Is All You Need" (Vaswani et al. 2017) as a tool for one's own
+text.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,3 +1,3 @@
-"""The four ids that every vocabulary of Dragoman begins with; padding is 0 so that `ids != PAD` is the mask."""
+"""The first four ids of every vocabulary. Padding is 0: `ids != PAD` is the mask."""
 
 PAD, UNKNOWN, START, END = range(4)

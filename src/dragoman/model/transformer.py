@@ -132,7 +132,7 @@ class DecoderLayer(nn.Module):
 class Transformer(Model):
     """The encoder-decoder of Figure 1, for `source_vocabulary` and `target_vocabulary` ids.
 
-    Raises `DragomanError` where the settings tie embeddings of different vocabularies.
+    Raises `DragomanError` if the settings tie embeddings of different vocabularies.
     """
 
     def __init__(self, settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> None:
