@@ -316,7 +316,7 @@ class Translator:
     ) -> int:
         """How many sentences have more tokens than the longest source of training.
 
-        None if the settings ask to truncate or split.
+        0 if the settings ask to truncate or split.
         """
         settings = SearchSettings.of(settings, options)
         if self.longest_trained is None or settings.truncate or settings.split:
