@@ -59,7 +59,9 @@ def main() -> None:
         for precision, graphs in product(
             ("bfloat16", "float32"), (False, True) if device == "cuda" else (False,)
         ):
-            translator = Translator.load(arguments.run, device=device, precision=precision, cuda_graphs=graphs)
+            translator = Translator.load(
+                arguments.run, device=device, precision=precision, cuda_graphs=graphs
+            )
             for beam in (1, 4):
                 search, row = (
                     replace(SearchSettings(beam_size=beam), **exact),
