@@ -428,8 +428,7 @@ def report(
         }
         print(
             f"{precision}: {share:.0%} of what matrix products alone would allow at "
-            f"{statistics.median(rates):,.0f} GFLOP/s "
-            f"(the median; {min(rates):,.0f} to {max(rates):,.0f})."
+            f"{statistics.median(rates):,.0f} GFLOP/s (the median; {min(rates):,.0f} to {max(rates):,.0f})."
         )
     out = keep(where | {"rows": rows}, arguments.results, f"train-{arguments.preset}")
     for precision, profile in profiles.items():

@@ -25,8 +25,7 @@ class Comparison:
     def __str__(self) -> str:
         return (
             f"{self.score.name} = {self.score.value:.2f}, baseline {self.baseline.value:.2f}: "
-            f"{difference(self.score, self.baseline):+.2f} "
-            f"(p = {self.p_value:.4f})  [{self.score.signature}]"
+            f"{difference(self.score, self.baseline):+.2f} (p = {self.p_value:.4f})  [{self.score.signature}]"
         )
 
 
@@ -38,8 +37,7 @@ def difference(score: Score, baseline: Score) -> float:
     if (score.name, score.signature) != (baseline.name, baseline.signature):
         raise DragomanError(
             f"{score.name} [{score.signature}] and {baseline.name} [{baseline.signature}] are different "
-            "measures: their numbers "
-            "cannot be compared. Score both in the same way."
+            "measures: their numbers cannot be compared. Score both in the same way."
         )
     return score.value - baseline.value
 

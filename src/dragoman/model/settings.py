@@ -94,8 +94,8 @@ class ModelSettings:
     def _head_width(self) -> int:
         if self.d_model % self.heads:
             raise DragomanError(
-                f"d_model {self.d_model} does not divide into {self.heads} heads; "
-                "choose another number of heads, or set d_k and d_v."
+                f"d_model {self.d_model} does not divide into {self.heads} heads; choose another number of "
+                "heads, or set d_k and d_v."
             )
         return self.d_model // self.heads
 

@@ -42,8 +42,8 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: Path) 
     for name, weight in own.items():
         if weight.shape != tensors[name].shape:
             raise DragomanError(
-                f"{origin}: {name} has the shape {tuple(tensors[name].shape)}; "
-                f"the settings give {tuple(weight.shape)}."
+                f"{origin}: {name} has the shape {tuple(tensors[name].shape)}; the settings give "
+                f"{tuple(weight.shape)}."
             )
         weight.copy_(tensors[name])
 

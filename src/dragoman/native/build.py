@@ -120,8 +120,8 @@ def check_size(size_in_cpp: Callable[[], int], structure: type[ctypes.Structure]
     """
     if (size := size_in_cpp()) != ctypes.sizeof(structure):
         raise DragomanError(
-            f"{structure.__name__} has {ctypes.sizeof(structure)} bytes in Python and {size} in C++; "
-            "give it the same fields in both, or install this version of dragoman again."
+            f"{structure.__name__} has {ctypes.sizeof(structure)} bytes in Python and {size} in C++; give it "
+            "the same fields in both, or install this version of dragoman again."
         )
 
 
@@ -133,8 +133,8 @@ def load(library: Path) -> ctypes.CDLL:
     folder = library.parent.stat()
     if sys.platform != "win32" and (folder.st_uid != os.getuid() or folder.st_mode & 0o022):
         raise PermissionError(
-            f"Others may write to {library.parent}, where libraries are kept; "
-            "make it writable for you alone (chmod 700)."
+            f"Others may write to {library.parent}, where libraries are kept; make it writable for you alone "
+            "(chmod 700)."
         )
     try:
         return ctypes.CDLL(str(library))

@@ -107,8 +107,8 @@ def check_positions(model: Model, data: PreparedData) -> None:
             if most is not None and (longest := int(lengths.max()) + 1) > most:
                 raise DragomanError(
                     f"A text of the {name} data has {longest} tokens with its end, and the model learns "
-                    f"{most} positions. Raise "
-                    "--max-positions, or leave such pairs out (of the training data, --longest does)."
+                    f"{most} positions. Raise --max-positions, or leave such pairs out (of the training "
+                    "data, --longest does)."
                 )
 
 
@@ -122,8 +122,7 @@ def describe_model(recipe: Recipe, data: PreparedData, model: Model) -> str:
     )
     return (
         f"Model: {settings.architecture}, d_model {settings.d_model}, {settings.encoder_layers} + "
-        f"{settings.decoder_layers} "
-        f"layers, dropout {settings.dropout}, {sizes} tokens; "
+        f"{settings.decoder_layers} layers, dropout {settings.dropout}, {sizes} tokens; "
         f"{sum(weight.numel() for weight in model.parameters()):,} parameters."
     )
 
@@ -134,10 +133,8 @@ def describe_training(recipe: Recipe, passes: float) -> str:
     return (
         f"Training: {training.updates:,} updates at most, {passes:.0f} passes, of {batches.accumulate} times "
         f"{batches.source_tokens_per_batch:,} source and {batches.target_tokens_per_batch:,} target tokens; "
-        f"{training.precision}; "
-        f"the learning rate rises to {peak_rate(recipe):.4f} at update {training.warmup_steps:,}; a "
-        "validation every "
-        f"{training.validate_every:,}."
+        f"{training.precision}; the learning rate rises to {peak_rate(recipe):.4f} at update "
+        f"{training.warmup_steps:,}; a validation every {training.validate_every:,}."
     )
 
 

@@ -95,8 +95,7 @@ def check_recipe(recipe: Recipe) -> None:
     if recipe.tokenizer.share_vocabulary and target_kind not in (None, source_kind):
         raise DragomanError(
             f"Source tokens are {source_kind} and target tokens {target_kind}; they cannot share a "
-            "vocabulary. Add "
-            "--no-share-vocabulary."
+            "vocabulary. Add --no-share-vocabulary."
         )
 
 

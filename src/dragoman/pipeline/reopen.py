@@ -140,8 +140,7 @@ def reopen_finished(out: Path, recipe: Recipe, say: Say) -> bool:
     if is_finished(end, recipe.training, make_schedule(recipe)):
         say(
             f"{out} can be resumed with more --updates than {end.step:,} and, if it stopped early, a larger "
-            "--patience, or "
-            "--patience 0."
+            "--patience, or --patience 0."
         )
         return False
     if kept_model(result) != "best":
@@ -194,8 +193,7 @@ def check_data(folder: Path) -> None:
     except DragomanError as error:
         raise DragomanError(
             f"{error} The run would continue with another text than it began with: restore {folder} from a "
-            "copy, or start again "
-            "with another --out. Its models are not affected and still translate."
+            "copy, or start again with another --out. Its models are not affected and still translate."
         ) from error
 
 

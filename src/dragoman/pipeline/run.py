@@ -234,8 +234,7 @@ def make_validate(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
         scores["bleu"] = bleu(translations, data.valid_target, tokenize).value
         say(
             f"Validation {name}: loss {scores['loss']:.3f}, negative log-likelihood {scores['nll']:.3f}, "
-            "perplexity "
-            f"{scores['perplexity']:.2f}, BLEU {scores['bleu']:.2f} (greedy)."
+            f"perplexity {scores['perplexity']:.2f}, BLEU {scores['bleu']:.2f} (greedy)."
         )
         rows = list(zip(data.valid_source, data.valid_target, translations, strict=True))
         shown = rows[:: max(1, len(rows) // SAMPLES)][:SAMPLES]

@@ -59,8 +59,8 @@ def longest_target(source_tokens: int, own: int | None, settings: SearchSettings
         if most is not None:
             if least > most:
                 raise DragomanError(
-                    f"The prefix, force or min_length asks for {least} tokens, and {why} {most}; "
-                    "ask for fewer."
+                    f"The prefix, force or min_length asks for {least} tokens, and {why} {most}; ask for "
+                    "fewer."
                 )
             longest = min(longest, most)
     return longest

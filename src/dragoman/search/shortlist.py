@@ -68,15 +68,15 @@ class Shortlist:
             or any(np.isin([PAD, START], value).any() for value in ids)
         ):
             raise DragomanError(
-                f"{path} is no shortlist; make one with: "
-                f"dragoman shortlist RUN --source … --target … --out {path}"
+                f"{path} is no shortlist; make one with: dragoman shortlist RUN --source … --target … --out "
+                f"{path}"
             )
         shortlist = cls(*ids)
         if len(shortlist.translations) != sizes[0] or shortlist.highest >= sizes[1]:
             raise DragomanError(
                 f"{path} was made for {len(shortlist.translations)} source tokens and at least "
-                f"{shortlist.highest + 1} target tokens, and this "
-                f"model has {sizes[0]} and {sizes[1]}; make one with this model's vocabularies."
+                f"{shortlist.highest + 1} target tokens, and this model has {sizes[0]} and {sizes[1]}; make "
+                "one with this model's vocabularies."
             )
         return shortlist
 

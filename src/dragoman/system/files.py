@@ -98,8 +98,8 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
         shutil.rmtree(new, ignore_errors=True)
         if isinstance(error, OSError | SafetensorError):
             raise DragomanError(
-                f"{folder} could not be written: {error}. What was written before it is complete; "
-                "free some space, then give the same command again."
+                f"{folder} could not be written: {error}. What was written before it is complete; free some "
+                "space, then give the same command again."
             ) from error
         raise
     if folder.exists():

@@ -118,8 +118,7 @@ def resume(
     ):
         raise DragomanError(
             f"This process found the checkpoint of update {state.step} in {folder}, and another process "
-            "another one. All "
-            "machines must see the same folder."
+            "another one. All machines must see the same folder."
         )
     return state
 

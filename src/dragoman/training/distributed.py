@@ -121,8 +121,8 @@ def process_group() -> Iterator[World]:
             raise
         raise DragomanError(
             f"Another process of this training has ended ({str(error).splitlines()[0]}). Its own message "
-            "says why. The last "
-            "checkpoint is intact: resume with `dragoman resume RUN`, started in the same way."
+            "says why. The last checkpoint is intact: resume with `dragoman resume RUN`, started in the same "
+            "way."
         ) from error
     finally:
         # If a process has died, the group's threads may wait for it, or for Python's lock, and the group's

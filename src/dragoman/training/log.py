@@ -58,8 +58,7 @@ class Log:
         except OSError as error:
             raise DragomanError(
                 f"{path} could not be written: {error.strerror}. The checkpoints before it are intact: free "
-                "some space, then "
-                "resume with the same command."
+                "some space, then resume with the same command."
             ) from error
 
     def _write_board(self, event: str, step: int, values: Mapping[str, Any]) -> None:

@@ -104,8 +104,7 @@ class UpdateMetrics:
 
         finding = (
             f"In update {step} (epoch {update.epoch}, batch {update.batches_done}) the loss is {loss:g} and "
-            "the gradient norm "
-            f"{norm:g}, in lines {locate(self.context, self.full_model(), step, update)}"
+            f"the gradient norm {norm:g}, in lines {locate(self.context, self.full_model(), step, update)}"
         )
         if self.context.settings.on_divergence == "skip" and self.consecutive_non_finite < MAX_NON_FINITE:
             self.context.say(f"{finding} The update is skipped.")
