@@ -211,9 +211,8 @@ def measure(arguments: argparse.Namespace, sources: Ids) -> dict[str, object]:
     torch.set_num_threads(threads if arguments.measure == "transformers" else 1)
     run = arguments.peers if arguments.measure == "ctranslate2" else arguments.run
     engine = ENGINES[arguments.measure](run, arguments.precision, arguments.beam, arguments.length, threads)
-    engine(sources) if not arguments.one_by_one else [
-        engine([ids]) for ids in sources[:20]
-    ]  # kernels are made for each new shape
+    # Kernels are made for each new shape.
+    engine(sources) if not arguments.one_by_one else [engine([ids]) for ids in sources[:20]]
     if arguments.one_by_one:
         times, written = [], []
         for ids in sources:

@@ -297,7 +297,7 @@ class Command(Generic[T]):
         text = text.rstrip(".;:").replace("%", "%%")
         default = option.default
         if default is True:
-            return f"turn off: {text}"
+            return f"Turn off: {text}"
         if option.field.name in self.from_preset:
             return f"{text} (from the preset)"
         is_value = (

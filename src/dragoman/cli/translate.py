@@ -70,9 +70,8 @@ def translate(given: Given) -> None:
             "they share."
         )
     configure_allocator()
-    engine = (
-        dataclasses.replace(asked.engine, native=False) if asked.trace else asked.engine
-    )  # PyTorch traces
+    # PyTorch traces.
+    engine = dataclasses.replace(asked.engine, native=False) if asked.trace else asked.engine
     job = TranslationJob(load((asked.run, *asked.ensemble), engine), asked)
     try:
         if asked.input is not None and asked.output is not None:

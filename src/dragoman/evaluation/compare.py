@@ -68,7 +68,6 @@ def paired_bootstrap(
         theirs, ours = cast("Sequence[Result]", table[name])
         score, other = (Score(name, result.score, str(signature)) for result in (ours, theirs))
         assert ours.p_value is not None
-        found.append(
-            Comparison(score, other, ours.p_value if ours.score != theirs.score else 1.0)
-        )  # sacreBLEU has 0.001 for no difference
+        # sacreBLEU has 0.001 for no difference.
+        found.append(Comparison(score, other, ours.p_value if ours.score != theirs.score else 1.0))
     return found

@@ -74,9 +74,8 @@ class MultiHeadAttention(nn.Module):
         self.weights_hook: Callable[[Tensor], None] | None = None
         """If set, equation 1 is computed as written, and this is called with its weights [B H T N]."""
         for block in self.query_key_value.weight.split(self.widths):
-            nn.init.xavier_uniform_(
-                block, gain=2**-0.5
-            )  # fairseq's gain: post-norm converges sooner (experiments/LOG.md)
+            # fairseq's gain: post-norm converges sooner (experiments/LOG.md).
+            nn.init.xavier_uniform_(block, gain=2**-0.5)
         nn.init.xavier_uniform_(self.output.weight)
         for linear in (self.query_key_value, self.output):
             if linear.bias is not None:

@@ -48,7 +48,7 @@ class ModelSettings:
     first_position: int = 0
     """The first position of a text in the sinusoids. The paper counts from 0, fairseq from 2."""
     source_end: bool = True
-    """Whether the encoder's output for END is attended to, as in the authors' code. OpenNMT-py has none."""
+    """Attention to the encoder's output for END, as in the authors' code. OpenNMT-py has none."""
     norm: Literal["post", "pre"] = "post"
     """Layer normalisation after the residual sum as in the paper, or before the sub-layer."""
     norm_epsilon: float = 1e-5
@@ -65,7 +65,7 @@ class ModelSettings:
     Two vocabularies need "target" or "none".
     """
     scale_embeddings: bool = True
-    """Multiply embeddings by the square root of d_model (section 3.4)."""
+    """Multiplication of embeddings by the square root of d_model (section 3.4)."""
 
     def __post_init__(self) -> None:
         widths, depths = ("d_model", "d_ff", "d_k", "d_v"), ("encoder_layers", "decoder_layers")

@@ -31,10 +31,8 @@ class FeedForward(nn.Module):
         self.inner = nn.Linear(settings.d_model, settings.d_ff)
         self.outer = nn.Linear(settings.d_ff, settings.d_model)
         self.activation = ACTIVATIONS[settings.activation]
-        for linear in (
-            self.inner,
-            self.outer,
-        ):  # weights stay uniform in ±1/√inputs, as fairseq's (experiments/LOG.md)
+        # Weights stay uniform in ±1/√inputs, as fairseq's (experiments/LOG.md).
+        for linear in (self.inner, self.outer):
             nn.init.zeros_(linear.bias)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:

@@ -94,9 +94,8 @@ def is_compiled(program: Program) -> bool:
 
 
 if sys.platform != "win32":
-    os.register_at_fork(
-        after_in_child=start_compiling.cache_clear
-    )  # a forked child does not have the thread that compiles
+    # A forked child does not have the thread that compiles.
+    os.register_at_fork(after_in_child=start_compiling.cache_clear)
 
 
 @cache

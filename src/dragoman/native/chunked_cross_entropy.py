@@ -37,9 +37,8 @@ class _ChunkedCrossEntropy(torch.autograd.Function):
         for rows, ids in zip(logits[: len(gold)].split(size), gold.split(size), strict=True):
             exact = rows.to(torch.promote_types(rows.dtype, torch.float32))
             p = exact.softmax(-1)
-            log_sum = (
-                exact.amax(-1, keepdim=True) - p.amax(-1, keepdim=True).log()
-            )  # of e^logits: exponentials are computed once
+            # Of e^logits: exponentials are computed once.
+            log_sum = exact.amax(-1, keepdim=True) - p.amax(-1, keepdim=True).log()
             gold_nll = (log_sum - exact.gather(1, ids[:, None])).sum()
             nll += gold_nll
             loss += (1 - smoothing) * gold_nll - spread * (exact.sum() - logits.size(1) * log_sum.sum())

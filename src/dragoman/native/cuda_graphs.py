@@ -213,8 +213,7 @@ def captured(step: Callable[[], None], device: torch.device) -> Callable[[], Non
             step()  # libraries allocate their workspaces, which they must not do during a capture
         torch.cuda.current_stream().wait_stream(beside)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(
-            graph, stream=beside, capture_error_mode="thread_local"
-        ):  # other threads may use the GPU
+        # Other threads may use the GPU.
+        with torch.cuda.graph(graph, stream=beside, capture_error_mode="thread_local"):
             step()
     return graph.replay

@@ -131,9 +131,8 @@ class NativeDecoder:
             Positions(settings, weights.get(f"{side}_positions.table")) for side in ("source", "target")
         ]
         arrays = padded_parameters(settings, weights)
-        self._embeddings = [
-            array for name, array in arrays.items() if name.endswith("_embedding.weight")
-        ]  # C++ does not copy them
+        # C++ does not copy them.
+        self._embeddings = [array for name, array in arrays.items() if name.endswith("_embedding.weight")]
         self.source_vocabulary = len(arrays.get("source_embedding.weight", self._embeddings[0]))
         parameters = (Parameter * len(arrays))(*(parameter_of(name, array) for name, array in arrays.items()))
         error = ctypes.create_string_buffer(1000)

@@ -148,6 +148,5 @@ def pack(model: Model, precision: Precision) -> None:
     if isinstance(model, Transformer):
         model.__class__ = PackedTransformer
         logits = PACKED[precision](model.output.weight, model.output_bias)
-        cast(
-            PackedTransformer, model
-        ).packed_logits = logits.forward  # not a submodule: its weights have names already
+        # Not a submodule: its weights have names already.
+        cast(PackedTransformer, model).packed_logits = logits.forward

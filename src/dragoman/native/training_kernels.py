@@ -317,9 +317,8 @@ def residual(
 def transpose(x: BFloat16[Tensor, "N D"]) -> BFloat16[Tensor, "D N"]:
     """xᵀ as a copy whose rows are contiguous."""
     x, (rows, columns) = x.contiguous(), x.shape
-    stride = 32 * (
-        -(-rows // 32) | 1
-    )  # an odd number of cache lines: columns do not compete for the same cache sets
+    # An odd number of cache lines: columns do not compete for the same cache sets.
+    stride = 32 * (-(-rows // 32) | 1)
     out = x.new_empty(columns, stride)
     out[:, rows:] = 0.0  # oneDNN reads some of these too, and multiplies them by 0
     arguments = TransposeArguments(

@@ -136,9 +136,8 @@ def choose_preset(data: DataSettings, gpu: bool) -> tuple[Preset, ModelSettings]
     """
     megabytes = text_size(data) / 1e6
     name: Preset = ("base" if megabytes > 50 else "small") if gpu else ("small" if megabytes > 1 else "tiny")
-    little = (
-        20 if gpu else 8
-    )  # on a CPU, few passes over a larger text do not need much dropout (experiments/LOG.md)
+    # On a CPU, few passes over a larger text do not need much dropout (experiments/LOG.md).
+    little = 20 if gpu else 8
     return name, replace(PRESETS[name], dropout=0.3 if megabytes < little else 0.1)
 
 

@@ -134,9 +134,8 @@ def reopen_finished(out: Path, recipe: Recipe, say: Say) -> bool:
             f"{out} is finished and its checkpoints are missing, so it cannot be resumed; choose another "
             "--out."
         )
-    end = replace(
-        read_state(checkpoint), step=result["updates"]
-    )  # a damaged newest checkpoint does not change the end
+    # A damaged newest checkpoint does not change the end.
+    end = replace(read_state(checkpoint), step=result["updates"])
     if is_finished(end, recipe.training, make_schedule(recipe)):
         say(
             f"{out} can be resumed with more --updates than {end.step:,} and, if it stopped early, a larger "

@@ -225,9 +225,8 @@ def extend(beam: Beam, log_p: Float[Tensor, "B W V"], settings: SearchSettings) 
     groups, width = settings.groups, settings.beam_size // settings.groups
     length = beam.live.size(2)  # of a hypothesis that ends now: START is not counted, END is
     total, origin, token = top_k_of_groups(beam, log_p, settings)
-    first = (
-        torch.arange(2 * width, device=log_p.device).repeat(groups) < width
-    )  # at most W end, so at least W do not
+    # At most W end, so at least W do not.
+    first = torch.arange(2 * width, device=log_p.device).repeat(groups) < width
     is_end = token == END
     ends = is_end & first & (total > -torch.inf)
 

@@ -115,9 +115,8 @@ def best_translations(
     p: npt.NDArray[np.float64] = np.ones(len(keys))
     for _ in range(EM_ITERATIONS):
         weight = p[link]
-        weight /= np.bincount(slot, weight)[
-            slot
-        ]  # each target token is shared among the source tokens of its sentence
+        # Each target token is shared among the source tokens of its sentence.
+        weight /= np.bincount(slot, weight)[slot]
         p = np.bincount(link, weight).astype(np.float64)
         p /= np.bincount(source_of, p)[source_of]
     order = np.lexsort((-p, source_of))

@@ -41,7 +41,6 @@ def sort_key(value: Float[Tensor, "B N"], place: Int[Tensor, "*B N"]) -> Int[Ten
 
     `topk` does not define the order of ties.
     """
-    bits = (
-        (value.float() + 0.0).view(torch.int32).long()
-    )  # IEEE 754 bits sort as numbers but for the sign; -0.0 becomes 0.0
+    # IEEE 754 bits sort as numbers but for the sign; -0.0 becomes 0.0.
+    bits = (value.float() + 0.0).view(torch.int32).long()
     return ((bits ^ ((bits >> 31) & 0x7FFFFFFF)) << 32) - place

@@ -37,9 +37,8 @@ def atomic_write(path: Path) -> Iterator[Path]:
     path = path.resolve()
     if not path.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, f"{path.parent} is no folder", str(path))
-    new = path.with_name(
-        f".{secrets.token_hex(8)}-{path.name}"
-    )  # process numbers are not unique across machines
+    # Process numbers are not unique across machines.
+    new = path.with_name(f".{secrets.token_hex(8)}-{path.name}")
     try:
         new.touch()
         mode = new.stat().st_mode  # of the umask; safetensors writes files that only their owner may read

@@ -86,9 +86,8 @@ def configure_allocator() -> bool:
     a large tensor is slower than the arithmetic on it. oneDNN compiles a kernel for each shape of matrices.
     Without glibc the allocator is left as it is. Call this before the first large tensor is made.
     """
-    os.environ.setdefault(
-        "ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(MAX_CACHED_KERNELS)
-    )  # oneDNN reads it at its first product
+    # oneDNN reads it at its first product.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(MAX_CACHED_KERNELS))
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # PyTorch reads it at its first tensor
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -18,9 +18,8 @@ from dragoman.training.context import TrainingContext
 from dragoman.training.distributed import World, shard_like, unsharded_on_cpu
 from dragoman.training.log import read_events
 
-OWN_NAME = re.compile(
-    r"(ruined-)?step-\d+(\.new|\.old)?"
-)  # of intact, invalid and partial checkpoints; other files are the user's
+# Of intact, invalid and partial checkpoints; other files are the user's.
+OWN_NAME = re.compile(r"(ruined-)?step-\d+(\.new|\.old)?")
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import torch
 from torch import Tensor, distributed, nn
+
+# torch.distributed.PrefixStore, as type checkers see it.
 from torch._C._distributed_c10d import (
     PrefixStore,
     Store,
-)  # torch.distributed.PrefixStore, as type checkers see it
+)
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
@@ -109,9 +111,8 @@ def process_group() -> Iterator[World]:
     if gpu:
         torch.cuda.set_device(device)
     store, rank, size = next(rendezvous("env://"))
-    if (
-        os.environ.get("GROUP_WORLD_SIZE") == "1"
-    ):  # torchrun keeps its store over restarts: ignore what the dead wrote
+    # Torchrun keeps its store over restarts: ignore what the dead wrote.
+    if os.environ.get("GROUP_WORLD_SIZE") == "1":
         store = PrefixStore(f"start {os.environ['TORCHELASTIC_RESTART_COUNT']}", store)
     distributed.init_process_group("nccl" if gpu else "gloo", store=store, rank=rank, world_size=size)
     try:

@@ -74,9 +74,8 @@ def first_non_finite_layer(objective: nn.Module, batch: Batch) -> str | None:
     if not loss.isfinite():
         return "the loss"
     names, weights = zip(*objective.named_parameters(), strict=True)
-    gradients = torch.autograd.grad(
-        loss, weights, allow_unused=True
-    )  # `backward` would synchronise processes
+    # `backward` would synchronise processes.
+    gradients = torch.autograd.grad(loss, weights, allow_unused=True)
     named = zip(names, gradients, strict=True)
     bad = [name for name, gradient in named if gradient is not None and not gradient.isfinite().all()]
     return f"the gradient of {bad[-1]}" if bad else None

@@ -34,9 +34,8 @@ from dragoman.training.schedule import Schedule, learning_rate
 from dragoman.training.settings import TrainingSettings
 
 LAYER = re.compile(r"^(\w+(\.\d+)?).*")  # the part of a weight's name before its sub-layer
-MIN_RATE_BACKOFF = (
-    1 / 64
-)  # of the recipe's learning rate: a lower rate would not help a run that still diverges
+# Of the recipe's learning rate: a lower rate would not help a run that still diverges.
+MIN_RATE_BACKOFF = 1 / 64
 
 
 def train(context: TrainingContext) -> TrainingState:
@@ -74,9 +73,8 @@ def train(context: TrainingContext) -> TrainingState:
                 raise
             found = checkpoints(context.folder)
             world.barrier()  # until all processes have listed them: the main one may rename one
-            if (
-                len(found) > 1 and step_of(found[-1]) == rolled_back_to
-            ):  # diverged twice from it: go back further
+            # Diverged twice from it: go back further.
+            if len(found) > 1 and step_of(found[-1]) == rolled_back_to:
                 invalidate(found[-1], world)
             for weight, value in zip(model.parameters(), initial, strict=True):
                 weight.data.copy_(value)
@@ -290,13 +288,11 @@ def compile_layers(model: Model) -> None:
         raise DragomanError(
             "--compile is for the transformer; this architecture has no layers to compile. Leave it out."
         )
-    logging.getLogger("torch._functorch").setLevel(
-        logging.ERROR
-    )  # it logs a traceback of the error that is raised too
+    # It logs a traceback of the error that is raised too.
+    logging.getLogger("torch._functorch").setLevel(logging.ERROR)
     with compiler_errors():
-        torch.compile(torch.Tensor.neg)(
-            next(model.parameters()).detach()[:1]
-        )  # fails at once if nothing can be compiled
+        # Fails at once if nothing can be compiled.
+        torch.compile(torch.Tensor.neg)(next(model.parameters()).detach()[:1])
     for layer, _ in model.layers():
         layer.compile(dynamic=True)
 

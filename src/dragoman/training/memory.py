@@ -10,11 +10,12 @@ from torch import Tensor
 
 from dragoman.system.machine import control_groups, read_system_file
 
+# `current` includes caches.
 CONTROL_GROUP = {
     "max": r"^(\d+)$",
     "current": r"^(\d+)$",
     "stat": r"^inactive_file (\d+)$",
-}  # `current` includes caches
+}
 
 
 def fitting_tokens(

@@ -50,9 +50,8 @@ def seed_update(seed: int, step: int, rank: int) -> None:
     A resumed run then draws the masks of an uninterrupted one.
     """
     number = int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0])
-    torch.default_generator.manual_seed(
-        number
-    )  # torch.manual_seed is slow: it records a traceback for unused GPUs
+    # torch.manual_seed is slow: it records a traceback for unused GPUs.
+    torch.default_generator.manual_seed(number)
     if torch.cuda.is_initialized():
         torch.cuda.manual_seed_all(number)
 
@@ -95,9 +94,8 @@ def _accumulate(objective: nn.Module, batches: list[Batch], tokens: int, world: 
             try:
                 (loss * (world.size / tokens)).backward()
             except (RuntimeError, MemoryError) as error:
-                if (
-                    last and world.size > 1 and is_out_of_memory(error)
-                ):  # other processes have a part of this gradient
+                # Other processes have a part of this gradient.
+                if last and world.size > 1 and is_out_of_memory(error):
                     raise DragomanError(_memory_message(batches)) from error
                 raise
         sums += torch.stack([loss.detach(), nll])

@@ -55,8 +55,7 @@ class TrainingSettings:
     """Shard weights, gradients and moments over the processes (FSDP2): for models that do not fit into
     one."""
     native: bool = True
-    """On a CPU, compute operations between matrix products in C++ if there is a compiler for it; otherwise
-    PyTorch is used."""
+    """C++ on a CPU for the operations between matrix products. Without a compiler, PyTorch computes them."""
     compile: bool = False
     """Compile each layer with torch.compile. For a GPU."""
     threads: int | None = None
