@@ -354,7 +354,7 @@ def sentences(arguments: argparse.Namespace) -> Ids:
     tokens = Tokenizers.load(model_folder(arguments.run)).source
     ids = [
         row
-        for row in encode_sentences(tokens, list(read_lines(arguments.source, strip_carriage_returns=True)))
+        for row in encode_sentences(tokens, list(read_lines(arguments.source)))
         if len(row) > 1
     ]
     if arguments.length:

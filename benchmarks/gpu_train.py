@@ -66,7 +66,7 @@ def updates_of(
         prepare(Path(folder), recipe, silent)
         data = PreparedData.load(Path(folder) / "data")
         yield (
-            lambda: prefetch(make_batches(recipe, data, world).after(0, 0), world.device),
+            lambda: prefetch(make_batches(recipe, data, world).updates(0, 0), world.device),
             len(data.tokenizers.target),
         )
 

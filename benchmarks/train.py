@@ -212,7 +212,7 @@ def measure(system: str, recipe: Recipe, updates: int, profile: Path | None) -> 
     }
     step = steps[system]()
     world = World(device=torch.device("cpu"))
-    stream = prefetch(make_batches(recipe, data, world).after(0, 0), world.device)
+    stream = prefetch(make_batches(recipe, data, world).updates(0, 0), world.device)
     print("ready", flush=True)
     for _ in range(updates):
         sys.stdin.readline()

@@ -44,8 +44,8 @@ def test_every_pair_is_in_one_batch_of_an_epoch_and_both_caps_hold(lengths, sour
         assert batch.target_in.numel() <= target_cap
         assert batch.tokens == sum(lengths[pair][1] + 1 for pair in pairs)
         assert (
-            len(batch.places.unique())
-            == len(batch.places)
+            len(batch.positions.unique())
+            == len(batch.positions)
             == min(-(-batch.tokens // 64) * 64, batch.target_in.numel())
         )
         assert PAD not in batch.gold
@@ -83,7 +83,7 @@ def test_ranks_share_the_updates_that_one_process_has(lengths, accumulate, ranks
 
 
 def first_updates(batches, count):
-    stream = batches.after(0, 0)
+    stream = batches.updates(0, 0)
     return [next(stream) for _ in range(count)]
 
 
@@ -132,7 +132,7 @@ def test_batches_go_on_from_any_place():
     batches = Batches(Pairs([(3, 3)] * 20), 12, 12, seed=0)
 
     def first(count, epoch, done):
-        stream = batches.after(epoch, done)
+        stream = batches.updates(epoch, done)
         updates = [next(stream) for _ in range(count)]
         return [(update.epoch, update.batches_done, update.batches[0].pairs) for update in updates]
 

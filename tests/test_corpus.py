@@ -9,13 +9,13 @@ import pytest
 from dragoman.system.errors import DragomanError
 from dragoman.text.corpus import (
     Corpus,
-    Selection,
+    PairFilter,
+    decompressed_file,
     held_out_pairs,
     line_hash,
-    plain_file,
     sample_pairs,
+    scan_corpus,
     source_hashes,
-    survey,
     write_corpus,
 )
 from dragoman.text.settings import DataSettings, TokenizerSettings
@@ -35,10 +35,12 @@ def models(tmp_path, files):
     return tmp_path / "tokenizer.model", tmp_path / "tokenizer.model"
 
 
-def build(folder, files, models, selection=None, settings=None, longest=0, **more):
+def build(folder, files, models, pair_filter=None, settings=None, longest=0, **more):
     settings = settings or DataSettings()
-    found, _ = survey(*files, settings, {}, hold_out=False)
-    return write_corpus(folder, files, models, settings, selection or Selection(), found, longest, **more)
+    statistics, _ = scan_corpus(*files, settings, {}, hold_out=False)
+    return write_corpus(
+        folder, files, models, settings, pair_filter or PairFilter(), statistics, longest, **more
+    )
 
 
 def test_ids_are_those_of_the_lines(tmp_path, files, models):
@@ -58,7 +60,7 @@ def test_shards_written_by_several_processes_hold_the_same(tmp_path, files, mode
     assert len(shards) == len(whole)
     for pair in range(len(whole)):
         assert all(np.array_equal(one, other) for one, other in zip(whole[pair], shards[pair], strict=True))
-    assert shards.summary == whole.summary
+    assert shards.statistics == whole.statistics
 
 
 def test_many_shards_are_mapped_where_few_files_may_be_open(tmp_path, files, models):
@@ -67,7 +69,7 @@ def test_many_shards_are_mapped_where_few_files_may_be_open(tmp_path, files, mod
     resource.setrlimit(resource.RLIMIT_NOFILE, (100, limits[1]))
     try:
         corpus = Corpus(tmp_path / "corpus")
-        assert [corpus.line(pair) for pair in range(120)] == list(range(1, 121))
+        assert [corpus.line_number(pair) for pair in range(120)] == list(range(1, 121))
     finally:
         del corpus
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
@@ -76,13 +78,13 @@ def test_many_shards_are_mapped_where_few_files_may_be_open(tmp_path, files, mod
 def test_long_pairs_are_left_out_and_counted(tmp_path, files, models):
     corpus = build(tmp_path / "corpus", files, models, longest=4)
     assert corpus.lengths()[0].max() == 4
-    assert corpus.summary.too_long == 120 - len(corpus) > 0
+    assert corpus.statistics.too_long == 120 - len(corpus) > 0
     short = [
         number for number, line in enumerate(files[0].read_text().splitlines(), 1) if len(line.split()) <= 4
     ]
-    assert [corpus.line(pair) for pair in range(len(corpus))] == short
-    assert f"{corpus.summary.too_long} are longer than the recipe allows" in "; ".join(
-        corpus.summary.sentences()
+    assert [corpus.line_number(pair) for pair in range(len(corpus))] == short
+    assert f"{corpus.statistics.too_long} are longer than the recipe allows" in "; ".join(
+        corpus.statistics.describe()
     )
 
 
@@ -90,15 +92,11 @@ def test_the_survey_counts_what_is_strange(tmp_path):
     source, target = tmp_path / "s", tmp_path / "t"
     source.write_text("a\nsame\n\nb\nknown\n")
     target.write_text("A\nsame\nC\n \nK\n")
-    others = {
-        "test": frozenset(
-            source_hashes(target, False) | {*source_hashes(source, False)} - {*source_hashes(target, False)}
-        )
-    }
-    found, _ = survey(source, target, DataSettings(), others, hold_out=False)
-    assert (found.pairs, found.empty, found.copies) == (5, 2, 1)
-    assert found.overlap == {"test": 3}
-    told = "; ".join(found.sentences())
+    others = {"test": frozenset(source_hashes(target) | {*source_hashes(source)} - {*source_hashes(target)})}
+    statistics, _ = scan_corpus(source, target, DataSettings(), others, hold_out=False)
+    assert (statistics.pairs, statistics.empty, statistics.copies) == (5, 2, 1)
+    assert statistics.overlap == {"test": 3}
+    told = "; ".join(statistics.describe())
     assert "2 have an empty side and are left out" in told
     assert "1 have a source equal to its target" in told
     assert "3 have a source that is also in the test data" in told
@@ -110,8 +108,8 @@ def test_copies_and_overlap_are_dropped_where_that_is_asked(tmp_path):
     target.write_text("A\nsame\nK\n")
     test.write_text("known\n")
     settings = DataSettings(drop_copies=True, drop_overlap=True)
-    _, selection = survey(source, target, settings, {"test": source_hashes(test, False)}, hold_out=False)
-    assert list(sample_pairs(source, target, selection, 3, 10)) == [("a", "A")]
+    _, pair_filter = scan_corpus(source, target, settings, {"test": source_hashes(test)}, hold_out=False)
+    assert list(sample_pairs(source, target, pair_filter, 3, 10)) == [("a", "A")]
 
 
 def test_held_out_sentences_are_nowhere_in_training(tmp_path):
@@ -119,10 +117,10 @@ def test_held_out_sentences_are_nowhere_in_training(tmp_path):
     source.write_text("".join(f"line {number % 150}\n" for number in range(300)))
     target.write_text("".join(f"Zeile {number}\n" for number in range(300)))
     settings = DataSettings()
-    found, selection = survey(source, target, settings, {}, hold_out=True)
-    held_out = held_out_pairs(source, target, selection)
-    kept = list(sample_pairs(source, target, selection, 300, 1000))
-    assert len(held_out) + len(kept) == found.pairs
+    statistics, pair_filter = scan_corpus(source, target, settings, {}, hold_out=True)
+    held_out = held_out_pairs(source, target, pair_filter)
+    kept = list(sample_pairs(source, target, pair_filter, 300, 1000))
+    assert len(held_out) + len(kept) == statistics.pairs
     assert not {one for one, _ in held_out} & {one for one, _ in kept}
     assert len(held_out) == 6  # 300 / 50, of sentences that are there twice
 
@@ -131,17 +129,17 @@ def test_a_sentence_that_occurs_too_often_is_not_held_out(tmp_path):
     often, *others = sorted(map("sentence {}".format, range(901)), key=line_hash)
     for text in (tmp_path / "s", tmp_path / "t"):
         text.write_text("".join(f"{one}\n" for one in [often] * 100 + others))
-    _, selection = survey(tmp_path / "s", tmp_path / "t", DataSettings(), {}, hold_out=True)
-    held_out = held_out_pairs(tmp_path / "s", tmp_path / "t", selection)
+    _, pair_filter = scan_corpus(tmp_path / "s", tmp_path / "t", DataSettings(), {}, hold_out=True)
+    held_out = held_out_pairs(tmp_path / "s", tmp_path / "t", pair_filter)
     assert len(held_out) == 20
     assert often not in dict(held_out)
     (tmp_path / "few").write_text("amber\nbirch\n" * 30 + "amber\n")
-    _, selection = survey(tmp_path / "few", tmp_path / "few", DataSettings(), {}, hold_out=True)
-    assert held_out_pairs(tmp_path / "few", tmp_path / "few", selection) == [("birch", "birch")] * 30
+    _, pair_filter = scan_corpus(tmp_path / "few", tmp_path / "few", DataSettings(), {}, hold_out=True)
+    assert held_out_pairs(tmp_path / "few", tmp_path / "few", pair_filter) == [("birch", "birch")] * 30
 
 
 def test_samples_for_the_tokenizer_are_spread_over_the_file(tmp_path, files):
-    sampled = list(sample_pairs(*files, Selection(), 120, 50))
+    sampled = list(sample_pairs(*files, PairFilter(), 120, 50))
     assert len(sampled) == 40
     assert sampled[1][0] == files[0].read_text().splitlines()[3]
 
@@ -167,7 +165,7 @@ def test_too_few_sentences_to_hold_out(tmp_path):
     with pytest.raises(
         DragomanError, match="too few different sentences to hold some out; give --valid-source"
     ):
-        survey(tmp_path / "s", tmp_path / "s", DataSettings(), {}, hold_out=True)
+        scan_corpus(tmp_path / "s", tmp_path / "s", DataSettings(), {}, hold_out=True)
 
 
 def test_the_findings_are_a_file_for_people(tmp_path, files, models):
@@ -179,8 +177,8 @@ def test_packed_files_are_unpacked_for_the_shards(tmp_path):
     import gzip
 
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"one\n"))
-    assert plain_file(tmp_path / "a.txt.gz", tmp_path / "plain").read_bytes() == b"one\n"
-    assert plain_file(tmp_path / "b.txt", tmp_path / "plain") == tmp_path / "b.txt"
+    assert decompressed_file(tmp_path / "a.txt.gz", tmp_path / "plain").read_bytes() == b"one\n"
+    assert decompressed_file(tmp_path / "b.txt", tmp_path / "plain") == tmp_path / "b.txt"
 
 
 def test_crlf_line_ends_are_accepted_and_counted(tmp_path, files, models):
@@ -188,9 +186,9 @@ def test_crlf_line_ends_are_accepted_and_counted(tmp_path, files, models):
     for path, copy in zip(files, windows, strict=True):
         copy.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
     unix, crlf = build(tmp_path / "unix", files, models), build(tmp_path / "crlf", windows, models)
-    assert (unix.summary.crlf, crlf.summary.crlf) == (0, 240)
-    assert "240 lines end with CRLF; the carriage return is removed" in crlf.summary.sentences()
-    assert not any("CRLF" in sentence for sentence in unix.summary.sentences())
+    assert (unix.statistics.crlf, crlf.statistics.crlf) == (0, 240)
+    assert "240 lines end with CRLF; the carriage return is removed" in crlf.statistics.describe()
+    assert not any("CRLF" in sentence for sentence in unix.statistics.describe())
     for pair in range(len(unix)):
         for ours, theirs in zip(unix[pair], crlf[pair], strict=True):
             assert ours.tolist() == theirs.tolist()

@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.system.errors import DragomanError
 from dragoman.text import datasets
-from dragoman.text.datasets import Dataset, DatasetFile, with_dataset
+from dragoman.text.datasets import Dataset, DatasetFile, resolve_dataset
 from dragoman.text.settings import DataSettings
 
 
@@ -32,7 +32,7 @@ def toy(tmp_path, monkeypatch):
 
 
 def test_files_that_are_not_there_are_fetched_unpacked_and_checked(toy):
-    found = with_dataset(toy)
+    found = resolve_dataset(toy)
     assert found.source.read_text() == "line 0\n"
     assert found.test_target.read_text() == "line 5\n"
     assert found.dataset is None
@@ -43,21 +43,21 @@ def test_files_that_are_there_plain_or_packed_are_used(toy, tmp_path):
     (tmp_path / "here").mkdir()
     for number in range(6):
         (tmp_path / "web" / f"f{number}.gz").rename(tmp_path / "here" / f"f{number}.gz")
-    assert with_dataset(toy).valid_source == tmp_path / "here" / "f2.gz"
+    assert resolve_dataset(toy).valid_source == tmp_path / "here" / "f2.gz"
 
 
 def test_another_text_under_the_same_name_is_refused(toy, tmp_path):
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "f0").write_text("something else\n")
     with pytest.raises(DragomanError, match="f0 is not the dataset's f0: the SHA-256 of its text is"):
-        with_dataset(toy)
+        resolve_dataset(toy)
 
 
 def test_a_cut_file_is_refused(toy, tmp_path):
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "f0.gz").write_bytes((tmp_path / "web" / "f0.gz").read_bytes()[:-5])
     with pytest.raises(DragomanError, match="f0.gz is not a complete gzip file"):
-        with_dataset(toy)
+        resolve_dataset(toy)
 
 
 def test_offline_it_says_what_to_do_and_leaves_nothing(toy, tmp_path):
@@ -66,11 +66,11 @@ def test_offline_it_says_what_to_do_and_leaves_nothing(toy, tmp_path):
         DragomanError,
         match="f0 is not in .*here, and file:.* cannot be fetched .* put the file there by hand",
     ):
-        with_dataset(toy)
+        resolve_dataset(toy)
     assert not list((tmp_path / "here").iterdir())
 
 
 def test_an_unknown_name_is_refused_with_those_there_are(toy):
     with pytest.raises(DragomanError, match="There is no dataset 'wmt'; there are: multi30k-en-de, toy"):
-        with_dataset(replace(toy, dataset="wmt"))
-    assert with_dataset(DataSettings()) == DataSettings()
+        resolve_dataset(replace(toy, dataset="wmt"))
+    assert resolve_dataset(DataSettings()) == DataSettings()

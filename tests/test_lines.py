@@ -5,7 +5,7 @@ import gzip
 import pytest
 
 from dragoman.system.errors import DragomanError
-from dragoman.text.lines import line_starts, read_lines, read_pairs
+from dragoman.text.lines import line_offsets, read_lines, read_pairs
 
 
 def write(path, data):
@@ -26,9 +26,9 @@ def test_gzip_is_unpacked_and_a_byte_order_mark_goes(tmp_path):
 
 def test_lines_can_be_read_from_the_middle(tmp_path):
     path = write(tmp_path / "a", "ä\nbb\nccc\nd\n".encode())
-    starts = line_starts(path, 2)
+    starts = line_offsets(path, 2)
     assert [
-        next(read_lines(path, start=start, first=1 + 2 * number)) for number, start in enumerate(starts)
+        next(read_lines(path, offset=start, first_line=1 + 2 * number)) for number, start in enumerate(starts)
     ] == ["ä", "ccc"]
 
 

@@ -472,7 +472,7 @@ def test_max_tokens_does_not_change_the_gradient(tmp_path):
     gradients = []
     for most in (None, 30):
         batches = make_batches(replace(recipe, batches=replace(recipe.batches, max_tokens=most)), data, HERE)
-        update = next(batches.after(0, 0))
+        update = next(batches.updates(0, 0))
         model.zero_grad()
         accumulate(make_objective(recipe, model), update, HERE)
         gradients.append([weight.grad.clone() for weight in model.parameters()])
@@ -553,7 +553,7 @@ def test_a_non_finite_update_changes_neither_weights_nor_moments(tmp_path):
     recipe, data = prepared_run(tmp_path, "run")
     model = make_model(recipe, data, HERE.device)
     optimizer, objective = make_optimizer(model), make_objective(recipe, model)
-    update = next(make_batches(recipe, data, HERE).after(0, 0))
+    update = next(make_batches(recipe, data, HERE).updates(0, 0))
     accumulate(objective, update, HERE)
     assert step_optimizer(optimizer, model, 0.001, 0.0).isfinite()
     before = [
@@ -588,7 +588,7 @@ def test_a_non_finite_update_can_be_skipped(tmp_path):
     assert messages[0].startswith("In update 5 (epoch 0, batch 5) the loss is ")
     update = next(
         islice(
-            make_batches(replace(recipe, batches=replace(recipe.batches, accumulate=1)), data, HERE).after(
+            make_batches(replace(recipe, batches=replace(recipe.batches, accumulate=1)), data, HERE).updates(
                 0, 0
             ),
             4,
@@ -596,7 +596,7 @@ def test_a_non_finite_update_can_be_skipped(tmp_path):
         )
     )
     text, encode = recipe.data.source.read_text().splitlines(), data.tokenizers.source.encode
-    lines = [data.train.line(pair) for pair in update.batches[0].pairs]
+    lines = [data.train.line_number(pair) for pair in update.batches[0].pairs]
     for line, ids in zip(lines, update.batches[0].source.tolist(), strict=True):
         assert [*encode([text[line - 1]])[0], END] == ids[: ids.index(END) + 1]
     shown = ", ".join(map(str, sorted(lines)[:8])) + (f" and {len(lines) - 8} more" if len(lines) > 8 else "")
@@ -725,7 +725,7 @@ def test_the_first_non_finite_layer_is_named(tmp_path):
     recipe, data = prepared_run(tmp_path, "run")
     model = make_model(recipe, data, HERE.device)
     objective = make_objective(recipe, model)
-    batch = next(make_batches(recipe, data, HERE).after(0, 0)).batches[0]
+    batch = next(make_batches(recipe, data, HERE).updates(0, 0)).batches[0]
     assert first_non_finite_layer(objective, batch) is None
     handle = model.decoder[0].feed_forward.outer.weight.register_hook(lambda gradient: gradient / 0)
     assert (

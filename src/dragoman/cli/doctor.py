@@ -1,7 +1,7 @@
 """`dragoman doctor`: what may be wrong with a parallel corpus."""
 
 import sys
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -11,63 +11,48 @@ from dragoman.cli.train import read_files
 from dragoman.pipeline.recipe import Recipe, check_file_pairs, resolve_paths
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay, read_toml
-from dragoman.text.settings import DataSettings
+from dragoman.text.settings import CorpusFiles, DataSettings
 
 
 @dataclass(frozen=True)
-class DoctorFiles:
-    """The files of a corpus."""
-
-    folder: Path | None = None
-    """Folder of the files below."""
-    source: Path | None = None
-    """Training sentences to translate from."""
-    target: Path | None = None
-    """Their translations."""
-    valid_source: Path | None = None
-    """Validation sentences: checked for overlap with the training data, and for what training refuses."""
-    valid_target: Path | None = None
-    """Their translations."""
-    test_source: Path | None = None
-    """Test sentences: checked for overlap with the training data, and for what training refuses."""
-    test_target: Path | None = None
-    """Their translations."""
-
-
-@dataclass(frozen=True)
-class Doctor(DoctorFiles):
+class Doctor(CorpusFiles):
     """Report what may be wrong with a corpus. The exit status is 1 if anything was found."""
 
+    valid_source: Path | None = None
+    """Validation sentences: checked for overlap with the training data, and for what training refuses."""
+    test_source: Path | None = None
+    """Test sentences: checked for overlap with the training data, and for what training refuses."""
     files: tuple[Path, ...] = ()
     """Two text files, a recipe, a run's folder, or a folder with train.* (and valid.*, test.*) texts."""
 
 
 def doctor(given: Given) -> None:
-    """Report what may be wrong with a parallel corpus."""
+    """Print what may be wrong with a parallel corpus, and exit with status 1 if anything was found.
+
+    Raises `DragomanError` for files that are missing, damaged or not named.
+    """
     files = given.pop("files", ())
     if len(files) == 1 and files[0].is_dir():
-        data = data_in(files[0])
+        data = data_of_folder(files[0])
     else:
         table, origin, texts = read_files(files, given)
         data, given = overlay(Recipe(), table, origin).data, given | texts
-    names = [field.name for field in fields(DoctorFiles)]
-    asked = settings_from(DoctorFiles, given, DoctorFiles(**{name: getattr(data, name) for name in names}))
-    from dragoman.text.datasets import with_dataset
+    from dragoman.text.datasets import resolve_dataset
     from dragoman.text.doctor import examine
 
-    data = with_dataset(replace(data, **asdict(asked)))
+    data = resolve_dataset(settings_from(DataSettings, given, data))
     check_file_pairs(data)
     data = resolve_paths(data)
     if data.source is None or data.target is None:
         raise DragomanError(
             "There is no text to examine: dragoman doctor SOURCE TARGET, or a recipe that names them."
         )
-    others = {
-        "validation": (data.valid_source, data.valid_target),
-        "test": (data.test_source, data.test_target),
-    }
-    pairs = {name: (one, other) for name, (one, other) in others.items() if one and other}
-    findings = examine(data.source, data.target, pairs)
+    others = {}
+    if data.valid_source and data.valid_target:
+        others["validation"] = data.valid_source, data.valid_target
+    if data.test_source and data.test_target:
+        others["test"] = data.test_source, data.test_target
+    findings = examine(data.source, data.target, others)
     for finding in findings:
         print(finding)
     if findings:
@@ -76,10 +61,10 @@ def doctor(given: Given) -> None:
     say(f"Train with: dragoman train {data.source} {data.target} --out runs/NAME")
 
 
-def data_in(folder: Path) -> DataSettings:
-    """The data of a run's folder, or of one with two texts train.*, and perhaps valid.* and test.* texts.
+def data_of_folder(folder: Path) -> DataSettings:
+    """The corpus of a run's folder, or of a folder with two texts train.* (and valid.*, test.*).
 
-    Raises `DragomanError` if it is neither.
+    Raises `DragomanError` if the folder is neither.
     """
     if (folder / "recipe.toml").exists():
         return overlay(Recipe(), read_toml(folder / "recipe.toml"), str(folder / "recipe.toml")).data
@@ -106,17 +91,6 @@ COMMAND = Command(
     example="dragoman doctor train.en train.de",
     arguments="[SOURCE TARGET | RECIPE.toml | FOLDER]",
     positional=("files",),
-    groups={
-        "text": (
-            "files",
-            "source",
-            "target",
-            "valid_source",
-            "valid_target",
-            "test_source",
-            "test_target",
-            "folder",
-        )
-    },
+    groups={"text": ("files", *(field.name for field in fields(CorpusFiles)))},
     metavars={"folder": "DIR"},
 )

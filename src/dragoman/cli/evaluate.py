@@ -51,13 +51,13 @@ def evaluate(given: Given) -> None:
     from dragoman.system.machine import configure_allocator
     from dragoman.text.lines import read_lines, read_pairs
 
-    pairs = list(read_pairs(asked.source, asked.target, strip_carriage_returns=True))
+    pairs = list(read_pairs(asked.source, asked.target))
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
     tokenize = asked.tokenize or suitable_tokenization(references)
     configure_allocator()
     baseline = load([asked.baseline], asked.engine) if asked.baseline and asked.baseline.is_dir() else None
     others = (
-        list(read_lines(asked.baseline, strip_carriage_returns=True))
+        list(read_lines(asked.baseline))
         if asked.baseline and not baseline
         else []
     )

@@ -129,7 +129,7 @@ def sample_sentences(path: Path) -> list[str]:
     """The lines of a file that are not blank. Raises `DragomanError` if there is none."""
     from dragoman.text.lines import read_lines
 
-    sentences = [line for line in read_lines(path, strip_carriage_returns=True) if line.strip()]
+    sentences = [line for line in read_lines(path) if line.strip()]
     if not sentences:
         raise DragomanError(f"{path} has no sentence to compare with.")
     return sentences

@@ -176,7 +176,8 @@ class Command(Generic[T]):
     settings: type[T]
     example: str
     groups: Mapping[str, Sequence[str]]
-    """Headings of --help, with the options that people use; --help-all shows the others too."""
+    """Headings of --help, with the options that people use; --help-all shows the others too, but not a field
+    without a docstring."""
     arguments: str = "RUN"
     """What stands before the options."""
     positional: Sequence[str] = ("run",)
@@ -252,7 +253,9 @@ class Command(Generic[T]):
             self._add(
                 group,
                 option,
-                self._help(option, everything) if everything or name in common else argparse.SUPPRESS,
+                self._help(option, everything)
+                if option.help and (everything or name in common)
+                else argparse.SUPPRESS,
             )
         help_group = parser.add_argument_group("help")
         help_group.add_argument("-h", "--help", action="help", help="show this help")

@@ -71,7 +71,7 @@ def blocks_of_pairs(
     from dragoman.text.lines import read_pairs
     from dragoman.translation.files import BLOCK
 
-    pairs = read_pairs(source, target, strip_carriage_returns=True)
+    pairs = read_pairs(source, target)
     count = 0
     while block := list(islice(pairs, BLOCK)):
         count += translator.count_long([one for one, _ in block])

@@ -39,7 +39,7 @@ def shortlist(given: Given) -> None:
     from dragoman.translation.model_folder import Tokenizers, model_folder
 
     tokenizers = Tokenizers.load(model_folder(asked.run))
-    pairs = read_pairs(asked.source, asked.target, strip_carriage_returns=True)
+    pairs = read_pairs(asked.source, asked.target)
     texts = list(zip(*pairs, strict=True)) or [(), ()]
     sides = (tokenizers.source, tokenizers.target)
     ids = [side.encode(list(text)) for side, text in zip(sides, texts, strict=True)]

@@ -137,7 +137,7 @@ def input_lines(path: Path | None) -> Iterator[bytes]:
 
     Raises `DragomanError` if the file cannot be read or is damaged.
     """
-    from dragoman.text.lines import PACKING_ERRORS, raw_lines
+    from dragoman.text.lines import GZIP_ERRORS, raw_lines
 
     if path is not None:
         yield from raw_lines(path)
@@ -146,7 +146,7 @@ def input_lines(path: Path | None) -> Iterator[bytes]:
     try:
         is_packed = isinstance(stream, io.BufferedReader) and stream.peek(2)[:2] == GZIP
         yield from gzip.GzipFile(fileobj=stream) if is_packed else stream
-    except PACKING_ERRORS as error:
+    except GZIP_ERRORS as error:
         raise DragomanError(f"Standard input is not a complete gzip file: {error}") from error
 
 

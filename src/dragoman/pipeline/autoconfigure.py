@@ -83,7 +83,7 @@ def choose_from_text(
             tokenizer, vocabulary=max(len(data.tokenizers.source), len(data.tokenizers.target))
         )
         rule = ", which is 40 · √pairs within bounds" * (
-            tokenizer.vocabulary == choose_vocabulary(recipe, data.train.summary.pairs)
+            tokenizer.vocabulary == choose_vocabulary(recipe, data.train.statistics.pairs)
         )
         reasons.append(f"a vocabulary of {tokenizer.vocabulary:,} tokens{rule}")
     if batches.source_tokens_per_batch is None or batches.target_tokens_per_batch is None:

@@ -17,12 +17,12 @@ from dragoman.system.messages import Say
 from dragoman.text.batches import Batches
 from dragoman.text.corpus import (
     Corpus,
-    Selection,
+    PairFilter,
+    decompressed_file,
     held_out_pairs,
-    plain_file,
     sample_pairs,
+    scan_corpus,
     source_hashes,
-    survey,
     write_corpus,
 )
 from dragoman.text.lines import read_lines, read_pairs
@@ -54,30 +54,34 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
         if source is not None and target is not None:
             for _ in read_pairs(source, target):
                 pass
-    found, selection = survey(data.source, data.target, data, others, hold_out=data.valid_source is None)
+    statistics, pair_filter = scan_corpus(
+        data.source, data.target, data, others, hold_out=data.valid_source is None
+    )
     new = out / "data.partial"
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
     try:
         files = (
-            plain_file(data.source, new / "plain" / "source"),
-            plain_file(data.target, new / "plain" / "target"),
+            decompressed_file(data.source, new / "plain" / "source"),
+            decompressed_file(data.target, new / "plain" / "target"),
         )
         if data.test_source is not None and data.test_target is not None:
             write_pairs(new, "test", list(read_pairs(data.test_source, data.test_target)))
-        if next(sample_pairs(*files, selection, 1, 1), None) is None:
+        if next(sample_pairs(*files, pair_filter, 1, 1), None) is None:
             raise DragomanError(
                 f"No pair of {data.source} and {data.target} is left for training: "
-                f"{'; '.join(found.sentences())}."
+                f"{'; '.join(statistics.describe())}."
             )
-        tokenizers = train_tokenizers(recipe, files, selection, found.pairs, say)
+        tokenizers = train_tokenizers(recipe, files, pair_filter, statistics.pairs, say)
         tokenizers.save(new)
-        found.held_out, found.too_long = write_valid(new, files, data, selection, tokenizers)
+        statistics.held_out, statistics.too_long = write_valid(new, files, data, pair_filter, tokenizers)
         models = tokenizers.paths(new)
-        train = write_corpus(new / "train", files, models, data, selection, found, data.longest)
+        train = write_corpus(new / "train", files, models, data, pair_filter, statistics, data.longest)
         valid_files = new / "valid.source.txt", new / "valid.target.txt"
-        valid_found, _ = survey(*valid_files, DataSettings(), {}, hold_out=False)
-        write_corpus(new / "valid", valid_files, models, DataSettings(), Selection(), valid_found, longest=0)
+        valid_statistics, _ = scan_corpus(*valid_files, DataSettings(), {}, hold_out=False)
+        write_corpus(
+            new / "valid", valid_files, models, DataSettings(), PairFilter(), valid_statistics, longest=0
+        )
         shutil.rmtree(new / "plain", ignore_errors=True)
         write_manifest(new)
     except BaseException:
@@ -87,11 +91,15 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
         sync(path)
     shutil.rmtree(out / "data", ignore_errors=True)
     new.rename(out / "data")
-    say(f"Text: {'; '.join(train.summary.sentences())}. {len(train):,} pairs to train on.")
+    say(f"Text: {'; '.join(train.statistics.describe())}. {len(train):,} pairs to train on.")
 
 
 def write_valid(
-    folder: Path, files: tuple[Path, Path], data: DataSettings, selection: Selection, tokenizers: Tokenizers
+    folder: Path,
+    files: tuple[Path, Path],
+    data: DataSettings,
+    pair_filter: PairFilter,
+    tokenizers: Tokenizers,
 ) -> tuple[int, int]:
     """Write the validation pairs, given or held out.
 
@@ -106,7 +114,7 @@ def write_valid(
             )
         write_pairs(folder, "valid", pairs)
         return 0, 0
-    pairs = held_out_pairs(*files, selection)
+    pairs = held_out_pairs(*files, pair_filter)
     source, target = (list(side) for side in zip(*pairs, strict=True))
     ids = zip(tokenizers.source.encode(source), tokenizers.target.encode(target), strict=True)
     fitting = [
@@ -131,7 +139,7 @@ def write_pairs(folder: Path, name: str, pairs: list[tuple[str, str]]) -> None:
 
 
 def train_tokenizers(
-    recipe: Recipe, files: tuple[Path, Path], selection: Selection, pairs: int, say: Say
+    recipe: Recipe, files: tuple[Path, Path], pair_filter: PairFilter, pairs: int, say: Say
 ) -> Tokenizers:
     """Learn one vocabulary of both sides, or one of each, from the training pairs alone."""
     settings = recipe.tokenizer
@@ -139,7 +147,7 @@ def train_tokenizers(
     source_kind, target_kind = settings.source_tokens, settings.target_tokens or settings.source_tokens
 
     def sampled() -> Iterator[tuple[str, str]]:
-        return sample_pairs(*files, selection, pairs, settings.tokenizer_pairs)
+        return sample_pairs(*files, pair_filter, pairs, settings.tokenizer_pairs)
 
     if settings.share_vocabulary:
         tokenizer = Tokenizer.train(

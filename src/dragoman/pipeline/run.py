@@ -154,11 +154,11 @@ def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
         start_compiling(recipe, say)  # in the background, while the text is prepared
     texts = recipe.data
     if texts.dataset is not None:
-        from dragoman.text.datasets import DATASETS, with_dataset
+        from dragoman.text.datasets import DATASETS, resolve_dataset
 
         if dataset := DATASETS.get(texts.dataset):
             say(f"{texts.dataset}: {dataset.about}. Its licence: {dataset.licence}.")
-        texts = with_dataset(texts)
+        texts = resolve_dataset(texts)
     try:
         prepare(out, replace(recipe, data=resolve_paths(texts)), say)
     except OSError as error:

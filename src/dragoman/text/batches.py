@@ -1,7 +1,7 @@
 """Batches by approximate length (section 5.1), with one cap on source and one on target tokens."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -15,87 +15,90 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.corpus import Corpus
 
 Pairs = npt.NDArray[np.int64]
-POOL = 2**17  # pairs that are shuffled, sorted by length and cut into batches together
-PAIRS_MULTIPLE, ROWS_MULTIPLE = (
-    8,
-    64,
-)  # of which the numbers of pairs and of predictions are: every shape of a matrix costs a kernel
+POOL_PAIRS = 2**17  # pairs that are sorted by length and cut into batches together
+# The number of pairs of a batch, and of its predictions, is rounded to a multiple: kernels are compiled or
+# chosen for each shape of a matrix, so few shapes are faster.
+PAIRS_MULTIPLE = 8
+PREDICTIONS_MULTIPLE = 64
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Ids of B pairs, padded.
+    """Padded ids of B pairs.
 
-    The decoder reads `target_in` (START first) and predicts `target_out` (END last).
+    The decoder reads `target_in`, which begins with START, and predicts `target_out`, which ends with END.
     """
 
     source: Int[Tensor, "B S"]
     target_in: Int[Tensor, "B T"]
     target_out: Int[Tensor, "B T"]
-    places: Int[Tensor, "M"]
-    """Which of the B · T predictions are of a token: found on the host, so that a GPU need not be asked. Then
-    come some of padding, if there are any, up to a multiple of `ROWS_MULTIPLE`."""
+    positions: Int[Tensor, "M"]
+    """Indices into the B · T flattened predictions: first the N of tokens, then some of padding, up to a
+    multiple of `PREDICTIONS_MULTIPLE`. They are computed on the CPU, so that a GPU need not be waited for."""
     tokens: int
-    """Target tokens to predict, N, padding excluded."""
+    """N, the number of target tokens to predict, without padding."""
     pairs: list[int]
+    """Indices of the pairs in the corpus."""
 
     @classmethod
     def of(cls, source: Int[Tensor, "B S"], target_out: Int[Tensor, "B T"], pairs: list[int]) -> "Batch":
-        """The batch of padded rows that end with END."""
-        before = target_out.roll(1, 1)
-        before[:, 0] = START
-        padding = (target_out == PAD).flatten()
-        places, others = (~padding).nonzero().flatten(), padding.nonzero().flatten()
-        tokens = len(places)
-        places = torch.cat([places, others[: -tokens % ROWS_MULTIPLE]])
-        return cls(source, before.masked_fill(before == END, PAD), target_out, places, tokens, pairs)
+        """Make a batch from padded rows that end with END."""
+        target_in = target_out.roll(1, 1)
+        target_in[:, 0] = START
+        target_in = target_in.masked_fill(target_in == END, PAD)
+        is_padding = (target_out == PAD).flatten()
+        positions, padding = (~is_padding).nonzero().flatten(), is_padding.nonzero().flatten()
+        tokens = len(positions)
+        positions = torch.cat([positions, padding[: -tokens % PREDICTIONS_MULTIPLE]])
+        return cls(source, target_in, target_out, positions, tokens, pairs)
 
     @property
     def gold(self) -> Int[Tensor, "N"]:
         """The tokens to predict, row after row."""
-        return self.target_out.flatten().index_select(0, self.places[: self.tokens])
+        return self.target_out.flatten().index_select(0, self.positions[: self.tokens])
 
     def halves(self) -> list["Batch"]:
-        """Every second pair, and the others: two batches with the gradient of this one."""
+        """Two batches, of the pairs at even and at odd places: their gradients add up to this batch's."""
         return [
             Batch.of(self.source[first::2], self.target_out[first::2], self.pairs[first::2])
             for first in (0, 1)
         ]
 
     def to(self, device: torch.device) -> "Batch":
-        """The batch on a device; from pinned memory the copy does not make the host wait."""
+        """The batch on a device. The copy from pinned memory to a GPU is asynchronous."""
         if device.type == "cpu":
             return self
-        return self._each(lambda ids: ids.to(device, non_blocking=True))
+        return self._apply(lambda ids: ids.to(device, non_blocking=True))
 
-    def pinned(self) -> "Batch":
-        """The batch in memory that a GPU can read by itself."""
-        return self._each(Tensor.pin_memory)
+    def pin_memory(self) -> "Batch":
+        """The batch in page-locked memory, from which copies to a GPU are asynchronous."""
+        return self._apply(Tensor.pin_memory)
 
-    def _each(self, change: Callable[[Tensor], Tensor]) -> "Batch":
-        return Batch(
-            change(self.source),
-            change(self.target_in),
-            change(self.target_out),
-            change(self.places),
-            self.tokens,
-            self.pairs,
+    def _apply(self, function: Callable[[Tensor], Tensor]) -> "Batch":
+        """The batch with a function applied to each tensor."""
+        return replace(
+            self,
+            source=function(self.source),
+            target_in=function(self.target_in),
+            target_out=function(self.target_out),
+            positions=function(self.positions),
         )
 
 
 @dataclass(frozen=True)
 class Update:
-    """The work of one update: this process's batches, and the target tokens of all processes."""
+    """The batches that one process computes for an update."""
 
     epoch: int
     batches_done: int
-    """Batches of the epoch that are done after it."""
+    """Batches of the epoch that are done after this update."""
     batches: list[Batch]
     tokens: int
+    """Target tokens of the update in all processes."""
 
 
 def pad(rows: Sequence[Sequence[int] | npt.NDArray[np.integer]], *end: int) -> Int[Tensor, "B N"]:
-    """Rows of ids, with `end` after each, as one matrix, filled up with PAD on the right."""
+    """Append `end` to each row of ids, and pad the rows on the right to one matrix."""
     padded = np.full((len(rows), max(map(len, rows)) + len(end)), PAD, dtype=np.int64)
     for number, row in enumerate(rows):
         padded[number, : len(row)] = row
@@ -104,13 +107,11 @@ def pad(rows: Sequence[Sequence[int] | npt.NDArray[np.integer]], *end: int) -> I
 
 
 class Batches:
-    """The batches of a corpus, epoch by epoch.
+    """The batches of a corpus, epoch by epoch; they depend on the seed and the epoch alone.
 
-    Which there are, and their order, depends on the seed and the epoch alone.
-
-    An update is `accumulate` batches, however many processes (`ranks`) share its work; none of them gets more
-    than `max_tokens` tokens of a side at once. Source rows end with END. Raises `DragomanError` if a pair is
-    longer than a batch may be.
+    A batch has at most `source_tokens` and `target_tokens` tokens, END and padding included. An update is
+    `accumulate` batches, which `ranks` processes share. A process computes at most `max_tokens` tokens of a
+    side at once, unless it is None. Raises `DragomanError` if a pair is longer than a batch may be.
     """
 
     def __init__(
@@ -124,14 +125,8 @@ class Batches:
         rank: int = 0,
         ranks: int = 1,
     ) -> None:
-        self.corpus, self.seed, self.accumulate, self.max_tokens, self.rank, self.ranks = (
-            corpus,
-            seed,
-            accumulate,
-            max_tokens,
-            rank,
-            ranks,
-        )
+        self.corpus, self.seed, self.accumulate = corpus, seed, accumulate
+        self.max_tokens, self.rank, self.ranks = max_tokens, rank, ranks
         self.caps = source_tokens, target_tokens
         source, target = corpus.lengths()
         self.lengths = source + 1, target + 1
@@ -141,37 +136,33 @@ class Batches:
                     f"A training pair has {lengths.max()} {name} tokens, and a batch may have {cap}. Raise "
                     f"{name}_tokens_per_batch, or lower longest to leave such pairs out."
                 )
-        self._plan: tuple[int, list[Pairs]] = (-1, [])
+        self._plan: tuple[int, list[Pairs]] = (-1, [])  # of the epoch that was asked for last
 
     def plan(self, epoch: int) -> list[Pairs]:
-        """The pairs of each batch, for all processes together."""
+        """The pairs of each batch of an epoch, for all processes together."""
         if self._plan[0] != epoch:
-            random = np.random.default_rng([self.seed, epoch])
-            order = random.permutation(len(self.corpus))
-            batches = [
-                batch
-                for first in range(0, len(order), POOL)
-                for batch in self._cut(order[first : first + POOL])
-            ]
-            random.shuffle(batches)
+            generator = np.random.default_rng([self.seed, epoch])
+            order = generator.permutation(len(self.corpus))
+            pools = (order[first : first + POOL_PAIRS] for first in range(0, len(order), POOL_PAIRS))
+            batches = [batch for pool in pools for batch in self._cut_by_length(pool)]
+            generator.shuffle(batches)
             self._plan = epoch, batches
         return self._plan[1]
 
-    def _cut(self, pool: Pairs) -> Iterator[Pairs]:
-        """Sort a pool by length, ties at random, and cut it into the largest batches under both caps, padding
-        included.
+    def _cut_by_length(self, pool: Pairs) -> Iterator[Pairs]:
+        """Sort shuffled pairs by length, and cut them into the largest batches under both caps.
 
-        Sources grow with one target length and shrink with the next, so that a batch of two target lengths
-        has like sources. Numbers of pairs are multiples of `PAIRS_MULTIPLE`, but for small batches and the
-        last.
+        Pairs of one target length are sorted by increasing source length, those of the next by decreasing
+        source length: a batch of two target lengths has sources of similar length. The number of pairs is a
+        multiple of `PAIRS_MULTIPLE`, except in small batches and the last one.
         """
         source, target = (lengths[pool] for lengths in self.lengths)
         order = np.lexsort((np.where(target % 2, -source, source), target))
         pool, source, target = pool[order], source[order], target[order]
         first = 0
         while first < len(pool):
-            most = min(self.caps[0] // source[first], self.caps[1] // target[first])
-            rows = np.arange(1, min(most, len(pool) - first) + 1)
+            max_rows = min(self.caps[0] // source[first], self.caps[1] // target[first])
+            rows = np.arange(1, min(max_rows, len(pool) - first) + 1)
             here = slice(first, first + len(rows))
             fits = (rows * np.maximum.accumulate(source[here]) <= self.caps[0]) & (
                 rows * target[here] <= self.caps[1]
@@ -183,19 +174,20 @@ class Batches:
             first += count
 
     def share(self, update: list[Pairs], rank: int) -> list[Pairs]:
-        """A rank's part of an update: whole batches where there are enough, else every so-many-th pair of
-        each.
+        """The part of an update's batches that a rank computes, cut by `split_pairs`.
 
-        Batches are dealt out from the fullest to the emptiest, by turns there and back. A batch is sorted by
-        length, so that its parts have nearly the same number of tokens; who gets the longest changes.
+        If the number of batches is a multiple of `ranks`, each rank gets whole batches. The fullest come
+        first, in the order of ranks 0, 1, …, 1, 0, so that shares have about the same number of tokens.
+        Otherwise each rank gets every `ranks`-th pair of each batch. Batches are sorted by length, so these
+        parts too are of about the same size. The rank that gets the longest pair varies.
         """
         if len(update) % self.ranks == 0:
-            fullest = sorted(
+            fullest_first = sorted(
                 range(len(update)), key=lambda number: -int(self.lengths[1][update[number]].sum())
             )
             turns = [*range(self.ranks), *reversed(range(self.ranks))]
-            mine = {number for place, number in enumerate(fullest) if turns[place % len(turns)] == rank}
-            share = [pairs for number, pairs in enumerate(update) if number in mine]
+            own = {number for turn, number in enumerate(fullest_first) if turns[turn % len(turns)] == rank}
+            share = [pairs for number, pairs in enumerate(update) if number in own]
         else:
             share = [
                 part
@@ -205,7 +197,10 @@ class Batches:
         return [part for pairs in share for part in self.split_pairs(pairs)]
 
     def split_pairs(self, pairs: Pairs) -> list[Pairs]:
-        """The pairs in the fewest parts of at most `max_tokens` tokens each, padding included."""
+        """Split the pairs into the fewest parts of at most `max_tokens` tokens a side, padding included.
+
+        A part has at least one pair.
+        """
         if self.max_tokens is None:
             return [pairs]
         longest = max(int(lengths[pairs].max()) for lengths in self.lengths)
@@ -213,32 +208,31 @@ class Batches:
         return [pairs[first::count] for first in range(count)]
 
     def load(self, pairs: Pairs | Sequence[int]) -> Batch:
-        """The ids of these pairs."""
-        numbers = [int(pair) for pair in pairs]
-        sources, targets = zip(*(self.corpus[pair] for pair in numbers), strict=True)
-        return Batch.of(pad(sources, END), pad(targets, END), numbers)
+        """Read the ids of these pairs, and pad them to a batch."""
+        indices = [int(pair) for pair in pairs]
+        sources, targets = zip(*(self.corpus[pair] for pair in indices), strict=True)
+        return Batch.of(pad(sources, END), pad(targets, END), indices)
 
-    def after(self, epoch: int, done: int) -> Iterator[Update]:
-        """Updates without end, from the one after the first `done` batches of `epoch`."""
-        planned = self._planned(epoch, done)
+    def updates(self, epoch: int, batches_done: int) -> Iterator[Update]:
+        """Yield updates without end, beginning after the first `batches_done` batches of `epoch`."""
+        planned = self._planned_batches(epoch, batches_done)
         while True:
             update = list(islice(planned, self.accumulate))
             tokens = sum(int(self.lengths[1][pairs].sum()) for *_, pairs in update)
             shares = [self.share([pairs for *_, pairs in update], rank) for rank in range(self.ranks)]
             batches = [self.load(pairs) for pairs in shares[self.rank]]
-            batches += [self._empty_batch()] * (
-                max(map(len, shares)) - len(batches)
-            )  # processes compute in step with each other
+            # Every rank computes the same number of batches, because ranks communicate at each.
+            batches += [self._empty_batch()] * (max(map(len, shares)) - len(batches))
             yield Update(*update[-1][:2], batches, tokens)
 
-    def _planned(self, epoch: int, done: int) -> Iterator[tuple[int, int, Pairs]]:
-        """The pairs of each batch without end, with the epoch and the batches of it that are done then."""
+    def _planned_batches(self, epoch: int, batches_done: int) -> Iterator[tuple[int, int, Pairs]]:
+        """Yield the epoch, its batches done so far, and the pairs of each planned batch, without end."""
         while True:
-            for number, pairs in enumerate(self.plan(epoch)[done:], done + 1):
+            for number, pairs in enumerate(self.plan(epoch)[batches_done:], batches_done + 1):
                 yield epoch, number, pairs
-            epoch, done = epoch + 1, 0
+            epoch, batches_done = epoch + 1, 0
 
     def _empty_batch(self) -> Batch:
-        """A batch without tokens to predict, for a rank without pairs in an update: its gradient is zero."""
+        """A batch without tokens to predict, for a rank that has fewer batches: its gradient is zero."""
         batch = self.load([0])
         return Batch.of(batch.source, torch.full_like(batch.target_out, PAD), [])

@@ -1,4 +1,4 @@
-"""From text files to memory-mapped ids, in shards that several processes write in constant memory."""
+"""A corpus of memory-mapped ids. Several processes write its shards from text files in constant memory."""
 
 import hashlib
 import heapq
@@ -18,14 +18,14 @@ import numpy.typing as npt
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.machine import granted_processors
-from dragoman.text.lines import line_starts, open_bytes, raw_lines, read_lines, read_pairs
+from dragoman.text.lines import line_offsets, open_bytes, raw_lines, read_lines, read_pairs
 from dragoman.text.settings import DataSettings
 from dragoman.text.tokenizer import Tokenizer
 
 Ids = npt.NDArray[np.integer]
 SHARD_LINES = 250_000
-BLOCK_LINES = 10_000
-MOST_HELD_OUT = 2_000
+BLOCK_LINES = 10_000  # lines that are tokenized in one call
+MAX_HELD_OUT = 2_000
 
 
 def line_hash(line: str) -> int:
@@ -34,205 +34,231 @@ def line_hash(line: str) -> int:
 
 
 @dataclass
-class Survey:
-    """Counts of pairs of lines in the training files."""
+class CorpusStatistics:
+    """Numbers of pairs in the training files; the fields are the keys of corpus.json."""
 
     pairs: int = 0
     empty: int = 0
+    """Pairs with an empty side."""
     copies: int = 0
+    """Pairs whose source equals their target."""
     overlap: dict[str, int] = field(default_factory=dict)
+    """Pairs whose source is also in other data, by the name of that data."""
     held_out: int = 0
     too_long: int = 0
     kept: int = 0
     crlf: int = 0
     """Lines of both files that end with CRLF."""
 
-    def sentences(self) -> list[str]:
-        """The counts in words."""
-        counts = [f"{self.pairs:,} pairs"]
+    def describe(self) -> list[str]:
+        """The numbers as parts of a sentence, without those that are zero."""
+        parts = [f"{self.pairs:,} pairs"]
         if self.empty:
-            counts.append(f"{self.empty:,} have an empty side and are left out")
+            parts.append(f"{self.empty:,} have an empty side and are left out")
         if self.copies:
-            counts.append(f"{self.copies:,} have a source equal to its target")
-        counts += [
+            parts.append(f"{self.copies:,} have a source equal to its target")
+        parts += [
             f"{count:,} have a source that is also in the {name} data"
             for name, count in self.overlap.items()
             if count
         ]
         if self.held_out:
-            counts.append(f"{self.held_out:,} are held out for validation")
+            parts.append(f"{self.held_out:,} are held out for validation")
         if self.crlf:
-            counts.append(f"{self.crlf:,} lines end with CRLF; the carriage return is removed")
+            parts.append(f"{self.crlf:,} lines end with CRLF; the carriage return is removed")
         if self.too_long:
-            counts.append(f"{self.too_long:,} are longer than the recipe allows and are left out")
-        return counts
+            parts.append(f"{self.too_long:,} are longer than the recipe allows and are left out")
+        return parts
 
 
 @dataclass(frozen=True)
-class Selection:
-    """Which pairs a corpus keeps."""
+class PairFilter:
+    """Decides which pairs are for training."""
 
     drop_copies: bool = False
-    drop: frozenset[int] = frozenset()
+    drop_sources: frozenset[int] = frozenset()
     """Hashes of sources that are left out because they are in other data."""
     held_out: frozenset[int] = frozenset()
-    """Hashes of the sources of the validation pairs; repetitions of a sentence stay together."""
+    """Hashes of the sources of the validation pairs. All pairs of a repeated source are held out together."""
 
     def keeps(self, source: str, target: str) -> bool:
         """Whether the pair is for training."""
         if not source.strip() or not target.strip() or (self.drop_copies and source == target):
             return False
         hashed = line_hash(source)
-        return hashed not in self.held_out and hashed not in self.drop
+        return hashed not in self.held_out and hashed not in self.drop_sources
 
 
-def survey(
+class HeldOutCandidates:
+    """The sources with the smallest hashes, from which validation pairs are chosen.
+
+    Hashes make the choice random, but the same for the same sentences in any order.
+    """
+
+    def __init__(self) -> None:
+        self.counts: dict[int, int] = {}
+        """The number of pairs with each source, by its hash."""
+        self._heap: list[int] = []  # negated hashes, so that the largest hash is on top
+
+    def add(self, hashed: int) -> None:
+        """Count a pair by the hash of its source."""
+        if hashed in self.counts:
+            self.counts[hashed] += 1
+        elif len(self._heap) <= MAX_HELD_OUT or hashed < -self._heap[0]:
+            self.counts[hashed] = 1
+            heapq.heappush(self._heap, -hashed)
+            if len(self._heap) > MAX_HELD_OUT + 1:
+                del self.counts[-heapq.heappop(self._heap)]
+
+    def choose(self, max_pairs: int) -> frozenset[int]:
+        """Hashes of sources that have at most `max_pairs` pairs together, smallest hashes first.
+
+        If every source has more pairs, only the source with the fewest is chosen.
+        """
+        chosen: set[int] = set()
+        for hashed in sorted(self.counts):
+            if self.counts[hashed] <= max_pairs:
+                chosen.add(hashed)
+                max_pairs -= self.counts[hashed]
+        return frozenset(chosen or {min(self.counts, key=lambda hashed: (self.counts[hashed], hashed))})
+
+
+def scan_corpus(
     source: Path, target: Path, settings: DataSettings, others: dict[str, frozenset[int]], hold_out: bool
-) -> tuple[Survey, Selection]:
-    """Read both files once, check every line, and decide which pairs to keep.
+) -> tuple[CorpusStatistics, PairFilter]:
+    """Check every line of both files, count pairs, and decide which pairs are for training.
 
-    `others` has the hashes of the sources of other data, by name. With `hold_out`, about one pair in 50 and
-    at most 2,000 go to validation: those whose sources have the smallest hashes, without sentences that occur
-    too often for that. Raises `DragomanError` for whatever is wrong with the files.
+    `others` has the hashes of the sources of other data, by name. With `hold_out`, one pair in 50, but at
+    most 2,000, are held out for validation. A source that has more pairs than that is not held out. Raises
+    `DragomanError` where `read_pairs` does, and if there are too few different sources to hold some out.
     """
-    summary = Survey(overlap=dict.fromkeys(others, 0))
-    summary.crlf = sum(
-        raw.removesuffix(b"\n").endswith(b"\r") for path in (source, target) for raw in raw_lines(path)
+    statistics = CorpusStatistics(overlap=dict.fromkeys(others, 0))
+    statistics.crlf = sum(
+        raw.endswith((b"\r\n", b"\r")) for path in (source, target) for raw in raw_lines(path)
     )
-    smallest: list[int] = []  # a heap of negated hashes: the largest of the smallest is on top
-    known: dict[int, int] = {}  # how many pairs have a source of each of the smallest hashes
-    for one, other in read_pairs(source, target):
-        summary.pairs += 1
-        if not one.strip() or not other.strip():
-            summary.empty += 1
+    candidates = HeldOutCandidates()
+    for source_line, target_line in read_pairs(source, target):
+        statistics.pairs += 1
+        if not source_line.strip() or not target_line.strip():
+            statistics.empty += 1
             continue
-        summary.copies += one == other
-        hashed = line_hash(one)
+        statistics.copies += source_line == target_line
+        hashed = line_hash(source_line)
         for name, hashes in others.items():
-            summary.overlap[name] += hashed in hashes
-        if hashed in known:
-            known[hashed] += 1
-        elif len(smallest) <= MOST_HELD_OUT or hashed < -smallest[0]:
-            known[hashed] = 1
-            heapq.heappush(smallest, -hashed)
-            if len(smallest) > MOST_HELD_OUT + 1:
-                del known[-heapq.heappop(smallest)]
-    if hold_out and len(known) < 2:
-        raise DragomanError(
-            f"{source} has too few different sentences to hold some out; give --valid-source and "
-            "--valid-target."
-        )
-    held_out = (
-        choose_held_out(known, min(MOST_HELD_OUT, max(1, summary.pairs // 50))) if hold_out else frozenset()
-    )
-    drop = frozenset().union(*others.values()) if settings.drop_overlap else frozenset()
-    return summary, Selection(settings.drop_copies, drop, held_out)
+            statistics.overlap[name] += hashed in hashes
+        candidates.add(hashed)
+    held_out: frozenset[int] = frozenset()
+    if hold_out:
+        if len(candidates.counts) < 2:
+            raise DragomanError(
+                f"{source} has too few different sentences to hold some out; give --valid-source and "
+                "--valid-target."
+            )
+        held_out = candidates.choose(min(MAX_HELD_OUT, max(1, statistics.pairs // 50)))
+    drop_sources = frozenset().union(*others.values()) if settings.drop_overlap else frozenset()
+    return statistics, PairFilter(settings.drop_copies, drop_sources, held_out)
 
 
-def choose_held_out(counts: dict[int, int], most: int) -> frozenset[int]:
-    """Of sentences by hash, with the pairs that each has: the first that have at most so many together.
+def source_hashes(path: Path) -> frozenset[int]:
+    """The hashes of a small file's lines that are not blank.
 
-    At least one, a rare one.
+    Raises `DragomanError` where `read_lines` does.
     """
-    taken: set[int] = set()
-    for hashed in sorted(counts):
-        if counts[hashed] <= most:
-            taken.add(hashed)
-            most -= counts[hashed]
-    return frozenset(taken or {min(counts, key=lambda hashed: (counts[hashed], hashed))})
+    return frozenset(line_hash(line) for line in read_lines(path) if line.strip())
 
 
-def source_hashes(path: Path, strip_carriage_returns: bool = True) -> frozenset[int]:
-    """Hashes of the lines of a small file, to find them in another file."""
-    return frozenset(line_hash(line) for line in read_lines(path, strip_carriage_returns) if line.strip())
+def decompressed_file(path: Path, folder: Path) -> Path:
+    """The file itself, or a decompressed copy of a .gz file in `folder`.
 
-
-def plain_file(path: Path, folder: Path) -> Path:
-    """The file itself, or its unpacked copy in `folder`: shards need to begin in the middle of a file."""
+    A shard begins in the middle of a file, and a compressed file has to be read from its beginning.
+    """
     if path.suffix != ".gz":
         return path
     folder.mkdir(parents=True, exist_ok=True)
-    unpacked = folder / path.stem
-    with open_bytes(path) as packed, unpacked.open("wb") as file:
-        shutil.copyfileobj(packed, file)
-    return unpacked
+    copy = folder / path.stem
+    with open_bytes(path) as compressed, copy.open("wb") as file:
+        shutil.copyfileobj(compressed, file)
+    return copy
 
 
 def sample_pairs(
-    source: Path, target: Path, selection: Selection, pairs: int, most: int
+    source: Path, target: Path, pair_filter: PairFilter, total: int, max_pairs: int
 ) -> Iterator[tuple[str, str]]:
-    """Training pairs for the tokenizer: every k-th, so that there are at most `most`.
-
-    Never one that is held out.
-    """
-    step = max(1, -(-pairs // most))
-    kept = (pair for pair in read_pairs(source, target) if selection.keeps(*pair))
+    """Yield every k-th training pair, so that of `total` pairs at most `max_pairs` are sampled."""
+    step = max(1, -(-total // max_pairs))
+    kept = (pair for pair in read_pairs(source, target) if pair_filter.keeps(*pair))
     return islice(kept, 0, None, step)
 
 
-def held_out_pairs(source: Path, target: Path, selection: Selection) -> list[tuple[str, str]]:
-    """The validation pairs that `survey` selected."""
+def held_out_pairs(source: Path, target: Path, pair_filter: PairFilter) -> list[tuple[str, str]]:
+    """The pairs that are held out for validation."""
     return [
         pair
         for pair in read_pairs(source, target)
-        if all(map(str.strip, pair)) and line_hash(pair[0]) in selection.held_out
+        if all(map(str.strip, pair)) and line_hash(pair[0]) in pair_filter.held_out
     ]
 
 
 @dataclass(frozen=True)
 class _Shard:
-    """Lines of both files, and where their ids go: all that a process needs to know."""
+    """A range of lines of both files, with all that a process needs to encode them."""
 
     source: Path
     target: Path
-    starts: tuple[int, int]
-    first: int
+    offsets: tuple[int, int]
+    """Byte offsets of the first line in both files."""
+    first_line: int
     lines: int
-    out: Path
-    selection: Selection
+    folder: Path
+    pair_filter: PairFilter
     tokenizers: tuple[Path, Path]
     longest: int
 
+    def kept_pairs(self) -> Iterator[tuple[int, str, str]]:
+        """Yield the pairs for training, with their line numbers."""
+        source = read_lines(self.source, self.offsets[0], self.first_line)
+        target = read_lines(self.target, self.offsets[1], self.first_line)
+        pairs = islice(zip(source, target, strict=False), self.lines)
+        for number, pair in enumerate(pairs, self.first_line):
+            if self.pair_filter.keeps(*pair):
+                yield number, *pair
+
 
 def _write_shard(shard: _Shard) -> tuple[int, int]:
-    """Encode the shard's lines; give the numbers of pairs kept and too long."""
-    source, target = (Tokenizer.load(path) for path in shard.tokenizers)
-    lines = islice(
-        zip(
-            *(
-                read_lines(path, start=start, first=shard.first)
-                for path, start in zip((shard.source, shard.target), shard.starts, strict=True)
-            ),
-            strict=False,
-        ),
-        shard.lines,
-    )
-    kept = ((number, *pair) for number, pair in enumerate(lines, shard.first) if shard.selection.keeps(*pair))
+    """Encode the shard's lines and save their ids; return the numbers of pairs kept and too long."""
+    tokenizers = [Tokenizer.load(path) for path in shard.tokenizers]
+    dtypes = [np.uint16 if len(tokenizer) <= 2**16 else np.uint32 for tokenizer in tokenizers]
     sides: tuple[list[Ids], list[Ids]] = ([], [])
-    numbers = []
+    line_numbers = []
     too_long = 0
+    kept = shard.kept_pairs()
     while block := list(islice(kept, BLOCK_LINES)):
-        encoded = zip(
-            source.encode([one for _, one, _ in block]),
-            target.encode([other for *_, other in block]),
-            strict=True,
-        )
-        for (number, *_), pair in zip(block, encoded, strict=True):
+        numbers, *texts = zip(*block, strict=True)
+        encoded = (tokenizer.encode(lines) for tokenizer, lines in zip(tokenizers, texts, strict=True))
+        for number, *pair in zip(numbers, *encoded, strict=True):
             if shard.longest and max(map(len, pair)) > shard.longest:
                 too_long += 1
                 continue
-            numbers.append(number)
-            for side, ids, tokenizer in zip(sides, pair, (source, target), strict=True):
-                side.append(np.array(ids, dtype=np.uint16 if len(tokenizer) <= 2**16 else np.uint32))
+            line_numbers.append(number)
+            for side, ids, dtype in zip(sides, pair, dtypes, strict=True):
+                side.append(np.array(ids, dtype=dtype))
+    prefix = f"{shard.folder}/{shard.first_line - 1:09}"
     for name, side in zip(("source", "target"), sides, strict=True):
-        np.save(
-            shard.out / f"{shard.first - 1:09}.{name}.npy",
-            np.concatenate(side) if side else np.zeros(0, np.uint16),
-        )
-        offsets = np.cumsum([0, *map(len, side)], dtype=np.uint32)
-        np.save(shard.out / f"{shard.first - 1:09}.{name}-offsets.npy", offsets)
-    np.save(shard.out / f"{shard.first - 1:09}.lines.npy", np.array(numbers, np.uint32))
-    return len(numbers), too_long
+        np.save(f"{prefix}.{name}.npy", np.concatenate(side) if side else np.zeros(0, np.uint16))
+        np.save(f"{prefix}.{name}-offsets.npy", np.cumsum([0, *map(len, side)], dtype=np.uint32))
+    np.save(f"{prefix}.lines.npy", np.array(line_numbers, np.uint32))
+    return len(line_numbers), too_long
+
+
+def _write_shards(shards: list[_Shard]) -> list[tuple[int, int]]:
+    """Write the shards in as many processes as there are processors."""
+    workers = min(len(shards), granted_processors())
+    if workers == 1:
+        return [_write_shard(shard) for shard in shards]
+    # The default handler lets a worker that is interrupted end without a traceback.
+    interrupt = signal.signal, (signal.SIGINT, signal.SIG_DFL)
+    with ProcessPoolExecutor(workers, get_context("spawn"), *interrupt) as pool:
+        return list(pool.map(_write_shard, shards))
 
 
 def write_corpus(
@@ -240,52 +266,46 @@ def write_corpus(
     files: tuple[Path, Path],
     tokenizers: tuple[Path, Path],
     settings: DataSettings,
-    selection: Selection,
-    summary: Survey,
+    pair_filter: PairFilter,
+    statistics: CorpusStatistics,
     longest: int,
     shard_lines: int = SHARD_LINES,
 ) -> "Corpus":
-    """Encode two plain text files that `survey` has checked into `folder`, which appears only when it is
-    complete.
+    """Encode two uncompressed files that `scan_corpus` has checked, and write their ids to `folder`.
 
-    Raises `DragomanError` if no pair is left.
+    `tokenizers` are saved models. Pairs with more than `longest` tokens on a side are left out, unless it is
+    0. `statistics` gets the numbers of pairs kept and too long. `folder` appears once it is complete. Raises
+    `DragomanError` if no pair is left.
     """
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    starts = zip(*(line_starts(path, shard_lines) for path in files), strict=True)
-    shards = [
-        _Shard(*files, start, number * shard_lines + 1, shard_lines, partial, selection, tokenizers, longest)
-        for number, start in enumerate(starts)
-    ]
-    workers = min(len(shards), granted_processors())
-    if workers == 1:
-        counts = [_write_shard(shard) for shard in shards]
-    else:
-        with ProcessPoolExecutor(
-            workers, get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_DFL)
-        ) as pool:  # without a word
-            counts = list(pool.map(_write_shard, shards))
-    summary.kept = sum(kept for kept, _ in counts)
-    summary.too_long += sum(too_long for _, too_long in counts)
-    if not summary.kept:
+    offsets = zip(*(line_offsets(path, shard_lines) for path in files), strict=True)
+    counts = _write_shards(
+        [
+            _Shard(*files, pair, n * shard_lines + 1, shard_lines, partial, pair_filter, tokenizers, longest)
+            for n, pair in enumerate(offsets)
+        ]
+    )
+    statistics.kept = sum(kept for kept, _ in counts)
+    statistics.too_long += sum(too_long for _, too_long in counts)
+    if not statistics.kept:
         shutil.rmtree(partial)
-        names = (
-            settings.source or files[0],
-            settings.target or files[1],
-        )  # the user's, where these are unpacked copies
+        # `files` may be decompressed copies; the settings have the user's names.
+        source, target = settings.source or files[0], settings.target or files[1]
         raise DragomanError(
-            f"No pair of {names[0]} and {names[1]} is left for training: {'; '.join(summary.sentences())}."
+            f"No pair of {source} and {target} is left for training: {'; '.join(statistics.describe())}."
         )
-    (partial / "corpus.json").write_text(json.dumps(asdict(summary), indent=2) + "\n")
+    (partial / "corpus.json").write_text(json.dumps(asdict(statistics), indent=2) + "\n")
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)
     return Corpus(folder)
 
 
-def allow_open_files(count: int) -> None:
-    """Let this process have so many files open beside some others, as far as the system allows: a mapped file
-    is an open one.
+def raise_open_file_limit(count: int) -> None:
+    """Let this process open `count` files beside some others, as far as the system allows.
+
+    A memory-mapped file counts as an open file.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count + 500
@@ -296,59 +316,61 @@ def allow_open_files(count: int) -> None:
 
 
 class Corpus:
-    """Pairs of ids, memory-mapped: only what is looked at is read.
+    """Pairs of ids in memory-mapped shards: only what is looked at is read.
 
-    Raises `DragomanError` if the folder is not whole.
+    Raises `DragomanError` if the folder is not complete.
     """
 
     def __init__(self, folder: Path) -> None:
         try:
-            self.summary = Survey(**json.loads((folder / "corpus.json").read_text()))
+            self.statistics = CorpusStatistics(**json.loads((folder / "corpus.json").read_text()))
             names = sorted(path.name.split(".")[0] for path in folder.glob("*.source.npy"))
-            allow_open_files(5 * len(names))
-            self._sides = [[self._map(folder, name, side) for name in names] for side in ("source", "target")]
-            self._lines = [
+            raise_open_file_limit(5 * len(names))
+            self._sides = [
+                [self._load_side(folder, name, side) for name in names] for side in ("source", "target")
+            ]
+            self._line_numbers = [
                 np.load(folder / f"{name}.lines.npy", mmap_mode="r", allow_pickle=False) for name in names
             ]
         except (OSError, ValueError, TypeError) as error:
             raise DragomanError(
                 f"{folder} is not a complete corpus ({error}); begin again with another --out."
             ) from error
-        self._firsts = np.cumsum([0] + [len(offsets) - 1 for _, offsets in self._sides[0]])
+        self._shard_starts = np.cumsum([0] + [len(offsets) - 1 for _, offsets in self._sides[0]])
 
     @staticmethod
-    def _map(folder: Path, name: str, side: str) -> tuple[Ids, Ids]:
+    def _load_side(folder: Path, name: str, side: str) -> tuple[Ids, Ids]:
+        """The ids of a shard's side, and the offset of each sentence in them."""
         ids, offsets = (
             np.load(folder / f"{name}.{kind}.npy", mmap_mode="r", allow_pickle=False)
             for kind in (side, f"{side}-offsets")
         )
-        return np.asarray(ids), np.asarray(
-            offsets
-        )  # views of the mapped files: slices of a memmap itself are slow
+        # Arrays that view the mapped files: slicing a memmap itself is slow.
+        return np.asarray(ids), np.asarray(offsets)
 
     def __len__(self) -> int:
-        return int(self._firsts[-1])
+        return int(self._shard_starts[-1])
 
     def __getitem__(self, pair: int) -> tuple[Ids, Ids]:
-        """Source and target ids of a pair, without start and end."""
-        shard, row = self._place(pair)
-        (source, source_offsets), (target, target_offsets) = self._sides[0][shard], self._sides[1][shard]
-        return source[source_offsets[row] : source_offsets[row + 1]], target[
-            target_offsets[row] : target_offsets[row + 1]
-        ]
+        """Source and target ids [S], [T] of a pair, without START and END."""
+        shard, row = self._locate(pair)
+        source, target = (
+            ids[offsets[row] : offsets[row + 1]] for ids, offsets in (side[shard] for side in self._sides)
+        )
+        return source, target
 
-    def line(self, pair: int) -> int:
+    def line_number(self, pair: int) -> int:
         """The line of the text files that a pair was read from, counted from 1."""
-        shard, row = self._place(pair)
-        return int(self._lines[shard][row])
+        shard, row = self._locate(pair)
+        return int(self._line_numbers[shard][row])
 
-    def _place(self, pair: int) -> tuple[int, int]:
+    def _locate(self, pair: int) -> tuple[int, int]:
         """The shard of a pair and its row there."""
-        shard = int(np.searchsorted(self._firsts, pair, side="right")) - 1
-        return shard, pair - int(self._firsts[shard])
+        shard = int(np.searchsorted(self._shard_starts, pair, side="right")) - 1
+        return shard, pair - int(self._shard_starts[shard])
 
     def lengths(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """Source and target tokens of every pair."""
+        """The numbers of source and target tokens of every pair."""
         source, target = (
             np.concatenate([np.diff(offsets).astype(np.int32) for _, offsets in side]) for side in self._sides
         )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write, cache_folder
-from dragoman.text.lines import PACKING_ERRORS, open_bytes
+from dragoman.text.lines import GZIP_ERRORS, open_bytes
 from dragoman.text.settings import DataSettings
 
 
@@ -81,7 +81,7 @@ DATASETS = {
 }
 
 
-def with_dataset(settings: DataSettings) -> DataSettings:
+def resolve_dataset(settings: DataSettings) -> DataSettings:
     """The settings with the paths of their named dataset, whose files are fetched to `folder` where they are
     not there yet.
 
@@ -115,7 +115,7 @@ def _local(file: DatasetFile, folder: Path) -> Path:
             try:
                 with open_bytes(path) as stream:
                     found = hashlib.sha256(stream.read()).hexdigest()
-            except PACKING_ERRORS as error:
+            except GZIP_ERRORS as error:
                 raise DragomanError(
                     f"{path} is not a complete gzip file: {error}. Delete it to fetch it."
                 ) from error
@@ -134,7 +134,7 @@ def _local(file: DatasetFile, folder: Path) -> Path:
             new.open("wb") as copy,
         ):
             shutil.copyfileobj(text, copy)
-    except (urllib.error.URLError, http.client.HTTPException, OSError, *PACKING_ERRORS) as error:
+    except (urllib.error.URLError, http.client.HTTPException, OSError, *GZIP_ERRORS) as error:
         raise DragomanError(
             f"{file.name} is not in {folder}, and {file.address} cannot be fetched ({error}). If this "
             "machine is offline, put the "

@@ -1,6 +1,7 @@
-"""Lines of text files, checked as they are read.
+"""Reading and checking lines of text files.
 
-Only a line feed ends a line; files ending in .gz are unpacked on the way.
+Only a line feed ends a line. The carriage return of a CRLF line end is removed. Files whose names end in .gz
+are decompressed.
 """
 
 import gzip
@@ -12,25 +13,24 @@ from pathlib import Path
 
 from dragoman.system.errors import DragomanError
 
-PACKING_ERRORS = (gzip.BadGzipFile, EOFError, zlib.error)
+GZIP_ERRORS = (gzip.BadGzipFile, EOFError, zlib.error)  # of a truncated or damaged file
 
 
 def open_bytes(path: Path) -> gzip.GzipFile | io.BufferedReader:
-    """The file's bytes, unpacked. Raises `DragomanError` if it cannot be opened."""
+    """Open a file to read its bytes, decompressed. Raises `DragomanError` if it cannot be opened."""
     try:
         return gzip.GzipFile(path) if path.suffix == ".gz" else path.open("rb")
     except OSError as error:
         raise DragomanError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
-def decode_line(raw: bytes, path: Path, number: int, strip_carriage_returns: bool) -> str:
-    """One line without its end.
+def decode_line(raw: bytes, path: Path, number: int) -> str:
+    """Decode line `number` (from 1) of a file, without its LF or CRLF and without a byte order mark.
 
-    Raises `DragomanError` with file, line and byte for invalid UTF-8, a NUL or a carriage return.
+    Raises `DragomanError` with file, line and byte for invalid UTF-8, a NUL, or a carriage return inside the
+    line.
     """
-    line = raw.removesuffix(b"\n")
-    if strip_carriage_returns:
-        line = line.removesuffix(b"\r")
+    line = raw.removesuffix(b"\n").removesuffix(b"\r")
     place = f"{path}, line {number}"
     if (at := line.find(b"\0")) >= 0:
         raise DragomanError(
@@ -49,59 +49,56 @@ def decode_line(raw: bytes, path: Path, number: int, strip_carriage_returns: boo
         ) from error
 
 
-def raw_lines(path: Path, start: int = 0) -> Iterator[bytes]:
-    """Lines from byte `start` on, with their line feeds, whatever they hold.
+def raw_lines(path: Path, offset: int = 0) -> Iterator[bytes]:
+    """Yield the undecoded lines from byte `offset` on, with their line feeds.
 
-    Raises `DragomanError` for a damaged gzip file.
+    Raises `DragomanError` for a file that cannot be opened, or a damaged gzip file.
     """
     with open_bytes(path) as file:
-        if start:
-            file.seek(start)
+        if offset:
+            file.seek(offset)
         try:
             yield from file
-        except PACKING_ERRORS as error:
+        except GZIP_ERRORS as error:
             raise DragomanError(f"{path} is not a complete gzip file: {error}") from error
 
 
-def read_lines(
-    path: Path, strip_carriage_returns: bool = True, start: int = 0, first: int = 1
-) -> Iterator[str]:
-    """Lines from byte `start` on, which is line number `first`.
+def read_lines(path: Path, offset: int = 0, first_line: int = 1) -> Iterator[str]:
+    """Yield the decoded lines from byte `offset` on, where line `first_line` (from 1) begins.
 
-    Raises `DragomanError` as `decode_line`, and for an empty file.
+    Raises `DragomanError` for an empty file, and where `raw_lines` and `decode_line` do.
     """
-    number = first - 1
-    for number, raw in enumerate(raw_lines(path, start), first):
-        yield decode_line(raw, path, number, strip_carriage_returns)
+    number = first_line - 1
+    for number, raw in enumerate(raw_lines(path, offset), first_line):
+        yield decode_line(raw, path, number)
     if number == 0:
         raise DragomanError(f"{path} is empty; it has to hold one sentence a line.")
 
 
-def read_pairs(source: Path, target: Path, strip_carriage_returns: bool = True) -> Iterator[tuple[str, str]]:
-    """Lines of both files side by side.
+def read_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
+    """Yield line n of both files as a pair.
 
-    Raises `DragomanError` with both counts where one has more than the other.
+    Raises `DragomanError` with both counts if one file has more lines than the other, and where `read_lines`
+    does.
     """
-    lines = zip_longest(
-        read_lines(source, strip_carriage_returns), read_lines(target, strip_carriage_returns)
-    )
-    for count, (one, other) in enumerate(lines):
-        if one is None or other is None:
-            longer = count + 1 + sum(1 for _ in lines)
-            counts = (count, longer) if one is None else (longer, count)
+    pairs = zip_longest(read_lines(source), read_lines(target))
+    for read, (source_line, target_line) in enumerate(pairs):
+        if source_line is None or target_line is None:
+            longer = read + 1 + sum(1 for _ in pairs)
+            counts = (read, longer) if source_line is None else (longer, read)
             raise DragomanError(
                 f"{source} has {counts[0]} lines and {target} has {counts[1]}. Line n of one has to belong "
                 "to line n of the other."
             )
-        yield one, other
+        yield source_line, target_line
 
 
-def line_starts(path: Path, every: int) -> list[int]:
-    """The bytes at which lines 0, every, 2 · every … of a plain file begin."""
-    starts, position = [], 0
+def line_offsets(path: Path, every: int) -> list[int]:
+    """The byte offsets of lines 0, `every`, 2 · `every`, … of a file that is not compressed."""
+    offsets, offset = [], 0
     with path.open("rb") as file:
         for number, raw in enumerate(file):
             if number % every == 0:
-                starts.append(position)
-            position += len(raw)
-    return starts
+                offsets.append(offset)
+            offset += len(raw)
+    return offsets

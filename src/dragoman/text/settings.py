@@ -1,6 +1,6 @@
-"""Where the text comes from and how it becomes ids. This module imports no torch."""
+"""Settings of the text files, the tokenizer and the batches. This module does not import torch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
@@ -10,10 +10,10 @@ TokenKind = Literal["bpe", "unigram", "char", "word"]
 
 
 @dataclass(frozen=True)
-class DataSettings:
-    """Text files, UTF-8, one sentence a line, plain or gzip.
+class CorpusFiles:
+    """Text files of a parallel corpus: UTF-8, one sentence a line, plain or gzip.
 
-    Line n of the source belongs to line n of the target.
+    Line n of the target is the translation of line n of the source.
     """
 
     source: Path | None = None
@@ -30,6 +30,15 @@ class DataSettings:
     """Their translations."""
     folder: Path | None = None
     """The folder that relative paths above are in; None is the current one."""
+
+
+@dataclass(frozen=True)
+class DataSettings(CorpusFiles):
+    """The text files, and which of their pairs training leaves out.
+
+    Raises `DragomanError` for a number that is out of bounds.
+    """
+
     dataset: str | None = None
     """A named dataset (multi30k-en-de) instead of the paths above; found in `folder`, or fetched to it."""
     longest: int = 250
@@ -40,34 +49,26 @@ class DataSettings:
     drop_overlap: bool = False
     """Leave out pairs whose source also is in the validation or test files. They are counted and reported in
     any case."""
+    # No effect, kept because old recipes have it; without a docstring the help does not show it.
     strip_carriage_returns: bool = False
-    """Without effect, kept for old recipes: the carriage return of a CRLF line end is always removed."""
 
     def __post_init__(self) -> None:
         check_bounds(self, at_least={"longest": 0})
 
     @property
     def files(self) -> dict[str, Path]:
-        """The paths that are given, by name, each in its folder."""
-        names = ("source", "target", "valid_source", "valid_target", "test_source", "test_target")
-        paths = (
-            self.source,
-            self.target,
-            self.valid_source,
-            self.valid_target,
-            self.test_source,
-            self.test_target,
-        )
-        return {
-            name: (self.folder or Path()) / path
-            for name, path in zip(names, paths, strict=True)
-            if path is not None
-        }
+        """The paths that are given, by the names of their fields, each joined to `folder`."""
+        paths = {field.name: getattr(self, field.name) for field in fields(CorpusFiles)}
+        folder = paths.pop("folder") or Path()
+        return {name: folder / path for name, path in paths.items() if path is not None}
 
 
 @dataclass(frozen=True)
 class TokenizerSettings:
-    """SentencePiece, trained on the training files only."""
+    """The SentencePiece models, which are trained on the training files only.
+
+    Raises `DragomanError` for a number that is out of bounds.
+    """
 
     source_tokens: TokenKind = "bpe"
     """Pieces of words (bpe, unigram), characters, or symbols that spaces already separate (word)."""
@@ -93,7 +94,10 @@ class TokenizerSettings:
 
 @dataclass(frozen=True)
 class BatchSettings:
-    """How pairs become batches (section 5.1)."""
+    """Sizes of the batches and of an update (section 5.1).
+
+    Raises `DragomanError` for a number that is out of bounds.
+    """
 
     source_tokens_per_batch: int | None = None
     """Most source tokens in a batch, padding included (the paper's 25,000); None chooses from the corpus and

@@ -19,7 +19,7 @@ def locate(context: TrainingContext, model: Model, step: int, update: Update) ->
     `model` is unsharded and not compiled. All processes call this.
     """
     world, corpus = context.world, context.batches.corpus
-    numbers = sorted(corpus.line(pair) for batch in update.batches for pair in batch.pairs)
+    numbers = sorted(corpus.line_number(pair) for batch in update.batches for pair in batch.pairs)
     rest = f" and {len(numbers) - MOST_LINES} more" if len(numbers) > MOST_LINES else ""
     lines = f"{', '.join(map(str, numbers[:MOST_LINES]))}{rest}"
     layers = world.gather([_first_layer(context, model, step, update)], world.size)

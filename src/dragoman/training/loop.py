@@ -90,7 +90,7 @@ def train_from(
     """`train` from a state on, up to the first divergence."""
     model, settings, schedule, world = context.model, context.settings, context.schedule, context.world
     metrics = UpdateMetrics(context, state, full_model)
-    updates = prefetch(context.batches.after(state.epoch, state.batches_done), world.device)
+    updates = prefetch(context.batches.updates(state.epoch, state.batches_done), world.device)
     received: int | None = None
     with (
         stop_signals(world, state.step) as stop,
@@ -251,7 +251,7 @@ def prefetch(updates: Iterator[Update], device: torch.device) -> Generator[Updat
         return (
             update
             if device.type == "cpu"
-            else replace(update, batches=[batch.pinned() for batch in update.batches])
+            else replace(update, batches=[batch.pin_memory() for batch in update.batches])
         )
 
     with ThreadPoolExecutor(1) as thread:
