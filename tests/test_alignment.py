@@ -154,11 +154,11 @@ def test_pieces_are_joined_to_words():
 @pytest.mark.parametrize("kind", ["bpe", "word", "char"])
 def test_words_are_those_of_the_text_before_it_is_normalised(kind, text):
     tokenizer = tokenizer_of(kind)
-    [ids], words = tokenizer.encode([text if text.strip() else ""]), tokenizer.words(text)
+    [ids], words = tokenizer.encode([text if text.strip() else ""]), tokenizer.word_ids(text)
     assert len(words) == len(ids)
     assert words == sorted(words)
     assert all(0 <= word < len(text.split()) for word in words)
-    assert tokenizer.words(f"b {text}")[-1:] == [word + 1 for word in words[-1:]] or not words
+    assert tokenizer.word_ids(f"b {text}")[-1:] == [word + 1 for word in words[-1:]] or not words
 
 
 def test_of_an_ensemble_the_first_model_is_read(sources, targets):
@@ -195,9 +195,9 @@ def test_words_are_aligned_by_the_layer_and_the_head_that_are_asked_for(translat
             totals = Counter()
             for of_head in heads if head is None else heads[head - 1 : head]:
                 for written, row in zip(
-                    tokenizer.words(pair[1]), of_head, strict=False
+                    tokenizer.word_ids(pair[1]), of_head, strict=False
                 ):  # their END is no word
-                    for read, weight in zip(tokenizer.words(pair[0]), row, strict=False):
+                    for read, weight in zip(tokenizer.word_ids(pair[0]), row, strict=False):
                         totals[read, written] += weight
             most = [
                 max(range(len(pair[0].split())), key=lambda read: totals[read, word])

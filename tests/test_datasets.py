@@ -64,7 +64,7 @@ def test_offline_it_says_what_to_do_and_leaves_nothing(toy, tmp_path):
     (tmp_path / "web" / "f0.gz").unlink()
     with pytest.raises(
         DragomanError,
-        match="f0 is not in .*here, and file:.* cannot be fetched .* put the file there by hand",
+        match="f0 is not in .*here, and file:.* cannot be downloaded .* put the file there by hand",
     ):
         resolve_dataset(toy)
     assert not list((tmp_path / "here").iterdir())

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from dragoman.system.errors import DragomanError
-from dragoman.text.doctor import Language, contrast, examine, script
+from dragoman.text.doctor import NgramModel, dominant_script, examine, log_likelihood_ratio
 
 ENGLISH_WORDS = (
     "the a man woman dog child rides walks sees holds big small red bicycle through with under street park "
@@ -81,7 +81,7 @@ def test_repetitions_are_found(corpus):
     source, target, found = corpus
     for number in (10, 20, 30):
         source[number], target[number] = source[5] + " ", target[5]
-    finding = found(source, target)["Pairs that were there before"]
+    finding = found(source, target)["Duplicates of earlier pairs"]
     assert (finding.count, finding.lines) == (3, [11, 21, 31])
 
 
@@ -114,7 +114,7 @@ def test_files_that_are_not_there(tmp_path):
 
 
 def test_scripts():
-    assert [script(text) for text in ("Hello", "Straße", "Привет", "12 !", "日本")] == [
+    assert [dominant_script(text) for text in ("Hello", "Straße", "Привет", "12 !", "日本")] == [
         "LATIN",
         "LATIN",
         "CYRILLIC",
@@ -129,7 +129,7 @@ def test_a_side_is_suspected_where_the_other_language_is_half_a_nat_a_character_
         words, others = source[number].split(), target[number].split()
         kept = number // 4 % (len(words) + 1)
         source[number] = " ".join([*words[:kept], *others[kept:]])
-    gain = contrast(Language(source), Language(target))
+    gain = log_likelihood_ratio(NgramModel(source), NgramModel(target))
 
     def suspected(nats):
         sides = ((source, 1), (target, -1))

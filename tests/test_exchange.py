@@ -20,7 +20,7 @@ from dragoman.model.recurrent import Recurrent
 from dragoman.model.settings import ModelSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import check_folder
-from dragoman.text.tokenizer import cut_by
+from dragoman.text.tokenizer import subword_nmt_segmenter
 from dragoman.translation.model_folder import save_model
 from tests.test_cli import call
 from tests.test_huggingface import SIZES, SOURCE, marian, ours
@@ -259,8 +259,8 @@ def test_what_reads_a_vocabulary_is_asked_for_where_it_is_missing(tmp_path, monk
         ),
         (
             "subword_nmt.apply_bpe",
-            lambda: cut_by("", []),
-            "cut by subword-nmt, which is not installed: pip install subword-nmt",
+            lambda: subword_nmt_segmenter("", []),
+            "split by subword-nmt, which is not installed: pip install subword-nmt",
         ),
         (
             "yaml",

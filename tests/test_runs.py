@@ -126,7 +126,7 @@ def test_from_the_command_line(folder):
         "doctor", "--source", str(folder / "train.source"), "--target", str(folder / "train.target")
     )
     assert examined.returncode == 1
-    assert "Pairs that were there before: " in examined.stdout
+    assert "Duplicates of earlier pairs: " in examined.stdout
     one_sided = dragoman("doctor", "--source", "a", "--target", "b", "--test-source", "c")
     assert (
         one_sided.stderr

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import TokenizerSettings
-from dragoman.text.tokenizer import Tokenizer, whole_characters
+from dragoman.text.tokenizer import Tokenizer, replace_surrogates
 
 LINES = [
     "Ein Mann fährt Rad .",
@@ -69,8 +69,8 @@ def test_symbols_that_spaces_separate_stay_whole():
 
 
 def test_lone_surrogates_are_replaced_and_pairs_joined():
-    assert whole_characters("a\ud800b") == "a\N{REPLACEMENT CHARACTER}b"
-    assert whole_characters("\ud83d\ude00") == "\N{GRINNING FACE}"
+    assert replace_surrogates("a\ud800b") == "a\N{REPLACEMENT CHARACTER}b"
+    assert replace_surrogates("\ud83d\ude00") == "\N{GRINNING FACE}"
 
 
 def test_a_vocabulary_smaller_than_the_alphabet_is_refused():

@@ -31,7 +31,7 @@ from dragoman.model.positions import sinusoids
 from dragoman.model.settings import Activation, ModelSettings
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import TokenizerSettings
-from dragoman.text.tokenizer import WITHIN, Tokenizer
+from dragoman.text.tokenizer import WITHIN_VOCABULARY, Tokenizer
 from dragoman.translation.model_folder import Tokenizers
 
 FEED_FORWARD = {
@@ -364,7 +364,7 @@ def cutter_of(
     if (level, kind) == ("bpe", "subword-nmt"):
         cut = section(config, origin, *place)
         refuse(origin, cut, {"separator": "@@"})
-        return partial(words_in_order, codes=WITHIN + codes_of(file_of(cut, "codes", origin))), []
+        return partial(words_in_order, codes=WITHIN_VOCABULARY + codes_of(file_of(cut, "codes", origin))), []
     raise DragomanError(
         f"{origin}: data.{name} has the level {level!r} and the tokenizer_type {kind!r}; JoeyNMT has none "
         "such."

@@ -157,7 +157,7 @@ def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
         from dragoman.text.datasets import DATASETS, resolve_dataset
 
         if dataset := DATASETS.get(texts.dataset):
-            say(f"{texts.dataset}: {dataset.about}. Its licence: {dataset.licence}.")
+            say(f"{texts.dataset}: {dataset.description}. Its licence: {dataset.licence}.")
         texts = resolve_dataset(texts)
     try:
         prepare(out, replace(recipe, data=resolve_paths(texts)), say)

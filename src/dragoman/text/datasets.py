@@ -1,4 +1,4 @@
-"""Named datasets: where they come from, what they must contain, and whose they are."""
+"""Named datasets: their URLs, the hashes of their files, and their licences."""
 
 import gzip
 import hashlib
@@ -17,29 +17,29 @@ from dragoman.text.settings import DataSettings
 
 @dataclass(frozen=True)
 class DatasetFile:
-    """A file by its name here, its address, and the SHA-256 of its unpacked text in the versions that are
-    known.
-    """
+    """A file of a dataset."""
 
     name: str
-    address: str
+    url: str
     hashes: tuple[str, ...]
+    """The SHA-256 of its decompressed text, in each version that is accepted."""
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Files in the order of `DataSettings`: training, validation and test; source and target."""
+    """A parallel corpus that can be downloaded."""
 
-    about: str
+    description: str
     licence: str
     files: tuple[DatasetFile, ...]
+    """In the order of `CorpusFiles`: training, validation and test, each with source and target."""
 
 
 _MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
 
 DATASETS = {
     "multi30k-en-de": Dataset(
-        about="29,000 image descriptions in English and German (Elliott et al. 2016); test2016",
+        description="29,000 image descriptions in English and German (Elliott et al. 2016); test2016",
         licence="research and education, non-commercial (Flickr30k's terms)",
         files=(
             DatasetFile(
@@ -52,7 +52,7 @@ DATASETS = {
                 _MULTI30K + "train.de.gz",
                 (
                     "2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72",
-                    # the same without the blanks that end 20 of its lines
+                    # The same, without the spaces at the end of 20 lines.
                     "67aa53ff412b6af1f47c604a623e112e2c28c61519aa7cf8a5348af21722b67a",
                 ),
             ),
@@ -82,18 +82,17 @@ DATASETS = {
 
 
 def resolve_dataset(settings: DataSettings) -> DataSettings:
-    """The settings with the paths of their named dataset, whose files are fetched to `folder` where they are
-    not there yet.
+    """The settings with the paths of the named dataset; files that are missing are downloaded to `folder`.
 
-    A file there may be plain or end in .gz. Raises `DragomanError` for an unknown name, a file that cannot be
-    had, or one whose text is not the dataset's.
+    A file in `folder` may be plain or end in .gz. Raises `DragomanError` for an unknown dataset, a file that
+    cannot be downloaded, or one whose text is not the dataset's.
     """
     if settings.dataset is None:
         return settings
     if settings.dataset not in DATASETS:
         raise DragomanError(f"There is no dataset {settings.dataset!r}; there are: {', '.join(DATASETS)}.")
     folder = settings.folder or cache_folder() / settings.dataset
-    paths = [_local(file, folder) for file in DATASETS[settings.dataset].files]
+    paths = [_find_or_download(file, folder) for file in DATASETS[settings.dataset].files]
     source, target, valid_source, valid_target, test_source, test_target = paths
     return replace(
         settings,
@@ -108,36 +107,45 @@ def resolve_dataset(settings: DataSettings) -> DataSettings:
     )
 
 
-def _local(file: DatasetFile, folder: Path) -> Path:
-    """The checked file in `folder`, fetched if need be."""
-    for path in (folder / file.name, folder / f"{file.name}.gz"):
-        if path.exists():
-            try:
-                with open_bytes(path) as stream:
-                    found = hashlib.sha256(stream.read()).hexdigest()
-            except GZIP_ERRORS as error:
-                raise DragomanError(
-                    f"{path} is not a complete gzip file: {error}. Delete it to fetch it."
-                ) from error
-            if found not in file.hashes:
-                raise DragomanError(
-                    f"{path} is not the dataset's {file.name}: the SHA-256 of its text is {found}. Delete "
-                    "it to fetch it."
-                )
-            return path
-    folder.mkdir(parents=True, exist_ok=True)
+def _find_or_download(file: DatasetFile, folder: Path) -> Path:
+    """The path of the verified file in `folder`."""
+    plain, compressed = folder / file.name, folder / f"{file.name}.gz"
+    path = compressed if compressed.exists() and not plain.exists() else plain
+    if not path.exists():
+        _download(file, path)
+    _verify(file, path)
+    return path
+
+
+def _verify(file: DatasetFile, path: Path) -> None:
+    """Raise `DragomanError` if the text at `path` is not the dataset's."""
+    try:
+        with open_bytes(path) as stream:
+            found = hashlib.sha256(stream.read()).hexdigest()
+    except GZIP_ERRORS as error:
+        raise DragomanError(
+            f"{path} is not a complete gzip file: {error}. Delete it to download it again."
+        ) from error
+    if found not in file.hashes:
+        raise DragomanError(
+            f"{path} is not the dataset's {file.name}: the SHA-256 of its text is {found}. Delete it to "
+            "download it again."
+        )
+
+
+def _download(file: DatasetFile, path: Path) -> None:
+    """Download a file, and write its decompressed text to `path`. Raises `DragomanError` if that fails."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with (
-            atomic_write(folder / file.name) as new,
-            urllib.request.urlopen(file.address, timeout=60) as answer,  # noqa: S310
-            gzip.open(answer) as text,
+            atomic_write(path) as new,
+            urllib.request.urlopen(file.url, timeout=60) as response,  # noqa: S310
+            gzip.open(response) as text,
             new.open("wb") as copy,
         ):
             shutil.copyfileobj(text, copy)
     except (urllib.error.URLError, http.client.HTTPException, OSError, *GZIP_ERRORS) as error:
         raise DragomanError(
-            f"{file.name} is not in {folder}, and {file.address} cannot be fetched ({error}). If this "
-            "machine is offline, put the "
-            "file there by hand, and name the folder with --folder."
+            f"{file.name} is not in {path.parent}, and {file.url} cannot be downloaded ({error}). If this "
+            "machine is offline, put the file there by hand, and name the folder with --folder."
         ) from error
-    return _local(file, folder)

@@ -1,4 +1,4 @@
-"""Problems of a parallel corpus, reported before training. It reads every line and changes nothing."""
+"""Checks of a parallel corpus before training. They read every line and change nothing."""
 
 import math
 import re
@@ -16,266 +16,274 @@ import numpy as np
 from dragoman.text.corpus import line_hash
 from dragoman.text.lines import raw_lines
 
-EXAMPLES = 5
-LEARN_FROM = 20_000  # lines of a side, for what its language looks like
-ORDER = 3  # characters that are looked at together
-KINDS = 50_000  # different pieces that a language may have
-CLEAR = 0.5  # nats a character by which the other side's language must be likelier
-SHORTEST = 15  # characters without which a line tells too little of its language
-LONGEST = 250  # words, beyond which a line is hardly a sentence
-RATIO = 3.0  # how many times as long as usual, beside the other side, is suspicious
-JAPANESE = {"HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"}  # written beside Chinese characters
+MAX_EXAMPLES = 5  # line numbers that a finding shows
+SAMPLE_PAIRS = 20_000  # pairs that the n-gram models and the median length ratio are estimated from
+NGRAM_ORDER = 3
+NGRAM_TYPES = 50_000  # different n-grams that add-one smoothing assumes in a language
+MIN_LOG_RATIO = 0.5  # nats a character by which the other side's model has to be likelier
+MIN_CHARACTERS = 15  # shorter lines are too short to tell their language or script
+MIN_RATIO_CHARACTERS = 30  # in pairs whose sides are both shorter, length ratios vary too much
+MAX_LENGTH_RATIO = 3.0  # times the median ratio of target and source length, or a part of it
+MAX_WORDS = 250
+JAPANESE = {"HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"}  # scripts that are mixed with Chinese characters
 CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffd]"
 )
-"""Signs that steer instead of being read (Cc and Cf, without the tab and the joiners of some scripts), and
-U+FFFD, a broken sign."""
-Piece = tuple[str, ...]
+"""Control and format characters (Unicode categories Cc and Cf), without the tab and the joiners that some
+scripts need, and U+FFFD, which stands for a character that could not be decoded."""
+Ngram = tuple[str, ...]
 
 
 @dataclass
 class Finding:
-    """One kind of problem: how many lines have it, the first of them, and its consequence."""
+    """One kind of problem, with the number of lines that have it."""
 
     name: str
-    about: str
+    consequence: str
     count: int = 0
     lines: list[int] = field(default_factory=list)
+    """The first of the lines, counted from 1."""
 
     def add(self, line: int) -> None:
         """Count a line."""
         self.count += 1
-        if len(self.lines) < EXAMPLES:
+        if len(self.lines) < MAX_EXAMPLES:
             self.lines.append(line)
 
     def __str__(self) -> str:
         shown = ", ".join(map(str, self.lines)) + (" …" if self.count > len(self.lines) else "")
         counted = f": {self.count:,} ({'line' if shown.isdigit() else 'lines'} {shown})" if self.lines else ""
-        return f"{self.name}{counted}. {self.about}"
+        return f"{self.name}{counted}. {self.consequence}"
 
 
-class Language:
-    """What a side's text looks like: how often its characters follow each other, and the script it is mostly
-    written in.
-    """
+# ---- language and script
+
+
+class NgramModel:
+    """Probabilities of the character n-grams of some text, with add-one smoothing, and the text's script."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        counts: Counter[Piece] = Counter()
+        counts: Counter[Ngram] = Counter()
         scripts: Counter[str] = Counter()
         for line in lines:
-            counts.update(pieces(line))
-            scripts[script(line)] += 1
-        whole = math.log(counts.total() + KINDS)
+            counts.update(ngrams(line))
+            scripts[dominant_script(line)] += 1
+        log_total = math.log(counts.total() + NGRAM_TYPES)
         self.script = scripts.most_common(1)[0][0] if scripts else ""
-        self.unseen = -whole
-        self.logs = {piece: math.log(count + 1) - whole for piece, count in counts.items()}
+        """The script of most of the lines."""
+        self.unseen_log_prob = -log_total
+        self.log_probs = {ngram: math.log(count + 1) - log_total for ngram, count in counts.items()}
 
-    def log(self, piece: Piece) -> float:
-        """Its log-probability, in nats, with one added to every count."""
-        return self.logs.get(piece, self.unseen)
-
-
-def contrast(own: Language, other: Language) -> Callable[[str], float]:
-    """By how many nats a line is likelier in the other language, as a function."""
-    gains = {piece: other.log(piece) - own.log(piece) for piece in own.logs.keys() | other.logs.keys()}
-    unseen = other.unseen - own.unseen
-    return lambda line: sum(map(gains.get, pieces(line), repeat(unseen)))
+    def log_prob(self, ngram: Ngram) -> float:
+        """The log-probability of an n-gram, in nats."""
+        return self.log_probs.get(ngram, self.unseen_log_prob)
 
 
-def pieces(line: str) -> Iterator[Piece]:
-    """Every few characters that follow each other, with the words' ends."""
+def log_likelihood_ratio(own: NgramModel, other: NgramModel) -> Callable[[str], float]:
+    """A function of a line: its log-likelihood under `other` minus that under `own`, in nats."""
+    ratios = {
+        ngram: other.log_prob(ngram) - own.log_prob(ngram)
+        for ngram in own.log_probs.keys() | other.log_probs.keys()
+    }
+    unseen = other.unseen_log_prob - own.unseen_log_prob
+    return lambda line: sum(map(ratios.get, ngrams(line), repeat(unseen)))
+
+
+def ngrams(line: str) -> Iterator[Ngram]:
+    """The character n-grams of a line in lower case, with spaces around it."""
     padded = f"  {line.lower()} "
-    return zip(*(padded[first:] for first in range(ORDER)), strict=False)
+    return zip(*(padded[first:] for first in range(NGRAM_ORDER)), strict=False)
 
 
 @cache
-def script_of(letter: str) -> str:
-    """The first word of its name in Unicode, of signs that are written together the same."""
+def letter_script(letter: str) -> str:
+    """The script of a letter: the first word of its Unicode name, and CJK for Japanese syllables too."""
     name = unicodedata.name(letter, "?").split(maxsplit=1)[0]
     return "CJK" if name in JAPANESE else name
 
 
-def script(line: str) -> str:
-    """The script of most of the line's letters, as Unicode names it:
-
-    LATIN, CYRILLIC, CJK; "" where there are no letters.
-    """
+def dominant_script(line: str) -> str:
+    """The script of most of a line's letters, such as LATIN, CYRILLIC or CJK; "" if it has no letters."""
     if line.isascii():
         return "LATIN" if any(map(str.isalpha, line)) else ""
-    found = Counter(map(script_of, filter(str.isalpha, line)))
-    return found.most_common(1)[0][0] if found else ""
+    scripts = Counter(map(letter_script, filter(str.isalpha, line)))
+    return scripts.most_common(1)[0][0] if scripts else ""
 
 
-def text_of(raw: bytes) -> str:
-    """The line as text; what is not UTF-8 becomes U+FFFD."""
+def has_other_script(text: str, model: NgramModel) -> bool:
+    """Whether a text is long enough to tell its script, and it is another one than the model's."""
+    return len(text) >= MIN_CHARACTERS and dominant_script(text) not in {"", model.script}
+
+
+# ---- checks of one file
+
+
+def decode_lossy(raw: bytes) -> str:
+    """A line without its LF or CRLF; bytes that are not UTF-8 become U+FFFD."""
     return raw.removesuffix(b"\n").removesuffix(b"\r").decode(errors="replace")
 
 
-def file_findings(path: Path) -> tuple[list[Finding], list[Finding]]:
-    """What keeps a file from being read as it is, and what nobody should learn from.
+def is_text(raw: bytes) -> bool:
+    """Whether a line is UTF-8 without a NUL."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in raw
 
-    Raises `DragomanError` for no such file.
+
+def check_file(path: Path) -> tuple[list[Finding], list[Finding]]:
+    """Findings about the form of a file, some of which training refuses, and about its content.
+
+    Raises `DragomanError` for a file that cannot be read.
     """
+    empty = Finding(f"{path} is empty", "Training refuses it.")
     not_text = Finding(
         f"Lines of {path} not UTF-8, or with a NUL",
         "Training refuses the file; convert it, with iconv for example.",
     )
-    windows = Finding(f"Lines of {path} with a carriage return at the end", "Training removes it.")
+    crlf = Finding(f"Lines of {path} with a carriage return at the end", "Training removes it.")
     inside = Finding(
         f"Lines of {path} with a carriage return inside", "Training refuses the file; take them out of it."
     )
     controls = Finding(
         f"Lines of {path} with a control character or U+FFFD", "The model would learn to write them."
     )
-    nothing = Finding(f"{path} is empty", "Training refuses it.")
     long = Finding(
-        f"Lines of {path} with more than {LONGEST} words",
-        "Hardly sentences; pairs longer than --longest are left out.",
+        f"Lines of {path} with more than {MAX_WORDS} words",
+        "Probably not single sentences; pairs longer than --longest are left out.",
     )
     number = 0
     for number, raw in enumerate(raw_lines(path), 1):
-        text = text_of(raw)
-        try:
-            raw.decode()
-            broken = b"\0" in raw
-        except UnicodeDecodeError:
-            broken = True
-        if broken:
+        text = decode_lossy(raw)
+        if not is_text(raw):
             not_text.add(number)
         elif CONTROL.search(text.removeprefix("\ufeff") if number == 1 else text):
             controls.add(number)
-        ended = raw.removesuffix(b"\n")
-        if ended.endswith(b"\r"):
-            windows.add(number)
-        if b"\r" in ended.removesuffix(b"\r"):
+        line = raw.removesuffix(b"\n")
+        if line.endswith(b"\r"):
+            crlf.add(number)
+        if b"\r" in line.removesuffix(b"\r"):
             inside.add(number)
-        if text.count(" ") >= LONGEST:
+        if text.count(" ") >= MAX_WORDS:
             long.add(number)
     if number == 0:
-        nothing.count = 1
-    return [nothing, not_text, windows, inside], [controls, long]
+        empty.count = 1
+    return [empty, not_text, crlf, inside], [controls, long]
 
 
-def pairs_of(source: Path, target: Path) -> Iterator[tuple[str, str]]:
-    """Both files side by side, as far as both go."""
-    return (
-        (text_of(one), text_of(other))
-        for one, other in zip(raw_lines(source), raw_lines(target), strict=False)
-    )
+# ---- checks of pairs
 
 
-def pair_findings(source: Path, target: Path, others: dict[str, tuple[Path, Path]]) -> list[Finding]:
-    """What is suspicious about the pairs of two files, and which of them are in other data too (by name)."""
+def decoded_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
+    """Yield line n of both files as a pair, up to the end of the shorter file."""
+    raw_pairs = zip(raw_lines(source), raw_lines(target), strict=False)
+    return ((decode_lossy(source_line), decode_lossy(target_line)) for source_line, target_line in raw_pairs)
+
+
+def check_pairs(source: Path, target: Path, others: dict[str, tuple[Path, Path]]) -> list[Finding]:
+    """Findings about the pairs of two files; `others` has source and target of other data, by name."""
     counts = [sum(1 for _ in raw_lines(path)) for path in (source, target)]
-    uneven = Finding(
-        f"Lines that one file has more than the other, {counts[0]:,} in {source} and {counts[1]:,} in "
-        f"{target}",
-        "Training refuses them; from some line on they do not belong together.",
+    unpaired = Finding(
+        f"Lines without a counterpart, {counts[0]:,} in {source} and {counts[1]:,} in {target}",
+        "Training refuses the files; from some line on they do not belong together.",
     )
     if counts[0] != counts[1]:
-        uneven.count = abs(counts[0] - counts[1])
-        uneven.lines.append(min(counts) + 1)
+        unpaired.count = abs(counts[0] - counts[1])
+        unpaired.lines.append(min(counts) + 1)
     return [
-        uneven,
-        *one_by_one(source, target, min(counts)),
-        repeated(source, target),
-        *shared(source, target, others),
+        unpaired,
+        *check_each_pair(source, target, min(counts)),
+        find_duplicates(source, target),
+        *check_overlap(source, target, others),
     ]
 
 
-def one_by_one(source: Path, target: Path, pairs: int) -> list[Finding]:
-    """What is suspicious about a pair by itself."""
-    step = max(1, pairs // LEARN_FROM)
-    languages = [
-        Language(side) for side in zip(*islice(pairs_of(source, target), 0, None, step), strict=True)
-    ] or [Language([])] * 2
-    likelier = contrast(*languages)
-    usual = usual_ratio(islice(pairs_of(source, target), 0, None, step))
+def check_each_pair(source: Path, target: Path, pairs: int) -> list[Finding]:
+    """Findings about pairs by themselves; `pairs` is their number."""
+    sample = list(islice(decoded_pairs(source, target), 0, None, max(1, pairs // SAMPLE_PAIRS)))
+    models = [NgramModel(side) for side in zip(*sample, strict=True)] or [NgramModel([])] * 2
+    log_ratio = log_likelihood_ratio(*models)
+    median_ratio = median_length_ratio(sample)
     empty = Finding("Pairs with an empty side", "Training leaves them out.")
     copies = Finding(
         "Pairs whose source equals their target", "They teach to copy; --drop-copies leaves them out."
     )
     ratios = Finding(
-        f"Pairs with a side {RATIO:g} times as long as usual", "Often not translations of each other."
+        f"Pairs with a side {MAX_LENGTH_RATIO:g} times as long as usual",
+        "Often not translations of each other.",
     )
     swapped = Finding("Pairs with a side in the other side's language", "Often copied or swapped.")
     foreign = Finding("Pairs with a side in another script", "Often another language.")
-    for number, pair in enumerate(pairs_of(source, target), 1):
+    for number, pair in enumerate(decoded_pairs(source, target), 1):
         if not all(map(str.strip, pair)):
             empty.add(number)
             continue
+        source_length, target_length = map(len, pair)
         if pair[0] == pair[1]:
             copies.add(number)
-        if max(map(len, pair)) > 30 and abs(math.log(len(pair[1]) / len(pair[0]) / usual)) > math.log(RATIO):
+        if max(source_length, target_length) > MIN_RATIO_CHARACTERS and abs(
+            math.log(target_length / source_length / median_ratio)
+        ) > math.log(MAX_LENGTH_RATIO):
             ratios.add(number)
-        if any(wrong_script(text, language) for text, language in zip(pair, languages, strict=True)):
+        if any(map(has_other_script, pair, models)):
             foreign.add(number)
         elif any(
-            len(text) >= SHORTEST and sign * likelier(text) > CLEAR * len(text)
+            len(text) >= MIN_CHARACTERS and sign * log_ratio(text) > MIN_LOG_RATIO * len(text)
             for text, sign in zip(pair, (1, -1), strict=True)
         ):
             swapped.add(number)
     return [empty, copies, ratios, swapped, foreign]
 
 
-def usual_ratio(pairs: Iterable[tuple[str, str]]) -> float:
-    """The median of how many times as long as its source, in characters, a target is."""
+def median_length_ratio(pairs: Iterable[tuple[str, str]]) -> float:
+    """The median of target length divided by source length, in characters; 1 without pairs."""
     ratios = [len(target) / len(source) for source, target in pairs if source.strip() and target.strip()]
     return float(np.median(ratios)) if ratios else 1.0
 
 
-def wrong_script(text: str, language: Language) -> bool:
-    """Whether the text has letters, enough of them, and they are of another script than the side's."""
-    return len(text) >= SHORTEST and script(text) not in {"", language.script}
+def find_duplicates(source: Path, target: Path) -> Finding:
+    """Find pairs that equal an earlier pair, except for white space around their sides.
 
-
-def repeated(source: Path, target: Path) -> Finding:
-    """Pairs that were there before, but for white space at their ends.
-
-    Takes some 40 bytes a pair for a moment.
+    The hashes and their sorting take about 40 bytes of memory a pair.
     """
-    found = Finding("Pairs that were there before", "They count as often as they occur.")
+    found = Finding("Duplicates of earlier pairs", "They count as often as they occur.")
     hashes = np.array(
-        array("Q", (line_hash("\0".join(map(str.strip, pair))) for pair in pairs_of(source, target))),
+        array("Q", (line_hash("\0".join(map(str.strip, pair))) for pair in decoded_pairs(source, target))),
         dtype=np.uint64,
     )
-    _, firsts = np.unique(hashes, return_index=True)
-    repeats = np.ones(len(hashes), dtype=bool)
-    repeats[firsts] = False
-    again = np.flatnonzero(repeats)
-    found.count, found.lines = len(again), [int(number) + 1 for number in again[:EXAMPLES]]
+    _, first_places = np.unique(hashes, return_index=True)
+    is_duplicate = np.ones(len(hashes), dtype=bool)
+    is_duplicate[first_places] = False
+    places = np.flatnonzero(is_duplicate)
+    found.count, found.lines = len(places), [int(place) + 1 for place in places[:MAX_EXAMPLES]]
     return found
 
 
-def shared(source: Path, target: Path, others: dict[str, tuple[Path, Path]]) -> list[Finding]:
-    """Training pairs whose source, or whose target, is in other data too: scores on that data would be too
-    good.
-    """
+def check_overlap(source: Path, target: Path, others: dict[str, tuple[Path, Path]]) -> list[Finding]:
+    """Findings about training pairs whose source, or whose target, is in other data too."""
     findings = []
     for name, files in others.items():
-        for side, (own, other) in enumerate(zip((source, target), files, strict=True)):
-            known = {line_hash(text_of(raw)) for raw in raw_lines(other)}
-            kind = ("source", "target")[side]
+        for kind, path, other in zip(("source", "target"), (source, target), files, strict=True):
+            hashes = {line_hash(decode_lossy(raw)) for raw in raw_lines(other)}
             found = Finding(
                 f"Pairs whose {kind} is in the {name} data too",
                 f"Scores of {name} would be too good; --drop-overlap leaves out sources.",
             )
-            for number, raw in enumerate(raw_lines(own), 1):
-                if (text := text_of(raw)).strip() and line_hash(text) in known:
+            for number, raw in enumerate(raw_lines(path), 1):
+                if (text := decode_lossy(raw)).strip() and line_hash(text) in hashes:
                     found.add(number)
             findings.append(found)
     return findings
 
 
 def examine(source: Path, target: Path, others: dict[str, tuple[Path, Path]]) -> list[Finding]:
-    """All findings about a corpus that count at least one line.
+    """All findings about a corpus that have at least one line, or an empty file.
 
-    About `others` only what training would refuse, and overlap.
-
-    `others` has the files of validation and test data, by name. Raises `DragomanError` for a file that cannot
-    be opened.
+    `others` has source and target of validation and test data, by name. They are checked for their form and
+    for overlap with the corpus. Raises `DragomanError` for a file that cannot be read.
     """
-    findings = [finding for path in (source, target) for kind in file_findings(path) for finding in kind]
-    findings += [finding for pair in others.values() for path in pair for finding in file_findings(path)[0]]
-    findings += pair_findings(source, target, others)
+    findings = [finding for path in (source, target) for group in check_file(path) for finding in group]
+    findings += [finding for files in others.values() for path in files for finding in check_file(path)[0]]
+    findings += check_pairs(source, target, others)
     return [finding for finding in findings if finding.count]

@@ -40,7 +40,7 @@ class DataSettings(CorpusFiles):
     """
 
     dataset: str | None = None
-    """A named dataset (multi30k-en-de) instead of the paths above; found in `folder`, or fetched to it."""
+    """A named dataset (multi30k-en-de) instead of the paths above; found in `folder`, or downloaded to it."""
     longest: int = 250
     """Pairs with more tokens than this on a side are left out of training, counted and reported; 0 keeps
     them."""

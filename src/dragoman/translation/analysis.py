@@ -166,7 +166,7 @@ def align(
         with explain_out_of_memory(len(batch)):
             weights = select_head(cross_attention(translator.torch.model, *rows), layer, head)
         for (number, source, target), own in zip(batch, weights, strict=True):
-            words = (side.words(text) for side, text in zip(sides, pairs[number], strict=True))
+            words = (side.word_ids(text) for side, text in zip(sides, pairs[number], strict=True))
             alignments[number] = word_alignment(own[: len(target), : len(source)], *words)
     return [alignments[number] for number in range(len(pairs))]
 
@@ -246,7 +246,7 @@ def align_ids(
 
 def source_words(translator: "Translator", sentence: str, source: list[int]) -> list[int]:
     """The word number of each source token but END. `source` may be truncated."""
-    return translator.tokenizers.source.words(sentence)[: len(source) - 1]
+    return translator.tokenizers.source.word_ids(sentence)[: len(source) - 1]
 
 
 def replace_unknown(translator: "Translator", sentence: str, source: list[int], target: list[int]) -> str:
