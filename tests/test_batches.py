@@ -1,4 +1,4 @@
-"""Batches under two caps, shuffled by seed and epoch, parted by rank (hypothesis)."""
+"""Batches keep both caps, are shuffled by seed and epoch, and are shared by ranks."""
 
 import itertools
 
@@ -55,7 +55,7 @@ def test_every_pair_is_in_one_batch_of_an_epoch_and_both_caps_hold(lengths, sour
 
 @settings(max_examples=60)
 @given(LENGTHS, st.integers(1, 4), st.integers(1, 5), st.one_of(st.none(), st.integers(1, 60)))
-def test_ranks_share_the_updates_that_one_process_has(lengths, accumulate, ranks, max_tokens):
+def test_the_ranks_together_compute_the_update_of_one_process(lengths, accumulate, ranks, max_tokens):
     corpus = Pairs(lengths)
     whole = first_updates(Batches(corpus, 60, 60, 1, accumulate), 4)
     shares = [
@@ -87,7 +87,7 @@ def first_updates(batches, count):
     return [next(stream) for _ in range(count)]
 
 
-def test_the_shares_of_ranks_have_nearly_the_same_number_of_tokens():
+def test_ranks_get_about_the_same_number_of_tokens_in_total():
     corpus = Pairs([(length % 23 + 1, length % 29 + 1) for length in range(2000)])
     shares = [first_updates(Batches(corpus, 500, 500, 1, rank=rank, ranks=4), 40) for rank in range(4)]
     totals = np.array([sum(batch.tokens for update in share for batch in update.batches) for share in shares])
@@ -95,7 +95,7 @@ def test_the_shares_of_ranks_have_nearly_the_same_number_of_tokens():
 
 
 @pytest.mark.parametrize(("accumulate", "most"), [(1, 1.15), (3, 1.15), (8, 1.3)])
-def test_in_every_update_the_shares_have_about_the_same_number_of_tokens(accumulate, most):
+def test_ranks_get_about_the_same_number_of_tokens_in_every_update(accumulate, most):
     """Whole batches are dealt out where they can be: there are as full as the caps allow on one side."""
     corpus = Pairs([(length % 23 + 5, length % 29 + 5) for length in range(5000)])
     shares = [
@@ -109,7 +109,7 @@ def test_in_every_update_the_shares_have_about_the_same_number_of_tokens(accumul
 
 @given(LENGTHS)
 @settings(max_examples=30)
-def test_the_halves_of_a_batch_are_the_batch(lengths):
+def test_the_halves_of_a_batch_have_its_pairs_and_tokens(lengths):
     batch = Batches(Pairs(lengths), 31, 31, seed=1).load(range(len(lengths)))
     halves = batch.halves()
     assert sorted(pair for half in halves for pair in half.pairs) == batch.pairs
@@ -117,7 +117,7 @@ def test_the_halves_of_a_batch_are_the_batch(lengths):
     assert sorted(token for half in halves for token in half.gold.tolist()) == sorted(batch.gold.tolist())
 
 
-def test_the_order_depends_on_seed_and_epoch_alone():
+def test_the_plan_depends_on_seed_and_epoch_alone():
     corpus = Pairs([(length % 7 + 1, length % 5 + 1) for length in range(60)])
 
     def order(seed, epoch):
@@ -128,7 +128,7 @@ def test_the_order_depends_on_seed_and_epoch_alone():
     assert order(1, 2) != order(2, 2)
 
 
-def test_batches_go_on_from_any_place():
+def test_updates_resume_after_any_batch_of_any_epoch():
     batches = Batches(Pairs([(3, 3)] * 20), 12, 12, seed=0)
 
     def first(count, epoch, done):
@@ -141,7 +141,7 @@ def test_batches_go_on_from_any_place():
     assert [at for at, _, _ in first(9, 0, 0)] == [0] * 7 + [1] * 2
 
 
-def test_a_batch_is_shifted_and_padded():
+def test_rows_are_padded_and_decoder_inputs_are_shifted():
     batch = Batches(Pairs([(2, 1), (1, 3)]), 40, 40, seed=0).load(np.array([0, 1]))
     assert batch.source.tolist() == [[5, 5, END], [5, END, PAD]]
     assert batch.target_in.tolist() == [[START, 6, PAD, PAD], [START, 6, 6, 6]]
@@ -151,7 +151,7 @@ def test_a_batch_is_shifted_and_padded():
     assert pad([[1], [2, 3]], END).tolist() == [[1, END, 0], [2, 3, END]]
 
 
-def test_a_pair_longer_than_a_batch_is_named():
+def test_a_pair_longer_than_a_batch_is_refused():
     with pytest.raises(
         DragomanError,
         match="has 9 target tokens, and a batch may have 8. Raise target_tokens_per_batch, or lower longest",
@@ -159,7 +159,7 @@ def test_a_pair_longer_than_a_batch_is_named():
         Batches(Pairs([(2, 8)]), 8, 8, seed=0)
 
 
-def test_batches_come_in_random_order_and_not_by_length():
+def test_the_order_of_batches_is_random_and_not_by_length():
     lengths = [(1 + number % 30, 1 + number % 30) for number in range(600)]
     targets = [
         max(lengths[pair][1] for pair in pairs) for pairs in Batches(Pairs(lengths), 200, 200, seed=1).plan(0)

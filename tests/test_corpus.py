@@ -1,4 +1,4 @@
-"""Text files to memory-mapped ids."""
+"""Text files become a corpus of memory-mapped ids."""
 
 import json
 import resource
@@ -53,7 +53,7 @@ def test_ids_are_those_of_the_lines(tmp_path, files, models):
     assert corpus.lengths()[0].tolist() == [len(ids) for ids in encoded[0]]
 
 
-def test_shards_written_by_several_processes_hold_the_same(tmp_path, files, models):
+def test_the_corpus_does_not_depend_on_the_number_of_shards(tmp_path, files, models):
     whole = build(tmp_path / "whole", files, models)
     shards = build(tmp_path / "shards", files, models, shard_lines=50)
     assert len(list((tmp_path / "shards").glob("*.source.npy"))) == 3
@@ -63,7 +63,7 @@ def test_shards_written_by_several_processes_hold_the_same(tmp_path, files, mode
     assert shards.statistics == whole.statistics
 
 
-def test_many_shards_are_mapped_where_few_files_may_be_open(tmp_path, files, models):
+def test_the_limit_of_open_files_is_raised_for_many_shards(tmp_path, files, models):
     build(tmp_path / "corpus", files, models, shard_lines=5)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (100, limits[1]))
@@ -75,7 +75,7 @@ def test_many_shards_are_mapped_where_few_files_may_be_open(tmp_path, files, mod
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
-def test_long_pairs_are_left_out_and_counted(tmp_path, files, models):
+def test_pairs_that_are_too_long_are_left_out_and_counted(tmp_path, files, models):
     corpus = build(tmp_path / "corpus", files, models, longest=4)
     assert corpus.lengths()[0].max() == 4
     assert corpus.statistics.too_long == 120 - len(corpus) > 0
@@ -88,11 +88,11 @@ def test_long_pairs_are_left_out_and_counted(tmp_path, files, models):
     )
 
 
-def test_the_survey_counts_what_is_strange(tmp_path):
+def test_empty_sides_copies_and_overlap_are_counted(tmp_path):
     source, target = tmp_path / "s", tmp_path / "t"
     source.write_text("a\nsame\n\nb\nknown\n")
     target.write_text("A\nsame\nC\n \nK\n")
-    others = {"test": frozenset(source_hashes(target) | {*source_hashes(source)} - {*source_hashes(target)})}
+    others = {"test": source_hashes(source) | source_hashes(target)}
     statistics, _ = scan_corpus(source, target, DataSettings(), others, hold_out=False)
     assert (statistics.pairs, statistics.empty, statistics.copies) == (5, 2, 1)
     assert statistics.overlap == {"test": 3}
@@ -102,7 +102,7 @@ def test_the_survey_counts_what_is_strange(tmp_path):
     assert "3 have a source that is also in the test data" in told
 
 
-def test_copies_and_overlap_are_dropped_where_that_is_asked(tmp_path):
+def test_drop_copies_and_drop_overlap_leave_such_pairs_out(tmp_path):
     source, target, test = tmp_path / "s", tmp_path / "t", tmp_path / "test"
     source.write_text("a\nsame\nknown\n")
     target.write_text("A\nsame\nK\n")
@@ -112,7 +112,7 @@ def test_copies_and_overlap_are_dropped_where_that_is_asked(tmp_path):
     assert list(sample_pairs(source, target, pair_filter, 3, 10)) == [("a", "A")]
 
 
-def test_held_out_sentences_are_nowhere_in_training(tmp_path):
+def test_held_out_sources_are_not_in_training(tmp_path):
     source, target = tmp_path / "s", tmp_path / "t"
     source.write_text("".join(f"line {number % 150}\n" for number in range(300)))
     target.write_text("".join(f"Zeile {number}\n" for number in range(300)))
@@ -125,7 +125,7 @@ def test_held_out_sentences_are_nowhere_in_training(tmp_path):
     assert len(held_out) == 6  # 300 / 50, of sentences that are there twice
 
 
-def test_a_sentence_that_occurs_too_often_is_not_held_out(tmp_path):
+def test_a_source_that_is_repeated_too_often_is_not_held_out(tmp_path):
     often, *others = sorted(map("sentence {}".format, range(901)), key=line_hash)
     for text in (tmp_path / "s", tmp_path / "t"):
         text.write_text("".join(f"{one}\n" for one in [often] * 100 + others))
@@ -138,13 +138,13 @@ def test_a_sentence_that_occurs_too_often_is_not_held_out(tmp_path):
     assert held_out_pairs(tmp_path / "few", tmp_path / "few", pair_filter) == [("birch", "birch")] * 30
 
 
-def test_samples_for_the_tokenizer_are_spread_over_the_file(tmp_path, files):
+def test_the_tokenizer_is_trained_on_every_kth_pair(tmp_path, files):
     sampled = list(sample_pairs(*files, PairFilter(), 120, 50))
     assert len(sampled) == 40
     assert sampled[1][0] == files[0].read_text().splitlines()[3]
 
 
-def test_nothing_is_left_of_a_corpus_without_pairs(tmp_path, files, models):
+def test_a_corpus_without_pairs_is_refused_and_leaves_no_folder(tmp_path, files, models):
     with pytest.raises(DragomanError, match="No pair of .* is left for training: 120 pairs; 120 are longer"):
         build(tmp_path / "corpus", files, models, longest=1)
     assert not list(tmp_path.glob("corpus*"))
@@ -160,7 +160,7 @@ def test_a_damaged_corpus_is_refused_by_name(tmp_path, files, models):
         Corpus(tmp_path / "absent")
 
 
-def test_too_few_sentences_to_hold_out(tmp_path):
+def test_too_few_different_sources_to_hold_out_are_refused(tmp_path):
     (tmp_path / "s").write_text("a\na\n")
     with pytest.raises(
         DragomanError, match="too few different sentences to hold some out; give --valid-source"
@@ -168,12 +168,12 @@ def test_too_few_sentences_to_hold_out(tmp_path):
         scan_corpus(tmp_path / "s", tmp_path / "s", DataSettings(), {}, hold_out=True)
 
 
-def test_the_findings_are_a_file_for_people(tmp_path, files, models):
+def test_the_statistics_are_written_to_corpus_json(tmp_path, files, models):
     build(tmp_path / "corpus", files, models)
     assert json.loads((tmp_path / "corpus" / "corpus.json").read_text())["pairs"] == 120
 
 
-def test_packed_files_are_unpacked_for_the_shards(tmp_path):
+def test_a_gzip_file_is_decompressed_and_a_plain_file_is_not_copied(tmp_path):
     import gzip
 
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"one\n"))
@@ -181,7 +181,7 @@ def test_packed_files_are_unpacked_for_the_shards(tmp_path):
     assert decompressed_file(tmp_path / "b.txt", tmp_path / "plain") == tmp_path / "b.txt"
 
 
-def test_crlf_line_ends_are_accepted_and_counted(tmp_path, files, models):
+def test_crlf_line_ends_are_removed_and_counted(tmp_path, files, models):
     windows = tuple(tmp_path / f"windows.{path.name}" for path in files)
     for path, copy in zip(files, windows, strict=True):
         copy.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))

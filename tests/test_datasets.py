@@ -1,4 +1,4 @@
-"""Named datasets: found, checked, fetched."""
+"""Named datasets are found, downloaded and verified."""
 
 import gzip
 import hashlib
@@ -31,7 +31,7 @@ def toy(tmp_path, monkeypatch):
     return DataSettings(dataset="toy", folder=tmp_path / "here")
 
 
-def test_files_that_are_not_there_are_fetched_unpacked_and_checked(toy):
+def test_missing_files_are_downloaded_decompressed_and_verified(toy):
     found = resolve_dataset(toy)
     assert found.source.read_text() == "line 0\n"
     assert found.test_target.read_text() == "line 5\n"
@@ -39,28 +39,28 @@ def test_files_that_are_not_there_are_fetched_unpacked_and_checked(toy):
     assert len(list(toy.folder.iterdir())) == 6
 
 
-def test_files_that_are_there_plain_or_packed_are_used(toy, tmp_path):
+def test_a_gzip_file_in_the_folder_is_used(toy, tmp_path):
     (tmp_path / "here").mkdir()
     for number in range(6):
         (tmp_path / "web" / f"f{number}.gz").rename(tmp_path / "here" / f"f{number}.gz")
     assert resolve_dataset(toy).valid_source == tmp_path / "here" / "f2.gz"
 
 
-def test_another_text_under_the_same_name_is_refused(toy, tmp_path):
+def test_a_file_with_another_hash_is_refused(toy, tmp_path):
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "f0").write_text("something else\n")
     with pytest.raises(DragomanError, match="f0 is not the dataset's f0: the SHA-256 of its text is"):
         resolve_dataset(toy)
 
 
-def test_a_cut_file_is_refused(toy, tmp_path):
+def test_a_truncated_file_is_refused(toy, tmp_path):
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "f0.gz").write_bytes((tmp_path / "web" / "f0.gz").read_bytes()[:-5])
     with pytest.raises(DragomanError, match="f0.gz is not a complete gzip file"):
         resolve_dataset(toy)
 
 
-def test_offline_it_says_what_to_do_and_leaves_nothing(toy, tmp_path):
+def test_a_failed_download_is_explained_and_leaves_no_file(toy, tmp_path):
     (tmp_path / "web" / "f0.gz").unlink()
     with pytest.raises(
         DragomanError,
@@ -70,7 +70,7 @@ def test_offline_it_says_what_to_do_and_leaves_nothing(toy, tmp_path):
     assert not list((tmp_path / "here").iterdir())
 
 
-def test_an_unknown_name_is_refused_with_those_there_are(toy):
+def test_an_unknown_dataset_is_refused_with_the_known_names(toy):
     with pytest.raises(DragomanError, match="There is no dataset 'wmt'; there are: multi30k-en-de, toy"):
         resolve_dataset(replace(toy, dataset="wmt"))
     assert resolve_dataset(DataSettings()) == DataSettings()

@@ -1,4 +1,4 @@
-"""The doctor finds what was planted, and nothing in a clean corpus."""
+"""The doctor finds each kind of problem, and nothing in a clean corpus."""
 
 import random
 
@@ -41,7 +41,7 @@ def test_a_clean_corpus_has_no_findings(corpus):
     assert found(source, target) == {}
 
 
-def test_empty_files_and_those_of_other_data_are_looked_at_too(corpus, tmp_path):
+def test_empty_files_and_files_of_other_data_are_checked(corpus, tmp_path):
     source, target, found = corpus
     for name in ("test.en", "test.de"):
         (tmp_path / name).write_bytes(b"amber\r\n")
@@ -69,7 +69,7 @@ def test_empty_files_and_those_of_other_data_are_looked_at_too(corpus, tmp_path)
         (lambda s, t: (" ".join([s] * 60), " ".join([t] * 60)), "with more than 250 words"),
     ],
 )
-def test_what_was_planted_is_found_with_its_line(corpus, change, name):
+def test_each_problem_is_found_with_its_line(corpus, change, name):
     source, target, found = corpus
     source[41], target[41] = change(source[41], target[41])
     finding = next(finding for told, finding in found(source, target).items() if told.endswith(name))
@@ -77,7 +77,7 @@ def test_what_was_planted_is_found_with_its_line(corpus, change, name):
     assert f"{name}: 1 (line 42). " in str(finding)
 
 
-def test_repetitions_are_found(corpus):
+def test_duplicates_of_earlier_pairs_are_found(corpus):
     source, target, found = corpus
     for number in (10, 20, 30):
         source[number], target[number] = source[5] + " ", target[5]
@@ -85,7 +85,7 @@ def test_repetitions_are_found(corpus):
     assert (finding.count, finding.lines) == (3, [11, 21, 31])
 
 
-def test_a_missing_line_is_told_with_both_counts(corpus):
+def test_lines_without_a_counterpart_are_reported_with_both_counts(corpus):
     source, target, found = corpus
     name = next(iter(found(source, target[:-2])))
     assert "300 in" in name
@@ -101,19 +101,19 @@ def test_overlap_with_other_data_is_found_on_each_side(corpus, tmp_path):
     assert findings["Pairs whose target is in the test data too"].lines == [4]
 
 
-def test_many_examples_are_cut_short(corpus):
+def test_a_finding_shows_at_most_five_lines(corpus):
     source, target, found = corpus
     source[:9] = [""] * 9
     finding = found(source, target)["Pairs with an empty side"]
     assert str(finding) == "Pairs with an empty side: 9 (lines 1, 2, 3, 4, 5 …). Training leaves them out."
 
 
-def test_files_that_are_not_there(tmp_path):
+def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(DragomanError, match="cannot be read"):
         examine(tmp_path / "none", tmp_path / "none", {})
 
 
-def test_scripts():
+def test_the_dominant_script_is_that_of_most_letters():
     assert [dominant_script(text) for text in ("Hello", "Straße", "Привет", "12 !", "日本")] == [
         "LATIN",
         "LATIN",
@@ -123,7 +123,7 @@ def test_scripts():
     ]
 
 
-def test_a_side_is_suspected_where_the_other_language_is_half_a_nat_a_character_likelier(corpus):
+def test_a_side_is_reported_if_the_other_language_is_likelier_by_half_a_nat_a_character(corpus):
     source, target, found = corpus
     for number in range(0, len(source), 4):  # more and more words of the other language
         words, others = source[number].split(), target[number].split()

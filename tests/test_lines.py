@@ -1,4 +1,4 @@
-"""Every way in which a text file can be wrong has its sentence."""
+"""Lines are read as they are, and every invalid file is refused."""
 
 import gzip
 
@@ -19,12 +19,12 @@ def test_only_a_line_feed_ends_a_line(tmp_path, end):
     assert list(read_lines(path)) == ["one\u2028two\x0bthree\x85", "", " four "]
 
 
-def test_gzip_is_unpacked_and_a_byte_order_mark_goes(tmp_path):
+def test_gzip_is_decompressed_and_a_byte_order_mark_is_removed(tmp_path):
     path = write(tmp_path / "a.gz", gzip.compress("\ufeffone\ntwo\n".encode()))
     assert list(read_lines(path)) == ["one", "two"]
 
 
-def test_lines_can_be_read_from_the_middle(tmp_path):
+def test_lines_can_be_read_from_an_offset(tmp_path):
     path = write(tmp_path / "a", "ä\nbb\nccc\nd\n".encode())
     starts = line_offsets(path, 2)
     assert [
@@ -41,7 +41,7 @@ def test_lines_can_be_read_from_the_middle(tmp_path):
         (b"", "a is empty; it has to hold one sentence a line"),
     ],
 )
-def test_bad_files_are_refused_with_the_place(tmp_path, data, message):
+def test_an_invalid_file_is_refused_with_line_and_byte(tmp_path, data, message):
     with pytest.raises(DragomanError, match=message):
         list(read_lines(write(tmp_path / "a", data)))
 
@@ -50,7 +50,7 @@ def test_the_carriage_return_of_a_crlf_line_end_is_removed(tmp_path):
     assert list(read_lines(write(tmp_path / "a", b"one\r\ntwo\r\n"))) == ["one", "two"]
 
 
-def test_a_missing_file_and_a_cut_gzip_file_are_named(tmp_path):
+def test_a_missing_file_and_a_truncated_gzip_file_are_refused_by_name(tmp_path):
     with pytest.raises(DragomanError, match="none cannot be read: No such file"):
         list(read_lines(tmp_path / "none"))
     with pytest.raises(DragomanError, match="cut.gz is not a complete gzip file"):
@@ -59,7 +59,7 @@ def test_a_missing_file_and_a_cut_gzip_file_are_named(tmp_path):
         list(read_lines(write(tmp_path / "no.gz", b"plain text")))
 
 
-def test_damage_inside_a_gzip_file_is_named(tmp_path):
+def test_a_corrupt_gzip_file_is_refused_by_name(tmp_path):
     packed = bytearray(gzip.compress(bytes(range(32, 127)) * 50))
     packed[15] ^= 255
     with pytest.raises(DragomanError, match="hurt.gz is not a complete gzip file"):
@@ -69,6 +69,6 @@ def test_damage_inside_a_gzip_file_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("one", "other", "counts"), [(3, 5, "has 3 lines and .* has 5"), (4, 1, "has 4 lines and .* has 1")]
 )
-def test_different_line_counts_are_both_named(tmp_path, one, other, counts):
+def test_files_of_different_length_are_refused_with_both_line_counts(tmp_path, one, other, counts):
     with pytest.raises(DragomanError, match=counts):
         list(read_pairs(write(tmp_path / "a", b"x\n" * one), write(tmp_path / "b", b"x\n" * other)))

@@ -1,4 +1,4 @@
-"""SentencePiece behind one small class."""
+"""Tokenizers of all kinds encode, decode and refuse invalid models."""
 
 import pytest
 from hypothesis import given
@@ -23,7 +23,7 @@ def tokenizer(request):
     return Tokenizer.train(LINES, request.param, IDENTITY, 400)
 
 
-def test_lines_of_the_training_text_come_back(tokenizer):
+def test_decode_inverts_encode_on_the_training_text(tokenizer):
     for line, ids in zip(LINES, tokenizer.encode(LINES), strict=True):
         assert not {PAD, UNKNOWN, START, END} & set(ids)
         assert tokenizer.decode(ids) == line
@@ -33,12 +33,12 @@ def test_blank_lines_have_no_ids(tokenizer):
     assert tokenizer.encode(["", "  "]) == [[], []]
 
 
-def test_decoding_stops_at_the_end_and_passes_over_padding(tokenizer):
+def test_decode_stops_at_end_and_ignores_padding(tokenizer):
     (ids,) = tokenizer.encode(["Ein Mann ."])
     assert tokenizer.decode([START, *ids, END, *ids, PAD]) == "Ein Mann ."
 
 
-def test_a_saved_vocabulary_is_the_same(tokenizer, tmp_path):
+def test_a_loaded_tokenizer_equals_the_saved_one(tokenizer, tmp_path):
     tokenizer.save(tmp_path / "one.model")
     loaded = Tokenizer.load(tmp_path / "one.model")
     assert loaded.encode(LINES) == tokenizer.encode(LINES)
@@ -47,7 +47,7 @@ def test_a_saved_vocabulary_is_the_same(tokenizer, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_bytes_spell_whatever_the_vocabulary_lacks(kind):
+def test_byte_fallback_encodes_any_text_without_unknown_tokens(kind):
     tokenizer = Tokenizer.train(LINES, kind, IDENTITY, 400)
 
     @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20))
@@ -61,14 +61,14 @@ def test_bytes_spell_whatever_the_vocabulary_lacks(kind):
     check()
 
 
-def test_symbols_that_spaces_separate_stay_whole():
+def test_word_tokens_are_what_spaces_separate():
     tokenizer = Tokenizer.train(["AH0 B K", "K AH0"], "word", IDENTITY, 100)
     (ids,) = tokenizer.encode(["K B AH0"])
     assert tokenizer.pieces(ids) == ["▁K", "▁B", "▁AH0"]
     assert tokenizer.encode(["ZH"]) == [[UNKNOWN]]
 
 
-def test_lone_surrogates_are_replaced_and_pairs_joined():
+def test_lone_surrogates_are_replaced_and_pairs_are_joined():
     assert replace_surrogates("a\ud800b") == "a\N{REPLACEMENT CHARACTER}b"
     assert replace_surrogates("\ud83d\ude00") == "\N{GRINNING FACE}"
 
@@ -80,12 +80,12 @@ def test_a_vocabulary_smaller_than_the_alphabet_is_refused():
         Tokenizer.train(LINES, "bpe", IDENTITY, 50)
 
 
-def test_no_text_is_refused():
+def test_an_empty_training_text_is_refused():
     with pytest.raises(DragomanError, match="SentencePiece cannot make a vocabulary from this text"):
         Tokenizer.train([], "bpe", IDENTITY, 300)
 
 
-def test_what_is_no_model_is_refused_by_name(tmp_path):
+def test_a_file_that_is_no_sentencepiece_model_is_refused_by_name(tmp_path):
     (tmp_path / "bad.model").write_bytes(b"nonsense")
     with pytest.raises(DragomanError, match=r"bad.model: This is not a SentencePiece model"):
         Tokenizer.load(tmp_path / "bad.model")
