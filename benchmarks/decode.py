@@ -352,11 +352,7 @@ def rate(measured: dict[str, object]) -> float:
 def sentences(arguments: argparse.Namespace) -> Ids:
     """The ids of the source's first lines, or of as many stretches of it of exactly `length` tokens."""
     tokens = Tokenizers.load(model_folder(arguments.run)).source
-    ids = [
-        row
-        for row in encode_sentences(tokens, list(read_lines(arguments.source)))
-        if len(row) > 1
-    ]
+    ids = [row for row in encode_sentences(tokens, list(read_lines(arguments.source))) if len(row) > 1]
     if arguments.length:
         text = [token for row in ids for token in row[:-1]]
         ids = [

@@ -44,8 +44,8 @@ def test_every_pair_is_in_one_batch_of_an_epoch_and_both_caps_hold(lengths, sour
         assert batch.target_in.numel() <= target_cap
         assert batch.tokens == sum(lengths[pair][1] + 1 for pair in pairs)
         assert (
-            len(batch.positions.unique())
-            == len(batch.positions)
+            len(batch.prediction_indices.unique())
+            == len(batch.prediction_indices)
             == min(-(-batch.tokens // 64) * 64, batch.target_in.numel())
         )
         assert PAD not in batch.gold

@@ -56,11 +56,7 @@ def evaluate(given: Given) -> None:
     tokenize = asked.tokenize or suitable_tokenization(references)
     configure_allocator()
     baseline = load([asked.baseline], asked.engine) if asked.baseline and asked.baseline.is_dir() else None
-    others = (
-        list(read_lines(asked.baseline))
-        if asked.baseline and not baseline
-        else []
-    )
+    others = list(read_lines(asked.baseline)) if asked.baseline and not baseline else []
     if others:
         check_lines(others, references)  # before any work
     if asked.paper_bleu is not None:

@@ -32,9 +32,10 @@ class Batch:
     source: Int[Tensor, "B S"]
     target_in: Int[Tensor, "B T"]
     target_out: Int[Tensor, "B T"]
-    positions: Int[Tensor, "M"]
+    prediction_indices: Int[Tensor, "M"]
     """Indices into the B · T flattened predictions: first the N of tokens, then some of padding, up to a
-    multiple of `PREDICTIONS_MULTIPLE`. They are computed on the CPU, so that a GPU need not be waited for."""
+    multiple of `PREDICTIONS_MULTIPLE`. They are computed on the CPU, because a GPU would have to be waited
+    for."""
     tokens: int
     """N, the number of target tokens to predict, without padding."""
     pairs: list[int]
@@ -47,15 +48,15 @@ class Batch:
         target_in[:, 0] = START
         target_in = target_in.masked_fill(target_in == END, PAD)
         is_padding = (target_out == PAD).flatten()
-        positions, padding = (~is_padding).nonzero().flatten(), is_padding.nonzero().flatten()
-        tokens = len(positions)
-        positions = torch.cat([positions, padding[: -tokens % PREDICTIONS_MULTIPLE]])
-        return cls(source, target_in, target_out, positions, tokens, pairs)
+        indices, padding = (~is_padding).nonzero().flatten(), is_padding.nonzero().flatten()
+        tokens = len(indices)
+        indices = torch.cat([indices, padding[: -tokens % PREDICTIONS_MULTIPLE]])
+        return cls(source, target_in, target_out, indices, tokens, pairs)
 
     @property
     def gold(self) -> Int[Tensor, "N"]:
         """The tokens to predict, row after row."""
-        return self.target_out.flatten().index_select(0, self.positions[: self.tokens])
+        return self.target_out.flatten().index_select(0, self.prediction_indices[: self.tokens])
 
     def halves(self) -> list["Batch"]:
         """Two batches, of the pairs at even and at odd places: their gradients add up to this batch's."""
@@ -81,7 +82,7 @@ class Batch:
             source=function(self.source),
             target_in=function(self.target_in),
             target_out=function(self.target_out),
-            positions=function(self.positions),
+            prediction_indices=function(self.prediction_indices),
         )
 
 
@@ -176,10 +177,10 @@ class Batches:
     def share(self, update: list[Pairs], rank: int) -> list[Pairs]:
         """The part of an update's batches that a rank computes, cut by `split_pairs`.
 
-        If the number of batches is a multiple of `ranks`, each rank gets whole batches. The fullest come
-        first, in the order of ranks 0, 1, …, 1, 0, so that shares have about the same number of tokens.
-        Otherwise each rank gets every `ranks`-th pair of each batch. Batches are sorted by length, so these
-        parts too are of about the same size. The rank that gets the longest pair varies.
+        If the number of batches is a multiple of `ranks`, each rank gets whole batches: they are assigned
+        from the fullest to the emptiest to ranks 0, 1, …, 1, 0, 0, 1, …, so that shares have about the same
+        number of tokens. Otherwise each rank gets every `ranks`-th pair of each batch. A batch is sorted by
+        length, so its parts have about the same number of tokens. The rank with the longest pair varies.
         """
         if len(update) % self.ranks == 0:
             fullest_first = sorted(
@@ -226,7 +227,7 @@ class Batches:
             yield Update(*update[-1][:2], batches, tokens)
 
     def _planned_batches(self, epoch: int, batches_done: int) -> Iterator[tuple[int, int, Pairs]]:
-        """Yield the epoch, its batches done so far, and the pairs of each planned batch, without end."""
+        """Yield batches without end: the epoch, the number of its batches up to this one, and the pairs."""
         while True:
             for number, pairs in enumerate(self.plan(epoch)[batches_done:], batches_done + 1):
                 yield epoch, number, pairs

@@ -79,13 +79,13 @@ class TokenizerSettings:
     share_vocabulary: bool = True
     """One vocabulary for source and target, as the paper has it (section 5.1)."""
     byte_fallback: bool = True
-    """Spell what the vocabulary lacks as bytes, for pieces of words, so that nothing is unknown."""
+    """Encode characters outside the vocabulary as bytes, so that nothing is unknown (bpe and unigram)."""
     character_coverage: float = 0.9999
     """The share of the text's characters that get a token of their own."""
     normalization: Literal["nmt_nfkc", "nfkc", "identity"] = "nmt_nfkc"
     """Unicode normalisation before tokenising; "identity" keeps every character as it is."""
     tokenizer_pairs: int = 1_000_000
-    """Pairs to learn the vocabulary from at most; of more, every k-th is taken."""
+    """Most pairs to learn the vocabulary from; of a larger corpus, every k-th pair is used."""
 
     def __post_init__(self) -> None:
         least = {"vocabulary": 5, "character_coverage": 0.98, "tokenizer_pairs": 1}
@@ -105,8 +105,8 @@ class BatchSettings:
     target_tokens_per_batch: int | None = None
     """Most target tokens in a batch, padding included."""
     accumulate: int = 1
-    """Batches to an update; their gradient is that of one large batch. However many processes train, an
-    update stays what it is."""
+    """Batches to an update; their gradient is that of one large batch. An update is the same on any number of
+    processes."""
     max_tokens: int | Literal["auto"] | None = None
     """Most tokens of a side that a process computes at once: a larger batch is cut into parts, and their
     gradients are added. "auto" finds what fits into memory; None cuts only where memory has run out."""

@@ -40,7 +40,7 @@ class Objective(nn.Module):
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         with torch.autocast(batch.source.device.type, torch.bfloat16, enabled=self.in_bfloat16):
             features, _ = self.model.decode(batch.target_in, self.model.encode(batch.source))
-            rows = features.flatten(0, 1).index_select(0, batch.positions)
+            rows = features.flatten(0, 1).index_select(0, batch.prediction_indices)
             return self.cross_entropy(self.model.logits(rows), batch.gold)
 
 
