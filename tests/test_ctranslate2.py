@@ -1,4 +1,4 @@
-"""What leaves for CTranslate2 predicts there what it predicts here."""
+"""A model exported to CTranslate2 predicts the same there."""
 
 import pytest
 import torch
@@ -33,7 +33,7 @@ KINDS = {
 
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_token_of_a_translation_is_as_likely_there_as_here(kind, precision, tmp_path):
+def test_log_probabilities_and_translations_are_the_same_in_ctranslate2(kind, precision, tmp_path):
     model, tokenizers = ours(KINDS[kind])
     before = {name: weight.clone() for name, weight in weights(model).items()}
     write(model, tokenizers, tmp_path, precision)
@@ -46,7 +46,7 @@ def test_every_token_of_a_translation_is_as_likely_there_as_here(kind, precision
     )
 
 
-def test_what_it_cannot_hold_is_refused(tmp_path):
+def test_a_model_that_ctranslate2_cannot_hold_is_refused(tmp_path):
     with pytest.raises(
         DragomanError,
         match="CTranslate2 has heads of width d_model / heads = 8 alone, and this model's d_k is 4, its d_v "

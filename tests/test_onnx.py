@@ -1,4 +1,4 @@
-"""The two ONNX graphs, in onnxruntime and a loop of a few lines, say what the model says."""
+"""The two ONNX graphs in onnxruntime compute the same as the model."""
 
 import numpy
 import onnxruntime
@@ -30,7 +30,7 @@ SETTINGS = ModelSettings(
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory):
+def exported(tmp_path_factory):
     """A model, its tokenizers and the folder of its graphs."""
     model, tokenizers = ours(SETTINGS)
     folder = tmp_path_factory.mktemp("onnx")
@@ -38,14 +38,13 @@ def written(tmp_path_factory):
     return model, tokenizers, folder
 
 
-def test_both_graphs_say_what_the_model_says(written):
-    model, tokenizers, folder = written
+def test_the_graphs_give_the_models_log_probabilities_and_translations(exported):
+    model, tokenizers, folder = exported
     assert verify(engine(folder), model, tokenizers, [*SOURCE, *samples(tokenizers)]) < 1e-5
-    assert_batches_are_the_same(model, tokenizers, folder)
 
 
-def assert_batches_are_the_same(model, tokenizers, folder):
-    """Sources of different lengths in one batch: padding changes nothing."""
+def test_padding_does_not_change_the_logits(exported):
+    model, tokenizers, folder = exported
     ids = [[*row, END] for row in tokenizers.source.encode(SOURCE)]
     encoder, decoder = (
         onnxruntime.InferenceSession(str(folder / f"{half}.onnx")) for half in ("encoder", "decoder")
@@ -69,8 +68,8 @@ def assert_batches_are_the_same(model, tokenizers, folder):
     numpy.testing.assert_allclose(together, model.logits(features[:, 0]).detach(), atol=1e-5)
 
 
-def test_a_sample_beyond_the_table_of_positions_gets_a_sentence(written):
-    model, tokenizers, folder = written
+def test_a_sample_longer_than_the_table_of_positions_is_refused(exported):
+    model, tokenizers, folder = exported
     with pytest.raises(
         DragomanError, match="and onnxruntime with this model reads and writes 1024; give shorter ones"
     ):

@@ -327,22 +327,22 @@ def engine(found, imported, kind="words", files=(None, None)):
     start, end = vocab["tgt"].index(vocab["decoder_start_token"]), vocab["tgt"].index("</s>")
     never = {vocab["tgt"].index("<blank>"), start} - {end}
 
-    def tokens(line):
+    def encode(line):
         ids = [
             vocab["src"].index(token) if token in vocab["src"] else 0 for token in cut(kind, files[0], line)
         ]
         assert ids == [of_source[token] for token in imported.tokenizers.source.encode([line])[0]]
         return [*imported.tokenizers.source.encode([line])[0], END]
 
-    def log_p(source, target):
+    def log_probs(source, target):
         read = [start, *(of_target[token] for token in target[:-1])]
         return theirs.logits([of_source[token] for token in source[:-1]], read).log_softmax(-1)[
             :, torch.tensor(of_target)
         ]
 
-    def greedy(source, most):
+    def greedy(source, max_length):
         written = []
-        while len(written) < most:
+        while len(written) < max_length:
             logits = theirs.logits([of_source[token] for token in source[:-1]], [start, *written])[-1]
             logits[list(never)] = -torch.inf
             if (best := int(logits.argmax())) == end:
@@ -350,10 +350,10 @@ def engine(found, imported, kind="words", files=(None, None)):
             written.append(best)
         return [of_target.index(token, UNKNOWN) for token in written]
 
-    def text(ids):
+    def decode(ids):
         return together(kind, files[1], [vocab["tgt"][of_target[token]] for token in ids])
 
-    return Engine("OpenNMT-py", tokens, log_p, greedy, text, range(len(of_source)))
+    return Engine("OpenNMT-py", encode, log_probs, greedy, decode, range(len(of_source)))
 
 
 def agree(path, found, kind="words", files=(None, None), more=()):

@@ -1,4 +1,4 @@
-"""To CTranslate2, by its own specification classes (extra: dragoman[ctranslate2])."""
+"""Export to CTranslate2, by its own specification classes (extra: dragoman[ctranslate2])."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.model.transformer import Transformer
 from dragoman.translation.model_folder import Tokenizers
 
-POSITIONS = 1024  # rows of the table that is written, where positions are sinusoids
+POSITIONS = 1024  # tokens of the longest text of a model with sinusoids: rows of the table in the file
 ACTIVATIONS: dict[Activation, common_spec.Activation] = {
     "relu": common_spec.Activation.RELU,
     "gelu": common_spec.Activation.GELU,
@@ -26,7 +26,7 @@ ACTIVATIONS: dict[Activation, common_spec.Activation] = {
 
 
 def write(model: Transformer, tokenizers: Tokenizers, folder: Path, precision: Precision = "float32") -> None:
-    """Fill a folder that `ctranslate2.Translator` reads, with the SentencePiece models that cut its texts.
+    """Write a folder that `ctranslate2.Translator` reads, with the SentencePiece models of both sides.
 
     Raises `DragomanError` if the format cannot hold the model.
     """
@@ -42,7 +42,7 @@ def write(model: Transformer, tokenizers: Tokenizers, folder: Path, precision: P
 
 
 def specification(model: Transformer, source_tokens: list[str], target_tokens: list[str]) -> TransformerSpec:
-    """The model in CTranslate2's terms, for these vocabularies, whose ids are the places of the tokens."""
+    """CTranslate2's specification of the model, for these vocabularies in the order of their ids."""
     settings = model.settings
     spec = TransformerSpec.from_config(
         (settings.encoder_layers, settings.decoder_layers),
@@ -88,51 +88,52 @@ def specification(model: Transformer, source_tokens: list[str], target_tokens: l
 
 
 def engine(folder: Path, model: Transformer, tokenizers: Tokenizers, precision: Precision) -> Engine:
-    """CTranslate2 with the folder that was written of the model."""
-    theirs = ctranslate2.Translator(str(folder), compute_type=precision, intra_threads=1)
-    cutter = sentencepiece.SentencePieceProcessor(model_file=str(folder / "source.spm"))
-    never = [[piece] for piece in tokenizers.target.pieces([PAD, START])]
-
-    def tokens(line: str) -> list[int]:
-        return [*cutter.encode(line), END]
-
-    def log_p(source: list[int], target: list[int]) -> Tensor:
-        [found] = theirs.score_batch(
-            [tokenizers.source.pieces(source[:-1])], [tokenizers.target.pieces(target[:-1])]
-        )
-        return torch.tensor(found.log_probs)
-
-    def greedy(source: list[int], most: int) -> list[int]:
-        pieces = tokenizers.source.pieces(source[:-1])
-        [found] = theirs.translate_batch(
-            [pieces], beam_size=1, min_decoding_length=0, max_decoding_length=most, suppress_sequences=never
-        )
-        return [ids[piece] for piece in found.hypotheses[0]]
-
-    ids = {
+    """CTranslate2 with the folder that `write` wrote for this model."""
+    translator = ctranslate2.Translator(str(folder), compute_type=precision, intra_threads=1)
+    source_spm, target_spm = (
+        sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{side}.spm"))
+        for side in ("source", "target")
+    )
+    target_ids = {
         piece: number for number, piece in enumerate(tokenizers.target.pieces(range(len(tokenizers.target))))
     }
-    longest = table_rows(model.source_positions)
-    speller = sentencepiece.SentencePieceProcessor(model_file=str(folder / "target.spm"))
+    suppressed = [[piece] for piece in tokenizers.target.pieces([PAD, START])]
+
+    def log_probs(source: list[int], target: list[int]) -> Tensor:
+        [result] = translator.score_batch(
+            [tokenizers.source.pieces(source[:-1])], [tokenizers.target.pieces(target[:-1])]
+        )
+        return torch.tensor(result.log_probs)
+
+    def greedy(source: list[int], max_length: int) -> list[int]:
+        [result] = translator.translate_batch(
+            [tokenizers.source.pieces(source[:-1])],
+            beam_size=1,
+            min_decoding_length=0,
+            max_decoding_length=max_length,
+            suppress_sequences=suppressed,
+        )
+        return [target_ids[piece] for piece in result.hypotheses[0]]
+
     return Engine(
-        "CTranslate2",
-        tokens,
-        log_p,
-        greedy,
-        speller.decode,
-        range(len(tokenizers.source)),
-        longest,
-        precision != "float32",
+        name="CTranslate2",
+        encode=lambda text: [*source_spm.encode(text), END],
+        log_probs=log_probs,
+        greedy=greedy,
+        decode=target_spm.decode,
+        first_ids=range(len(tokenizers.source)),
+        longest=table_rows(model.source_positions),
+        quantized=precision != "float32",
     )
 
 
 def table_rows(positions: Positions) -> int:
-    """Of the table of positions that is written: the longest text there."""
+    """Rows of the table of positions in the file: tokens of the longest text."""
     return len(positions.table) if positions.kind == "learned" else POSITIONS
 
 
 def _array(tensor: Tensor) -> Any:
-    return tensor.detach().float().cpu().clone().numpy()  # its quantisation writes into what it is given
+    return tensor.detach().float().cpu().clone().numpy()  # spec.optimize writes into its arrays
 
 
 def _linear(theirs: common_spec.LinearSpec, weight: Tensor, bias: Tensor | None) -> None:
@@ -159,7 +160,7 @@ def _self_attention(theirs: Any, ours: Any, residual: Any) -> None:
 
 
 def _cross_attention(theirs: Any, ours: Any, residual: Any) -> None:
-    """Queries apart from keys and values."""
+    """CTranslate2 keeps W^Q in one matrix, and W^K and W^V in another."""
     width = ours.widths[0]
     weight, bias = ours.query_key_value.weight, ours.query_key_value.bias
     _linear(theirs.linear[0], weight[:width], None if bias is None else bias[:width])

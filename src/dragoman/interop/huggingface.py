@@ -389,10 +389,10 @@ def write_json(path: Path, content: object) -> None:
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
-def engine(folder: Path, of_source: Sequence[int], of_target: Sequence[int]) -> Engine:
-    """Hugging Face's own model and tokenizer from a folder, whose ids for ours are given.
+def engine(folder: Path, source_rows: Sequence[int], target_rows: Sequence[int]) -> Engine:
+    """A folder's model and tokenizer in transformers, given its id for each of ours.
 
-    Raises `DragomanError` if transformers is not installed.
+    Raises `DragomanError` if transformers is not installed or cannot load the folder.
     """
     try:
         from transformers import GenerationConfig, MarianMTModel, MarianTokenizer
@@ -401,46 +401,49 @@ def engine(folder: Path, of_source: Sequence[int], of_target: Sequence[int]) -> 
         raise DragomanError("transformers is not installed; pip install 'dragoman[huggingface]'.") from error
     logging.disable_progress_bar()
     try:
-        with warnings.catch_warnings(action="ignore", category=UserWarning):  # it recommends what is not used
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # it recommends sacremoses
             model = MarianMTModel.from_pretrained(folder, torch_dtype=torch.float32).eval()
             tokenizer = MarianTokenizer.from_pretrained(folder)
-    except Exception as error:  # nearly anything, for files that only transformers reads
+    except Exception as error:  # a damaged file makes transformers raise nearly anything
         raise DragomanError(f"transformers cannot load {folder}: {error}") from error
-    ours = ({their: our for our, their in reversed(list(enumerate(rows)))} for rows in (of_source, of_target))
-    source_ids, target_ids = ours
-    pad, start, end = (of_target[token] for token in (PAD, START, END))
-    model.generation_config = (
-        GenerationConfig(  # instead of the folder's, which may ask for more than the likeliest token
-            pad_token_id=pad,
-            decoder_start_token_id=start,
-            eos_token_id=end,
-            bad_words_ids=[[token] for token in sorted({pad, start} - {end})],
-        )
+    source_ids, target_ids = (
+        {row: token for token, row in reversed(list(enumerate(rows)))} for rows in (source_rows, target_rows)
+    )
+    pad, start, end = (target_rows[token] for token in (PAD, START, END))
+    # The folder's own may ask for beam search or penalties.
+    model.generation_config = GenerationConfig(
+        pad_token_id=pad,
+        decoder_start_token_id=start,
+        eos_token_id=end,
+        bad_words_ids=[[token] for token in sorted({pad, start} - {end})],
     )
 
-    def rows(ids: list[int], of: Sequence[int]) -> Tensor:
-        return torch.tensor([[of[token] for token in ids]])
+    def batch(ids: list[int], rows: Sequence[int]) -> Tensor:
+        return torch.tensor([[rows[token] for token in ids]])
 
-    def log_p(source: list[int], target: list[int]) -> Tensor:
-        logits = model(
-            input_ids=rows(source, of_source), decoder_input_ids=rows([START, *target[:-1]], of_target)
-        ).logits[0]
-        return logits.float().log_softmax(-1)[:, torch.tensor(of_target)]
+    def log_probs(source: list[int], target: list[int]) -> Tensor:
+        decoder_input = batch([START, *target[:-1]], target_rows)
+        logits = model(input_ids=batch(source, source_rows), decoder_input_ids=decoder_input).logits[0]
+        return logits.float().log_softmax(-1)[:, torch.tensor(target_rows)]
 
-    def greedy(source: list[int], most: int) -> list[int]:
-        written = model.generate(rows(source, of_source), max_new_tokens=most + 1)[0, 1:].tolist()
-        ids = [target_ids[token] for token in written]
-        return ids[: ids.index(END)] if END in ids else ids[:most]
+    def greedy(source: list[int], max_length: int) -> list[int]:
+        generated = model.generate(batch(source, source_rows), max_new_tokens=max_length + 1)[0, 1:].tolist()
+        ids = [target_ids[row] for row in generated]
+        return ids[: ids.index(END)] if END in ids else ids[:max_length]
 
-    def text(ids: list[int]) -> str:
+    def decode(ids: list[int]) -> str:
         return tokenizer.decode(
-            [of_target[token] for token in ids], skip_special_tokens=True, clean_up_tokenization_spaces=False
+            [target_rows[token] for token in ids],
+            skip_special_tokens=True,
+            clean_up_tokenization_spaces=False,
         )
 
-    def tokens(line: str) -> list[int]:
-        return [source_ids[token] for token in tokenizer(line).input_ids]
-
-    longest = model.config.max_position_embeddings
     return Engine(
-        "transformers", tokens, log_p, greedy, text, [source_ids[row] for row in of_source], longest
+        name="transformers",
+        encode=lambda text: [source_ids[row] for row in tokenizer(text).input_ids],
+        log_probs=log_probs,
+        greedy=greedy,
+        decode=decode,
+        first_ids=[source_ids[row] for row in source_rows],
+        longest=model.config.max_position_embeddings,
     )

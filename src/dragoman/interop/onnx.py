@@ -1,181 +1,189 @@
-"""To ONNX, as two graphs (extra: dragoman[onnx]): the encoder, and a step of the decoder with its cache.
+"""Export to ONNX: one graph of the encoder, one of a step of the decoder (extra: dragoman[onnx]).
 
     encoder.onnx   source [B S]                                                   → memory_keys, memory_values
     decoder.onnx   token [B 1], source, memory_keys, memory_values, keys, values
                    → logits [B V], new_keys, new_values
 
-Memory: [layers B H S K]. Keys and values of the N tokens before: [layers B H N K], with N = 0 before the
-first, which is START; they come back one longer. `source` is padded with 0, and ends with END. B, S and N are
-free.
+`memory_keys` and `memory_values` are [layers B H S K]. `keys` and `values` of the N tokens before are
+[layers B H N K]; N is 0 for the first token, START. `new_keys` and `new_values` are one token longer.
+`source` ends with END and is padded with 0. B, S and N are dynamic. Both graphs are traces of the model's own
+modules.
 """
 
+import copy
 import json
 import logging
 import warnings
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
 
 import numpy
-import onnx  # noqa: F401  which PyTorch writes with, as with onnxscript
+import onnx  # noqa: F401  torch.onnx.export needs onnx and onnxscript
 import onnxruntime
 import onnxscript  # noqa: F401
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.export import Dim
-from torch.nn import functional as F
 
 from dragoman.interop.verify import Engine
-from dragoman.model.attention import KeysValues, MultiHeadAttention, attention
-from dragoman.model.positions import Positions
+from dragoman.model.attention import KeysValues, MultiHeadAttention
+from dragoman.model.cache import TransformerState
+from dragoman.model.positions import Positions, sinusoids
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
-from dragoman.model.transformer import DecoderLayer, EncoderLayer, Transformer
-from dragoman.text.tokenizer import Tokenizer
+from dragoman.model.transformer import Transformer
 from dragoman.translation.model_folder import Tokenizers
 
-POSITIONS = 1024  # rows of the table that is written, where positions are sinusoids: the longest text there
+POSITIONS = 1024  # tokens of the longest text of a model with sinusoids: rows of the table in the graph
 
 
-def attend(module: MultiHeadAttention, query: Tensor, memory: KeysValues, mask: Tensor | None) -> Tensor:
-    """Equation 1 as written, then W^O."""
-    heads, _ = attention(query, *memory, mask)
-    return module.output(heads.transpose(1, 2).flatten(2))
+@dataclass(frozen=True)
+class GraphState(TransformerState):
+    """The state of one hypothesis a sentence, with a cache that grows by concatenation.
+
+    ONNX graphs do not write in place.
+    """
+
+    def append(self, layer: int, new: KeysValues) -> KeysValues:
+        keys, values = self.cache[layer]
+        self.cache[layer] = KeysValues(torch.cat([keys, new.keys], 2), torch.cat([values, new.values], 2))
+        return self.cache[layer]
+
+    def advance(self, tokens: int) -> tuple["GraphState", None]:
+        return replace(self, length=self.length + tokens), None  # one token may attend to the whole cache
 
 
-class Half(nn.Module):
-    """What both halves of a model need: embeddings with a table of positions."""
+class Encoder(nn.Module):
+    """The encoder, and the keys and values of its output for each layer of the decoder."""
 
-    def __init__(self, model: Transformer, embedding: nn.Embedding, positions: Positions) -> None:
+    def __init__(self, model: Transformer) -> None:
         super().__init__()
-        self.model, self.embedding = model, embedding
-        self.longest = len(positions.table) if positions.kind == "learned" else POSITIONS
-        self.register_buffer("table", positions(0, self.longest).detach().clone())
+        self.model = model
 
-    def embed(self, ids: Tensor, places: Tensor) -> Tensor:
-        """Embeddings of ids, with the positions of these places, which are the same for all sentences."""
-        return self.model.embed(ids, self.embedding, F.embedding(places, cast(Tensor, self.table)))
-
-
-class Encoder(Half):
-    """All of the encoder, and what the decoder's layers will look at."""
-
-    def forward(self, source: Tensor) -> tuple[Tensor, Tensor]:
-        mask = self.model.source_mask(source)
-        x = self.embed(source, torch.arange(source.size(1)))
-        for module in self.model.encoder:
-            layer = cast(EncoderLayer, module)
-            residual = layer.self_attention_residual
-            query, own = layer.self_attention.project(residual.before(x))
-            x = residual.after(x, attend(layer.self_attention, query, own, mask))
-            residual = layer.feed_forward_residual
-            x = residual.after(x, layer.feed_forward(residual.before(x)))
-        memory = self.model.encoder_norm(x)
-        keys, values = zip(
-            *(cast(DecoderLayer, layer).project_memory(memory) for layer in self.model.decoder), strict=True
-        )
-        return torch.stack(keys), torch.stack(values)
+    def forward(
+        self, source: Int[Tensor, "B S"]
+    ) -> tuple[Float[Tensor, "L B H S K"], Float[Tensor, "L B H S Kv"]]:
+        return stack_layers(self.model.encode(source).memory)
 
 
-class DecoderStep(Half):
+class DecoderStep(nn.Module):
     """The decoder for one more token of each sentence."""
+
+    def __init__(self, model: Transformer) -> None:
+        super().__init__()
+        self.model = model
 
     def forward(
         self,
-        token: Tensor,
-        source: Tensor,
-        memory_keys: Tensor,
-        memory_values: Tensor,
-        keys: Tensor,
-        values: Tensor,
-    ) -> tuple[Tensor, Tensor, Tensor]:
+        token: Int[Tensor, "B 1"],
+        source: Int[Tensor, "B S"],
+        memory_keys: Float[Tensor, "L B H S K"],
+        memory_values: Float[Tensor, "L B H S Kv"],
+        keys: Float[Tensor, "L B H N K"],
+        values: Float[Tensor, "L B H N Kv"],
+    ) -> tuple[Float[Tensor, "B V"], Float[Tensor, "L B H N2 K"], Float[Tensor, "L B H N2 Kv"]]:
         mask = self.model.source_mask(source)
-        x = self.embed(token, torch.full((1,), keys.size(3)))
-        all_keys, all_values = [], []
-        for number, module in enumerate(self.model.decoder):
-            layer = cast(DecoderLayer, module)
-            residual = layer.self_attention_residual
-            query, own = layer.self_attention.project(residual.before(x))
-            line = KeysValues(
-                torch.cat([keys[number], own.keys], 2), torch.cat([values[number], own.values], 2)
-            )
-            x = residual.after(x, attend(layer.self_attention, query, line, None))
-            residual = layer.cross_attention_residual
-            query = layer.cross_attention.project_query(residual.before(x))
-            x = residual.after(
-                x,
-                attend(
-                    layer.cross_attention, query, KeysValues(memory_keys[number], memory_values[number]), mask
-                ),
-            )
-            residual = layer.feed_forward_residual
-            x = residual.after(x, layer.feed_forward(residual.before(x)))
-            all_keys.append(line.keys)
-            all_values.append(line.values)
-        return (
-            self.model.logits(self.model.decoder_norm(x)[:, -1]),
-            torch.stack(all_keys),
-            torch.stack(all_values),
-        )
+        ancestry = mask.new_empty(token.size(0), 1, 0, 1)
+        memory, cache = unstack_layers(memory_keys, memory_values), unstack_layers(keys, values)
+        state = GraphState(memory, mask, ancestry, cache, length=keys.size(3))
+        features, _ = self.model.decode(token, state)
+        return self.model.logits(features[:, -1]), *stack_layers(cache)
+
+
+def stack_layers(layers: Sequence[KeysValues]) -> tuple[Tensor, Tensor]:
+    """All layers' keys as one tensor [L B H N K], and all values as another [L B H N Kv]."""
+    keys, values = zip(*layers, strict=True)
+    return torch.stack(keys), torch.stack(values)
+
+
+def unstack_layers(keys: Tensor, values: Tensor) -> list[KeysValues]:
+    """Keys and values of each layer, from the tensors of `stack_layers`."""
+    return [KeysValues(*layer) for layer in zip(keys, values, strict=True)]
+
+
+def exportable(model: Transformer) -> Transformer:
+    """A copy of the model in which the exporter can trace every operation.
+
+    Attention is equation 1 in plain operations, not PyTorch's fused kernel, and tables of sinusoids have all
+    their rows from the start.
+    """
+    model = copy.deepcopy(model).eval()
+    for module in model.modules():
+        if isinstance(module, MultiHeadAttention):
+            module.weights_hook = lambda _: None
+        elif isinstance(module, Positions) and module.kind != "learned":
+            module.table = sinusoids(module.first + POSITIONS, module.d_model, module.kind)
+    return model
 
 
 @torch.no_grad()
 def write(model: Transformer, tokenizers: Tokenizers, folder: Path) -> None:
-    """Fill a folder with both graphs, the vocabularies, and `dragoman.json`: special ids, the longest text,
-    the sizes of a cache.
+    """Write both graphs, the tokenizers and `dragoman.json` to a folder.
+
+    `dragoman.json` holds the special ids, the longest text in tokens, and the sizes of the cache.
     """
-    encoder = Encoder(model, model.source_embedding, model.source_positions)
-    decoder = DecoderStep(model, model.target_embedding, model.target_positions)
+    model = exportable(model)
+    longest = model.settings.longest or POSITIONS
+    encoder, decoder = Encoder(model), DecoderStep(model)
     source = torch.full((2, 3), END)
     memory = encoder(source)
     past = [part[:, :, :, :2].contiguous() for part in memory]
-    sentences = Dim("B")
-    whole = {0: sentences, 1: Dim("S", max=encoder.longest)}
-    side, cache = {1: sentences, 3: whole[1]}, {1: sentences, 3: Dim("N", max=decoder.longest - 1)}
-    names = ["memory_keys", "memory_values"]
-    export(encoder, (source,), ["source"], names, (whole,), folder / "encoder.onnx")
-    inputs, outputs = ["token", "source", *names, "keys", "values"], ["logits", "new_keys", "new_values"]
-    shapes = ({0: sentences}, whole, side, side, cache, cache)
-    export(decoder, (source[:, :1], source, *memory, *past), inputs, outputs, shapes, folder / "decoder.onnx")
-    special = {"pad": PAD, "unknown": UNKNOWN, "start": START, "end": END, "never_written": [PAD, START]}
-    about = special | {"longest": encoder.longest, "cache": cache_sizes(model)}
-    (folder / "dragoman.json").write_text(json.dumps(about, indent=2) + "\n")
+    batch, source_length, past_length = Dim("B"), Dim("S", max=longest), Dim("N", max=longest - 1)
+    source_dims, memory_dims = {0: batch, 1: source_length}, {1: batch, 3: source_length}
+    cache_dims = {1: batch, 3: past_length}
+    memory_names = ["memory_keys", "memory_values"]
+    export_graph(encoder, (source,), ["source"], memory_names, (source_dims,), folder / "encoder.onnx")
+    export_graph(
+        decoder,
+        (source[:, :1], source, *memory, *past),
+        ["token", "source", *memory_names, "keys", "values"],
+        ["logits", "new_keys", "new_values"],
+        ({0: batch}, source_dims, memory_dims, memory_dims, cache_dims, cache_dims),
+        folder / "decoder.onnx",
+    )
+    metadata = {
+        "pad": PAD,
+        "unknown": UNKNOWN,
+        "start": START,
+        "end": END,
+        "never_written": [PAD, START],
+        "longest": longest,
+        "cache": {
+            "layers": model.settings.decoder_layers,
+            "heads": model.settings.heads,
+            "d_k": model.settings.key_width,
+            "d_v": model.settings.value_width,
+        },
+    }
+    (folder / "dragoman.json").write_text(json.dumps(metadata, indent=2) + "\n")
     tokenizers.source.save(folder / "source.model")
     tokenizers.target.save(folder / "target.model")
 
 
-def cache_sizes(model: Transformer) -> dict[str, int]:
-    """The sizes of keys and values."""
-    settings = model.settings
-    return {
-        "layers": settings.decoder_layers,
-        "heads": settings.heads,
-        "d_k": settings.key_width,
-        "d_v": settings.value_width,
-    }
-
-
-def export(
-    half: nn.Module,
-    example: tuple[Tensor, ...],
-    inputs: list[str],
-    outputs: list[str],
-    shapes: tuple[dict[int, Dim], ...],
+def export_graph(
+    module: nn.Module,
+    inputs: tuple[Tensor, ...],
+    input_names: list[str],
+    output_names: list[str],
+    dynamic_shapes: tuple[dict[int, Dim], ...],
     path: Path,
 ) -> None:
-    """Write one graph, quietly: the exporter warns of its own parts, and of sizes with the same name, which
-    are meant.
+    """Trace the module with example inputs and write one graph.
+
+    Warnings are silenced: the exporter warns of its own internals, and of axes that share a name on purpose.
     """
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings(action="ignore"):
             program = torch.onnx.export(
-                half.eval(),
-                example,
+                module,
+                inputs,
                 dynamo=True,
-                dynamic_shapes=shapes,
-                input_names=inputs,
-                output_names=outputs,
+                dynamic_shapes=dynamic_shapes,
+                input_names=input_names,
+                output_names=output_names,
                 verbose=False,
             )
     finally:
@@ -185,59 +193,51 @@ def export(
 
 
 def engine(folder: Path) -> Engine:
-    """Both graphs in onnxruntime, in the loop that any user of theirs has to write."""
+    """Both graphs in onnxruntime, with the loop of greedy search that a user of the graphs writes."""
     encoder, decoder = (
-        onnxruntime.InferenceSession(str(folder / f"{half}.onnx")) for half in ("encoder", "decoder")
+        onnxruntime.InferenceSession(str(folder / f"{name}.onnx")) for name in ("encoder", "decoder")
     )
-    about = json.loads((folder / "dragoman.json").read_text())
-    sizes = about["cache"]
+    metadata = json.loads((folder / "dragoman.json").read_text())
+    sizes = metadata["cache"]
 
-    def steps(source: list[int]) -> Generator[Tensor, int, None]:
-        """Gives the logits after START, then after each token that it is sent."""
-        rows = numpy.array([source])
-        memory = dict(zip(("memory_keys", "memory_values"), encoder.run(None, {"source": rows}), strict=True))
-        cache = [
+    def decode(source: list[int]) -> Generator[Tensor, int, None]:
+        """Yield the logits [V] after START, then after each token that is sent."""
+        batch = numpy.array([source])
+        memory = dict(
+            zip(("memory_keys", "memory_values"), encoder.run(None, {"source": batch}), strict=True)
+        )
+        keys, values = (
             numpy.zeros((sizes["layers"], 1, sizes["heads"], 0, sizes[width]), numpy.float32)
             for width in ("d_k", "d_v")
-        ]
+        )
         token = START
         while True:
-            given = {
-                "token": numpy.array([[token]]),
-                "source": rows,
-                **memory,
-                "keys": cache[0],
-                "values": cache[1],
-            }
-            logits, *cache = decoder.run(None, given)
+            inputs = {"token": numpy.array([[token]]), "source": batch, "keys": keys, "values": values}
+            logits, keys, values = decoder.run(None, inputs | memory)
             token = yield torch.from_numpy(logits[0])
 
-    def log_p(source: list[int], target: list[int]) -> Tensor:
-        asked = steps(source)
-        return torch.stack([next(asked), *(asked.send(token) for token in target[:-1])]).log_softmax(-1)
+    def log_probs(source: list[int], target: list[int]) -> Tensor:
+        steps = decode(source)
+        return torch.stack([next(steps), *(steps.send(token) for token in target[:-1])]).log_softmax(-1)
 
-    def greedy(source: list[int], most: int) -> list[int]:
-        asked, written = steps(source), list[int]()
-        logits = next(asked)
-        while len(written) < most:
+    def greedy(source: list[int], max_length: int) -> list[int]:
+        steps, ids = decode(source), list[int]()
+        logits = next(steps)
+        while len(ids) < max_length:
             logits[[PAD, START]] = -torch.inf
             if (token := int(logits.argmax())) == END:
                 break
-            written.append(token)
-            logits = asked.send(token)
-        return written
+            ids.append(token)
+            logits = steps.send(token)
+        return ids
 
-    loaded = Tokenizers.of(Tokenizer.load(folder / "source.model"), Tokenizer.load(folder / "target.model"))
-
-    def tokens(line: str) -> list[int]:
-        return [*loaded.source.encode([line])[0], END]
-
+    tokenizers = Tokenizers.load(folder)
     return Engine(
-        "onnxruntime",
-        tokens,
-        log_p,
-        greedy,
-        loaded.target.decode,
-        range(len(loaded.source)),
-        about["longest"],
+        name="onnxruntime",
+        encode=lambda text: [*tokenizers.source.encode([text])[0], END],
+        log_probs=log_probs,
+        greedy=greedy,
+        decode=tokenizers.target.decode,
+        first_ids=range(len(tokenizers.source)),
+        longest=metadata["longest"],
     )

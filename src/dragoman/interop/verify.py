@@ -1,5 +1,6 @@
-"""No model leaves unseen, and none arrives so from Hugging Face: sample sentences in the foreign engine and
-in ours, token by token.
+"""Verification of exported and imported models: sample sentences in the foreign engine and in ours.
+
+Shapes: T target tokens, V vocabulary.
 """
 
 import math
@@ -16,52 +17,52 @@ from dragoman.model.symbols import END, START, UNKNOWN
 from dragoman.search.beam import greedy_search, max_target_lengths
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
+from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import Tokenizers
 
 TOLERANCE = 1e-3
-"""Nats by which a log-probability may differ: float32 sums in another order, not another model."""
-ROUNDED = 0.2
-"""The same for weights that were rounded, in the mean of a translation's tokens."""
-SEARCH = SearchSettings(
-    beam_size=1, max_extra_tokens=8
-)  # not many more tokens than the source: endings of untrained models never come
+"""Nats by which a log-probability may differ: the engines sum float32 numbers in different orders."""
+QUANTIZED_TOLERANCE = 0.2
+"""Nats by which those of a quantised model may differ, in the mean of a translation's tokens."""
+SEARCH = SearchSettings(beam_size=1, max_extra_tokens=8)  # an untrained model never writes END
 
 
 @dataclass(frozen=True)
 class Engine:
-    """What a foreign engine does with a model, in our ids, which end with END on the source's side."""
+    """A model in a foreign engine. All ids are ours, and source ids end with END."""
 
     name: str
-    tokens: Callable[[str], list[int]]
-    """The source ids of a text."""
-    log_p: Callable[[list[int], list[int]], Tensor]
-    """Of a source and the T tokens of a translation, END among them: log-probabilities of all V tokens at
-    each, or of these alone."""
+    encode: Callable[[str], list[int]]
+    """Source ids of a text."""
+    log_probs: Callable[[list[int], list[int]], Tensor]
+    """Log-probabilities at each token of a translation, of all tokens [T V] or of the translation's own [T].
+
+    The arguments are source ids and target ids, both with END.
+    """
     greedy: Callable[[list[int], int], list[int]]
-    """The greedy translation of a source, of at most so many tokens, without END."""
-    text: Callable[[list[int]], str]
-    """The text of a translation's ids."""
+    """Target ids of the greedy translation, without END, from source ids and a maximum length."""
+    decode: Callable[[list[int]], str]
+    """The text of target ids."""
     first_ids: Sequence[int]
-    """For each of our source ids the first with the same row of the embedding, which `tokens` gives."""
+    """For each of our source ids, the first id with the same row of the embedding: the one `encode` gives."""
     longest: int | None = None
-    """Tokens of the longest text that it can read or write, where it has an end."""
-    rounded: bool = False
-    """Whether its weights are rounded, so that its translations may differ."""
+    """Tokens of the longest text that it can read or write. None is no limit."""
+    quantized: bool = False
+    """Whether its weights are quantised; its translations may then differ from ours."""
 
 
 def samples(tokenizers: Tokenizers, longest: int | None = None, count: int = 8) -> list[str]:
-    """Sentences of tokens that the model's source can have, drawn at random but always alike, of `longest`
-    tokens at most with END.
+    """Make up to `count` sentences of random source tokens, the same at each call.
 
-    Raises `DragomanError` if nothing can be said with the vocabulary.
+    With END they have at most `longest` tokens. Raises `DragomanError` if the vocabulary gives no sentence.
     """
-    side = tokenizers.source
-    written = side.encode([side.decode([token]) for token in range(END + 1, len(side))])
-    words = map(is_word, side.pieces(range(END + 1, len(side))))
+    tokenizer = tokenizers.source
+    tokens = range(END + 1, len(tokenizer))
+    encoded = tokenizer.encode([tokenizer.decode([token]) for token in tokens])
     known = [
         token
-        for token, (ids, word) in enumerate(zip(written, words, strict=True), END + 1)
-        if word and ids and UNKNOWN not in ids
+        for token, piece, ids in zip(tokens, tokenizer.pieces(tokens), encoded, strict=True)
+        if is_word(piece) and ids and UNKNOWN not in ids
     ]
     generator = torch.Generator().manual_seed(1)
     drawn = [
@@ -69,107 +70,110 @@ def samples(tokenizers: Tokenizers, longest: int | None = None, count: int = 8) 
         for length in range(2, 2 * count + 2, 2)
         if known
     ]
-    texts = [" ".join(side.decode([known[number] for number in numbers]).split()) for numbers in drawn]
-    plain = [
+    texts = [" ".join(tokenizer.decode([known[index] for index in indices]).split()) for indices in drawn]
+    sentences = [
         text
-        for text, ids in zip(texts, side.encode(texts), strict=True)
+        for text, ids in zip(texts, tokenizer.encode(texts), strict=True)
         if UNKNOWN not in ids and len(ids) < (longest or math.inf)
     ]
-    if not any(plain):
+    if not any(sentences):
         raise DragomanError(
             "No sentence to compare with could be made of the model's vocabulary; give some with --samples."
         )
-    return plain
+    return sentences
 
 
 @torch.no_grad()
 def verify(engine: Engine, model: Model, tokenizers: Tokenizers, sentences: Sequence[str]) -> float:
-    """The largest difference of a log-probability, in nats.
+    """Compare the engine with the model; return the largest difference of a log-probability, in nats.
 
-    Raises `DragomanError` with the sentence, where the engine cuts it into other tokens, expects others, or
-    writes another translation.
+    Raises `DragomanError`, naming the sentence, if the engine tokenises or translates it otherwise, if a
+    log-probability differs too much, or if it is too long for the engine.
     """
     largest = 0.0
     for sentence, ids in zip(sentences, tokenizers.source.encode(sentences), strict=True):
         source = [*ids, END]
         if not ids:
-            continue  # what is blank has no translation
-        most = int(max_target_lengths(model, torch.tensor([source]), SEARCH)) + 1
-        if engine.longest is not None and max(len(source), most) > engine.longest:
+            continue  # a blank line has no translation
+        max_length = int(max_target_lengths(model, torch.tensor([source]), SEARCH)) + 1
+        if engine.longest is not None and max(len(source), max_length) > engine.longest:
             raise DragomanError(
                 f"The sample that begins with {sentence[:40]!r} has {len(source)} tokens, and {engine.name} "
                 "with this model reads and "
                 f"writes {engine.longest}; give shorter ones."
             )
-        if (theirs := engine.tokens(sentence)) != [engine.first_ids[token] for token in source]:
+        if (theirs := engine.encode(sentence)) != [engine.first_ids[token] for token in source]:
             raise DragomanError(
-                f"{engine.name} cuts {sentence!r} into {spell(tokenizers, theirs)}, and Dragoman into "
-                f"{spell(tokenizers, source)}."
+                f"{engine.name} cuts {sentence!r} into {pieces_text(tokenizers.source, theirs)}, and "
+                f"Dragoman into {pieces_text(tokenizers.source, source)}."
             )
         [[best]] = greedy_search(model, torch.tensor([source]), SEARCH)
         largest = max(largest, compare(engine, model, sentence, source, [*best.ids, END]))
-        if not engine.rounded:
-            refuse_other_text(engine, model, tokenizers, sentence, source, best.ids)
+        if not engine.quantized:
+            refuse_other_translation(engine, model, tokenizers, sentence, source, best.ids)
     return largest
 
 
 @torch.no_grad()
 def compare(engine: Engine, model: Model, sentence: str, source: list[int], target: list[int]) -> float:
-    """The largest difference of a log-probability. Raises `DragomanError` if it is too large."""
+    """Return the largest difference of a log-probability at the target's tokens, in nats.
+
+    Raises `DragomanError` if it is larger than the tolerance.
+    """
     ours = log_probabilities(model, source, target)
-    theirs = engine.log_p(source, target)
+    theirs = engine.log_probs(source, target)
     if theirs.dim() == 1:
-        apart = (theirs - ours.gather(1, torch.tensor(target)[:, None])[:, 0]).abs()
+        differences = (theirs - ours.gather(1, torch.tensor(target)[:, None])[:, 0]).abs()
     else:
-        apart = torch.where(ours < NEVER / 2, 0.0, theirs - ours).abs().amax(1)
-    found, allowed = (apart.mean(), ROUNDED) if engine.rounded else (apart.max(), TOLERANCE)
-    if not found <= allowed:
+        differences = torch.where(ours < NEVER / 2, 0.0, theirs - ours).abs().amax(1)
+    difference = differences.mean() if engine.quantized else differences.max()
+    tolerance = QUANTIZED_TOLERANCE if engine.quantized else TOLERANCE
+    if not difference <= tolerance:  # true for NaN too
         raise DragomanError(
             f"{engine.name} and Dragoman disagree on the translation of {sentence!r}: the log-probabilities "
-            "of token "
-            f"{int(apart.argmax()) + 1} differ by {apart.max():.3g} nats, and {apart.mean():.3g} in the "
-            f"mean; {allowed:g} are allowed."
+            f"of token {int(differences.argmax()) + 1} differ by {differences.max():.3g} nats, and "
+            f"{differences.mean():.3g} in the mean; {tolerance:g} are allowed."
         )
-    return float(apart.max())
+    return float(differences.max())
 
 
 def log_probabilities(model: Model, source: list[int], target: list[int]) -> Float[Tensor, "T V"]:
-    """Ours, of all tokens at each place of a translation."""
+    """Our log-probabilities of all tokens at each token of the target, which includes END."""
     features, _ = model.decode(torch.tensor([[START, *target[:-1]]]), model.encode(torch.tensor([source])))
     return model.logits(features[0]).float().log_softmax(-1)
 
 
-def refuse_other_text(
-    engine: Engine, model: Model, tokenizers: Tokenizers, sentence: str, source: list[int], written: list[int]
+def refuse_other_translation(
+    engine: Engine, model: Model, tokenizers: Tokenizers, sentence: str, source: list[int], ours: list[int]
 ) -> None:
-    """Raise `DragomanError` if the engine writes another greedy translation, or spells the same one in
-    another way.
+    """Raise `DragomanError` if the engine's greedy translation differs from `ours`, in ids or in text.
 
-    Two tokens that are equally likely, as far as the tolerance goes, may each be written.
+    Where two tokens are equally likely within the tolerance, either may be chosen.
     """
     theirs = engine.greedy(source, int(max_target_lengths(model, torch.tensor([source]), SEARCH)))
-    if theirs != written:
-        place, one, other = next(
-            (place, one, other)
-            for place, (one, other) in enumerate(zip([*written, END], [*theirs, END], strict=False))
-            if one != other
-        )
-        here = log_probabilities(model, source, [*written, END])[place]
-        if here[one] - here[other] > TOLERANCE:
-            raise DragomanError(
-                f"{engine.name} translates {sentence!r} by {spell(tokenizers, theirs, target=True)}, and "
-                "Dragoman by "
-                f"{spell(tokenizers, written, target=True)}."
+    if theirs != ours:
+        position, our_token, their_token = next(
+            (position, our_token, their_token)
+            for position, (our_token, their_token) in enumerate(
+                zip([*ours, END], [*theirs, END], strict=False)
             )
-    spelt, ours = (
-        " ".join(text.split()) for text in (engine.text(written), tokenizers.target.decode(written))
+            if our_token != their_token
+        )
+        log_probs = log_probabilities(model, source, [*ours, END])[position]
+        if log_probs[our_token] - log_probs[their_token] > TOLERANCE:
+            raise DragomanError(
+                f"{engine.name} translates {sentence!r} by {pieces_text(tokenizers.target, theirs)}, and "
+                f"Dragoman by {pieces_text(tokenizers.target, ours)}."
+            )
+    their_text, our_text = (
+        " ".join(text.split()) for text in (engine.decode(ours), tokenizers.target.decode(ours))
     )
-    if spelt != ours and UNKNOWN not in written:
+    if their_text != our_text and UNKNOWN not in ours:
         raise DragomanError(
-            f"{engine.name} spells the translation of {sentence!r} {spelt!r}, and Dragoman {ours!r}."
+            f"{engine.name} spells the translation of {sentence!r} {their_text!r}, and Dragoman {our_text!r}."
         )
 
 
-def spell(tokenizers: Tokenizers, ids: Sequence[int], target: bool = False) -> str:
-    """Tokens for a message."""
-    return " ".join((tokenizers.target if target else tokenizers.source).pieces(ids))
+def pieces_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+    """The pieces of ids, separated by spaces, for an error message."""
+    return " ".join(tokenizer.pieces(ids))

@@ -185,7 +185,7 @@ class Transformer(Model):
             x = layer(x, mask)
         x = self.encoder_norm(x)
         memory = [cast(DecoderLayer, layer).project_memory(x) for layer in self.decoder]
-        ancestry = mask.new_empty(len(source), 1, 0, 1)
+        ancestry = mask.new_empty(source.size(0), 1, 0, 1)
         return TransformerState(memory, mask, ancestry, cache=[], encoder_output=x)
 
     def decode(
