@@ -1,9 +1,14 @@
-// Beam search (section 6.1) for many sentences at once; a finished sentence is replaced by the next.
+// Beam search (section 6.1) for the sentences of many searches at once: at each step, sentences join the
+// batch and finished ones leave it (continuous batching).
 //
-// Oracle: search/beam.py. Tested: tests/test_native.py.
+// Oracle: search/beam.py. Tested: tests/test_native.py, tests/test_engine.py.
+#include <condition_variable>
 #include <cstdio>
+#include <deque>
 #include <exception>
 #include <memory>
+#include <mutex>
+#include <thread>
 
 #include "transformer.h"
 
@@ -14,9 +19,11 @@ namespace {
 constexpr int PAD = 0, END = 3, START = 2;  // as dragoman/model/symbols.py
 constexpr int BLOCK = 64;                   // tokens that are skipped together if their best is too low
 
-// One call of a search, for sentences 0 to sentences - 1. The same fields as in decoder.py; null for no
-// elements.
-struct SearchArguments {
+// Results of a search, as in decoder.py.
+enum Status : int32_t { OK = 0, OUT_OF_MEMORY = 1, WRONG_SIZE = 2 };
+
+// A search, for sentences 0 to sentences - 1. The same fields as in decoder.py; null for no elements.
+struct Search {
     int32_t sentences, beam_size, n_best, max_rows;
     int32_t min_length, no_repeat_ngram, banned_count, prefix_length;  // Constraints of search/settings.py
     const int32_t *banned_ids, *banned_offsets,
@@ -30,7 +37,9 @@ struct SearchArguments {
     const int64_t* output_offsets;  // of each sentence's n_best hypotheses, max_length + 1 apart
     int32_t *output_ids, *lengths;  // lengths [sentences][n_best], END not counted; -1 for none
     float *log_p, *scores;          // [sentences][n_best]
-    int32_t next_sentence, stop;    // atomic; the first sentence that no thread has taken
+    // Only under the engine's mutex: the first sentence that no thread has taken, sentences that are neither
+    // done nor dropped, whether it is cancelled or has failed, and its Status.
+    int32_t next_sentence, unfinished, stopped, status;
 };
 
 struct Hypothesis {
@@ -45,7 +54,9 @@ struct Candidate {
 };
 
 struct Sentence {
+    Search* search;
     int number, step = 0;
+    bool done = false;
     Transformer::Source source;
     Linear logits;  // to its shortlist, if there is one
     std::vector<std::unique_ptr<float[]>>
@@ -91,21 +102,21 @@ struct Logits {
 
 // Forbid what the constraints forbid after these tokens; if they forbid all, END is allowed.
 // Oracle: search/constraints.py. Tested: tests/test_native.py::test_it_keeps_the_rules_as_pytorch_does.
-void apply_constraints(Logits logits, const std::vector<int32_t>& ids, const SearchArguments& args) {
-    const int length = int(ids.size()), end = logits.index(END), size = args.no_repeat_ngram;
+void apply_constraints(Logits logits, const std::vector<int32_t>& ids, const Search& search) {
+    const int length = int(ids.size()), end = logits.index(END), size = search.no_repeat_ngram;
     const float end_logit = logits.values[end];
     const auto ends_with = [&](const int32_t* tokens, int count) {
         return count <= length && std::equal(tokens, tokens + count, ids.end() - count);
     };
-    if (length < args.min_length) logits.forbid(END);
-    if (length < args.prefix_length) {
-        const int next = logits.index(args.prefix[length]);
+    if (length < search.min_length) logits.forbid(END);
+    if (length < search.prefix_length) {
+        const int next = logits.index(search.prefix[length]);
         for (int at = 0; at < logits.count; at++)
             if (at != next) logits.values[at] = -INFINITY;
     }
-    for (int ban = 0; ban < args.banned_count; ban++) {
-        const int32_t *first = args.banned_ids + args.banned_offsets[ban],
-                      *last = args.banned_ids + args.banned_offsets[ban + 1] - 1;
+    for (int ban = 0; ban < search.banned_count; ban++) {
+        const int32_t *first = search.banned_ids + search.banned_offsets[ban],
+                      *last = search.banned_ids + search.banned_offsets[ban + 1] - 1;
         if (ends_with(first, int(last - first))) logits.forbid(*last);
     }
     for (int first = 0; size && first + size <= length; first++)
@@ -120,7 +131,7 @@ void apply_constraints(Logits logits, const std::vector<int32_t>& ids, const Sea
 // tests/test_native.py::test_it_finds_what_search_in_pytorch_finds,
 // ::test_a_hypothesis_of_exactly_the_longest_length_is_found.
 void extend(Logits logits, int origin, const Hypothesis& hypothesis, bool must_end,
-            const SearchArguments& args, TopK& best, Buffer<float>& buffer) {
+            const Search& search, TopK& best, Buffer<float>& buffer) {
     const int count = logits.count, blocks = (count + BLOCK - 1) / BLOCK;
     const float previous = hypothesis.log_p;
     float *highest = buffer.reserve(blocks), largest = -INFINITY, sum = 0;
@@ -134,124 +145,313 @@ void extend(Logits logits, int origin, const Hypothesis& hypothesis, bool must_e
     for (int at = 0; at < count; at++) sum += exponential(logits.values[at] - largest);
     const float log_sum = largest + std::log(sum);
     if (must_end) return best.offer({logits.values[logits.index(END)] - log_sum + previous, origin, END});
-    if (args.min_length || args.no_repeat_ngram || args.banned_count || args.prefix_length)
-        apply_constraints(logits, hypothesis.ids, args);
+    if (search.min_length || search.no_repeat_ngram || search.banned_count || search.prefix_length)
+        apply_constraints(logits, hypothesis.ids, search);
     for (int block = 0; block < blocks; block++)
         if (highest[block] - log_sum + previous > best.threshold())
             for (int at = block * BLOCK; at < std::min(count, (block + 1) * BLOCK); at++)
                 best.offer({logits.values[at] - log_sum + previous, origin, logits.token(at)});
 }
 
-// Replace the hypotheses of a sentence by the best of their extensions. Returns whether its search is
-// finished. Oracle: search/beam.py. Tested:
+// Replace the hypotheses of a sentence by the best of their extensions, or change nothing if memory does not
+// suffice. Oracle: search/beam.py. Tested:
 // tests/test_native.py::test_it_stops_when_its_rule_says_so_in_plain_lists.
-bool advance(Sentence& sentence, const std::vector<Candidate>& extensions, const SearchArguments& args) {
-    const size_t width = args.beam_size;
+void advance(Sentence& sentence, const std::vector<Candidate>& extensions) {
+    const Search& search = *sentence.search;
+    const size_t width = search.beam_size, n_best = search.n_best;
     const int length = sentence.step + 1;  // of a hypothesis that ends now, END included
-    std::vector<Hypothesis> live;
+    std::vector<Hypothesis> live, ended;
     for (size_t rank = 0; rank < extensions.size() && live.size() < width; rank++) {
         const Candidate& one = extensions[rank];
-        Hypothesis next{one.total, one.total / args.normalizer[length], sentence.live[one.origin].ids, {}};
+        Hypothesis next{one.total, one.total / search.normalizer[length], sentence.live[one.origin].ids, {}};
         if (one.token != END) {
             next.ids.push_back(one.token);
             next.ancestry = sentence.live[one.origin].ancestry;
             live.push_back(std::move(next));
         } else if (rank < width) {
-            auto place = sentence.finished.end();
-            while (place != sentence.finished.begin() && next.score > (place - 1)->score) --place;
-            sentence.finished.insert(place, std::move(next));
-            if (sentence.finished.size() > width) sentence.finished.pop_back();
+            ended.push_back(std::move(next));
         }
+    }
+    sentence.finished.reserve(width + 1);
+    for (Hypothesis& next : ended) {
+        auto place = sentence.finished.end();
+        while (place != sentence.finished.begin() && next.score > (place - 1)->score) --place;
+        sentence.finished.insert(place, std::move(next));
+        if (sentence.finished.size() > width) sentence.finished.pop_back();
     }
     sentence.live = std::move(live);
     sentence.step++;
-    if (sentence.live.empty() || sentence.finished.size() == width) return true;
-    const float best = sentence.live[0].log_p / args.normalizer[args.max_lengths[sentence.number] + 1];
-    const size_t n_best = args.n_best;
-    return sentence.finished.size() >= n_best && best <= sentence.finished[n_best - 1].score;
+    if (sentence.live.empty() || sentence.finished.size() == width) {
+        sentence.done = true;
+    } else if (sentence.finished.size() >= n_best) {
+        const float longest = search.normalizer[search.max_lengths[sentence.number] + 1];
+        sentence.done = sentence.live[0].log_p / longest <= sentence.finished[n_best - 1].score;
+    }
 }
 
 // Write the n_best hypotheses of a finished sentence.
-void write_hypotheses(const Sentence& sentence, const SearchArguments& args) {
-    for (int rank = 0; rank < args.n_best; rank++) {
-        const size_t at = size_t(sentence.number) * args.n_best + rank;
-        args.lengths[at] = -1;
+void write_hypotheses(const Sentence& sentence) {
+    const Search& search = *sentence.search;
+    for (int rank = 0; rank < search.n_best; rank++) {
+        const size_t at = size_t(sentence.number) * search.n_best + rank;
+        search.lengths[at] = -1;
         if (rank >= int(sentence.finished.size())) continue;
         const Hypothesis& one = sentence.finished[rank];
-        args.lengths[at] = int32_t(one.ids.size());
-        args.log_p[at] = one.log_p;
-        args.scores[at] = one.score;
+        search.lengths[at] = int32_t(one.ids.size());
+        search.log_p[at] = one.log_p;
+        search.scores[at] = one.score;
         std::copy(one.ids.begin(), one.ids.end(),
-                  args.output_ids + args.output_offsets[sentence.number] +
-                      rank * (args.max_lengths[sentence.number] + 1));
+                  search.output_ids + search.output_offsets[sentence.number] +
+                      rank * (search.max_lengths[sentence.number] + 1));
     }
 }
 
-// Encode the next sentences if there are free rows.
+// Encode sentences that a thread has taken.
 // Tested: tests/test_native.py::test_neighbours_threads_and_batches_change_no_bit.
-void admit(const Transformer& model, SearchArguments& args, std::vector<Sentence>& sentences,
-           Workspace& workspace) {
-    const int wanted = args.max_rows / args.beam_size - int(sentences.size());
-    if (wanted <= 0) return;
-    const int first = __atomic_fetch_add(&args.next_sentence, wanted, __ATOMIC_RELAXED),
-              last = std::min(first + wanted, args.sentences);
-    if (first >= last) return;
-    const std::vector<int> begins(args.source_offsets + first, args.source_offsets + last + 1);
-    auto sources = model.encode(args.source_ids, begins, args.source_positions, workspace);
-    for (int number = first; number < last; number++) {
-        Sentence sentence;
-        sentence.number = number;
-        sentence.source = std::move(sources[number - first]);
-        if (args.shortlist)
-            sentence.logits = model.logits().select_outputs(
-                args.shortlist + args.shortlist_offsets[number],
-                args.shortlist_offsets[number + 1] - args.shortlist_offsets[number]);
-        sentence.live.push_back({0, 0, {}, {}});
-        sentences.push_back(std::move(sentence));
+void encode(const Transformer& model, std::vector<Sentence>& sentences, Workspace& workspace) {
+    std::vector<int32_t> ids;
+    std::vector<int> begins{0};
+    const float* positions = nullptr;
+    int longest = 0;
+    for (const Sentence& sentence : sentences) {
+        const Search& search = *sentence.search;
+        const int32_t *first = search.source_ids + search.source_offsets[sentence.number],
+                      *last = search.source_ids + search.source_offsets[sentence.number + 1];
+        if (last - first > longest) {  // each search has as many positions as its sentences need
+            longest = int(last - first);
+            positions = search.source_positions;
+        }
+        ids.insert(ids.end(), first, last);
+        begins.push_back(int(ids.size()));
+    }
+    auto sources = model.encode(ids.data(), begins, positions, workspace);
+    for (size_t s = 0; s < sentences.size(); s++) {
+        Sentence& sentence = sentences[s];
+        const Search& search = *sentence.search;
+        sentence.source = std::move(sources[s]);
+        if (search.shortlist) {
+            const int32_t* offsets = search.shortlist_offsets + sentence.number;
+            sentence.logits =
+                model.logits().select_outputs(search.shortlist + offsets[0], offsets[1] - offsets[0]);
+        }
+        sentence.live.assign(1, {0, 0, {}, {}});
     }
 }
 
-// Extend all hypotheses of all sentences by one token.
-void step(const Transformer& model, const SearchArguments& args, std::vector<Sentence>& sentences,
-          Workspace& workspace) {
+// Extend all hypotheses of all sentences by one token, and write those of sentences that are done.
+void step(const Transformer& model, std::vector<Sentence>& sentences, Workspace& workspace) {
     std::vector<Transformer::DecoderInput> rows;
     for (Sentence& sentence : sentences) {
-        const size_t layer_stride = size_t(args.beam_size) * model.row_width();
+        const Search& search = *sentence.search;
+        const size_t layer_stride = size_t(search.beam_size) * model.row_width();
+        const float* position =
+            search.target_positions + size_t(sentence.step) * model.settings.d_model;
         sentence.kv_cache.emplace_back(new float[model.settings.decoder_layers * layer_stride]);
         float* own = sentence.kv_cache.back().get();
         for (Hypothesis& one : sentence.live) {
             one.ancestry.push_back(own);
             own += model.row_width();
-            rows.push_back({one.ids.empty() ? START : one.ids.back(), sentence.step, &sentence.source,
+            rows.push_back({one.ids.empty() ? START : one.ids.back(), position, &sentence.source,
                             &one.ancestry, layer_stride});
         }
     }
-    const float* features = model.decode(rows, args.target_positions, workspace);
+    const float* features = model.decode(rows, workspace);
     float* logits = workspace.logits.reserve(rows.size() * model.logits().outputs);
-    if (!args.shortlist) model.logits()(features, int(rows.size()), logits);
-    std::vector<bool> done;
+    const bool with_shortlists = sentences[0].search->shortlist;  // all searches of an engine, or none
+    if (!with_shortlists) model.logits()(features, int(rows.size()), logits);
     for (Sentence& sentence : sentences) {
-        const Linear& map = args.shortlist ? sentence.logits : model.logits();
+        const Search& search = *sentence.search;
+        const Linear& map = with_shortlists ? sentence.logits : model.logits();
         const int32_t* shortlist =
-            args.shortlist ? args.shortlist + args.shortlist_offsets[sentence.number] : nullptr;
+            with_shortlists ? search.shortlist + search.shortlist_offsets[sentence.number] : nullptr;
         if (shortlist) map(features, int(sentence.live.size()), logits);
         features += sentence.live.size() * map.inputs;
-        TopK best(2 * args.beam_size);
-        const bool must_end = sentence.step >= args.max_lengths[sentence.number];
+        TopK best(2 * search.beam_size);
+        const bool must_end = sentence.step >= search.max_lengths[sentence.number];
         for (size_t origin = 0; origin < sentence.live.size(); origin++, logits += map.outputs)
-            extend({logits, map.outputs, shortlist}, int(origin), sentence.live[origin], must_end, args, best,
-                   workspace.weights);
-        done.push_back(advance(sentence, best.candidates, args));
-        if (done.back()) write_hypotheses(sentence, args);
+            extend({logits, map.outputs, shortlist}, int(origin), sentence.live[origin], must_end, search,
+                   best, workspace.weights);
+        advance(sentence, best.candidates);
+        if (sentence.done) write_hypotheses(sentence);
     }
-    size_t kept = 0;
-    for (size_t s = 0; s < sentences.size(); s++)
-        if (!done[s]) {
-            if (kept != s) sentences[kept] = std::move(sentences[s]);
-            kept++;
-        }
-    sentences.resize(kept);
 }
+
+// Undo a step that ended with an exception, in the sentences that it has not extended.
+void undo(std::vector<Sentence>& sentences) {
+    for (Sentence& sentence : sentences) {
+        sentence.kv_cache.resize(sentence.step);
+        for (Hypothesis& one : sentence.live) one.ancestry.resize(sentence.step);
+    }
+}
+
+// Threads that search, and the searches that they share. Searches are taken in turns, sentence by sentence,
+// so that a large one does not delay a small one. Tested: tests/test_engine.py.
+class Engine {
+    const Transformer& model;
+    const int max_rows;
+    std::mutex mutex;
+    std::condition_variable work, done;
+    std::deque<Search*> waiting;   // with sentences that no thread has taken
+    std::deque<Search*> finished;  // and not fetched by next_finished
+    int rows_waiting = 0, rows_running = 0;
+    bool closing = false;
+    std::vector<std::thread> threads;
+
+  public:
+    Engine(const Transformer& model, int workers, int max_rows) : model(model), max_rows(max_rows) {
+        for (int worker = 0; worker < workers; worker++) threads.emplace_back([this] { run(); });
+    }
+
+    ~Engine() {
+        close();
+        for (std::thread& thread : threads) thread.join();
+    }
+
+    // Threads end after the current step.
+    void close() {
+        {
+            const std::lock_guard lock(mutex);
+            closing = true;
+        }
+        work.notify_all();
+        done.notify_all();
+    }
+
+    void submit(Search& search) {
+        {
+            const std::lock_guard lock(mutex);
+            search.unfinished = search.sentences;
+            search.next_sentence = search.stopped = search.status = 0;
+            rows_waiting += search.sentences * search.beam_size;
+            waiting.push_back(&search);
+        }
+        if (search.sentences == 1) work.notify_one();
+        else work.notify_all();
+    }
+
+    // Its sentences leave the batch after the current step.
+    void cancel(Search& search) {
+        const std::lock_guard lock(mutex);
+        stop(search, OK);
+    }
+
+    // Wait for a search that is done. Null once the engine is closing.
+    Search* next_finished() {
+        std::unique_lock lock(mutex);
+        done.wait(lock, [this] { return closing || !finished.empty(); });
+        if (finished.empty()) return nullptr;
+        Search* search = finished.front();
+        finished.pop_front();
+        return search;
+    }
+
+  private:
+    // With the mutex: give up the sentences of a search that no thread has taken.
+    void stop(Search& search, Status status) {
+        if (search.stopped || !search.unfinished) return;
+        search.stopped = true;
+        search.status = status;
+        const int left = search.sentences - search.next_sentence;
+        search.next_sentence = search.sentences;
+        waiting.erase(std::remove(waiting.begin(), waiting.end(), &search), waiting.end());
+        rows_waiting -= left * search.beam_size;
+        leave(search, left);
+    }
+
+    // With the mutex: so many sentences of a search are done or dropped.
+    void leave(Search& search, int sentences) {
+        if (!sentences || (search.unfinished -= sentences)) return;
+        finished.push_back(&search);
+        done.notify_one();
+    }
+
+    // Move sentences from the searches that wait to a thread with free rows; wait if it has none at all.
+    std::vector<Sentence> take(const std::vector<Sentence>& own) {
+        std::unique_lock lock(mutex);
+        if (own.empty()) work.wait(lock, [this] { return closing || rows_waiting; });
+        int rows = 0;
+        for (const Sentence& sentence : own) rows += sentence.search->beam_size;
+        std::vector<Sentence> taken;
+        taken.reserve(max_rows);
+        if (closing || rows * 4 > max_rows * 3) return taken;  // encodes several sentences at once
+        const int workers = int(threads.size()), share = (rows_waiting + rows_running + workers - 1) / workers;
+        while (!waiting.empty()) {
+            Search* search = waiting.front();
+            const bool fits = rows + search->beam_size <= std::min(max_rows, search->max_rows);
+            if (rows && (rows >= share || !fits)) break;
+            waiting.pop_front();
+            Sentence sentence;
+            sentence.search = search;
+            sentence.number = search->next_sentence++;
+            taken.push_back(std::move(sentence));
+            rows += search->beam_size;
+            rows_waiting -= search->beam_size;
+            rows_running += search->beam_size;
+            if (search->next_sentence < search->sentences) waiting.push_back(search);
+        }
+        return taken;
+    }
+
+    // Remove sentences that are done, and those of searches that were stopped.
+    void release(std::vector<Sentence>& sentences) {
+        const std::lock_guard lock(mutex);
+        const auto leaves = [&](const Sentence& sentence) {
+            Search& search = *sentence.search;
+            if (!sentence.done && !search.stopped) return false;
+            rows_running -= search.beam_size;
+            leave(search, 1);
+            return true;
+        };
+        sentences.erase(std::remove_if(sentences.begin(), sentences.end(), leaves), sentences.end());
+    }
+
+    // Memory does not suffice for all of them: the search of the largest fails.
+    void fail_largest(std::vector<Sentence>& sentences) {
+        const auto numbers = [&](const Sentence& sentence) {
+            const int32_t* offsets = sentence.search->source_offsets + sentence.number;
+            return size_t(offsets[1] - offsets[0]) + size_t(sentence.step) * sentence.search->beam_size;
+        };
+        const auto& largest =
+            *std::max_element(sentences.begin(), sentences.end(), [&](const auto& one, const auto& other) {
+                return numbers(one) < numbers(other);
+            });
+        {
+            const std::lock_guard lock(mutex);
+            stop(*largest.search, OUT_OF_MEMORY);
+        }
+        release(sentences);
+    }
+
+    void run() {
+        Workspace workspace;
+        std::vector<Sentence> sentences;
+        while (!is_closing()) {
+            std::vector<Sentence> taken = take(sentences);
+            while (!taken.empty()) {
+                try {
+                    encode(model, taken, workspace);
+                    std::move(taken.begin(), taken.end(), std::back_inserter(sentences));
+                    break;
+                } catch (const std::exception&) {
+                    fail_largest(taken);
+                }
+            }
+            if (sentences.empty()) continue;
+            try {
+                step(model, sentences, workspace);
+                release(sentences);
+            } catch (const std::exception&) {
+                undo(sentences);
+                fail_largest(sentences);
+            }
+        }
+    }
+
+    bool is_closing() {
+        const std::lock_guard lock(mutex);
+        return closing;
+    }
+};
 
 }  // namespace
 
@@ -260,12 +460,9 @@ void step(const Transformer& model, const SearchArguments& args, std::vector<Sen
 // ::test_a_lack_of_memory_gets_a_sentence.
 extern "C" {
 
-// Statuses of dragoman_search, as in decoder.py.
-enum Status : int32_t { OK = 0, OUT_OF_MEMORY = 1, WRONG_SIZE = 2 };
-
 size_t dragoman_sizeof_transformer_settings() { return sizeof(TransformerSettings); }
 size_t dragoman_sizeof_parameter() { return sizeof(Parameter); }
-size_t dragoman_sizeof_search_arguments() { return sizeof(SearchArguments); }
+size_t dragoman_sizeof_search() { return sizeof(Search); }
 
 // Hypotheses that a thread extends at once: enough for full speed, few enough for the L2 cache, and full
 // tiles.
@@ -293,22 +490,35 @@ void* dragoman_load_model(const TransformerSettings* settings, size_t settings_s
 
 void dragoman_free_model(void* model) { delete static_cast<Transformer*>(model); }
 
-// Search until no sentence is left, or `stop` is set. Any number of threads may share the arguments.
-int32_t dragoman_search(const void* transformer, SearchArguments* arguments, size_t size) {
-    if (size != sizeof *arguments) return WRONG_SIZE;
-    const auto& model = *static_cast<const Transformer*>(transformer);
+// Threads that search with a model, which must outlive them; to be freed by dragoman_free_engine. Null if
+// memory does not suffice.
+void* dragoman_new_engine(const void* model, int32_t workers, int32_t max_rows) {
     try {
-        thread_local Workspace workspace;
-        std::vector<Sentence> sentences;
-        while (!__atomic_load_n(&arguments->stop, __ATOMIC_RELAXED)) {
-            if (sentences.size() * arguments->beam_size * 4 <= size_t(arguments->max_rows) * 3)
-                admit(model, *arguments, sentences, workspace);
-            if (sentences.empty()) return OK;
-            step(model, *arguments, sentences, workspace);
-        }
+        return new Engine(*static_cast<const Transformer*>(model), workers, max_rows);
+    } catch (const std::exception&) {
+        return nullptr;
+    }
+}
+
+// Its threads end after the current step, and dragoman_next_finished returns null.
+void dragoman_close_engine(void* engine) { static_cast<Engine*>(engine)->close(); }
+
+// Waits for the threads. To be called by the thread that called dragoman_next_finished.
+void dragoman_free_engine(void* engine) { delete static_cast<Engine*>(engine); }
+
+// Begin a search. It and its arrays must live until dragoman_next_finished returns it.
+int32_t dragoman_submit(void* engine, Search* search, size_t size) {
+    if (size != sizeof *search) return WRONG_SIZE;
+    try {
+        static_cast<Engine*>(engine)->submit(*search);
         return OK;
     } catch (const std::exception&) {
         return OUT_OF_MEMORY;
     }
 }
+
+void dragoman_cancel(void* engine, Search* search) { static_cast<Engine*>(engine)->cancel(*search); }
+
+// Wait for the next search that is done or cancelled; null when the engine is closing.
+Search* dragoman_next_finished(void* engine) { return static_cast<Engine*>(engine)->next_finished(); }
 }

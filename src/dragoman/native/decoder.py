@@ -1,10 +1,13 @@
 """Translation by the C++ decoder (beam_search.cpp), without torch. Oracle: search/beam.py."""
 
 import ctypes
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from ctypes import POINTER, Structure, c_char_p, c_float, c_int32, c_size_t, c_void_p, sizeof
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from ctypes import POINTER, Structure, addressof, c_char_p, c_float, c_int32, c_size_t, c_void_p, sizeof
+from dataclasses import dataclass
 from itertools import accumulate, chain, count
+from threading import Lock, Thread
 from typing import Any, get_args
 
 import numpy as np
@@ -52,7 +55,7 @@ class Parameter(Structure):
     _fields_ = [("name", c_char_p), ("values", c_void_p), ("rows", c_int32), ("columns", c_int32)]
 
 
-class SearchArguments(Structure):
+class Search(Structure):
     """As in beam_search.cpp, which says what the fields are."""
 
     _fields_ = [
@@ -81,7 +84,9 @@ class SearchArguments(Structure):
         ("log_p", c_void_p),
         ("scores", c_void_p),
         ("next_sentence", c_int32),
-        ("stop", c_int32),
+        ("unfinished", c_int32),
+        ("stopped", c_int32),
+        ("status", c_int32),
     ]
 
 
@@ -89,7 +94,7 @@ def declare(lib: ctypes.CDLL) -> ctypes.CDLL:
     """Declare the functions of beam_search.cpp. Raises `DragomanError` if structures differ in size."""
     check_size(lib.dragoman_sizeof_transformer_settings, TransformerSettings)
     check_size(lib.dragoman_sizeof_parameter, Parameter)
-    check_size(lib.dragoman_sizeof_search_arguments, SearchArguments)
+    check_size(lib.dragoman_sizeof_search, Search)
     lib.dragoman_load_model.restype = c_void_p
     lib.dragoman_load_model.argtypes = [
         POINTER(TransformerSettings),
@@ -102,8 +107,97 @@ def declare(lib: ctypes.CDLL) -> ctypes.CDLL:
     ]
     lib.dragoman_free_model.restype = None
     lib.dragoman_free_model.argtypes = [c_void_p]
-    lib.dragoman_search.argtypes = [c_void_p, POINTER(SearchArguments), c_size_t]
-    return lib  # dragoman_max_rows and dragoman_search return an int32, ctypes' default
+    lib.dragoman_new_engine.restype = c_void_p
+    lib.dragoman_new_engine.argtypes = [c_void_p, c_int32, c_int32]
+    for free in (lib.dragoman_close_engine, lib.dragoman_free_engine):
+        free.restype = None
+        free.argtypes = [c_void_p]
+    lib.dragoman_submit.argtypes = [c_void_p, c_void_p, c_size_t]
+    lib.dragoman_cancel.restype = None
+    lib.dragoman_cancel.argtypes = [c_void_p, c_void_p]
+    lib.dragoman_next_finished.restype = c_void_p
+    lib.dragoman_next_finished.argtypes = [c_void_p]
+    return lib  # dragoman_max_rows and dragoman_submit return an int32, ctypes' default
+
+
+Hypotheses = list[list[Hypothesis]]
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A search that C++ has: all that must live until it is done, and what to do then."""
+
+    engine: "Engine"
+    search: Search
+    read: Callable[[], Hypotheses]
+    future: Future[Hypotheses]
+
+    def finish(self) -> None:
+        """Give the future its result or exception."""
+        if not self.future.set_running_or_notify_cancel():
+            return
+        try:
+            check_status(self.search.status)
+            self.future.set_result(self.read())
+        except Exception as error:
+            self.future.set_exception(error)
+
+
+class Engine:
+    """Threads in C++ that search with a packed model, and share all searches that are submitted."""
+
+    def __init__(self, lib: ctypes.CDLL, model: int, workers: int, max_rows: int) -> None:
+        """The engine frees the model. Raises `MemoryError` if memory does not suffice."""
+        self._lib, self._lock = lib, Lock()
+        self._pending: dict[int, Pending] = {}
+        self._engine = lib.dragoman_new_engine(model, workers, max_rows)
+        if not self._engine:
+            lib.dragoman_free_model(model)
+            raise MemoryError
+        weakref.finalize(self, lib.dragoman_close_engine, self._engine)
+        arguments = lib, self._engine, model, self._pending, self._lock
+        Thread(target=finish_searches, args=arguments, name="dragoman-searches", daemon=True).start()
+
+    def submit(self, search: Search, read: Callable[[], Hypotheses]) -> Future[Hypotheses]:
+        """Begin a search, whose output `read` returns when its sentences are done.
+
+        A future that is cancelled ends the search after the current step. The future gets `MemoryError` if
+        memory does not suffice, and the errors of `read`. Raises `DragomanError` if C++ has another
+        structure.
+        """
+        future: Future[Hypotheses] = Future()
+        address = addressof(search)
+        with self._lock:
+            check_status(self._lib.dragoman_submit(self._engine, address, sizeof(search)))
+            self._pending[address] = Pending(self, search, read, future)
+        future.add_done_callback(lambda done: self._cancel(address, done) if done.cancelled() else None)
+        return future
+
+    def _cancel(self, address: int, future: Future[Hypotheses]) -> None:
+        with self._lock:  # another search may have its address by now
+            if (pending := self._pending.get(address)) and pending.future is future:
+                self._lib.dragoman_cancel(self._engine, address)
+
+
+def finish_searches(
+    lib: ctypes.CDLL, engine: int, model: int, pending: dict[int, Pending], lock: Lock
+) -> None:
+    """Finish each search that is done, until the engine closes; then free it. For a thread of its own."""
+    while address := lib.dragoman_next_finished(engine):
+        with lock:
+            done = pending.pop(address)
+        done.finish()
+        del done  # the engine closes when its last user is gone
+    lib.dragoman_free_engine(engine)
+    lib.dragoman_free_model(model)
+
+
+def check_status(status: int) -> None:
+    """Raise `MemoryError` for OUT_OF_MEMORY (1) and `DragomanError` for WRONG_SIZE (2); 0 is OK."""
+    if status == 1:
+        raise MemoryError
+    if status:
+        raise DragomanError("beam_search.cpp refuses a structure of another size; install dragoman again.")
 
 
 class NativeDecoder:
@@ -123,9 +217,7 @@ class NativeDecoder:
         Raises `DragomanError` if one is missing, unknown or misshapen, and if memory does not suffice.
         """
         self.longest, self.shortlist = settings.longest, shortlist
-        self._lib = declare(lib)
-        self._threads = ThreadPoolExecutor(workers)
-        self._workers = workers
+        declare(lib)
         self._max_rows: int = lib.dragoman_max_rows()
         self._positions = [
             Positions(settings, weights.get(f"{side}_positions.table")) for side in ("source", "target")
@@ -136,7 +228,7 @@ class NativeDecoder:
         self.source_vocabulary = len(arrays.get("source_embedding.weight", self._embeddings[0]))
         parameters = (Parameter * len(arrays))(*(parameter_of(name, array) for name, array in arrays.items()))
         error = ctypes.create_string_buffer(1000)
-        self._model = lib.dragoman_load_model(
+        model = lib.dragoman_load_model(
             transformer_settings(settings, precision),
             sizeof(TransformerSettings),
             parameters,
@@ -145,9 +237,10 @@ class NativeDecoder:
             error,
             len(error),
         )
-        if not self._model:
+        if not model:
             reason = error.value.decode() or "Memory does not suffice to pack this model for translation."
             raise DragomanError(reason)
+        self._engine = Engine(lib, model, workers, self._max_rows)
 
     @classmethod
     def of(
@@ -162,38 +255,50 @@ class NativeDecoder:
         lib = load_library(DECODER)
         return None if lib is None else cls(lib, settings, weights, precision, workers, shortlist)
 
-    def __del__(self) -> None:
-        if getattr(self, "_model", None):
-            self._lib.dragoman_free_model(self._model)
-
     def search(
         self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints | None = None
-    ) -> list[list[Hypothesis]]:
+    ) -> Hypotheses:
         """As `beam_search` without groups and coverage; no hypotheses for a source that is END alone.
 
         No sentence depends on another, to the last bit. With a shortlist, a prefix's tokens are on every
         sentence's list. Raises `MemoryError` if memory does not suffice, `DragomanError` if the model has
         non-finite weights or if min_length or the prefix is beyond its learned positions, `IndexError` for an
-        unknown id.
+        unknown id. An interrupt ends the search after the current token.
+        """
+        future = self.submit(sources, settings, constraints)
+        try:
+            return future.result()
+        finally:
+            future.cancel()
+
+    def submit(
+        self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints | None = None
+    ) -> Future[Hypotheses]:
+        """Begin a `search`; its sentences join those of other searches. The future may be cancelled.
+
+        Raises as `search`; a lack of memory and non-finite weights are exceptions of the future.
         """
         order = sorted((i for i, row in enumerate(sources) if len(row) > 1), key=lambda i: -len(sources[i]))
-        hypotheses: list[list[Hypothesis]] = [[] for _ in sources]
+        hypotheses: Hypotheses = [[] for _ in sources]
         if not order:
-            return hypotheses
+            return completed(hypotheses)
         if (highest := max(map(max, sources))) >= self.source_vocabulary:
             raise IndexError(f"The source vocabulary has no id {highest}.")
-        results = self._search([sources[i] for i in order], settings, constraints or Constraints())
-        for i, n_best in zip(order, results, strict=True):
-            hypotheses[i] = n_best
-        return hypotheses
+        arrays = self._arrays([sources[i] for i in order], settings, constraints or Constraints())
 
-    def _search(
-        self, sources: list[list[int]], settings: SearchSettings, constraints: Constraints
-    ) -> Iterator[list[Hypothesis]]:
-        arrays, width = self._arrays(sources, settings, constraints), settings.beam_size
+        def read() -> Hypotheses:
+            for i, n_best in zip(order, hypotheses_of(arrays), strict=True):
+                hypotheses[i] = n_best
+            return hypotheses
+
+        search = self._new_search(arrays, settings, constraints or Constraints())
+        return self._engine.submit(search, read)
+
+    def _new_search(
+        self, arrays: dict[str, Array], settings: SearchSettings, constraints: Constraints
+    ) -> Search:
         max_length = int(arrays["max_lengths"].max())
-        share = -(-len(sources) // self._workers) * width
-        rows = max(width, min(self._max_rows, share, settings.batch_tokens // (max_length + 1)))
+        rows = max(settings.beam_size, min(self._max_rows, settings.batch_tokens // (max_length + 1)))
         limits = (
             constraints.min_length,
             min(constraints.no_repeat_ngram, max_length + 1),
@@ -201,10 +306,10 @@ class NativeDecoder:
             len(constraints.prefix),
         )
         addresses = {name: address(array) for name, array in arrays.items()}
-        arguments = SearchArguments(len(sources), width, settings.n_best, rows, *limits, **addresses)
-        arguments.owners = self, arrays  # alive as long as a thread has the arguments
-        self._run(arguments)
-        return hypotheses_of(arrays)
+        sentences = len(arrays["max_lengths"])
+        search = Search(sentences, settings.beam_size, settings.n_best, rows, *limits, **addresses)
+        search.owners = self, arrays  # alive as long as C++ has the search
+        return search
 
     def _arrays(
         self, sources: list[list[int]], settings: SearchSettings, constraints: Constraints
@@ -242,27 +347,12 @@ class NativeDecoder:
             "scores": np.empty((len(sources), n_best), np.float32),
         }
 
-    def _run(self, arguments: SearchArguments) -> None:
-        """Search with all threads. An interrupt ends them after the current token."""
-        threads: list[Future[int]] = []
-        try:
-            workers = range(min(self._workers, arguments.sentences))
-            search, size = self._lib.dragoman_search, sizeof(arguments)
-            threads.extend(self._threads.submit(search, self._model, arguments, size) for _ in workers)
-            statuses = {thread.result() for thread in threads}
-        finally:
-            arguments.stop = 1
-            for thread in threads:
-                thread.result()
-        check_statuses(statuses)
 
-
-def check_statuses(statuses: set[int]) -> None:
-    """Raise `MemoryError` for OUT_OF_MEMORY (1) and `DragomanError` for WRONG_SIZE (2); 0 is OK."""
-    if 1 in statuses:
-        raise MemoryError
-    if statuses != {0}:
-        raise DragomanError("beam_search.cpp refuses a structure of another size; install dragoman again.")
+def completed(hypotheses: Hypotheses) -> Future[Hypotheses]:
+    """The future of a search that has nothing to do."""
+    future: Future[Hypotheses] = Future()
+    future.set_result(hypotheses)
+    return future
 
 
 def hypotheses_of(arrays: Mapping[str, Array]) -> Iterator[list[Hypothesis]]:

@@ -361,7 +361,8 @@ class Transformer {
     // A token that a hypothesis reads. `ancestry` has the keys and values of its tokens in the first layer,
     // those of the next layers `layer_stride` apart; those of this token are written to the last one.
     struct DecoderInput {
-        int token, position;
+        int token;
+        const float* position;  // the row of the position table
         const Source* source;
         const std::vector<float*>* ancestry;
         size_t layer_stride;
@@ -372,8 +373,7 @@ class Transformer {
 
     // The features that predict what follows each row, [rows][d_model]; they are valid until `workspace` is
     // used again.
-    const float* decode(const std::vector<DecoderInput>& rows, const float* positions,
-                        Workspace& workspace) const {
+    const float* decode(const std::vector<DecoderInput>& rows, Workspace& workspace) const {
         const int count = int(rows.size()), width = settings.d_model, queries = settings.heads * settings.d_k;
         const int projected_width = queries + row_width(), value_width = settings.heads * settings.d_v;
         float* x = workspace.x.reserve(size_t(count) * width);
@@ -382,8 +382,7 @@ class Transformer {
         float* query = workspace.queries.reserve(size_t(count) * queries);
         float* out = workspace.out.reserve(size_t(count) * width);
         for (int r = 0; r < count; r++)
-            embed(target_embedding, rows[r].token, positions + size_t(rows[r].position) * width,
-                  x + size_t(r) * width);
+            embed(target_embedding, rows[r].token, rows[r].position, x + size_t(r) * width);
         for (size_t number = 0; number < decoder.size(); number++) {
             const DecoderLayer& layer = decoder[number];
             layer.query_key_value(before(layer.attention_norm, x, count, workspace), count, projected);

@@ -1,0 +1,145 @@
+"""Continuous batching in C++: searches that run together, one that is cancelled, one that fails."""
+
+import os
+import random
+import resource
+import subprocess
+import sys
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from dataclasses import replace
+from threading import enumerate as all_threads
+
+import pytest
+
+from dragoman.native.build import DECODER, load_library
+from dragoman.native.decoder import PRECISIONS
+from dragoman.search.settings import Constraints, SearchSettings
+from tests.test_native import model_of, native, texts
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+FOREVER = SearchSettings(max_length=10_000), Constraints(min_length=10_000)
+
+
+@pytest.fixture(scope="module")
+def lib():
+    found = load_library(DECODER)
+    assert found is not None, "these tests need a C++ compiler"
+    return found
+
+
+def random_search(draw: random.Random) -> tuple[list[list[int]], SearchSettings, Constraints]:
+    """Sentences, settings and constraints."""
+    beam_size = draw.choice([1, 2, 4, 5, 12, 40])
+    settings = SearchSettings(
+        beam_size=beam_size,
+        n_best=draw.randint(1, beam_size),
+        length_penalty=draw.choice([0.0, 0.6, 1.0]),
+        max_extra_tokens=draw.choice([0, 5, 40]),
+    )
+    constraints = Constraints(
+        min_length=draw.choice([0, 0, 3]),
+        no_repeat_ngram=draw.choice([0, 0, 2]),
+        prefix=draw.choice([[], [7, 9]]),
+    )
+    sentences = texts(draw.choice([1, 1, 1, 2, 7, 60]), draw.choice([3, 12, 60]), draw.random())
+    return sentences, settings, constraints
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_searches_that_run_together_find_what_each_finds_alone(lib, precision):
+    decoder = native(lib, model_of("as in the paper"), precision, 2)
+    draw = random.Random(precision)
+    searches = [random_search(draw) for _ in range(60)]
+    alone = [decoder.search(*each) for each in searches]
+    with ThreadPoolExecutor(24) as clients:
+        together = list(clients.map(lambda each: decoder.search(*each), draw.sample(searches, len(searches))))
+    again = [future.result() for future in [decoder.submit(*each) for each in searches]]
+    assert again == alone
+    assert sorted(map(repr, together)) == sorted(map(repr, alone))
+
+
+def test_a_large_search_does_not_delay_a_small_one(lib):
+    decoder = native(lib, model_of("as in the paper"), "float32", 2)
+    large = decoder.submit(texts(3_000, 40), SearchSettings(max_extra_tokens=40))
+    small = decoder.submit(texts(1, 5, seed=3), SearchSettings())
+    assert small.result()
+    assert not large.done()
+    large.cancel()
+
+
+def test_a_long_sentence_does_not_delay_short_ones(lib):
+    decoder = native(lib, model_of("as in the paper"), "float32", 1)
+    long = decoder.submit([[*range(4, 140), 3]], *FOREVER)
+    for seed in range(5):
+        assert decoder.search(texts(1, 5, seed), SearchSettings())
+    assert not long.done()
+    long.cancel()
+
+
+def test_a_cancelled_search_gives_its_place_to_others(lib):
+    decoder = native(lib, model_of("as in the paper"), "float32", 1)
+    sources, settings = [[5, 3], [6, 3]], SearchSettings()
+    expected = decoder.search(sources, settings)
+    settings_of_long = replace(FOREVER[0], beam_size=36)  # one such sentence fills a batch
+    futures = [decoder.submit([[*range(4, 140), 3]], settings_of_long, FOREVER[1]) for _ in range(50)]
+    waiting = decoder.submit(sources, settings)
+    for future in futures:
+        assert future.cancel()
+    assert waiting.result() == expected
+    with pytest.raises(CancelledError):
+        futures[0].result()
+
+
+def test_ten_thousand_cancelled_searches_leave_nothing_behind(lib):
+    decoder = native(lib, model_of("as in the paper"), "float32", 2)
+    sources = texts(2, 9)
+    expected = decoder.search(sources, SearchSettings())
+    threads, size = len(all_threads()), resident_bytes()
+    for _ in range(10_000):
+        decoder.submit(sources, *FOREVER).cancel()
+    assert decoder.search(sources, SearchSettings()) == expected
+    while decoder._engine._pending:
+        pass
+    assert len(all_threads()) == threads
+    assert resident_bytes() < 1.2 * size
+
+
+def resident_bytes() -> int:
+    """The memory of this process."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+def test_the_threads_of_a_decoder_end_with_it(lib):
+    others = set(all_threads())
+    decoder = native(lib, model_of("as in the paper"), "float32", 3)
+    decoder.search(texts(3), SearchSettings())
+    (thread,) = set(all_threads()) - others
+    running = len(os.listdir("/proc/self/task"))
+    del decoder
+    thread.join(60)
+    assert not thread.is_alive()
+    assert len(os.listdir("/proc/self/task")) <= running - 4  # three of C++ and one of Python
+
+
+SHORT_OF_MEMORY = """
+import resource
+from dragoman.native.build import DECODER, load_library
+from dragoman.search.settings import Constraints, SearchSettings
+from tests.test_native import model_of, native, texts
+
+decoder = native(load_library(DECODER), model_of("as in the paper"), "float32", 1)
+small = texts(3, 9), SearchSettings(max_length=300), Constraints(min_length=300)
+expected = decoder.search(*small)
+large = [[5, 3]], SearchSettings(beam_size=2_000, max_length=10_000), Constraints(min_length=10_000)
+in_use = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (in_use + 300 * 2**20, -1))
+futures = [decoder.submit(*small), decoder.submit(*large), decoder.submit(*small)]
+assert isinstance(futures[1].exception(), MemoryError), futures[1]
+assert futures[0].result() == expected == futures[2].result() == decoder.search(*small)
+"""
+
+
+def test_a_search_that_memory_does_not_suffice_for_fails_alone():
+    subprocess.run([sys.executable, "-c", SHORT_OF_MEMORY], check=True)
