@@ -24,7 +24,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import cache_folder
 
 HERE = Path(__file__).parent
-FLAGS = ("-O3", "-march=native", "-std=c++17", "-ffp-contract=fast", "-shared", "-fPIC")
+FLAGS = ("-O3", "-march=native", "-std=c++17", "-ffp-contract=fast", "-pthread", "-shared", "-fPIC")
 # By default compilers use half the width of the registers on Intel.
 WIDE = ("-mprefer-vector-width=512",) if platform.machine() == "x86_64" else ()
 
