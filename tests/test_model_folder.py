@@ -99,6 +99,18 @@ def test_an_invalid_manifest_is_refused(folder, manifest, message):
     refused(folder, message)
 
 
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
+def test_the_files_of_a_folder_have_the_mode_of_the_umask(intact, tmp_path, umask, mode):
+    stored, former = StoredModel.load(intact), os.umask(umask)
+    try:
+        stored.save(tmp_path / "model")
+    finally:
+        os.umask(former)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "model").iterdir()}
+    assert modes == dict.fromkeys(modes, mode)
+    assert modes.keys() >= {"model.safetensors", MANIFEST}
+
+
 def test_only_listed_regular_files_are_accepted(folder, tmp_path):
     (folder / "more.txt").write_text("x")
     refused(folder, "more.txt is not listed in manifest.json; move it out of this folder")

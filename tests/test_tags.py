@@ -1,4 +1,4 @@
-"""Tags leave a sentence and come back beside the words that they belong to."""
+"""Tags are removed from a sentence and restored beside the words that they belong to."""
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +12,7 @@ TEXT = st.lists(
 
 
 def straight(text):
-    """Every word aligned with itself."""
+    """The alignment of every word with itself."""
     return [(number, number) for number in range(len(text.split()))]
 
 
@@ -34,7 +34,7 @@ def straight(text):
         ("<a href='x y'>a</a> <i>b</i>", "a b"),
     ],
 )
-def test_a_sentence_that_is_translated_by_itself_gets_its_tags_back(sentence, plain):
+def test_a_sentence_that_is_its_own_translation_keeps_its_tags(sentence, plain):
     text, tags = remove_tags(sentence)
     assert text == plain
     assert restore_tags(tags, text, straight(text)).replace(" ", "") == sentence.replace(" ", "")
@@ -42,7 +42,7 @@ def test_a_sentence_that_is_translated_by_itself_gets_its_tags_back(sentence, pl
         assert restore_tags(tags, text, straight(text)) == sentence
 
 
-def test_tags_follow_their_words():
+def test_a_pair_encloses_the_words_aligned_with_its_own():
     _, tags = remove_tags("the <b>red</b> house")
     assert restore_tags(tags, "la maison rouge", [(0, 0), (1, 2), (2, 1)]) == "la maison <b>rouge</b>"
     assert (
@@ -87,7 +87,7 @@ def test_a_placeholder_before_punctuation_stays_before_it():
     st.lists(st.sampled_from(["rot", "Haus.", "ein..."]), max_size=5),
     st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4))),
 )
-def test_every_tag_comes_back_once_and_every_word_stays(sentence, translation, pairs):
+def test_every_tag_is_restored_once_and_every_word_is_kept(sentence, translation, pairs):
     text, tags = remove_tags(sentence)
     assert not TAG.search(text)
     written = restore_tags(
@@ -109,6 +109,16 @@ def test_a_closing_tag_stays_before_the_full_stop():
     assert restore_tags(tags, "mann hund .", straight("mann hund .")) == "mann <b>hund .</b>"
 
 
+def test_punctuation_at_the_edge_of_a_pair_does_not_extend_it_at_the_other_edge():
+    _, tags = remove_tags("<b>. dog</b> .")
+    assert restore_tags(tags, ". hund .", straight(". hund .")) == "<b>. hund</b> ."
+    assert restore_tags(tags, "hund .", [(0, 1), (1, 0)]) == "<b>hund</b> ."
+    _, tags = remove_tags(". <b>dog .</b>")
+    assert restore_tags(tags, ". hund", [(1, 1), (2, 0)]) == ". <b>hund</b>"
+    _, tags = remove_tags("dog <b>.</b>")
+    assert restore_tags(tags, "hund .", straight("hund .")) == "hund <b>.</b>"
+
+
 def tagged(children):
     names = st.sampled_from("bi")
     return st.tuples(names, st.lists(children, max_size=3)).map(
@@ -127,7 +137,7 @@ WELL_FORMED = st.lists(
     st.lists(st.sampled_from(["rot", "Haus.", ".", "..."]), max_size=6),
     st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7))),
 )
-def test_well_formed_tags_come_back_well_formed(sentence, translation, alignment):
+def test_well_formed_tags_stay_well_formed(sentence, translation, alignment):
     _, tags = remove_tags(sentence)
     written = restore_tags(tags, " ".join(translation), alignment)
     assert sorted(TAG.findall(written)) == sorted(TAG.findall(sentence))

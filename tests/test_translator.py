@@ -338,7 +338,7 @@ def test_a_text_that_is_too_long_for_learnt_positions_is_named(translator):
 
 
 def test_sentences_longer_than_those_of_training_are_split_and_counted(translator, tmp_path):
-    save_model(tmp_path / "model", translator.torch.model, SETTINGS, translator.tokenizers, longest_source=4)
+    save_model(tmp_path / "model", translator.torch.model, SETTINGS, translator.tokenizers, longest_trained=4)
     loaded = Translator.load(tmp_path)
     lengths = [len(row) for row in encode_sentences(loaded.tokenizers.source, LINES)]
     long = sum(length > 4 for length in lengths)
@@ -353,7 +353,7 @@ def test_sentences_longer_than_those_of_training_are_split_and_counted(translato
     counted = (
         rf"{long} sentences have more tokens than the longest source of training \(4\), and are translated "
     )
-    with pytest.warns(LongInput, match=counted + "in parts; split = 0 translates them whole"):
+    with pytest.warns(LongInput, match=counted + r"in parts; --split 0 \(split=0 in Python\)"):
         parts = loaded.translate(LINES, max_extra_tokens=2)
     assert parts == loaded.translate(LINES, max_extra_tokens=2, split=4)
     for whole in ({"split": 0}, {"n_best": 2}, {"min_length": 1}):
@@ -411,7 +411,7 @@ def test_models_of_the_same_vocabularies_are_an_ensemble(folder, translator, tmp
     both = Translator.load(folder, folder)
     assert isinstance(both.torch.model, Ensemble)
     assert both.translate(LINES, SEARCH) == translator.translate(LINES, SEARCH)
-    save_model(tmp_path / "short", translator.torch.model, SETTINGS, translator.tokenizers, longest_source=4)
+    save_model(tmp_path / "short", translator.torch.model, SETTINGS, translator.tokenizers, longest_trained=4)
     assert Translator.load(folder, tmp_path / "short").longest_trained == 4
     other = Tokenizer.train(LINES * 5, "char", TokenizerSettings(), 330)
     save_model(

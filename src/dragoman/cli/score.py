@@ -67,9 +67,10 @@ def score(given: Given) -> None:
 def blocks_of_pairs(
     translator: "Translator", source: Path, target: Path, done: str
 ) -> Iterator[list[tuple[str, str]]]:
-    """The pairs of two files in blocks. At the end the number of long sources is printed."""
+    """The pairs of two files in blocks. At the end it reports long sources, which were `done` whole."""
     from dragoman.text.lines import read_pairs
     from dragoman.translation.files import BLOCK
+    from dragoman.translation.segmentation import long_message
 
     pairs = read_pairs(source, target)
     count = 0
@@ -77,11 +78,7 @@ def blocks_of_pairs(
         count += translator.count_long([one for one, _ in block])
         yield block
     if count:
-        sentences = "1 sentence has" if count == 1 else f"{count:,} sentences have"
-        say(
-            f"{sentences} more tokens than the longest source of training ({translator.longest_trained}), "
-            f"and {'is' if count == 1 else 'are'} {done} whole."
-        )
+        say(long_message(count, translator.longest_trained, f"{done} whole"))
 
 
 COMMAND = Command(

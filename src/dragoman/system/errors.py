@@ -9,7 +9,7 @@ class DragomanError(ValueError):
 
 
 class LongInput(UserWarning):
-    """A sentence is longer than any that the model was trained on, and is translated unsplit."""
+    """A sentence has more tokens than any source sentence of training; its translation may be worse."""
 
 
 def check_bounds(

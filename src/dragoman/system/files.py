@@ -41,7 +41,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
     new = path.with_name(f".{secrets.token_hex(8)}-{path.name}")
     try:
         new.touch()
-        mode = new.stat().st_mode  # of the umask; safetensors writes files that only their owner may read
+        mode = new.stat().st_mode  # of the umask; safetensors writes with 0600
         yield new
         new.chmod(mode)
         with new.open("rb+") as file:
@@ -90,7 +90,10 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     try:
         write(new)
         write_manifest(new)
-        for path in new.iterdir():
+        mode = new.stat().st_mode & 0o666  # of the umask; safetensors writes with 0600
+        for path in new.rglob("*"):
+            if path.is_file():
+                path.chmod(mode)
             sync(path)
         sync(new)
     except BaseException as error:

@@ -74,7 +74,7 @@ class StoredModel:
     """Float32, by their names in the model; tied weights once."""
     settings: ModelSettings
     tokenizers: Tokenizers
-    longest_source: int | None = None
+    longest_trained: int | None = None
     """Tokens, END included, of the longest source that the model was trained on; None if unknown."""
 
     @classmethod
@@ -88,7 +88,7 @@ class StoredModel:
         check_folder(folder)
         settings, tokenizers = read_settings(folder), Tokenizers.load(folder)
         check_weights(folder, settings, tokenizers)
-        return cls(read_arrays(folder / WEIGHTS), settings, tokenizers, read_longest_source(folder))
+        return cls(read_arrays(folder / WEIGHTS), settings, tokenizers, read_longest_trained(folder))
 
     def save(self, folder: Path) -> None:
         """Write the folder atomically in place of the former one."""
@@ -96,7 +96,7 @@ class StoredModel:
         def write(new: Path) -> None:
             save_file(self.weights, new / WEIGHTS)
             write_toml(self.settings, new / SETTINGS)
-            (new / ABOUT).write_text(json.dumps({"longest_source": self.longest_source}) + "\n")
+            (new / ABOUT).write_text(json.dumps({"longest_source": self.longest_trained}) + "\n")
             self.tokenizers.save(new)
 
         write_folder(folder, write)
@@ -125,7 +125,7 @@ def read_settings(folder: Path) -> ModelSettings:
     return overlay(ModelSettings(), table, str(path))
 
 
-def read_longest_source(folder: Path) -> int | None:
+def read_longest_trained(folder: Path) -> int | None:
     """The longest source of training, from `about.json`. Raises `DragomanError` if the file is invalid."""
     path = folder / ABOUT
     if not path.exists():
@@ -215,13 +215,13 @@ def save_model(
     model: "Model",
     settings: ModelSettings,
     tokenizers: Tokenizers,
-    longest_source: int | None = None,
+    longest_trained: int | None = None,
 ) -> None:
     """Write the folder that `Translator.load` reads, in place of the former one.
 
-    `longest_source` is the number of tokens, END included, of the longest source of training.
+    `longest_trained` is the number of tokens, END included, of the longest source of training.
     """
-    StoredModel(numpy_weights(model), settings, tokenizers, longest_source).save(folder)
+    StoredModel(numpy_weights(model), settings, tokenizers, longest_trained).save(folder)
 
 
 def load_model(folder: Path) -> "tuple[Model, Tokenizers, int | None]":
@@ -230,4 +230,4 @@ def load_model(folder: Path) -> "tuple[Model, Tokenizers, int | None]":
     Raises `DragomanError` as `StoredModel.load`.
     """
     stored = StoredModel.load(folder)
-    return torch_model(stored), stored.tokenizers, stored.longest_source
+    return torch_model(stored), stored.tokenizers, stored.longest_trained

@@ -1,4 +1,4 @@
-"""From sentences to ids to batches, and sentences that are too long to be read at once.
+"""Sentences as token ids: encoded, truncated or split where they are too long, and batched.
 
 This module imports no torch.
 """
@@ -7,16 +7,61 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from dragoman.model.symbols import END
+from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.machine import is_out_of_memory
 from dragoman.text.tokenizer import SPACE, Tokenizer
 
 PAUSES = (".", "!", "?", ";", ":", ",", "。", "！", "？", "；", "，", "、")
+DEFAULT_SPLIT = 1000  # tokens above which a sentence is split if the model has no known limit
+WHOLE_SENTENCE_ONLY = (
+    "prefix", "force", "min_length", "max_length", "no_repeat_ngram", "keep_tags", "replace_unknown",
+    "truncate",
+)  # fmt: skip
+"""Settings that do not apply to the parts of a sentence. With one of them sentences are not split."""
 
 
 def encode_sentences(tokenizer: Tokenizer, sentences: Sequence[str]) -> list[list[int]]:
     """The ids of each sentence, END last; END alone for a blank one."""
     return [[*ids, END] for ids in tokenizer.encode([line if line.strip() else "" for line in sentences])]
+
+
+def encode_parts(
+    tokenizer: Tokenizer,
+    sentences: Sequence[str],
+    settings: SearchSettings,
+    longest_trained: int | None,
+    longest_source: int | None,
+) -> list[list[list[int]]]:
+    """The ids of each sentence in parts, END last in each; most sentences are one part.
+
+    Raises `DragomanError` for a part of more tokens than the model can read.
+    """
+    ids = encode_sentences(tokenizer, sentences)
+    if settings.truncate:
+        ids = [truncate(row, settings.truncate) for row in ids]
+    longest = split_length(settings, longest_trained, longest_source)
+    parts = [split(row, tokenizer.pieces(row), longest) if longest else [row] for row in ids]
+    refuse_too_long(sentences, [max(own, key=len) for own in parts], longest_source)
+    return parts
+
+
+def split_length(settings: SearchSettings, longest_trained: int | None, longest_source: int | None) -> int:
+    """The number of tokens above which a sentence is translated in parts; 0 for never."""
+    if settings.split is not None:
+        return settings.split
+    if settings.n_best > 1 or any(getattr(settings, name) for name in WHOLE_SENTENCE_ONLY):
+        return 0
+    return max(2, longest_trained or longest_source or DEFAULT_SPLIT)
+
+
+def long_message(count: int, longest_trained: int | None, treatment: str) -> str:
+    """The message about `count` long sentences. `treatment` says what is done, such as "scored whole"."""
+    sentences = "1 sentence has" if count == 1 else f"{count:,} sentences have"
+    return (
+        f"{sentences} more tokens than the longest source of training ({longest_trained}), and "
+        f"{'is' if count == 1 else 'are'} {treatment}."
+    )
 
 
 def refuse_too_long(sentences: Sequence[str], ids: list[list[int]], longest: int | None) -> None:
@@ -36,9 +81,10 @@ def truncate(ids: Sequence[int], longest: int) -> list[int]:
 
 
 def split(ids: Sequence[int], pieces: Sequence[str], longest: int) -> list[list[int]]:
-    """The ids (END last, spelt by `pieces`) in parts of at most `longest` tokens, each with its own END.
+    """The ids in parts of at most `longest` tokens, each with its own END.
 
-    A part ends after punctuation if its second half has some, else between words, else anywhere.
+    `pieces` are the texts of the ids, END last. A part ends after punctuation if its second half contains
+    any, else between words, else between any two tokens.
     """
     parts, first = [], 0
     while len(ids) - first > longest:
@@ -49,7 +95,7 @@ def split(ids: Sequence[int], pieces: Sequence[str], longest: int) -> list[list[
 
 
 def best_split(pieces: Sequence[str], first: int, last: int) -> int:
-    """Where the part that begins at `first` ends, at most at `last`."""
+    """The index at which the part that begins at `first` ends; at most `last`."""
     words = [place for place in range(first + 1, last + 1) if pieces[place].startswith(SPACE)]
     pauses = [
         place for place in words if pieces[place - 1].endswith(PAUSES) and 2 * (place - first) >= last - first
@@ -58,7 +104,7 @@ def best_split(pieces: Sequence[str], first: int, last: int) -> int:
 
 
 def batch_by_length(lengths: dict[int, int], max_tokens: int) -> list[list[int]]:
-    """Sentence numbers, longest first, in batches of one sentence or at most `max_tokens` padded tokens."""
+    """Batches of sentence numbers, longest first: at most `max_tokens` padded tokens, or one sentence."""
     batches: list[list[int]] = []
     for number in sorted(lengths, key=lambda number: -lengths[number]):
         if batches and (len(batches[-1]) + 1) * lengths[batches[-1][0]] <= max_tokens:
@@ -70,7 +116,7 @@ def batch_by_length(lengths: dict[int, int], max_tokens: int) -> list[list[int]]
 
 @contextmanager
 def explain_out_of_memory(sentences: int) -> Iterator[None]:
-    """Raise `DragomanError` instead of an out-of-memory error, for a batch of so many sentences."""
+    """Raise `DragomanError` in place of an out-of-memory error, for a batch of `sentences` sentences."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:

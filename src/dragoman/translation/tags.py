@@ -1,4 +1,4 @@
-"""Tags and placeholders of a sentence: taken out before it is translated, and put back by alignment."""
+"""Tags and placeholders of a sentence: removed before it is translated, and restored by word alignment."""
 
 import re
 from bisect import bisect_left
@@ -9,157 +9,207 @@ from typing import NamedTuple
 PLACEHOLDER = r"\{[^{}\s]*\}|\{\{[^{}\s]*\}\}|<[A-Za-z][^<>]*/>"
 TAG = re.compile(rf"{PLACEHOLDER}|</?[A-Za-z][^<>]*>")
 PUNCTUATION = re.compile(r"([.,;:!?…)\]\"'”’»“。，、！？]+)(?=\s|$|[<{])")
-"""What follows a placeholder that stands for the last word before a punctuation mark."""
-END_OF_WORD = re.compile(r"[\W_]*$")
+"""Punctuation marks between a placeholder and the end of its word."""
+WORD_END = re.compile(r"[\W_]*$")
+"""The punctuation marks at the end of a word."""
 
 
 @dataclass(frozen=True)
 class Tag:
-    """A tag, and the word that it belongs to: a closing tag to the word before it, any other to the next.
+    """A tag and the source word that it belongs to.
 
-    A placeholder before punctuation belongs to the word that then has the punctuation: in "My name is
-    {name}." to "is.".
+    A closing tag belongs to the word before it, any other tag to the word after it. A placeholder before
+    punctuation belongs to the word that gets the punctuation: in "My name is {name}." this is "is.".
     """
 
     text: str
     word: int
-    """Counted from 0 in the sentence without tags; the number of its words where none follows, -1 where none
-    comes before."""
-    after: bool
-    """Whether it comes after its word, but for the punctuation in `inside`."""
-    glued: bool
-    """No space between the tag and its word."""
-    inside: int = 0
-    """So many punctuation marks at its word's end follow the tag."""
-    at_mark: bool = False
-    """Its word is nothing but punctuation."""
+    """Counted from 0 in the sentence without tags. -1 is before the first word, the number of words after the
+    last."""
+    follows_word: bool
+    """The tag stands after its word, and not before it."""
+    attached: bool
+    """There is no space between the tag and its word."""
+    punctuation: int = 0
+    """The number of punctuation marks at the end of its word that come after the tag."""
+    on_punctuation: bool = False
+    """Its word consists of punctuation marks only."""
 
 
-class _Found(NamedTuple):
-    """A tag as it is met."""
+# ---- removing
+
+
+class Occurrence(NamedTuple):
+    """A tag as it stands in the source."""
 
     text: str
-    place: int
-    """In the sentence without tags."""
-    after_word: bool
-    """No space before it."""
-    before_word: bool
-    """No space after it."""
-    marks: int
-    """Of a placeholder before punctuation: how many marks."""
-
-
-def marks_after(sentence: str, tags: Sequence[re.Match[str]]) -> list[int]:
-    """For each placeholder how many punctuation marks follow it, other placeholders between; 0 for tags."""
-    marks: list[int] = []
-    for match, later in zip(reversed(tags), [None, *reversed(tags)], strict=False):
-        there = PUNCTUATION.match(sentence, match.end())
-        chained = (
-            later is not None
-            and re.fullmatch(PLACEHOLDER, later[0])
-            and not sentence[match.end() : later.start()].strip()
-        )
-        marks.append(len(there[1]) if there else marks[-1] if chained else 0)
-    return [
-        count if re.fullmatch(PLACEHOLDER, match[0]) else 0
-        for match, count in zip(tags, reversed(marks), strict=True)
-    ]
+    position: int
+    """The index of the next character in the sentence without tags."""
+    touches_previous: bool
+    """There is no space before the tag."""
+    touches_next: bool
+    """There is no space after the tag."""
+    punctuation: int
+    """The number of punctuation marks after a placeholder; 0 for other tags."""
 
 
 def remove_tags(sentence: str) -> tuple[str, list[Tag]]:
-    """The sentence without its tags, its words parted by single spaces, and the tags in their order."""
+    """The sentence without its tags, single spaces between its words, and the tags in order."""
+    plain, occurrences = cut_tags(sentence)
+    words = plain.split()
+    starts = [word.start() for word in re.finditer(r"\S+", plain)]
+    tags = [assign_word(occurrence, plain, starts) for occurrence in occurrences]
+    marks = {number for number, word in enumerate(words) if is_punctuation(word)}
+    return " ".join(words), [replace(tag, on_punctuation=tag.word in marks) for tag in tags]
+
+
+def cut_tags(sentence: str) -> tuple[str, list[Occurrence]]:
+    """The sentence without its tags, other spaces as they were, and the tags in order."""
     plain, end = "", 0
-    found: list[_Found] = []
+    occurrences: list[Occurrence] = []
     matches = list(TAG.finditer(sentence))
-    for match, following in zip(matches, marks_after(sentence, matches), strict=True):
+    for match, marks in zip(matches, following_punctuation(sentence, matches), strict=True):
         plain += sentence[end : match.start()]
         end = match.end()
-        after_word, before_word = plain[-1:].strip() != "", sentence[end : end + 1].strip() != ""
-        parted = found and not found[-1].marks and found[-1].place > len(plain.rstrip())
-        marks = 0 if parted else following  # another tag stands between it and the word before
-        if marks and plain.rstrip()[-1:].isalnum():
-            plain = plain.rstrip()  # no word parts the punctuation from the one before it any more
+        touches_previous, touches_next = plain[-1:].strip() != "", sentence[end : end + 1].strip() != ""
+        last = occurrences[-1] if occurrences else None
+        # Another tag between the placeholder and the word before it keeps the punctuation from that word.
+        is_separated = last and not last.punctuation and last.position > len(plain.rstrip())
+        punctuation = 0 if is_separated else marks
+        if punctuation and plain.rstrip()[-1:].isalnum():
+            plain = plain.rstrip()  # the punctuation joins the word before the placeholder
         elif plain[-1:].isalnum() and sentence[end : end + 1].isalnum():
-            plain += " "  # a tag that parts two words
-        found.append(_Found(match[0], len(plain), after_word, before_word, marks))
-    plain += sentence[end:]
-    tags, begins = [], [word.start() for word in re.finditer(r"\S+", plain)]
-    for text, place, after_word, before_word, marks_there in found:
-        started = bisect_left(begins, place)
-        within = plain[place - 1 : place].strip() != "" and plain[place : place + 1].strip() != ""
-        if marks_there:
-            tags.append(Tag(text, started - within, True, after_word, marks_there))
-        elif text.startswith("</"):
-            rest = plain[place:].split(" ")[0]
-            tags.append(
-                Tag(
-                    text,
-                    started - 1,
-                    True,
-                    after_word,
-                    len(rest) if after_word and END_OF_WORD.fullmatch(rest) else 0,
-                )
-            )
+            plain += " "  # the tag separates two words
+        occurrences.append(Occurrence(match[0], len(plain), touches_previous, touches_next, punctuation))
+    return plain + sentence[end:], occurrences
+
+
+def following_punctuation(sentence: str, matches: Sequence[re.Match[str]]) -> list[int]:
+    """The number of punctuation marks after each placeholder or row of placeholders; 0 for other tags."""
+    counts: list[int] = []
+    following: re.Match[str] | None = None
+    for match in reversed(matches):
+        count = 0
+        if is_placeholder(match[0]):
+            if marks := PUNCTUATION.match(sentence, match.end()):
+                count = len(marks[1])
+            elif following and not sentence[match.end() : following.start()].strip():
+                count = counts[-1]
+        counts.append(count)
+        following = match
+    return counts[::-1]
+
+
+def assign_word(occurrence: Occurrence, plain: str, starts: Sequence[int]) -> Tag:
+    """The tag with its word. `starts` are the positions in `plain` where words start."""
+    text, position, touches_previous, touches_next, punctuation = occurrence
+    words_before = bisect_left(starts, position)
+    is_in_word = plain[position - 1 : position].strip() != "" and plain[position : position + 1].strip() != ""
+    if punctuation:
+        return Tag(text, words_before - is_in_word, True, touches_previous, punctuation)
+    if text.startswith("</"):
+        rest = plain[position:].split(" ", maxsplit=1)[0]
+        marks = len(rest) if touches_previous and is_punctuation(rest) else 0
+        return Tag(text, words_before - 1, True, touches_previous, marks)
+    return Tag(text, words_before - (touches_previous and is_in_word), False, touches_next)
+
+
+def is_placeholder(text: str) -> bool:
+    """Whether a tag is a placeholder: {name}, {{name}} or <name/>."""
+    return re.fullmatch(PLACEHOLDER, text) is not None
+
+
+def is_punctuation(word: str) -> bool:
+    """Whether a word consists of punctuation marks only."""
+    return WORD_END.fullmatch(word) is not None
+
+
+# ---- restoring
+
+
+class TaggedWords:
+    """The words of a translation, and the tags that are written before, in and after each of them."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self.words = words
+        self.before: list[list[str]] = [[] for _ in range(len(words) + 1)]
+        """The last are the tags at the end of the sentence."""
+        self.inside: list[list[tuple[int, str]]] = [[] for _ in words]
+        """Tags before the punctuation marks of their word, with their positions in the word."""
+        self.after: list[list[str]] = [[] for _ in words]
+
+    def add_before(self, word: int, tag: Tag) -> None:
+        """Write a tag before a word, or at the end of the sentence."""
+        self.before[word].append(tag.text + ("" if tag.attached else " "))
+
+    def add_after(self, word: int, tag: Tag) -> None:
+        """Write a tag after a word, before its last punctuation marks if the tag asks for it; -1 is none."""
+        if word < 0:
+            self.add_before(0, tag)
+            return
+        text = tag.text if tag.attached else " " + tag.text
+        if tag.punctuation and not self.after[word]:
+            marks = WORD_END.search(self.words[word])
+            cut = len(self.words[word]) - min(tag.punctuation, len(marks[0]) if marks else 0)
+            self.inside[word].append((max([cut, *(other for other, _ in self.inside[word])]), text))
         else:
-            tags.append(Tag(text, started - (after_word and within), False, before_word))
-    words = plain.split()
-    marks_only = {number for number, word in enumerate(words) if END_OF_WORD.fullmatch(word)}
-    return " ".join(words), [replace(tag, at_mark=tag.word in marks_only) for tag in tags]
+            self.after[word].append(text)
+
+    def __str__(self) -> str:
+        parts = ["".join(self.before[0])]
+        for number, word in enumerate(self.words):
+            written = word
+            for cut, text in reversed(self.inside[number]):
+                written = written[:cut] + text + written[cut:]
+            parts[-1] += written + "".join(self.after[number])
+            parts.append("".join(self.before[number + 1]))
+        return " ".join(part.strip() for part in parts if part.strip())
 
 
 def restore_tags(tags: Sequence[Tag], translation: str, alignment: Sequence[tuple[int, int]]) -> str:
-    """Put a pair of tags around the words that are aligned with the words inside it in the source.
+    """Put each pair of tags around the target words that are aligned with the source words inside it.
 
-    Pairs stay nested. A pair without such a word stays empty. A placeholder or an unpaired tag goes beside
-    the word that is aligned with its own word, or with the next aligned one.
+    Pairs stay nested. A pair without aligned words stays empty. A placeholder or an unpaired tag goes beside
+    the target word that is aligned with its source word, or else with the nearest aligned source word.
     """
     words = translation.split()
-    placed = pair_spans(tags, words, alignment)
-    in_unit: set[int] = set()  # tags that were written with the empty pair around them
-    before: list[list[str]] = [[] for _ in range(len(words) + 1)]
-    inside: list[list[tuple[int, str]]] = [[] for _ in range(len(words) + 1)]
-    after: list[list[str]] = [[] for _ in range(len(words) + 1)]
-    latest, reached = 0, reaches(alignment)
+    spans = pair_spans(tags, words, alignment)
+    targets = target_ranges(alignment)
+    tagged = TaggedWords(words)
+    written = 0  # tags, with those inside an empty pair
+    earliest = -1  # a tag that follows its word does not go before a tag that precedes it in the source
     for number, tag in enumerate(tags):
-        space = "" if tag.glued else " "
-        closing, first, end = placed.get(number, (-1, -1, -1))
-        if number in in_unit:
+        if number < written:
             continue
-        if closing > number and first < 0:  # an empty pair
-            place = min(nearest(tag.word, reached, 1, default=len(words)), len(words))
-            before[place].append("".join(inner.text for inner in tags[number : closing + 1]))
-            in_unit.update(range(number, closing + 1))
-        elif closing > number:
-            before[first].append(tag.text + space)
-        elif tag.after:
-            last = nearest(tag.word, reached, -1, default=-1)
-            place = end + 1 if end >= 0 else min(max(last, latest - 1), len(words) - 1) + 1
-            if latest > len(words) and end < 0:
-                before[-1].append(tag.text)  # after one that belongs to no word
-            elif tag.inside and place and not after[place]:
-                marks = END_OF_WORD.search(words[place - 1])
-                cut = len(words[place - 1]) - min(tag.inside, len(marks[0]) if marks else 0)
-                inside[place].append((max([cut, *(other for other, _ in inside[place])]), space + tag.text))
-            elif place:
-                after[place].append(space + tag.text)
-            else:
-                before[0].append(tag.text + space)  # no word comes before
+        span = spans.get(number)
+        next_word = min(nearest_target(tag.word, targets, 1, default=len(words)), len(words))
+        if span and span.first < 0:
+            written = span.closing + 1
+            tagged.before[next_word].append("".join(inner.text for inner in tags[number:written]))
+        elif span and number < span.closing:
+            tagged.add_before(span.first, tag)
+        elif span:
+            tagged.add_after(span.last, tag)
+        elif not tag.follows_word:
+            tagged.add_before(next_word, tag)
+            earliest = next_word
+        elif earliest == len(words):
+            tagged.before[-1].append(tag.text)
         else:
-            place = min(nearest(tag.word, reached, 1, default=len(words)), len(words))
-            latest = place + 1
-            before[place].append(tag.text + space)
-    parts = ["".join(before[0])]
-    for number, word in enumerate(words, 1):
-        written = word
-        for cut, text in reversed(inside[number]):
-            written = written[:cut] + text + written[cut:]
-        parts[-1] += written + "".join(after[number])
-        parts.append("".join(before[number]))
-    return " ".join(part.strip() for part in parts if part.strip())
+            previous_word = nearest_target(tag.word, targets, -1, default=-1)
+            tagged.add_after(min(max(previous_word, earliest), len(words) - 1), tag)
+    return str(tagged)
 
 
-Span = tuple[int, int, int]
-"""The number of the closing tag, first and last word in the translation; -1 twice for an empty pair."""
+class PairSpan(NamedTuple):
+    """The target words that a pair of tags encloses."""
+
+    closing: int
+    """The number of the closing tag."""
+    first: int
+    """The first target word; -1 for an empty pair."""
+    last: int
+    """The last target word; -1 for an empty pair."""
 
 
 def matching_tags(tags: Sequence[Tag]) -> list[tuple[int, int]]:
@@ -167,7 +217,7 @@ def matching_tags(tags: Sequence[Tag]) -> list[tuple[int, int]]:
     pairs: list[tuple[int, int]] = []
     opened: list[tuple[str, int]] = []
     for number, tag in enumerate(tags):
-        if re.fullmatch(PLACEHOLDER, tag.text):
+        if is_placeholder(tag.text):
             continue
         name = re.split(r"[\s>]", tag.text.lstrip("</"))[0]
         if not tag.text.startswith("</"):
@@ -181,23 +231,12 @@ def matching_tags(tags: Sequence[Tag]) -> list[tuple[int, int]]:
 
 def pair_spans(
     tags: Sequence[Tag], words: Sequence[str], alignment: Sequence[tuple[int, int]]
-) -> dict[int, Span]:
-    """The span of each pair, under the numbers of both its tags. Spans are nested or disjoint.
-
-    A link to a punctuation mark is ignored unless it comes from a mark at the start or end of the pair.
-    """
-    pairs = matching_tags(tags)
-    spans: dict[int, Span] = {}
+) -> dict[int, PairSpan]:
+    """The span of each pair, under the numbers of both its tags. Spans are nested or disjoint."""
+    spans: dict[int, PairSpan] = {}
     done: list[tuple[int, int]] = []
-    for opening, closing in pairs:
-        inner = range(tags[opening].word, tags[closing].word + 1)
-        marks = {tag.word for tag in (tags[opening], tags[closing]) if tag.at_mark}
-        free = {
-            target
-            for source, target in alignment
-            if source in inner and 0 <= target < len(words)
-            if source in marks or not END_OF_WORD.fullmatch(words[target])
-        }
+    for opening, closing in matching_tags(tags):
+        free = aligned_words(tags[opening], tags[closing], words, alignment)
         parents = [spans[other] for other, end in done if end > closing]
         for _, first, last in parents:
             free = {target for target in free if first <= target <= last}
@@ -205,27 +244,53 @@ def pair_spans(
         taken = {place for _, first, last in siblings if first >= 0 for place in range(first, last + 1)}
         ordered = sorted(free - taken)
         last = max((place for place in ordered if not taken & set(range(ordered[0], place))), default=-1)
-        spans[opening] = (closing, ordered[0] if ordered else -1, last)
-        spans[closing] = (closing, *spans[opening][1:])
+        spans[opening] = spans[closing] = PairSpan(closing, ordered[0] if ordered else -1, last)
         done.append((opening, closing))
     return spans
 
 
-Reaches = list[tuple[int, int, int]]
+def aligned_words(
+    opening: Tag, closing: Tag, words: Sequence[str], alignment: Sequence[tuple[int, int]]
+) -> set[int]:
+    """The target words that are aligned with a source word inside a pair.
+
+    Alignments of punctuation are often wrong. A target word of punctuation counts only if a pair starts with
+    punctuation that is aligned with it and it comes before the other words, or if a pair ends so and it comes
+    after them.
+    """
+    links = [
+        (source, target)
+        for source, target in alignment
+        if opening.word <= source <= closing.word and 0 <= target < len(words)
+    ]
+    inside = {target for _, target in links if not is_punctuation(words[target])}
+    marks = [(source, target) for source, target in links if target not in inside]
+    leading = {target for source, target in marks if opening.on_punctuation and source == opening.word}
+    trailing = {target for source, target in marks if closing.on_punctuation and source == closing.word}
+    if not inside:
+        return leading | trailing
+    return (
+        inside
+        | {target for target in leading if target < min(inside)}
+        | {target for target in trailing if target > max(inside)}
+    )
 
 
-def reaches(alignment: Sequence[tuple[int, int]]) -> Reaches:
-    """Each aligned source word with the first and the last target word of its own, in order."""
+TargetRanges = list[tuple[int, int, int]]
+
+
+def target_ranges(alignment: Sequence[tuple[int, int]]) -> TargetRanges:
+    """Each aligned source word, in order, with the first and the last target word aligned with it."""
     targets: dict[int, list[int]] = {}
     for source, target in alignment:
         targets.setdefault(source, []).append(target)
     return [(source, min(own), max(own)) for source, own in sorted(targets.items())]
 
 
-def nearest(word: int, reached: Reaches, step: int, default: int) -> int:
-    """The first target of the next aligned word (step 1), or the last of the previous one (step -1)."""
-    place = bisect_left(reached, (word,)) if step > 0 else bisect_left(reached, (word + 1,)) - 1
-    if not 0 <= place < len(reached):
+def nearest_target(word: int, ranges: TargetRanges, step: int, default: int) -> int:
+    """The first target of this or the next aligned source word (step 1), the last of the previous (-1)."""
+    place = bisect_left(ranges, (word,)) if step > 0 else bisect_left(ranges, (word + 1,)) - 1
+    if not 0 <= place < len(ranges):
         return default
-    _, first, last = reached[place]
+    _, first, last = ranges[place]
     return first if step > 0 else last

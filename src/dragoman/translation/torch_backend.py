@@ -75,7 +75,7 @@ class TorchBackend:
     def search(
         self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints
     ) -> list[list[Hypothesis]]:
-        """The `n_best` best hypotheses of each source, whose ids end with END; none for END alone.
+        """The `n_best` best hypotheses of each source. A source ends with END; END alone has none.
 
         Raises `DragomanError` for a model whose probabilities are not finite, and if memory does not suffice.
         """

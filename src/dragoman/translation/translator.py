@@ -1,7 +1,6 @@
-"""Strings in, strings out: N sentences in, N translations out, in order, the same whatever their neighbours.
+"""The translator: N sentences in, N translations out, in order, independent of each other.
 
-This module imports no torch: what greedy and beam search in C++ can do starts without the seconds that its
-import takes.
+This module does not import torch, which takes seconds. Greedy and beam search in C++ do not need it.
 """
 
 import warnings
@@ -22,7 +21,7 @@ from dragoman.translation.constraints import constraint_ids
 from dragoman.translation.mbr import minimum_bayes_risk
 from dragoman.translation.model_folder import StoredModel, Tokenizers
 from dragoman.translation.native_backend import NativeBackend, supports
-from dragoman.translation.segmentation import encode_sentences, refuse_too_long, split, truncate
+from dragoman.translation.segmentation import encode_parts, encode_sentences, long_message, split_length
 from dragoman.translation.settings import EngineSettings
 from dragoman.translation.tags import Tag, remove_tags, restore_tags
 
@@ -33,21 +32,16 @@ if TYPE_CHECKING:
     from dragoman.translation.analysis import Alternative, Attention
     from dragoman.translation.torch_backend import TorchBackend
 
-FEW = 16  # sentences that PyTorch translates sooner than the C++ decoder is compiled
-UNBOUNDED = 1000  # tokens above which a sentence is split if the model does not say what it was trained on
+FEW_SENTENCES = 16  # PyTorch translates these before the C++ decoder is compiled
 SHORTLIST_NEEDS_NATIVE = (
     "A shortlist is for greedy and beam search in C++, which needs a compiler and a Transformer on a CPU; "
     "leave the shortlist out."
 )
-WHOLE_SENTENCE_ONLY = (
-    "prefix", "force", "min_length", "max_length", "no_repeat_ngram", "keep_tags", "replace_unknown",
-    "truncate",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Translation:
-    """A text, its log-probability in nats, the score that ranks it, and its tokens."""
+    """A translation with its log-probability in nats, the score that ranks it, and its tokens."""
 
     text: str
     log_probability: float
@@ -56,18 +50,18 @@ class Translation:
 
 
 class Backend(Protocol):
-    """What searches: `TorchBackend` for everything, `NativeBackend` for greedy and beam search on a CPU."""
+    """It searches: `TorchBackend` for all settings, `NativeBackend` for greedy and beam search on a CPU."""
 
     def search(
         self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints
     ) -> list[list[Hypothesis]]:
-        """The `n_best` best hypotheses of each source, whose ids end with END; none for END alone."""
+        """The `n_best` best hypotheses of each source. A source ends with END; END alone has none."""
 
 
 class Translator:
-    """A trained model with its tokenizers. Made by `Translator.load`, or `from_model` for a model in memory.
+    """A trained model with its tokenizers: `Translator.load` reads it, `from_model` takes one in memory.
 
-    Settings of a search are given as `SearchSettings`, or by keyword: `translate(lines, beam_size=1)`.
+    Methods take the settings of a search as `SearchSettings` or by keyword: `translate(lines, beam_size=1)`.
     """
 
     def __init__(
@@ -98,9 +92,9 @@ class Translator:
         shortlist: str | Path | None = None,
         cuda_graphs: bool = False,
     ) -> "Translator":
-        """Read a run's folder, or the folder `model` in it alone.
+        """Read a run's folder, or the folder `model` in it.
 
-        Several runs translate together: the mean of their probabilities.
+        Several runs are an ensemble, which averages their probabilities.
 
         `device` is "cpu", "cuda" or "cuda:N"; None is a GPU if there is one. The other arguments are those of
         `EngineSettings`. Raises `DragomanError` if there is no model yet, if a file is missing, damaged or
@@ -131,13 +125,13 @@ class Translator:
             open_torch,
             (lambda: NativeBackend.load(stored[0], engine)) if in_cpp else lambda: None,
             engine,
-            min((each.longest_source for each in stored if each.longest_source is not None), default=None),
+            min((each.longest_trained for each in stored if each.longest_trained is not None), default=None),
             min(
                 (each.settings.longest for each in stored if each.settings.longest is not None), default=None
             ),
         )
         if not in_cpp or precision == "bfloat16" or cuda_graphs:
-            _ = translator.torch  # what does not fit, or is not there, is refused now
+            _ = translator.torch  # refuses unsupported settings, and weights that do not fit, now
         return translator
 
     @classmethod
@@ -150,9 +144,9 @@ class Translator:
         workers: int = 1,
         native: bool = False,
     ) -> "Translator":
-        """A translator of a model in memory, by PyTorch; with `native`, by C++ in float32 if possible.
+        """A translator for a model in memory. It searches by PyTorch, or with `native` in C++ in float32.
 
-        The weights must not change while the translator is used.
+        The weights must not change while the translator is in use.
         """
         from dragoman.model.transformer import Transformer
         from dragoman.translation.model_folder import numpy_weights
@@ -169,24 +163,23 @@ class Translator:
 
     @cached_property
     def torch(self) -> "TorchBackend":
-        """The model in PyTorch, built when it is first needed."""
+        """The PyTorch backend, built when it is first needed."""
         return self._open_torch()
 
     @cached_property
     def native(self) -> NativeBackend | None:
-        """The C++ decoder; None if it cannot be used for this model, here."""
+        """The C++ backend; None if the model or the machine does not support it."""
         return self._open_native()
 
     def backend(self, settings: SearchSettings, sentences: int) -> Backend:
-        """What searches with these settings.
+        """The backend for these settings.
 
-        Raises `DragomanError` if only C++ knows the shortlist, and cannot search so.
-
-        While C++ is still being compiled, PyTorch translates a few sentences in float32.
+        While the C++ decoder is being compiled, PyTorch translates a few sentences in float32. Raises
+        `DragomanError` if there is a shortlist and C++ does not support the settings.
         """
         waiting = (
             self.engine.native
-            and sentences <= FEW
+            and sentences <= FEW_SENTENCES
             and self.engine.precision == "float32"
             and not is_compiled(DECODER)
         )
@@ -197,7 +190,7 @@ class Translator:
         return self.torch
 
     def search(self, sources: Sequence[list[int]], settings: SearchSettings) -> list[list[Hypothesis]]:
-        """The `n_best` best hypotheses of each source, whose ids end with END; none for END alone.
+        """The `n_best` best hypotheses of each source. A source ends with END; END alone has none.
 
         Raises as `n_best`.
         """
@@ -221,34 +214,31 @@ class Translator:
     ) -> list[list[Translation]]:
         """The `n_best` best translations of each sentence, best first; one of them with `mbr`.
 
-        Warns with `LongInput` of sentences that are longer than any of training, once for all. Raises
-        `DragomanError` for settings that contradict each other, a text beyond the model's learned positions,
-        a lack of memory, and a model whose probabilities are not finite.
+        Warns once with `LongInput` if sentences are longer than any of training. Raises `DragomanError` for
+        settings that contradict each other, a text beyond the model's learned positions, a lack of memory,
+        and a model whose probabilities are not finite.
         """
         settings = SearchSettings.of(settings, options)
-        refuse_other_types(sentences)
-        self._warn_of_long(self.count_long(sentences, settings), settings)
+        refuse_non_texts(sentences)
+        self._warn_of_long(sentences, settings)
         without_tags = [
             remove_tags(sentence) if settings.keep_tags else (sentence, []) for sentence in sentences
         ]
         texts = [text for text, _ in without_tags]
-        ids = encode_sentences(self.tokenizers.source, texts)
-        if settings.truncate:
-            ids = [truncate(row, settings.truncate) for row in ids]
-        longest = self._split_above(settings)
-        parts = [split(row, self.tokenizers.source.pieces(row), longest) if longest else [row] for row in ids]
-        refuse_too_long(texts, [max(each, key=len) for each in parts], self.longest_source)
+        parts = encode_parts(
+            self.tokenizers.source, texts, settings, self.longest_trained, self.longest_source
+        )
         hypotheses = self.search([part for each in parts for part in each], settings)
         translations = []
         ends = accumulate(map(len, parts), initial=0)
         for sentence, own, (first, last) in zip(without_tags, parts, pairwise(ends), strict=True):
             if len(own) > 1:
-                translations.append([self._joined(own, hypotheses[first:last])])
+                translations.append([self._join_parts(own, hypotheses[first:last])])
             else:
-                translations.append(self._n_best_of(*sentence, own[0], hypotheses[first], settings))
+                translations.append(self._to_translations(*sentence, own[0], hypotheses[first], settings))
         return translations
 
-    def _n_best_of(
+    def _to_translations(
         self,
         sentence: str,
         tags: list[Tag],
@@ -256,24 +246,24 @@ class Translator:
         hypotheses: list[Hypothesis],
         settings: SearchSettings,
     ) -> list[Translation]:
-        """The translations of one sentence, with its tags."""
+        """The translations of one sentence, with its tags; with `mbr` one of them."""
         if len(source) == 1:
             return [Translation(restore_tags(tags, "", []), 0.0, 0.0)]
-        refuse_none(hypotheses)
+        refuse_no_hypotheses(hypotheses)
         translations = [
-            self.translation(one, self._text_of(sentence, tags, source, one.ids, settings))
+            self.translation(one, self._to_text(sentence, tags, source, one.ids, settings))
             for one in hypotheses
         ]
         if settings.mbr:
             return [translations[minimum_bayes_risk([one.text for one in translations])]]
         return translations
 
-    def _joined(self, parts: list[list[int]], hypotheses: list[list[Hypothesis]]) -> Translation:
-        """The best translations of a sentence's parts as one; log-probabilities and scores are added up."""
+    def _join_parts(self, parts: list[list[int]], hypotheses: list[list[Hypothesis]]) -> Translation:
+        """The best translations of a sentence's parts as one, with summed log-probabilities and scores."""
         best = []
         for part, own in zip(parts, hypotheses, strict=True):
             if len(part) > 1:
-                refuse_none(own)
+                refuse_no_hypotheses(own)
                 best.append(self.translation(own[0], self.text(own[0].ids)))
         return Translation(
             " ".join(one.text for one in best if one.text),
@@ -282,10 +272,10 @@ class Translator:
             tuple(token for one in best for token in one.tokens),
         )
 
-    def _text_of(
+    def _to_text(
         self, sentence: str, tags: list[Tag], source: list[int], target: list[int], settings: SearchSettings
     ) -> str:
-        """The text of a translation's ids, with tags and with words for unknown tokens."""
+        """The text of a translation's ids, with unknown tokens replaced and tags restored."""
         if not tags and not settings.replace_unknown:
             return self.text(target)
         from dragoman.translation import analysis
@@ -298,11 +288,11 @@ class Translator:
         return restore_tags(tags, text, analysis.align_ids(self, sentence, source, target)) if tags else text
 
     def text(self, ids: Sequence[int]) -> str:
-        """One line, whatever bytes the ids spell."""
+        """The text of target ids, always on one line."""
         return " ".join(self.tokenizers.target.decode(ids).splitlines())
 
     def translation(self, hypothesis: Hypothesis, text: str) -> Translation:
-        """A hypothesis with its text."""
+        """The translation with this text that the hypothesis stands for."""
         pieces = tuple(self.tokenizers.target.pieces(hypothesis.ids))
         return Translation(text, hypothesis.log_probability, hypothesis.score, pieces)
 
@@ -324,46 +314,34 @@ class Translator:
         texts = [remove_tags(sentence)[0] if settings.keep_tags else sentence for sentence in sentences]
         return sum(len(ids) > self.longest_trained for ids in encode_sentences(self.tokenizers.source, texts))
 
-    def _split_above(self, settings: SearchSettings) -> int:
-        """The number of tokens above which a sentence is translated in parts; 0 for never."""
-        if settings.split is not None:
-            return settings.split
-        if settings.n_best > 1 or any(getattr(settings, name) for name in WHOLE_SENTENCE_ONLY):
-            return 0
-        return max(2, self.longest_trained or self.longest_source or UNBOUNDED)
-
     def long_message(self, count: int, settings: SearchSettings) -> str:
-        """What to say of so many long sentences."""
-        how = (
-            "in parts; split = 0 translates them whole"
-            if self._split_above(settings)
-            else "whole, perhaps badly"
-        )
-        sentences = "1 sentence has" if count == 1 else f"{count:,} sentences have"
-        return (
-            f"{sentences} more tokens than the longest source of training ({self.longest_trained}), and "
-            f"{'is' if count == 1 else 'are'} translated {how}."
-        )
+        """The message about `count` sentences that are longer than any of training."""
+        treatment = "translated whole, perhaps badly"
+        if split_length(settings, self.longest_trained, self.longest_source):
+            treatment = "translated in parts; --split 0 (split=0 in Python) translates whole sentences"
+        return long_message(count, self.longest_trained, treatment)
 
-    def _warn_of_long(self, count: int, settings: SearchSettings) -> None:
-        if count:
-            warnings.warn(self.long_message(count, settings), LongInput, stacklevel=3)
+    def _warn_of_long(self, sentences: Sequence[str], settings: SearchSettings, whole: bool = False) -> None:
+        """Warn if sentences are longer than any of training. `whole`: they are not split."""
+        if count := self.count_long(sentences, settings):
+            message = self.long_message(count, replace(settings, split=0) if whole else settings)
+            warnings.warn(message, LongInput, stacklevel=3)
 
-    # ---- what needs PyTorch (analysis.py)
+    # ---- methods that need PyTorch (analysis.py)
 
     def stream(
         self, sentence: str, settings: SearchSettings | None = None, **options: Unpack[SearchOptions]
     ) -> Iterator[str]:
         """The best translation piece by piece: each as soon as all hypotheses of the beam begin with it.
 
-        By PyTorch. In bfloat16 and int8 its arithmetic differs from C++: now and then `translate` finds
-        another translation. Raises as `n_best`, and `DragomanError` for settings that ask for more than one
-        beam search.
+        It is computed by PyTorch. In bfloat16 and int8 the arithmetic differs from that of C++, so that
+        `translate` may find another translation. Raises as `n_best`, and `DragomanError` for settings that
+        ask for more than one beam search.
         """
         from dragoman.translation import analysis
 
         settings = SearchSettings.of(settings, options)
-        self._warn_of_long(self.count_long([sentence], settings), replace(settings, split=0))
+        self._warn_of_long([sentence], settings, whole=True)
         return analysis.stream(self, sentence, settings)
 
     def trace(
@@ -373,7 +351,7 @@ class Translator:
         from dragoman.translation import analysis
 
         settings = SearchSettings.of(settings, options)
-        self._warn_of_long(self.count_long([sentence], settings), replace(settings, split=0))
+        self._warn_of_long([sentence], settings, whole=True)
         return analysis.trace(self, sentence, settings)
 
     def alternatives(
@@ -383,14 +361,14 @@ class Translator:
         settings: SearchSettings | None = None,
         **options: Unpack[SearchOptions],
     ) -> "list[Alternative]":
-        """The `count` likeliest tokens after the prefix, each with the best translation that begins so.
+        """The `count` likeliest tokens after the prefix, each with its best continuation.
 
-        None for a blank sentence. Raises as `stream`, and for a negative `count`.
+        A blank sentence has none. Raises as `stream`, and for a negative `count`.
         """
         from dragoman.translation import analysis
 
         settings = SearchSettings.of(settings, options)
-        self._warn_of_long(self.count_long([sentence], settings), replace(settings, split=0))
+        self._warn_of_long([sentence], settings, whole=True)
         return analysis.alternatives(self, sentence, count, settings)
 
     def score(
@@ -398,9 +376,9 @@ class Translator:
     ) -> "list[Likelihood]":
         """The likelihood of each pair's second text, or its tokens, given the first, by forced decoding.
 
-        The vocabulary's tokens of a text need not be those of a search: give `Translation.tokens` to get the
-        log-probability that the search found. END may be their last. Raises as `n_best`, and for tokens that
-        are not in the vocabulary.
+        A text may be tokenized otherwise than the search has written it. `Translation.tokens` gives the
+        log-probability that the search found. END may be the last token. Raises as `n_best`, and for tokens
+        that are not in the vocabulary.
         """
         from dragoman.translation import analysis
 
@@ -415,8 +393,8 @@ class Translator:
     ) -> list[list[tuple[int, int]]]:
         """The word alignment of each pair as (source, target), counted from 0, by encoder-decoder attention.
 
-        `layer` and `head` count from 1. A `head` of None is the mean of all. Raises `DragomanError` if the
-        model has no such layer or head. An LSTM or GRU has one of each.
+        `layer` and `head` count from 1. None is the last layer, and the mean of all heads. Raises
+        `DragomanError` if the model has no such layer or head. An LSTM or GRU has one of each.
         """
         from dragoman.translation import analysis
 
@@ -425,15 +403,15 @@ class Translator:
     def attention(self, source: str, target: str) -> "Attention":
         """The attention weights of every layer and head for a source and a given target.
 
-        Of an ensemble, its first model. Raises as `align`.
+        For an ensemble they are those of its first model. Raises as `align`.
         """
         from dragoman.translation import analysis
 
         return analysis.attention(self, source, target)
 
 
-def refuse_other_types(sentences: object) -> None:
-    """Raise `DragomanError` for anything but a list of texts."""
+def refuse_non_texts(sentences: object) -> None:
+    """Raise `DragomanError` for anything but a sequence of texts."""
     if isinstance(sentences, str):
         raise DragomanError(
             "A list of sentences is to be translated, and this is one text; put it in a list."
@@ -445,7 +423,7 @@ def refuse_other_types(sentences: object) -> None:
             raise DragomanError(f"Sentence {number} (counted from 0) is {sentence!r}; it has to be a text.")
 
 
-def refuse_none(hypotheses: Sequence[Hypothesis]) -> None:
-    """Raise `DragomanError` if a search found nothing: that happens only if probabilities are not finite."""
+def refuse_no_hypotheses(hypotheses: Sequence[Hypothesis]) -> None:
+    """Raise `DragomanError` if a search found nothing, which happens only if probabilities are not finite."""
     if not hypotheses:
         raise DragomanError(NON_FINITE)
