@@ -1,5 +1,6 @@
 """Small models and small texts that the tests share."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import jaxtyping
@@ -11,6 +12,9 @@ from dragoman.model.build import build_model
 from dragoman.model.interface import Model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD
+from dragoman.pipeline.recipe import Recipe
+from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
+from dragoman.training.settings import TrainingSettings
 
 LENIENT = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile(
@@ -102,36 +106,57 @@ def write_copies(folder: Path, name: str, lines: int, seed: int = 0) -> tuple[Pa
     return source, target
 
 
+def small_recipe(folder: Path, out: Path, **training: object) -> Recipe:
+    """A tiny model on the folder's train.source and train.target, which are written if missing.
+
+    `training` replaces settings of the training.
+    """
+    source, target = folder / "train.source", folder / "train.target"
+    if not source.exists():
+        write_copies(folder, "train", 200)
+    defaults = TrainingSettings(
+        updates=24,
+        warmup_steps=10,
+        validate_every=8,
+        checkpoint_every=4,
+        average=3,
+        log_every=3,
+        precision="float32",
+    )
+    return Recipe(
+        out=out,
+        data=DataSettings(source=source, target=target),
+        tokenizer=TokenizerSettings(source_tokens="word", vocabulary=50),
+        model=ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=1, decoder_layers=1),
+        batches=BatchSettings(source_tokens_per_batch=100, target_tokens_per_batch=100, accumulate=2),
+        training=replace(defaults, **training),
+    )
+
+
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run that has learnt to write words in capitals, and its train and test files.
 
     Read only.
     """
-    from dragoman.pipeline.recipe import Recipe
     from dragoman.pipeline.run import run
-    from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
-    from dragoman.training.settings import TrainingSettings
 
     folder = tmp_path_factory.mktemp("trained")
-    source, target = write_copies(folder, "train", 200)
     write_copies(folder, "test", 5, seed=2)
-    training = TrainingSettings(
+    recipe = small_recipe(
+        folder,
+        folder / "run",
         updates=240,
         warmup_steps=60,
         learning_rate_scale=0.5,
         validate_every=120,
         checkpoint_every=120,
         average=1,
-        precision="float32",
     )
-    recipe = Recipe(
-        out=folder / "run",
-        data=DataSettings(source=source, target=target),
-        tokenizer=TokenizerSettings(source_tokens="word", vocabulary=50),
-        model=ModelSettings(d_model=32, d_ff=64, heads=2, encoder_layers=1, decoder_layers=1, dropout=0.0),
+    recipe = replace(
+        recipe,
+        model=replace(recipe.model, d_model=32, d_ff=64, dropout=0.0),
         batches=BatchSettings(source_tokens_per_batch=400, target_tokens_per_batch=400),
-        training=training,
     )
     run(recipe, lambda _: None)
     return folder

@@ -8,7 +8,14 @@ from torch import nn
 
 from dragoman.model import weights as checkpoint
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import check_folder, copy_folder, readable_folder, remove_folder, write_folder
+from dragoman.system.files import (
+    check_folder,
+    copy_folder,
+    readable_folder,
+    recover_interrupted_write,
+    remove_folder,
+    write_folder,
+)
 
 
 def write_text(text):
@@ -53,10 +60,13 @@ def test_killed_between_two_renames_nothing_is_lost(tmp_path, state):
     if state == "after":
         new.rename(folder)
     check_folder(folder)
-    assert (readable_folder(folder) / "a.txt").read_text() == ("two" if state == "after" else "one")
+    complete = "two" if state == "after" else "one"
+    assert (readable_folder(folder) / "a.txt").read_text() == complete
+    recover_interrupted_write(folder)
+    assert (folder / "a.txt").read_text() == complete
+    assert not old.exists()
     write_folder(folder, write_text("three"))
     assert (folder / "a.txt").read_text() == "three"
-    assert not old.exists()
 
 
 def test_a_folder_is_copied_and_removed(tmp_path):
@@ -76,6 +86,10 @@ def test_a_folder_is_copied_and_removed(tmp_path):
 def test_missing_changed_and_unlisted_files_are_named(tmp_path):
     folder = tmp_path / "model"
     write_folder(folder, write_text("one"))
+    (folder / "b.txt").touch()
+    with pytest.raises(DragomanError, match=r"b\.txt is not listed in manifest\.json"):
+        check_folder(folder)
+    (folder / "b.txt").unlink()
     (folder / "a.txt").write_text("One")
     with pytest.raises(DragomanError, match="a.txt is damaged or was changed"):
         check_folder(folder)

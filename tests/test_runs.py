@@ -13,8 +13,7 @@ from dragoman.pipeline.run import lock, run
 from dragoman.pipeline.runs import as_json, plot, points, runs_table, runs_under, state_of
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import silent
-from tests.conftest import MOST_SECONDS
-from tests.test_train import small_recipe
+from tests.conftest import MOST_SECONDS, small_recipe
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 

@@ -36,6 +36,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import write_manifest
 from dragoman.system.messages import silent
 from dragoman.system.toml import write_toml
+from dragoman.text.batches import Update
 from dragoman.training.checkpoint import average_checkpoints, checkpoints, resume
 from dragoman.training.context import TrainingContext
 from dragoman.training.distributed import World
@@ -46,9 +47,8 @@ from dragoman.training.memory import available_memory, fitting_tokens, free_memo
 from dragoman.training.metrics import DivergenceError
 from dragoman.training.objective import accumulate, corpus_loss
 from dragoman.translation.translator import Translator
-from tests.conftest import MOST_SECONDS
+from tests.conftest import MOST_SECONDS, small_recipe
 from tests.processes import fork, worst
-from tests.test_train import small_recipe, update_of
 
 HERE = World(device=torch.device("cpu"))
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -346,7 +346,8 @@ def split_where_memory_is_short(folder: Path) -> None:
     recipe = replace(recipe, model=replace(recipe.model, dropout=0.0))
     model, batches = make_model(recipe, data, HERE.device).double(), make_batches(recipe, data, HERE)
     objective = make_objective(recipe, model)
-    update = update_of(batches.load(list(range(len(data.train))) * 40))
+    batch = batches.load(list(range(len(data.train))) * 40)
+    update = Update(0, 1, [batch], batch.tokens)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     limits = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (used + 40 * 2**20, limits[1]))

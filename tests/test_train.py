@@ -1,4 +1,4 @@
-"""The loop: its arithmetic, and what it does when it is interrupted."""
+"""Training runs: interrupted, resumed, finished and refused."""
 
 import json
 import os
@@ -13,14 +13,11 @@ import torch
 from safetensors.torch import load_file
 
 from dragoman.model import weights as checkpoint
-from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.pipeline.autoconfigure import autoconfigure
 from dragoman.pipeline.prepare import (
     PreparedData,
-    make_batches,
     make_model,
-    make_objective,
     make_schedule,
     prepare,
 )
@@ -31,47 +28,20 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import check_folder, copy_folder, file_hash
 from dragoman.system.messages import silent
 from dragoman.system.toml import write_toml
-from dragoman.text.batches import Update
 from dragoman.text.corpus import line_hash
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.checkpoint import TrainingState, average_checkpoints, checkpoints, read_state
 from dragoman.training.distributed import World
 from dragoman.training.interrupt import TrainingInterruptedError
 from dragoman.training.loop import is_better, stopped_early
-from dragoman.training.objective import Objective, accumulate, corpus_loss
 from dragoman.training.schedule import Schedule
 from dragoman.training.settings import TrainingSettings
 from dragoman.translation.translator import Translator
-from tests.conftest import MOST_SECONDS, write_copies
+from tests.conftest import MOST_SECONDS, small_recipe, write_copies
 from tests.processes import dragoman, fork, run_command, worst
 
 HERE = World(device=torch.device("cpu"))
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
-
-
-def small_recipe(folder: Path, out: Path, **training) -> Recipe:
-    source, target = folder / "train.source", folder / "train.target"
-    if not source.exists():
-        write_copies(folder, "train", 200)
-    return Recipe(
-        out=out,
-        data=DataSettings(source=source, target=target),
-        tokenizer=TokenizerSettings(source_tokens="word", vocabulary=50),
-        model=ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=1, decoder_layers=1),
-        batches=BatchSettings(source_tokens_per_batch=100, target_tokens_per_batch=100, accumulate=2),
-        training=replace(
-            TrainingSettings(
-                updates=24,
-                warmup_steps=10,
-                validate_every=8,
-                checkpoint_every=4,
-                average=3,
-                log_every=3,
-                precision="float32",
-            ),
-            **training,
-        ),
-    )
 
 
 @pytest.fixture
@@ -81,59 +51,6 @@ def prepared(tmp_path):
     prepare(recipe.out, recipe, silent)
     data = PreparedData.load(recipe.out / "data")
     return autoconfigure(recipe, data, silent, HERE), data
-
-
-def gradients(model):
-    return torch.cat([weight.grad.flatten() for weight in model.parameters()])
-
-
-def update_of(*batches) -> Update:
-    """One update of these batches, for one process."""
-    return Update(0, 1, list(batches), sum(batch.tokens for batch in batches))
-
-
-def test_several_small_batches_give_the_gradient_of_one_large(prepared):
-    recipe, data = prepared
-    model = make_model(recipe, data, HERE.device).double().eval()
-    objective, batches = make_objective(recipe, model), make_batches(recipe, data, HERE)
-    parts = batches.plan(0)[:3]
-    sums = accumulate(objective, update_of(*(batches.load(pairs) for pairs in parts)), HERE)
-    apart = gradients(model)
-    model.zero_grad()
-    whole = accumulate(
-        objective, update_of(batches.load([int(pair) for pairs in parts for pair in pairs])), HERE
-    )
-    torch.testing.assert_close(gradients(model), apart)
-    torch.testing.assert_close(whole, sums)
-
-
-def test_padding_is_no_part_of_the_loss(prepared):
-    recipe, data = prepared
-    objective = make_objective(recipe, make_model(recipe, data, HERE.device).double().eval())
-    batches = make_batches(recipe, data, HERE)
-    pairs = batches.plan(0)[0]
-    together = torch.stack(objective(batches.load(pairs)))
-    alone = sum(torch.stack(objective(batches.load([int(pair)]))) for pair in pairs)
-    torch.testing.assert_close(together, alone)
-
-
-def test_bfloat16_comes_near_float32(prepared):
-    recipe, data = prepared
-    model, batches = make_model(recipe, data, HERE.device).eval(), make_batches(recipe, data, HERE)
-    batch = batches.load(batches.plan(0)[0])
-    exact, rounded = (Objective(model, 0.1, bfloat16)(batch)[0].item() for bfloat16 in (False, True))
-    assert rounded == pytest.approx(exact, rel=0.01)
-
-
-def test_smoothed_loss_and_likelihood_are_reported_apart(prepared):
-    recipe, data = prepared
-    model, batches = make_model(recipe, data, HERE.device), make_batches(recipe, data, HERE)
-    some = [batches.load(pairs) for pairs in batches.plan(0)]
-    scores, plain = (corpus_loss(Objective(model, smoothing, False), some, HERE) for smoothing in (0.1, 0.0))
-    assert model.training
-    assert scores["nll"] == pytest.approx(plain["loss"])
-    assert scores["loss"] != scores["nll"]
-    assert scores["perplexity"] == pytest.approx(torch.tensor(scores["nll"]).exp().item())
 
 
 def final_weights(recipe: Recipe) -> dict[str, torch.Tensor]:
@@ -760,8 +677,8 @@ def test_the_same_seed_gives_the_same_weights(prepared):
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def losses_and_weights(folder: Path, name: str, **training) -> tuple[list[float], dict[str, torch.Tensor]]:
-    """The loss of each update, and the weights after them, of a text in which all pairs are the same."""
+def equal_updates(folder: Path, name: str, dropout: float = 0.1, **training):
+    """The logged updates of a run whose batches are all the same, and its final weights."""
     recipe = small_recipe(
         folder, folder / name, updates=4, log_every=1, validate_every=4, average=1, **training
     )
@@ -770,34 +687,36 @@ def losses_and_weights(folder: Path, name: str, **training) -> tuple[list[float]
         (folder / f"valid.{side}").write_text(f"{text}\n")
     valid = {f"valid_{side}": folder / f"valid.{side}" for side in ("source", "target")}
     recipe = replace(
-        recipe, data=replace(recipe.data, **valid), batches=replace(recipe.batches, accumulate=1)
+        recipe,
+        data=replace(recipe.data, **valid),
+        batches=replace(recipe.batches, accumulate=1),
+        model=replace(recipe.model, dropout=dropout),
     )
     run(recipe, silent)
     events = [json.loads(line) for line in (recipe.out / "log.jsonl").read_text().splitlines()]
-    return [event["loss"] for event in events if event["event"] == "train"], final_weights(recipe)
+    return [event for event in events if event["event"] == "train"], final_weights(recipe)
 
 
-def test_each_update_draws_other_dropout_masks(tmp_path):
+def test_each_update_draws_new_dropout_masks(tmp_path):
     """Weights and batches do not change here: only the masks do."""
-    losses, _ = losses_and_weights(tmp_path, "run", learning_rate_scale=0.0)
-    assert len(losses) == len(set(losses)) == 4
+    updates, _ = equal_updates(tmp_path, "run", learning_rate_scale=0.0)
+    assert len(updates) == len({update["loss"] for update in updates}) == 4
+
+
+def test_each_update_has_a_gradient_of_its_own(tmp_path):
+    """Weights and batches do not change here: the gradient is the same, unless it is added to the last."""
+    updates, _ = equal_updates(tmp_path, "run", dropout=0.0, learning_rate_scale=0.0)
+    norms = [update["gradient_norm"] for update in updates]
+    assert norms == pytest.approx([norms[0]] * 4)
 
 
 def test_the_loop_clips_gradients(tmp_path):
     """Adam scales gradients, except those that are small beside its ε."""
-    _, initial = losses_and_weights(tmp_path, "initial", learning_rate_scale=0.0)
+    _, initial = equal_updates(tmp_path, "initial", learning_rate_scale=0.0)
     for name, clip_norm, changes in (("free", 0.0, True), ("clipped", 1e-20, False)):
-        _, weights = losses_and_weights(tmp_path, name, clip_norm=clip_norm)
+        _, weights = equal_updates(tmp_path, name, clip_norm=clip_norm)
         moved = max((weights[key] - initial[key]).abs().max().item() for key in weights)
         assert (moved > 1e-3) == changes
-
-
-def test_architectures_share_one_trainer():
-    for architecture in ("transformer", "lstm", "gru"):
-        model = build_model(ModelSettings(architecture=architecture, d_model=8, heads=2), 9, 9)
-        assert model.logits(
-            model.decode(torch.tensor([[2, 5]]), model.encode(torch.tensor([[5, 3]])))[0]
-        ).shape == (1, 2, 9)
 
 
 def test_an_architecture_without_layers_is_not_compiled(tmp_path):

@@ -470,6 +470,16 @@ def test_parts_of_a_sentence_are_the_sentence_cut_between_words_where_that_can_b
         assert pieces[after[0] - 10].startswith("\u2581") or not starts
 
 
+def test_a_part_ends_after_punctuation_if_its_second_half_has_some():
+    ids, pieces = (
+        [*range(10, 16), END],
+        ["\u2581a", "\u2581b", "\u2581c.", "\u2581d", "\u2581e", "\u2581f", "</s>"],
+    )
+    assert split(ids, pieces, 6) == [[10, 11, 12, END], [13, 14, 15, END]]
+    pieces = ["\u2581a.", *pieces[1:2], "\u2581c", *pieces[3:]]
+    assert split(ids, pieces, 6) == [[10, 11, 12, 13, 14, END], [15, END]]
+
+
 def test_long_sentences_are_truncated_or_split_only_as_asked(translator):
     line = "two dogs play, a man rides a bike, two dogs play"
     count = len(encode_sentences(translator.tokenizers.source, [line])[0])

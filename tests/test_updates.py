@@ -1,6 +1,4 @@
-"""One update of the weights: Adam (section 5.3), clipping, random numbers; and validation."""
-
-from dataclasses import replace
+"""One update of the weights (section 5): the gradient, clipping, Adam, random numbers; and validation."""
 
 import pytest
 import torch
@@ -86,23 +84,29 @@ def test_every_update_process_and_seed_draws_masks_of_its_own():
     assert torch.equal(nn.functional.dropout(torch.ones(64), 0.5), masks[1, 2, 1])
 
 
+def small_model(dropout=0.0):
+    torch.manual_seed(0)
+    settings = ModelSettings(
+        d_model=16, d_ff=32, heads=2, encoder_layers=1, decoder_layers=1, dropout=dropout
+    )
+    return build_model(settings, 11, 11)
+
+
 def batches():
     """Batches of different sizes, the last of one pair."""
     generator = torch.Generator().manual_seed(2)
-    found = []
+    result = []
     for pairs in (5, 3, 1):
         source, target = torch.randint(4, 11, (2, pairs, 6), generator=generator)
         target[:, -1] = END
         if pairs > 1:
             target[0, 3:] = torch.tensor([END, PAD, PAD])
-        found.append(Batch.of(source, target, list(range(pairs))))
-    return found
+        result.append(Batch.of(source, target, list(range(pairs))))
+    return result
 
 
 def test_the_gradient_of_an_update_is_that_of_the_mean_over_all_its_tokens():
-    torch.manual_seed(0)
-    settings = ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=1, decoder_layers=1, dropout=0.0)
-    objective = Objective(build_model(settings, 11, 11), 0.1, bfloat16=False).train()
+    objective = Objective(small_model(), 0.1, bfloat16=False).train()
     tokens = sum(batch.tokens for batch in batches())
     sums = accumulate(objective, Update(0, 3, batches(), tokens), HERE)
     weights = list(objective.parameters())
@@ -113,10 +117,24 @@ def test_the_gradient_of_an_update_is_that_of_the_mean_over_all_its_tokens():
     assert sums.tolist() == pytest.approx([sum(losses).item(), sum(likelihoods).item()], rel=1e-5)
 
 
+def test_padding_changes_neither_loss_nor_likelihood():
+    objective = Objective(small_model().double(), 0.1, bfloat16=False)
+    batch = batches()[0]
+    together, alone = torch.stack(objective(batch)), torch.zeros(2, dtype=torch.float64)
+    for source, target in zip(batch.source, batch.target_out, strict=True):
+        target = target[target != PAD]
+        alone += torch.stack(objective(Batch.of(source[None], target[None], [0])))
+    torch.testing.assert_close(together, alone)
+
+
+def test_the_loss_in_bfloat16_is_near_that_in_float32():
+    model, batch = small_model(), batches()[0]
+    exact, rounded = (Objective(model, 0.1, bfloat16)(batch)[0].item() for bfloat16 in (False, True))
+    assert rounded == pytest.approx(exact, rel=0.01)
+
+
 def test_validation_is_the_mean_over_all_tokens_of_all_batches_without_dropout():
-    torch.manual_seed(0)
-    settings = ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=1, decoder_layers=1, dropout=0.5)
-    model = build_model(settings, 11, 11)
+    model = small_model(dropout=0.5)
     objective = Objective(model, 0.1, bfloat16=False).train()
     scores = corpus_loss(objective, iter(batches()), HERE)
     assert objective.training
@@ -127,6 +145,7 @@ def test_validation_is_the_mean_over_all_tokens_of_all_batches_without_dropout()
     assert scores["loss"] == pytest.approx(float(sums[0]) / tokens, rel=1e-5)
     assert scores["nll"] == pytest.approx(float(sums[1]) / tokens, rel=1e-5)
     assert scores["perplexity"] == pytest.approx(float((sums[1] / tokens).exp()), rel=1e-5)
-    undropped = Objective(build_model(replace(settings, dropout=0.0), 11, 11), 0.1, bfloat16=False)
-    undropped.model.load_state_dict(model.state_dict())
+    undropped = Objective(small_model(), 0.1, bfloat16=False)  # the same weights
     assert corpus_loss(undropped, batches(), HERE)["loss"] == pytest.approx(scores["loss"], rel=1e-5)
+    unsmoothed = corpus_loss(Objective(model, 0.0, bfloat16=False), batches(), HERE)
+    assert unsmoothed["loss"] == pytest.approx(scores["nll"], rel=1e-5) != scores["loss"]
