@@ -121,8 +121,8 @@ def test_padding_changes_neither_loss_nor_likelihood():
     objective = Objective(small_model().double(), 0.1, bfloat16=False)
     batch = batches()[0]
     together, alone = torch.stack(objective(batch)), torch.zeros(2, dtype=torch.float64)
-    for source, target in zip(batch.source, batch.target_out, strict=True):
-        target = target[target != PAD]
+    for source, padded in zip(batch.source, batch.target_out, strict=True):
+        target = padded[padded != PAD]
         alone += torch.stack(objective(Batch.of(source[None], target[None], [0])))
     torch.testing.assert_close(together, alone)
 
