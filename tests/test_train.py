@@ -179,8 +179,12 @@ def test_the_kept_model_has_the_lowest_validation_loss_of_best_last_and_average(
     assert losses.keys() == {"best", "last", "average"}
     assert min(losses, key=losses.__getitem__) == result["kept"] == "last"
     assert result["validation"] == result["candidates"]["last"]
-    numbers = ", ".join(f"{kind} {loss:.3f}" for kind, loss in losses.items())
-    assert f"The model is the last checkpoint, at 24, by the lowest validation loss ({numbers})." in messages
+    names = {"best": "best by BLEU", "last": "last", "average": "average"}
+    numbers = ", ".join(f"{names[kind]} {loss:.3f}" for kind, loss in losses.items())
+    assert (
+        f"The model is the last checkpoint, at 24: of these its validation loss is the lowest ({numbers})."
+        in messages
+    )
     kept, last = load_file(recipe.out / "model" / "model.safetensors"), final_weights(recipe)
     assert all(torch.equal(kept[name], weight) for name, weight in last.items())
     assert file_hash(recipe.out / "best" / "model.safetensors") == best, (

@@ -149,7 +149,8 @@ class Parser(argparse.ArgumentParser):
         """Raise `DragomanError`."""
         own = re.sub(r"^argument [^:]*: (?=-)", "", message)  # our messages begin with the option
         sentence = re.sub(r"^argument (?:-./)?([^:]*): (.*)", r"\1: \2", own)
-        raise DragomanError(f"{sentence[0].upper()}{sentence[1:].rstrip('.')}. See {self.prog} --help.")
+        stop = "" if sentence.endswith((".", "?")) else "."
+        raise DragomanError(f"{sentence[0].upper()}{sentence[1:]}{stop} See {self.prog} --help.")
 
 
 class ListOnce(argparse.Action):

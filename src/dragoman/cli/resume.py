@@ -37,5 +37,5 @@ COMMAND = Command(
     example="dragoman resume runs/ende",
     groups={"run": ("run",)},
     metavars={"run": "RUN"},
-    notes="For other settings, as more updates, give dragoman train with the same --out.",
+    notes="To train for longer, give dragoman train with the same --out and more --updates.",
 )

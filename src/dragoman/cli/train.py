@@ -85,7 +85,16 @@ COMMAND = Command(
     arguments="[SOURCE TARGET | RECIPE.toml]",
     positional=("files",),
     groups={
-        "text": ("files", "valid_source", "valid_target", "test_source", "test_target", "vocabulary"),
+        "text": (
+            "files",
+            "source",
+            "target",
+            "valid_source",
+            "valid_target",
+            "test_source",
+            "test_target",
+            "vocabulary",
+        ),
         "model": ("preset", "dropout"),
         "training": ("minutes", "updates", "learning_rate_scale", "warmup_steps", "precision", "seed"),
         "output": ("out",),

@@ -228,7 +228,10 @@ def to_standard_output(job: TranslationJob, lines: Iterator[bytes]) -> None:
                 sys.stdout.buffer.write(part.encode("utf-8", "replace"))
                 sys.stdout.buffer.flush()
         return
-    size = 1 if job.asked.input is None and sys.stdin.isatty() else BLOCK
+    at_terminal = job.asked.input is None and sys.stdin.isatty()
+    if at_terminal:
+        say("Type a sentence and press Enter; Ctrl-D ends.")
+    size = 1 if at_terminal else BLOCK
     while block := list(islice(numbered, size)):
         for line in job.translate(block):
             sys.stdout.buffer.write(line.encode("utf-8", "replace") + b"\n")

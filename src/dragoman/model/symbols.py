@@ -1,3 +1,3 @@
-"""The first four ids of every vocabulary. Padding is 0: `ids != PAD` is the mask."""
+"""The first four ids of every vocabulary; others call START BOS, and END EOS. Padding is 0: `ids != PAD` is the mask."""
 
 PAD, UNKNOWN, START, END = range(4)

@@ -1,4 +1,4 @@
-"""Replacement for `LabelSmoothedCrossEntropy`, its oracle, that makes nothing of the logits' size.
+"""Replacement for `LabelSmoothedCrossEntropy`, its oracle, that allocates nothing as large as the logits.
 
 Shapes as in model/loss.py.
 """

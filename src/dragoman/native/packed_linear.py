@@ -43,7 +43,7 @@ class PackedLinear(Projections, ABC):
 
     @abstractmethod
     def forward(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N E"]:
-        """X Wᵀ + b."""
+        """Compute x Wᵀ + b."""
 
     def rows(self, x: Float[Tensor, "*N D"], first: int, last: int | None) -> Float[Tensor, "*N E"]:
         if (first, last) not in self._parts:

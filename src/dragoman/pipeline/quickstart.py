@@ -174,6 +174,11 @@ def sample_table(test: Pronunciations, predictions: list[str]) -> Table:
 
 
 NEXT = """
+Pronounce other words, their letters separated by spaces:
+
+    . .venv/bin/activate
+    echo "h e l l o" | dragoman translate runs/quickstart
+
 Next, your own text: two files, one sentence a line; line n of one is the translation of line n of the other.
 
     dragoman train --source train.en --target train.de --out runs/ende

@@ -34,7 +34,13 @@ from dragoman.system.messages import Say, silent
 from dragoman.system.toml import write_toml
 from dragoman.text.batches import Batches
 from dragoman.text.lines import read_lines
-from dragoman.training.checkpoint import TrainingState, average_checkpoints, regular_checkpoints
+from dragoman.training.checkpoint import (
+    TrainingState,
+    average_checkpoints,
+    checkpoints,
+    regular_checkpoints,
+    step_of,
+)
 from dragoman.training.context import Samples, Scores, TrainingContext, Validate
 from dragoman.training.distributed import World, process_group
 from dragoman.training.interrupt import TrainingInterruptedError
@@ -126,7 +132,8 @@ def set_threads(recipe: Recipe) -> None:
 def say_remaining_time(out: Path, schedule: Schedule, say: Say) -> None:
     """Say how long the rest of a resumed run takes, at its speed so far."""
     validations = [event for event in read_events(out / "log.jsonl") if event["event"] == "validation"]
-    if validations and (updates := schedule.updates - validations[-1]["step"]) > 0:
+    done = max(map(step_of, checkpoints(out)), default=0)
+    if validations and done and (updates := schedule.updates - done) > 0:
         seconds = updates * 60 * validations[-1]["minutes"] / validations[-1]["step"]
         say(f"Remaining: {updates:,} updates at most, {duration(seconds)}.")
 
@@ -263,8 +270,9 @@ def finish(
         load_weights(model, chosen.tensors, out / "checkpoints")
         save_model(out / "model", model, recipe.model, data.tokenizers, data.longest_source)
     world.barrier()
-    losses = ", ".join(f"{candidate.kind} {candidate.scores['loss']:.3f}" for candidate in candidates)
-    say(f"The model is {chosen.description}, by the lowest validation loss ({losses}).")
+    names = {"best": "best by BLEU" if recipe.training.best_by == "bleu" else "best by loss"}
+    losses = ", ".join(f"{names.get(each.kind, each.kind)} {each.scores['loss']:.3f}" for each in candidates)
+    say(f"The model is {chosen.description}: of these its validation loss is the lowest ({losses}).")
     say(f"Trained for {state.step:,} updates: {duration(state.seconds)}.")
     result = {
         "model": chosen.description,

@@ -111,10 +111,9 @@ def resume(
     Raises `DragomanError` if no checkpoint is intact, and if the processes see different checkpoints.
     """
     state = load_newest_intact(model, optimizer, folder, say)
-    if (
-        float(world.all_reduce(torch.tensor(float(state.step), device=world.device)))
-        != state.step * world.size
-    ):
+    step = torch.tensor(float(state.step), dtype=torch.float64, device=world.device)
+    total, squares = world.all_reduce(torch.stack([step, step**2])).tolist()
+    if squares * world.size != total**2:  # the steps are not all equal, and every process finds the same
         raise DragomanError(
             f"This process found the checkpoint of update {state.step} in {folder}, and another process "
             "another one. All machines must see the same folder."

@@ -54,7 +54,7 @@ class World:
         return World(device=self.device)
 
     def all_reduce(self, values: Tensor) -> Tensor:
-        """The sum of all processes' values."""
+        """The sum of all processes' values, which also replaces them."""
         if self.size > 1:
             distributed.all_reduce(values)
         return values

@@ -32,8 +32,8 @@ class TrainingSettings:
     back to the last checkpoint, to the one before it if that fails again, or to the start, with half the
     learning rate each time."""
     precision: Literal["float32", "bfloat16"] | None = None
-    """Type of matrix products, and with `native` and post-norm of activations between sub-layers; weights
-    stay float32. None is bfloat16 if the processor supports it."""
+    """Number type of matrix products; with `native` and post-norm also of activations between sub-layers.
+    Weights stay float32. None is bfloat16 if the processor supports it."""
     seed: int = 1
     """Seed of initial weights, dropout and the order of batches."""
     validate_every: int | None = None
@@ -43,8 +43,8 @@ class TrainingSettings:
     average: int = 5
     """Number of last checkpoints to keep and to average at the end (section 6.1: 5, for big models 20)."""
     best_by: Literal["bleu", "loss"] = "bleu"
-    """Score that decides which checkpoint is best and when to stop early: BLEU of greedy translations, or the
-    loss."""
+    """Score that decides which checkpoint is the best one and when to stop early: BLEU of greedy
+    translations, or the loss. At the end the loss decides among this checkpoint, the last one and the average."""
     patience: int = 8
     """Stop after this many validations without improvement; 0 never stops early."""
     log_every: int = 20

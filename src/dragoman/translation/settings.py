@@ -13,13 +13,13 @@ class EngineSettings:
     """How fast and how exactly a model computes. Raises `DragomanError` if the values make no sense."""
 
     precision: Precision = "float32"
-    """Of a transformer's matrix products. bfloat16 and, on a CPU, int8 are faster and nearly as good."""
+    """Number type of a transformer's matrix products. bfloat16 and, on a CPU, int8 are faster and nearly as
+    good."""
     workers: int | None = None
-    """Threads that each translate batches of their own; None is one a core, or OMP_NUM_THREADS. They change
-    no more than batches do."""
+    """Threads that each translate batches of their own; None is one a core, or OMP_NUM_THREADS. Their
+    number changes results no more than the size of batches does."""
     native: bool = True
-    """Greedy and beam search in C++ on a CPU with a compiler; what they are not for goes by PyTorch. The
-    first time compiles it."""
+    """Greedy and beam search in C++ on a CPU, compiled at the first use; everything else runs in PyTorch."""
     shortlist: Path | None = None
     """A file that `dragoman shortlist` has made: search in C++ then looks at the tokens that it has for a
     sentence, and no others."""
