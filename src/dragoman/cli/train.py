@@ -96,7 +96,7 @@ COMMAND = Command(
             "vocabulary",
         ),
         "model": ("preset", "dropout"),
-        "training": ("minutes", "updates", "learning_rate_scale", "warmup_steps", "precision", "seed"),
+        "training": ("minutes", "updates", "learning_rate_scale", "warmup_steps", "precision"),
         "output": ("out",),
     },
     metavars={"files": "FILE", "out": "DIR", "folder": "DIR", "dataset": "NAME"},

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 
 def perplexity(nll: float) -> float:
-    """The exponential of the negative log-likelihood a token in nats, at most e^700: a float cannot hold more."""
+    """The exponential of the negative log-likelihood a token in nats; at most e^700, as floats are limited."""
     return math.exp(min(nll, 700.0))
 
 
 class LabelSmoothedCrossEntropy(nn.Module):
-    """Cross-entropy with the target distribution (1 − ε) · gold + ε / V (section 5.4; Szegedy et al. 2015)."""
+    """Cross-entropy with the target distribution (1 − ε) · gold + ε / V (section 5.4)."""
 
     def __init__(self, smoothing: float = 0.0) -> None:
         super().__init__()

@@ -1,3 +1,6 @@
-"""The first four ids of every vocabulary; others call START BOS, and END EOS. Padding is 0: `ids != PAD` is the mask."""
+"""The first four ids of every vocabulary; START is also known as BOS, END as EOS.
+
+Padding is 0: `ids != PAD` is the mask.
+"""
 
 PAD, UNKNOWN, START, END = range(4)
