@@ -55,6 +55,6 @@ def test_a_model_that_ctranslate2_cannot_hold_is_refused(tmp_path):
         write(*ours(ModelSettings(**SIZES, d_k=4)), tmp_path)
     with pytest.raises(
         DragomanError,
-        match="CTranslate2 cannot hold this model: its source_end is False, and True is all that there is",
+        match="CTranslate2 cannot hold this model: its source_end is False, and CTranslate2 has True alone",
     ):
         write(*ours(ModelSettings(**SIZES, source_end=False)), tmp_path)

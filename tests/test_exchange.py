@@ -1,4 +1,4 @@
-"""Models leave and arrive by the command line; what differs in the other engine, or is damaged, leaves
+"""Export and import by the command line; a model that differs in the other engine, or is damaged, leaves
 nothing behind.
 """
 
@@ -15,7 +15,7 @@ from dragoman import interop
 from dragoman.interop import huggingface
 from dragoman.interop.joeynmt import read_yaml
 from dragoman.interop.pickles import load_pickle
-from dragoman.interop.vocabulary import sentencepiece_model
+from dragoman.interop.vocabulary import empty_sentencepiece
 from dragoman.model.recurrent import Recurrent
 from dragoman.model.settings import ModelSettings
 from dragoman.system.errors import DragomanError
@@ -38,7 +38,7 @@ def run(tmp_path):
 @pytest.mark.parametrize(
     "options", [["huggingface"], ["ctranslate2"], ["ctranslate2", "--precision", "int8"]], ids=" ".join
 )  # tests/test_readme.py has ONNX
-def test_a_model_leaves_after_it_has_been_compared(options, run, tmp_path, monkeypatch, capsysbinary):
+def test_an_export_is_written_after_verification(options, run, tmp_path, monkeypatch, capsysbinary):
     status, _, err = call(
         monkeypatch, capsysbinary, "export", run, "--to", *options, "--out", tmp_path / "there"
     )
@@ -47,7 +47,7 @@ def test_a_model_leaves_after_it_has_been_compared(options, run, tmp_path, monke
     check_folder(tmp_path / "there")
 
 
-def test_what_left_comes_back_and_translates_alike(run, tmp_path, monkeypatch, capsysbinary):
+def test_an_exported_model_translates_alike_after_import(run, tmp_path, monkeypatch, capsysbinary):
     (tmp_path / "text").write_bytes(b"\n" + TEXT)
     samples = ["--samples", tmp_path / "text"]
     call(
@@ -68,7 +68,7 @@ def test_what_left_comes_back_and_translates_alike(run, tmp_path, monkeypatch, c
     assert "back exists already; choose another --out, or delete it." in err
 
 
-def test_where_the_engines_differ_nothing_is_left(run, tmp_path, monkeypatch, capsysbinary):
+def test_an_export_that_fails_verification_is_not_written(run, tmp_path, monkeypatch, capsysbinary):
     (tmp_path / "text").write_text(
         ">>eng<< ein Mann\n"
     )  # which transformers takes for the name of a language
@@ -89,7 +89,7 @@ def test_where_the_engines_differ_nothing_is_left(run, tmp_path, monkeypatch, ca
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "text"]
 
 
-def test_an_arrival_that_differs_is_not_written(tmp_path, monkeypatch, capsysbinary):
+def test_an_import_that_fails_verification_is_not_written(tmp_path, monkeypatch, capsysbinary):
     (tmp_path / "text").write_text("ein >>eng<< Mann\n")  # which we take for the name of a language
     arguments = [
         "import",
@@ -107,7 +107,7 @@ def test_an_arrival_that_differs_is_not_written(tmp_path, monkeypatch, capsysbin
     assert not (tmp_path / "run").exists()
 
 
-def test_without_the_other_engine_an_arrival_says_that_it_was_not_compared(
+def test_an_import_without_the_other_engine_reports_that_it_is_not_compared(
     tmp_path, monkeypatch, capsysbinary
 ):
     folder = marian(tmp_path / "theirs")
@@ -122,7 +122,7 @@ def test_without_the_other_engine_an_arrival_says_that_it_was_not_compared(
     )
 
 
-def test_without_the_other_engine_nothing_leaves(run, tmp_path, monkeypatch, capsysbinary):
+def test_an_export_without_the_other_engine_is_refused(run, tmp_path, monkeypatch, capsysbinary):
     for name, package in (
         ("huggingface", "transformers"),
         ("ctranslate2", "ctranslate2"),
@@ -141,7 +141,7 @@ def test_without_the_other_engine_nothing_leaves(run, tmp_path, monkeypatch, cap
         assert not (tmp_path / "there").exists()
 
 
-def test_contradictions_and_missing_files_are_told(run, tmp_path, monkeypatch, capsysbinary):
+def test_contradictory_options_and_missing_files_are_refused(run, tmp_path, monkeypatch, capsysbinary):
     (tmp_path / "blank").write_text("\n \n")
     out = ["--out", tmp_path / "there"]
     for arguments, message in (
@@ -164,7 +164,7 @@ def test_contradictions_and_missing_files_are_told(run, tmp_path, monkeypatch, c
         assert not (tmp_path / "there").exists()
 
 
-def test_what_lies_where_a_folder_is_made_is_left_alone(run, tmp_path, monkeypatch, capsysbinary):
+def test_existing_files_in_the_output_folders_place_are_not_changed(run, tmp_path, monkeypatch, capsysbinary):
     (tmp_path / "there.old").mkdir()
     (tmp_path / "there.old" / "mine").touch()
     status, _, err = call(
@@ -175,7 +175,7 @@ def test_what_lies_where_a_folder_is_made_is_left_alone(run, tmp_path, monkeypat
     assert (tmp_path / "there.old" / "mine").exists()
 
 
-def test_settings_of_other_kinds_than_expected_get_a_sentence(tmp_path, monkeypatch, capsysbinary):
+def test_settings_of_unexpected_types_are_refused(tmp_path, monkeypatch, capsysbinary):
     torch.save(
         {"args": argparse.Namespace(arch="transformer", dropout="much"), "model": {"weight": torch.ones(2)}},
         tmp_path / "model.pt",
@@ -204,7 +204,7 @@ def test_settings_of_other_kinds_than_expected_get_a_sentence(tmp_path, monkeypa
     assert "--samples needs the other engine: pip install 'dragoman[huggingface]'" in err
 
 
-def test_a_recurrent_network_does_not_leave(tmp_path, monkeypatch, capsysbinary):
+def test_a_recurrent_network_is_not_exported(tmp_path, monkeypatch, capsysbinary):
     settings = ModelSettings(architecture="gru", d_model=8, encoder_layers=1, decoder_layers=1)
     _, tokenizers = ours(ModelSettings(**SIZES))
     save_model(
@@ -224,7 +224,7 @@ class Harm:
         return (open, ("harm", "w"))
 
 
-def test_nothing_in_a_pickle_is_run(tmp_path, monkeypatch):
+def test_no_code_in_a_pickle_is_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     torch.save({"model": {"weight": torch.ones(2)}, "extra": Harm()}, tmp_path / "bad.pt")
     (tmp_path / "old.pt").write_bytes(pickle.dumps({"extra": Harm()}))
@@ -249,13 +249,13 @@ def test_nothing_in_a_pickle_is_run(tmp_path, monkeypatch):
     assert not (tmp_path / "harm").exists()
 
 
-def test_what_reads_a_vocabulary_is_asked_for_where_it_is_missing(tmp_path, monkeypatch):
+def test_missing_extras_are_named(tmp_path, monkeypatch):
     monkeypatch.delattr(sentencepiece, "sentencepiece_model_pb2", raising=False)
     for package, read, message in (
         (
             "sentencepiece.sentencepiece_model_pb2",
-            sentencepiece_model,
-            "protobuf is needed: pip install 'dragoman",
+            empty_sentencepiece,
+            "needs protobuf: pip install 'dragoman",
         ),
         (
             "subword_nmt.apply_bpe",
@@ -265,7 +265,7 @@ def test_what_reads_a_vocabulary_is_asked_for_where_it_is_missing(tmp_path, monk
         (
             "yaml",
             lambda: read_yaml(tmp_path / "config.yaml"),
-            "config.yaml PyYAML is needed: pip install 'dragoman",
+            "config.yaml needs PyYAML: pip install 'dragoman",
         ),
     ):
         with monkeypatch.context() as without:

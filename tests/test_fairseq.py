@@ -1,4 +1,4 @@
-"""fairseq's models say here what fairseq's equations say, and read the same tokens; what Dragoman cannot hold
+"""Imported fairseq models compute fairseq's equations and read the same tokens; what Dragoman cannot hold
 is told.
 
 Checkpoints are written as commit 3d262bb (2025, after release 0.12.3) writes them in fairseq/trainer.py,
@@ -24,7 +24,7 @@ from subword_nmt.apply_bpe import BPE
 from torch.nn import functional as F
 
 from dragoman.interop import fairseq
-from dragoman.interop.vocabulary import NEVER
+from dragoman.interop.vocabulary import FORBIDDEN_BIAS
 from dragoman.model.symbols import END, START
 from dragoman.search.beam import greedy_search
 from dragoman.search.settings import SearchSettings
@@ -307,11 +307,11 @@ def agree(tensors, options, imported, lines, there):
             ours[:, own], expected[:, [of_target.rows[token] for token in own]], rtol=0, atol=1e-5
         )
         assert START in of_target.never_written
-        assert (ours[:, of_target.never_written] < NEVER / 2).all()
+        assert (ours[:, of_target.never_written] < FORBIDDEN_BIAS / 2).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_model_arrives_with_the_same_logits_and_translations(kind, tmp_path):
+def test_an_imported_model_has_the_same_logits_and_translations(kind, tmp_path):
     tensors, options = folder_of(tmp_path / "theirs", **KINDS[kind])
     imported = fairseq.read(tmp_path / "theirs")
     indices, _ = read_dictionary(tmp_path / "theirs" / "dict.de.txt")
@@ -327,7 +327,7 @@ def test_a_model_arrives_with_the_same_logits_and_translations(kind, tmp_path):
     )
 
 
-def test_a_model_is_the_same_in_its_folder(tmp_path):
+def test_an_imported_model_is_the_same_after_saving(tmp_path):
     tensors, options = folder_of(tmp_path / "theirs", **PRE)
     imported = fairseq.read(tmp_path / "theirs" / "checkpoint_best.pt")
     save_model(tmp_path / "ours", imported.model, imported.model.settings, imported.tokenizers)
@@ -338,7 +338,7 @@ def test_a_model_is_the_same_in_its_folder(tmp_path):
     agree(tensors, options, again, SOURCE, lambda line: ids_there(line, indices))
 
 
-def test_from_the_command_line_it_arrives_without_a_comparison(tmp_path, monkeypatch, capsysbinary):
+def test_the_command_line_imports_without_verification(tmp_path, monkeypatch, capsysbinary):
     folder_of(tmp_path / "theirs", **PRE)
     command = ["import", tmp_path / "theirs", "--from", "fairseq", "--out", tmp_path / "ours"]
     status, _, err = call(
@@ -366,7 +366,7 @@ def nested(options):
 
 
 @pytest.mark.parametrize("written", ["a dictionary", "groups", "args"])
-def test_settings_arrive_from_all_places_where_fairseq_has_written_them(written, tmp_path):
+def test_settings_are_read_from_every_place_where_fairseq_writes_them(written, tmp_path):
     tensors, options = folder_of(tmp_path, **PRE, encoder_layers=1)
     state = state_of(tensors, options)
     if written == "args":
@@ -401,7 +401,7 @@ def as_of_old(tensors, output):
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_a_model_of_an_old_version_arrives(shared, tmp_path, monkeypatch):
+def test_a_model_of_an_old_version_is_imported(shared, tmp_path, monkeypatch):
     tensors, options = folder_of(tmp_path, **PRE, share_decoder_input_output_embed=shared)
     tensors = {name: tensor.half().float() for name, tensor in tensors.items()}
     meters = types.ModuleType("fairseq.meters")
@@ -435,7 +435,7 @@ def test_old_tables_of_sinusoids_are_compared_with_the_formula(tmp_path):
     tensors["decoder.embed_positions.weights"] = table.flip(1)
     torch.save(state_of(tensors, options), tmp_path / "checkpoint_best.pt")
     with pytest.raises(
-        DragomanError, match=r"decoder\.embed_positions\.weights is not fairseq's table of sinusoids"
+        DragomanError, match=r"decoder\.embed_positions\.weights is not the table of sinusoids"
     ):
         fairseq.read(tmp_path)
 
@@ -454,7 +454,7 @@ FAST = "e i 912\nei n</w> 500\nd e 44\nde r</w> 12\nS c 9\nSc h 8\nh n 7\nS chn 
     ],
     ids=["0.2", "0.1", "fastBPE", "another name"],
 )
-def test_codes_cut_words_as_subword_nmt_does(name, codes, tmp_path):
+def test_codes_segment_words_as_subword_nmt_does(name, codes, tmp_path):
     cutter = BPE(io.StringIO(CODES if codes == FAST else codes))
     cut = sorted({piece for line in SOURCE for piece in cutter.process_line(line).split()} - {"t"})
     tensors, options = folder_of(tmp_path, words=[cut, lists(False)[1]])
@@ -573,7 +573,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-def test_an_option_that_dragoman_does_not_have_is_told(name, tmp_path):
+def test_an_option_that_dragoman_does_not_have_is_refused(name, tmp_path):
     tensors, options = folder_of(tmp_path)
     torch.save(state_of(tensors, options | {name: OPTIONS[name]}), tmp_path / "checkpoint_best.pt")
     with pytest.raises(DragomanError) as told:
@@ -652,7 +652,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_tensors_that_do_not_fit_are_told_with_names_and_shapes(kind, tmp_path):
+def test_tensors_that_do_not_fit_are_refused_with_names_and_shapes(kind, tmp_path):
     damage, changed, message = DAMAGE[kind]
     tensors, options = folder_of(tmp_path, **changed)
     damage(tensors)
@@ -662,7 +662,7 @@ def test_tensors_that_do_not_fit_are_told_with_names_and_shapes(kind, tmp_path):
     assert "checkpoint_best.pt" in str(told.value)
 
 
-def test_an_odd_width_is_told(tmp_path):
+def test_an_odd_width_is_refused(tmp_path):
     folder_of(
         tmp_path,
         **dict.fromkeys(("encoder_embed_dim", "decoder_embed_dim"), 15),
@@ -674,7 +674,7 @@ def test_an_odd_width_is_told(tmp_path):
 
 @pytest.mark.parametrize("zipped", [True, False])
 @pytest.mark.parametrize("share", [0, 0.3, 0.9, 0.999])
-def test_a_truncated_checkpoint_is_told(zipped, share, tmp_path):
+def test_a_truncated_checkpoint_is_refused(zipped, share, tmp_path):
     tensors, options = folder_of(tmp_path)
     path = tmp_path / "checkpoint_best.pt"
     torch.save(state_of(tensors, options), path, _use_new_zipfile_serialization=zipped)
@@ -715,13 +715,13 @@ def test_another_class_is_refused_and_not_run(place, tmp_path):
     [{}, {"model": {}}, {"args": None, "cfg": None, "model": {}}, {"args": 3}, {"cfg": {"task": {}}}, [1]],
     ids=str,
 )
-def test_a_file_of_another_kind_is_told(state, tmp_path):
+def test_a_file_that_is_not_a_checkpoint_is_refused(state, tmp_path):
     torch.save(state, tmp_path / "model.pt")
     with pytest.raises(DragomanError, match=r"model\.pt (has no settings|holds a list)"):
         fairseq.read(tmp_path)
 
 
-def test_another_task_is_told(tmp_path):
+def test_another_task_is_refused(tmp_path):
     tensors, options = folder_of(tmp_path)
     state = state_of(tensors, options)
     state["cfg"]["task"]["_name"] = "translation_multi_simple_epoch"
@@ -732,7 +732,7 @@ def test_another_task_is_told(tmp_path):
         fairseq.read(tmp_path)
 
 
-def test_a_folder_should_have_one_checkpoint(tmp_path):
+def test_a_folder_without_exactly_one_checkpoint_is_refused(tmp_path):
     folder_of(tmp_path)
     with pytest.raises(DragomanError, match=r"nowhere\.pt cannot be read: No such file"):
         fairseq.read(tmp_path / "nowhere.pt")
@@ -771,7 +771,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in TEXTS.items() for text in texts])
-def test_a_damaged_text_is_told(name, text, tmp_path):
+def test_a_damaged_dictionary_or_codes_file_is_refused(name, text, tmp_path):
     folder_of(tmp_path)
     (tmp_path / name).write_text(text, "latin-1" if text == "\xff" else "utf-8")
     with pytest.raises(DragomanError) as told:
@@ -779,7 +779,7 @@ def test_a_damaged_text_is_told(name, text, tmp_path):
     assert TEXTS[name][text] in str(told.value)
 
 
-def test_tokens_of_sentencepiece_need_its_model(tmp_path):
+def test_sentencepiece_tokens_without_their_model_are_refused(tmp_path):
     folder_of(tmp_path, words=[["▁ein", "▁Mann"], ["a"]])
     with pytest.raises(
         DragomanError, match=r"dict\.de\.txt has SentencePiece's token '▁ein', and there is no model"
@@ -787,15 +787,15 @@ def test_tokens_of_sentencepiece_need_its_model(tmp_path):
         fairseq.read(tmp_path)
 
 
-def test_two_ways_to_cut_words_are_told(tmp_path):
+def test_several_subword_models_are_refused(tmp_path):
     folder_of(tmp_path)
     (tmp_path / "codes").write_text(CODES)
     learnt(tmp_path / "spm.model", "bpe")
-    with pytest.raises(DragomanError, match=r"has several files that cut words, spm\.model, codes"):
+    with pytest.raises(DragomanError, match=r"has several subword models, spm\.model, codes"):
         fairseq.read(tmp_path)
 
 
-def test_a_missing_or_other_dictionary_is_told(tmp_path):
+def test_a_missing_or_different_dictionary_is_refused(tmp_path):
     folder_of(tmp_path, share_all_embeddings=True)
     words = lists(True)[0]
     write_dictionary(tmp_path / "dict.en.txt", words[::-1])

@@ -1,4 +1,4 @@
-"""JoeyNMT's model folders arrive, and say here what JoeyNMT's equations say.
+"""Imported JoeyNMT models compute JoeyNMT's equations.
 
 Folders are written as JoeyNMT 2.3.0 (commit cdc4d03) writes them: `training.py` (`_save_checkpoint`),
 `prediction.py` (`prepare`), `vocabulary.py`, `tokenizers.py`, and the tensors of `model.py`, `encoders.py`,
@@ -21,7 +21,7 @@ from subword_nmt.learn_bpe import learn_bpe
 from torch.nn import functional as F
 
 from dragoman.interop import joeynmt
-from dragoman.interop.vocabulary import NEVER
+from dragoman.interop.vocabulary import FORBIDDEN_BIAS
 from dragoman.model.symbols import END, START
 from dragoman.search.beam import greedy_search
 from dragoman.search.settings import SearchSettings
@@ -369,7 +369,7 @@ def test_the_same_text_has_the_same_ids(kind, tmp_path):
             assert [rows[token] if rows[token] < known else UNK for token in ids] == theirs.ids(side, line)
 
 
-def test_texts_come_back(kind, tmp_path):
+def test_decoding_restores_the_text(kind, tmp_path):
     theirs = Folder(tmp_path / "model", **kind)
     tokenizer = joeynmt.read(theirs.path).tokenizers.target
     assert [tokenizer.decode(ids) for ids in tokenizer.encode(TARGET)] == TARGET
@@ -396,7 +396,7 @@ def test_logits_and_greedy_translations_are_the_same(kind, tmp_path):
             if token not in silent and not 4 <= row < len(theirs.special)
         ]
         assert (ours[:, written] - expected[:, torch.tensor(rows)[written]]).abs().max() < 1e-5
-        assert (ours[:, sorted({*range(len(rows))} - {*written})] < NEVER / 2).all()
+        assert (ours[:, sorted({*range(len(rows))} - {*written})] < FORBIDDEN_BIAS / 2).all()
         [[best]] = greedy_search(
             imported.model,
             torch.tensor([[*of_source, END]]),
@@ -405,7 +405,7 @@ def test_logits_and_greedy_translations_are_the_same(kind, tmp_path):
         assert [rows[token] for token in best.ids] == theirs.greedy([*source, EOS], len(source) + EXTRA)
 
 
-def test_what_tokenizers_write_and_the_vocabulary_lacks_is_read_as_unknown(tmp_path):
+def test_pieces_that_the_vocabulary_lacks_are_unknown(tmp_path):
     theirs = Folder(tmp_path / "model", pieces="bpe")
     imported = joeynmt.read(theirs.path)
     lacking = [token for token, row in enumerate(imported.vocabularies[0].rows) if row == UNK and token > END]
@@ -435,7 +435,7 @@ def test_the_checkpoint_is_the_one_that_joeynmt_takes(tmp_path):
     assert taken() == 2
     theirs.save("2000.ckpt")
     with pytest.raises(
-        DragomanError, match=r"has 1000.ckpt, 2000.ckpt; name the one that is meant best.ckpt"
+        DragomanError, match=r"has 1000.ckpt, 2000.ckpt; rename the one that is meant to best.ckpt"
     ):
         joeynmt.read(theirs.path)
 
@@ -521,7 +521,7 @@ CONFIGURATIONS = [
 
 
 @pytest.mark.parametrize(("names", "value", "message"), CONFIGURATIONS)
-def test_a_configuration_that_cannot_be_held_is_refused_in_a_sentence(names, value, message, tmp_path):
+def test_an_unsupported_configuration_is_refused(names, value, message, tmp_path):
     theirs = Folder(tmp_path / "model")
     *outer, last = names.split(".")
     section = theirs.config
@@ -573,14 +573,14 @@ STATES = {
     normed_at_last: r"best.ckpt has the tensor encoder.layer_norm.weight, which a model of its settings "
     r"does not",
     elsewhere: r"best.ckpt: decoder.pe.pe is not the table of sinusoids",
-    flat: r"best.ckpt: encoder.pe.pe has the shape \(5,\), and \(1, 0, 16\) was expected",
+    flat: r"best.ckpt: encoder.pe.pe is not the table of sinusoids",
     wide: r"best.ckpt: trg_embed.lut.weight has the shape \(20, 8\), and \(20, 16\) was expected",
     dict.clear: r"best.ckpt lacks the tensor",
 }
 
 
 @pytest.mark.parametrize("change", STATES)
-def test_other_tensors_are_refused_with_their_names_and_shapes(change, tmp_path):
+def test_tensors_that_do_not_fit_are_refused_with_names_and_shapes(change, tmp_path):
     theirs = Folder(tmp_path / "model")
     change(theirs.state)
     theirs.save()
@@ -593,7 +593,7 @@ def refused(theirs, message):
         joeynmt.read(theirs.path)
 
 
-def test_vocabularies_that_do_not_fit_or_are_not_there_are_refused(tmp_path):
+def test_missing_vocabularies_and_those_of_another_size_are_refused(tmp_path):
     theirs = Folder(tmp_path / "model")
     file = theirs.path / "src_vocab.txt"
     with file.open("a") as lines:
@@ -605,7 +605,7 @@ def test_vocabularies_that_do_not_fit_or_are_not_there_are_refused(tmp_path):
     refused(theirs, r"src_vocab.txt cannot be read")
 
 
-def test_files_of_tokenizers_are_refused_where_they_are_none(tmp_path):
+def test_damaged_tokenizer_files_are_refused(tmp_path):
     theirs = Folder(tmp_path / "pieces", pieces="unigram")
     (theirs.path / "src.model").write_bytes(b"no model")
     refused(theirs, r"src.model is not a SentencePiece model")
@@ -632,7 +632,7 @@ def test_damaged_files_are_refused(tmp_path):
     torch.save({"model_state": {"a": 1}}, path)
     refused(theirs, r"best.ckpt has no tensors as its model_state")
     path.unlink()
-    refused(theirs, "has no checkpoint; name the one that is meant best.ckpt")
+    refused(theirs, "should hold one checkpoint, and has none; rename the one that is meant")
     theirs.write("config.yaml", "model: [")
     refused(theirs, r"config.yaml cannot be read: while parsing")
     theirs.write("config.yaml", "- model")
@@ -664,7 +664,7 @@ def test_a_checkpoint_with_other_classes_is_refused_and_not_run(tmp_path):
     assert not Malice.ran
 
 
-def test_a_checkpoint_with_numbers_of_numpy_is_refused_until_they_are_taken_away(tmp_path):
+def test_a_checkpoint_with_numpy_numbers_is_refused_until_they_are_removed(tmp_path):
     theirs = Folder(tmp_path / "model")
     old, new = theirs.path / "best.ckpt", theirs.path / "new"
     torch.save({"model_state": theirs.state, "best_ckpt_score": numpy.float64(3)}, old)

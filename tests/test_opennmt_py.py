@@ -1,4 +1,4 @@
-"""OpenNMT-py's Transformers arrive, and say what OpenNMT-py's equations say.
+"""Imported OpenNMT-py models compute OpenNMT-py's equations.
 
 The checkpoints are written here as OpenNMT-py 3.5.1 writes them (commit 97111d9: onmt/models/model_saver.py,
 onmt/inputters/inputter.py, onmt/opts.py), and its equations are written down from
@@ -365,7 +365,7 @@ def agree(path, found, kind="words", files=(None, None), more=()):
     lines = [*SOURCE, *samples(imported.tokenizers), *more]
     assert verify(theirs, imported.model, imported.tokenizers, lines) < 1e-5
     source, target = (
-        theirs.tokens(SOURCE[0]),
+        theirs.encode(SOURCE[0]),
         [*torch.randint(END + 1, len(found["vocab"]["tgt"]), (9,)).tolist(), END],
     )
     assert compare(theirs, imported.model, SOURCE[0], source, target) < 1e-5
@@ -373,7 +373,7 @@ def agree(path, found, kind="words", files=(None, None), more=()):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_model_arrives_with_the_same_log_probabilities_and_translations(kind, tmp_path):
+def test_an_imported_model_has_the_same_log_probabilities_and_translations(kind, tmp_path):
     path, found, _ = checkpoint(tmp_path, **KINDS[kind])
     settings = agree(path, found).model.settings
     assert settings.attention_bias == (kind == "biases")
@@ -382,7 +382,7 @@ def test_a_model_arrives_with_the_same_log_probabilities_and_translations(kind, 
 
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("kind", ["sentencepiece", "bpe"])
-def test_its_subword_models_give_the_ids_that_it_gives(kind, shared, tmp_path):
+def test_subword_models_give_the_same_ids_as_opennmt_py(kind, shared, tmp_path):
     path, found, files = checkpoint(tmp_path, kind, share_vocab=shared, share_embeddings=shared)
     imported = agree(
         path,
@@ -397,7 +397,7 @@ def test_its_subword_models_give_the_ids_that_it_gives(kind, shared, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["bpe", "words"])
-def test_unknown_tokens_in_a_row_are_as_many_as_they_are_there(kind, tmp_path):
+def test_consecutive_unknown_tokens_are_not_merged(kind, tmp_path):
     path, found, files = checkpoint(tmp_path, kind)
     agree(path, found, kind, files, more=["ein xylophon qux Hund"])
 
@@ -431,7 +431,7 @@ def test_decoding_starts_with_the_token_that_the_checkpoint_names(start, tmp_pat
     agree(*checkpoint(tmp_path, start=start)[:2])
 
 
-def test_a_checkpoint_that_was_converted_from_version_2_arrives(tmp_path):
+def test_a_checkpoint_converted_from_version_2_is_imported(tmp_path):
     _, found, _ = checkpoint(tmp_path, add_qkvbias=True)
     found["generator"] = {f"0.{name}": tensor for name, tensor in found["generator"].items()}
     for name in (
@@ -450,7 +450,7 @@ def test_a_checkpoint_that_was_converted_from_version_2_arrives(tmp_path):
     agree(path, found)
 
 
-def test_a_checkpoint_in_half_precision_arrives(tmp_path):
+def test_a_checkpoint_in_half_precision_is_imported(tmp_path):
     _, found, _ = checkpoint(tmp_path)
     for part in ("model", "generator"):
         found[part] = {name: tensor.half() for name, tensor in found[part].items()}
@@ -509,7 +509,7 @@ def test_an_option_that_dragoman_does_not_have_is_refused_by_its_name(name, whol
     assert message.startswith(f"{path}: {name} is {REFUSED[name]!r};")
 
 
-def test_sides_of_two_widths_are_refused(whole):
+def test_different_widths_of_encoder_and_decoder_are_refused(whole):
     path, found = whole
     found["opt"].hidden_size, found["opt"].enc_hid_size, found["opt"].dec_hid_size = -1, 16, 32
     assert (
@@ -519,7 +519,7 @@ def test_sides_of_two_widths_are_refused(whole):
 
 
 @pytest.mark.parametrize("transform", ["onmt_tokenize", "prefix", "normalize"])
-def test_a_text_that_is_changed_in_ways_that_dragoman_has_not_is_refused(transform, whole):
+def test_transforms_that_dragoman_does_not_have_are_refused(transform, whole):
     path, found = whole
     found["opt"]._all_transform = {transform, "filtertoolong", "bpe"}
     message = (
@@ -561,11 +561,11 @@ def test_other_positions_than_the_options_name_are_refused(whole):
     path, found = whole
     found["model"]["decoder.embeddings.make_embedding.pe.pe"] = positions("SinusoidalConcat")
     message = f"{path}: decoder.embeddings.make_embedding.pe.pe is not the table of sinusoids that "
-    message += "position_encoding_type names."
+    message += "Dragoman computes for this model."
     assert refused(save(path.parent, found)) == message
 
 
-def test_a_vocabulary_that_does_not_fit_is_refused(whole):
+def test_a_vocabulary_of_another_size_is_refused(whole):
     path, found = whole
     size = len(found["vocab"]["src"])
     found["vocab"]["src"].append("more")
@@ -604,7 +604,7 @@ def test_subword_models_that_are_missing_restricted_or_damaged_are_refused(tmp_p
     assert "of 2 files beside it" in refused(path)
 
 
-def test_codes_that_are_none_or_restricted_are_refused(tmp_path):
+def test_damaged_or_restricted_codes_are_refused(tmp_path):
     path, found, (file, _) = checkpoint(tmp_path, "bpe")
     file.write_text("#version: 0.2\na b\na b c\n")
     assert refused(path) == f"{file}, line 3: 'a b c' is not two pieces that are to be one."
@@ -620,7 +620,9 @@ def test_a_truncated_file_and_a_folder_without_a_checkpoint_are_refused(whole):
     path.write_bytes(written[: len(written) // 2])
     assert refused(path).startswith(f"{path} is damaged")
     (path.parent / "other.pt").touch()
-    assert refused(path.parent) == f"{path.parent} holds 2 checkpoints (*.pt); name the one to be read."
+    names = ", ".join(sorted((path.name, "other.pt")))
+    advice = f"should hold one checkpoint, and has {names}; name the file that is to be read."
+    assert refused(path.parent) == f"{path.parent} {advice}"
     torch.save({"model": {}}, path)
     assert refused(path) == f"{path} has no options under 'opt'; it is no checkpoint of OpenNMT-py."
 

@@ -10,7 +10,7 @@ from ctranslate2.specs import TransformerSpec, common_spec
 from torch import Tensor, nn
 
 from dragoman.interop.verify import Engine
-from dragoman.interop.weights import refuse_to_hold
+from dragoman.interop.weights import check_exportable
 from dragoman.model.positions import Positions
 from dragoman.model.settings import Activation, Precision
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
@@ -30,7 +30,7 @@ def write(model: Transformer, tokenizers: Tokenizers, folder: Path, precision: P
 
     Raises `DragomanError` if the format cannot hold the model.
     """
-    refuse_to_hold("CTranslate2", model.settings, tokenizers, {"source_end": (True,)})
+    check_exportable("CTranslate2", model.settings, tokenizers, {"source_end": (True,)})
     spec = specification(
         model, *(side.pieces(range(len(side))) for side in (tokenizers.source, tokenizers.target))
     )

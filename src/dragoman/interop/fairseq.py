@@ -1,8 +1,6 @@
-"""fairseq's Transformer, from a checkpoint of any of its versions, with the dictionaries and the subwords'
-file beside it.
+"""Import of fairseq's Transformer: a checkpoint, with the dictionaries and the subword model beside it.
 
-Its vocabulary has no token that only begins a translation: decoding starts with the end, and a row of START
-is a copy of that one's.
+Decoding starts with END there, so the row of START is a copy of END's.
 """
 
 import re
@@ -16,26 +14,35 @@ import torch
 from torch import Tensor
 
 from dragoman.interop.huggingface import DECODER, ENCODER  # fairseq's names, which transformers has kept
-from dragoman.interop.pickles import load_pickle
+from dragoman.interop.pickles import load_pickle, only_checkpoint
 from dragoman.interop.vocabulary import (
     Vocabulary,
-    codes_of,
-    lines_of,
-    refuse_other_size,
-    sentencepiece_in_order,
-    words_in_order,
+    check_size,
+    read_codes,
+    sentencepiece_tokenizer,
+    split_lines,
+    word_tokenizer,
 )
-from dragoman.interop.weights import Imported, Tensors, import_layers, layers, model_of, refuse
-from dragoman.model.positions import sinusoids
+from dragoman.interop.weights import (
+    Imported,
+    Tensors,
+    build_model,
+    check_equal,
+    check_options,
+    check_sinusoids,
+    import_layers,
+    layer_names,
+    map_option,
+)
 from dragoman.model.settings import Activation, ModelSettings, PositionKind
 from dragoman.system.errors import DragomanError
 from dragoman.text.tokenizer import SPACE
 from dragoman.translation.model_folder import Tokenizers
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")
-START_AND_END, PADDING, UNKNOWN_ROW = 2, 1, 3
-FIRST = PADDING + 1
-"""The row of a text's first position in the tables of positions."""
+PAD_ID, END_ID, UNKNOWN_ID = 1, 2, 3
+FIRST_POSITION = PAD_ID + 1
+"""The row of the first position in fairseq's tables of positions."""
 SIDES = ("encoder", "decoder")
 TENSOR2TENSOR: PositionKind = "sinusoidal-tensor2tensor"
 ARCHITECTURES = {
@@ -49,7 +56,7 @@ ARCHITECTURES = {
     "transformer_wmt_en_de_big_t2t",
 }
 ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "gelu": "gelu"}
-SIZES = {  # that settings of an old version may leave out
+SIZES = {  # defaults; old checkpoints leave them out
     "encoder_embed_dim": 512,
     "encoder_ffn_embed_dim": 2048,
     "encoder_attention_heads": 8,
@@ -57,14 +64,14 @@ SIZES = {  # that settings of an old version may leave out
     "decoder_attention_heads": 8,
     "decoder_layers": 6,
 }
-ALIKE = (
+SHARED_OPTIONS = (
     "embed_dim",
     "ffn_embed_dim",
     "attention_heads",
     "normalize_before",
     "learned_pos",
-)  # in the encoder and the decoder
-REFUSED: dict[str, object] = {
+)  # the same in the encoder and the decoder
+REQUIRED: dict[str, object] = {
     "adaptive_input": False,
     "adaptive_softmax_cutoff": None,
     "base_layers": 0,
@@ -85,7 +92,7 @@ REFUSED: dict[str, object] = {
     "scale_heads": False,
     "scale_resids": False,
 }
-"""Options that change what a model computes, and the values with which they do not."""
+"""Options that change what a model computes, and the values that turn them off."""
 OLD_NORMS = {
     "encoder": ("self_attn_layer_norm", "final_layer_norm"),
     "decoder": ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"),
@@ -93,7 +100,7 @@ OLD_NORMS = {
 OLD_NORM = re.compile(r"(encoder|decoder)(\.layers\.\d+)\.layer_norms\.([012])(\.\w+)")
 CODES = ("bpecodes", "code", "codes", "bpe.codes")
 OVERWRITE = " #fairseq:overwrite"
-OF_TRAINING = (
+TRAINING_CLASSES = (
     *(f"fairseq.meters.{name}" for name in ("AverageMeter", "TimeMeter", "StopwatchMeter")),
     *(
         f"{module}.{name}"
@@ -103,11 +110,11 @@ OF_TRAINING = (
     "numpy.ndarray",
     "numpy.dtype",
 )
-"""Classes of the clocks and averages that a checkpoint may keep of its training."""
+"""Classes of timers and averages that a checkpoint may keep from training."""
 
 
-class Forgotten:
-    """Stands for an object that is not needed; nothing of it is kept or run."""
+class Ignored:
+    """Replaces an object that is not needed. It keeps and runs nothing."""
 
     def __init__(self, *arguments: object) -> None:
         pass
@@ -117,90 +124,84 @@ class Forgotten:
 
 
 def read(path: Path) -> Imported:
-    """The model in a checkpoint, or in a folder with one.
+    """Read a checkpoint, or the only one in a folder, with the files beside it.
 
-    Raises `DragomanError`, naming the file, for what is damaged or of another kind.
+    Raises `DragomanError`, naming the file, if a file is damaged or Dragoman cannot hold the model.
     """
     path = checkpoint_of(path)
-    found = load_checkpoint(path)
-    model, task = configuration(found, path)
-    if not isinstance(found.get("model"), Mapping) or not all(
-        isinstance(tensor, Tensor) for tensor in found["model"].values()
+    checkpoint = load_checkpoint(path)
+    model, task = configuration(checkpoint, path)
+    if not isinstance(checkpoint.get("model"), Mapping) or not all(
+        isinstance(tensor, Tensor) for tensor in checkpoint["model"].values()
     ):
         raise DragomanError(
             f"{path} holds no weights under the name 'model'; it is no checkpoint of fairseq."
         )
-    tensors = Tensors(with_new_names(found["model"]), path)
+    tensors = Tensors(rename_old_tensors(checkpoint["model"]), path)
     settings = settings_of(model, path)
     settings, positions = take_positions(tensors, settings)
-    files = dictionaries(path.parent, task, path)
-    both = [dictionary(file) for file in files]
-    if model.get("share_all_embeddings") and both[0] != both[1]:
+    files = dictionary_files(path.parent, task, path)
+    pieces_of_sides = [read_dictionary(file) for file in files]
+    if model.get("share_all_embeddings") and pieces_of_sides[0] != pieces_of_sides[1]:
         raise DragomanError(
             f"{path}: share_all_embeddings is True, and {files[0].name} and {files[1].name} are not the same."
         )
-    for side, file, pieces in zip(SIDES, files, both, strict=True):
-        refuse_other_size(
+    for side, file, pieces in zip(SIDES, files, pieces_of_sides, strict=True):
+        check_size(
             file, pieces, path, f"{side}.embed_tokens.weight", tensors.rows(f"{side}.embed_tokens.weight")
         )
-    tables = embeddings(tensors, model, settings.d_model, [len(pieces) for pieces in both])
-    imported = import_layers(settings, names(settings), tensors)
-    tensors.leave(
+    embeddings = take_embeddings(
+        tensors, model, settings.d_model, [len(pieces) for pieces in pieces_of_sides]
+    )
+    imported = import_layers(settings, name_map(settings), tensors)
+    tensors.discard(
         [f"{side}.{useless}" for side in SIDES for useless in ("version", "embed_positions._float_tensor")]
     )
-    tensors.refuse_rest()
-    vocabularies, tokenizers = texts(path.parent, files, both)
+    tensors.refuse_unused()
+    vocabularies, tokenizers = read_tokenizers(path.parent, files, pieces_of_sides)
     return Imported(
-        model_of(settings, {**imported, **positions}, tables, None, vocabularies, path),
+        build_model(settings, {**imported, **positions}, embeddings, None, vocabularies, path),
         tokenizers,
         vocabularies,
     )
 
 
 def checkpoint_of(path: Path) -> Path:
-    """The file itself, or the one checkpoint of a folder.
+    """The file itself, or the only checkpoint in a folder.
 
     Raises `DragomanError` if a folder has none or several.
     """
     if not path.is_dir():
         return path
     named = [path / name for name in ("checkpoint_best.pt", "checkpoint_last.pt", "model.pt")]
-    found = [file for file in named if file.exists()] or sorted(path.glob("*.pt"))
-    if len(found) != 1:
-        told = ", ".join(file.name for file in found) or "none"
-        raise DragomanError(
-            f"{path} should hold one checkpoint, and has {told}; name the file that is to be read."
-        )
-    return found[0]
+    files = [file for file in named if file.exists()] or sorted(path.glob("*.pt"))
+    return only_checkpoint(path, files, "name the file that is to be read")
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """As `load_pickle`, and raises as it does.
-
-    What is known to belong to the training alone is passed over.
-    """
-    with torch.serialization.safe_globals([(Forgotten, name) for name in OF_TRAINING]):
+    """Load the checkpoint as `load_pickle`, without the objects that only training needs."""
+    with torch.serialization.safe_globals([(Ignored, name) for name in TRAINING_CLASSES]):
         return load_pickle(path)
 
 
-def configuration(found: Mapping[str, Any], origin: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The settings of the model and of the task, in names without dots.
+def configuration(checkpoint: Mapping[str, Any], origin: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options of the model and of the task, with nested sections of the model's flattened.
 
     Raises `DragomanError` if there are none.
     """
-    if found.get("args") is not None:
-        every = plain(found["args"], "args", origin)
-        return every, every
-    config = plain(found.get("cfg"), "cfg", origin)
-    model, task = (plain(config.get(part), f"cfg.{part}", origin) for part in ("model", "task"))
+    if checkpoint.get("args") is not None:
+        options = as_dict(checkpoint["args"], "args", origin)
+        return options, options
+    config = as_dict(checkpoint.get("cfg"), "cfg", origin)
+    model, task = (as_dict(config.get(part), f"cfg.{part}", origin) for part in ("model", "task"))
     for part in ("encoder", "decoder", "quant_noise"):
         if isinstance(model.get(part), Mapping):
             model |= {f"{part}_{name}": value for name, value in model[part].items()}
     return model, task
 
 
-def plain(value: object, name: str, origin: Path) -> dict[str, Any]:
-    """The values of a namespace, or of a dictionary. Raises `DragomanError` if it is neither."""
+def as_dict(value: object, name: str, origin: Path) -> dict[str, Any]:
+    """A namespace or a dictionary as a dictionary. Raises `DragomanError` if it is neither."""
     if isinstance(value, Namespace):
         return dict(vars(value))
     if not isinstance(value, Mapping):
@@ -211,29 +212,22 @@ def plain(value: object, name: str, origin: Path) -> dict[str, Any]:
 
 
 def settings_of(model: Mapping[str, Any], origin: Path) -> ModelSettings:
-    """Raises `DragomanError` for a configuration that we cannot hold."""
+    """The model's settings. Raises `DragomanError` for options that Dragoman does not have."""
     if (architecture := model.get("_name") or model.get("arch")) not in ARCHITECTURES:
         raise DragomanError(
             f"{origin}: the architecture is {architecture!r}; Dragoman reads "
             f"{', '.join(sorted(ARCHITECTURES))}."
         )
-    refuse(origin, {name: value for name, value in model.items() if value}, REFUSED)
-    sizes = {name: model.get(name, usual) for name, usual in SIZES.items()}
+    check_options(origin, {name: value for name, value in model.items() if value}, REQUIRED)
+    sizes = {name: model.get(name, default) for name, default in SIZES.items()}
     if wrong := [name for name, size in sizes.items() if not isinstance(size, int)]:
         raise DragomanError(f"{origin}: {wrong[0]} is {sizes[wrong[0]]!r}, and a number was expected.")
-    every = {**model, **sizes}
-    for name in ALIKE:
-        one = every.get(f"encoder_{name}", False)
-        other = every.get(f"decoder_{name}", one)
-        if one != other:
-            raise DragomanError(
-                f"{origin}: encoder_{name} is {one} and decoder_{name} {other}; in Dragoman they are the "
-                "same."
-            )
-    if (activation := model.get("activation_fn", "relu")) not in ACTIVATIONS:
-        raise DragomanError(
-            f"{origin}: activation_fn is {activation!r}; of fairseq's, Dragoman has {', '.join(ACTIVATIONS)}."
-        )
+    options = {"activation_fn": "relu", **model, **sizes}
+    for name in SHARED_OPTIONS:
+        encoder, decoder = f"encoder_{name}", f"decoder_{name}"
+        options.setdefault(encoder, False)
+        options.setdefault(decoder, options[encoder])
+        check_equal(origin, options, encoder, decoder)
     learned = bool(model.get("encoder_learned_pos"))
     return ModelSettings(
         d_model=sizes["encoder_embed_dim"],
@@ -244,190 +238,171 @@ def settings_of(model: Mapping[str, Any], origin: Path) -> ModelSettings:
         dropout=model.get("dropout", 0.1),
         attention_dropout=model.get("attention_dropout", 0.0),
         positions="learned" if learned else TENSOR2TENSOR,
-        first_position=0 if learned else FIRST,
+        first_position=0 if learned else FIRST_POSITION,
         norm="pre" if model.get("encoder_normalize_before") else "post",
-        activation=ACTIVATIONS[activation],
+        activation=map_option(origin, options, "activation_fn", ACTIVATIONS),
         attention_bias=True,
         scale_embeddings=not model.get("no_scale_embedding"),
     )
 
 
-def names(settings: ModelSettings) -> dict[str, list[str]]:
-    """Our layers and fairseq's."""
-    found = layers("encoder", "encoder.layers", settings.encoder_layers, ENCODER)
-    found |= layers("decoder", "decoder.layers", settings.decoder_layers, DECODER)
+def name_map(settings: ModelSettings) -> dict[str, list[str]]:
+    """Names of our layers, and fairseq's."""
+    names = layer_names("encoder", "encoder.layers", settings.encoder_layers, ENCODER)
+    names |= layer_names("decoder", "decoder.layers", settings.decoder_layers, DECODER)
     if settings.norm == "pre":
-        found |= {f"{side}_norm": [f"{side}.layer_norm"] for side in SIDES}
-    return found
+        names |= {f"{side}_norm": [f"{side}.layer_norm"] for side in SIDES}
+    return names
 
 
-def with_new_names(found: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors named as they are since version 0.9: queries, keys and values each for themselves, and norms by
-    what they follow.
-    """
-    new: dict[str, Tensor] = {}
-    for name, tensor in found.items():
+def rename_old_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Rename tensors of versions before 0.9, and split joint projections of queries, keys and values."""
+    renamed: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
         if name.endswith((".in_proj_weight", ".in_proj_bias")):
-            place, kind = name.split(".in_proj_")
-            new |= {
-                f"{place}.{part}_proj.{kind}": rows
+            module, kind = name.split(".in_proj_")
+            renamed |= {
+                f"{module}.{part}_proj.{kind}": rows
                 for part, rows in zip("qkv", tensor.chunk(3), strict=False)
             }
         elif (old := OLD_NORM.fullmatch(name)) and int(old[3]) < len(OLD_NORMS[old[1]]):
-            new[f"{old[1]}{old[2]}.{OLD_NORMS[old[1]][int(old[3])]}{old[4]}"] = tensor
+            renamed[f"{old[1]}{old[2]}.{OLD_NORMS[old[1]][int(old[3])]}{old[4]}"] = tensor
         else:
-            new[name] = tensor
-    return new
+            renamed[name] = tensor
+    return renamed
 
 
 def take_positions(tensors: Tensors, settings: ModelSettings) -> tuple[ModelSettings, dict[str, Tensor]]:
-    """The settings with the length of learned tables, and these.
+    """The settings with the number of learned positions, and the learned tables [N D] by our names.
 
-    Raises `DragomanError` if the two differ in length, or where sinusoids are not fairseq's.
+    Raises `DragomanError` if the two tables differ in length, or a stored table is not fairseq's sinusoids.
     """
     d_model = settings.d_model
     if settings.positions != "learned":
-        refuse_other_sinusoids(tensors, d_model)
+        if d_model % 2:
+            raise DragomanError(
+                f"{tensors.origin}: encoder_embed_dim is {d_model}; fairseq's sinusoids of an odd width have "
+                "no last cosine."
+            )
+        stored = [f"{side}.embed_positions.weights" for side in SIDES]
+        check_sinusoids(tensors, stored, d_model, TENSOR2TENSOR, FIRST_POSITION)
         return settings, {}
-    lengths = [tensors.rows(f"{side}.embed_positions.weight") - FIRST for side in SIDES]
+    lengths = [tensors.rows(f"{side}.embed_positions.weight") - FIRST_POSITION for side in SIDES]
     if lengths[0] != lengths[1]:
         raise DragomanError(
             f"{tensors.origin} has learned {lengths[0]} positions of sources and {lengths[1]} of targets; "
             "in Dragoman they are as many."
         )
-    table = (lengths[0] + FIRST, d_model)
-    source, target = (tensors.take(f"{side}.embed_positions.weight", table)[FIRST:] for side in SIDES)
+    table = (lengths[0] + FIRST_POSITION, d_model)
+    source, target = (
+        tensors.take(f"{side}.embed_positions.weight", table)[FIRST_POSITION:] for side in SIDES
+    )
     return replace(settings, max_positions=lengths[0]), {
         "source_positions.table": source,
         "target_positions.table": target,
     }
 
 
-def refuse_other_sinusoids(tensors: Tensors, d_model: int) -> None:
-    """Old files may hold the table of positions.
-
-    Raises `DragomanError` if it is not what fairseq makes now, or for an odd width.
-    """
-    if d_model % 2:
-        raise DragomanError(
-            f"{tensors.origin}: encoder_embed_dim is {d_model}; fairseq's sinusoids of an odd width have no "
-            "last cosine."
-        )
-    for side in SIDES:
-        if (name := f"{side}.embed_positions.weights") in tensors:
-            rows = tensors.rows(name)
-            if not torch.allclose(
-                tensors.take(name, (rows, d_model))[FIRST:],
-                sinusoids(rows, d_model, TENSOR2TENSOR)[FIRST:],
-                atol=1e-3,
-            ):
-                raise DragomanError(
-                    f"{tensors.origin}: {name} is not fairseq's table of sinusoids; Dragoman cannot read it."
-                )
-
-
-def embeddings(
+def take_embeddings(
     tensors: Tensors, model: Mapping[str, Any], d_model: int, sizes: Sequence[int]
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Tables of the source, the target and the logits.
+    """The embeddings [V D] of the source, the target and the output.
 
-    Raises `DragomanError` if those that should be one are not.
+    Raises `DragomanError` if the settings share embeddings that differ.
     """
     source, target = (
         tensors.take(f"{side}.embed_tokens.weight", (size, d_model))
         for side, size in zip(SIDES, sizes, strict=True)
     )
     output, old = "decoder.output_projection.weight", "decoder.embed_out"
-    shared_by_all = bool(model.get("share_all_embeddings"))
-    shared = shared_by_all or bool(model.get("share_decoder_input_output_embed"))
-    own = not shared or output in tensors
-    logits = tensors.take(old if old in tensors else output, (sizes[1], d_model)) if own else target
-    if (shared and not torch.equal(target, logits)) or (shared_by_all and not torch.equal(source, target)):
+    all_shared = bool(model.get("share_all_embeddings"))
+    shared = all_shared or bool(model.get("share_decoder_input_output_embed"))
+    stored = not shared or output in tensors
+    logits = tensors.take(old if old in tensors else output, (sizes[1], d_model)) if stored else target
+    if (shared and not torch.equal(target, logits)) or (all_shared and not torch.equal(source, target)):
         raise DragomanError(
             f"{tensors.origin}: its settings share the embeddings, and its tensors of them are not the same."
         )
     return source, target, logits
 
 
-def dictionaries(folder: Path, task: Mapping[str, Any], origin: Path) -> tuple[Path, Path]:
+def dictionary_files(folder: Path, task: Mapping[str, Any], origin: Path) -> tuple[Path, Path]:
     """The files of the source's and the target's dictionary.
 
-    Raises `DragomanError` if they cannot be told, or for another task.
+    Raises `DragomanError` if they are missing or ambiguous, or for another task.
     """
     if (name := task.get("_name") or task.get("task", "translation")) != "translation":
         raise DragomanError(f"{origin}: the task is {name!r}; Dragoman reads models of 'translation' alone.")
     languages = [task.get("source_lang"), task.get("target_lang")]
     if None not in languages:
         source, target = (folder / f"dict.{language}.txt" for language in languages)
-        if lacking := [file.name for file in (source, target) if not file.exists()]:
+        if missing := [file.name for file in (source, target) if not file.exists()]:
             raise DragomanError(
-                f"{folder} lacks {lacking[0]}; copy it from the folder of fairseq's data to its checkpoint."
+                f"{folder} lacks {missing[0]}; copy it from the folder of fairseq's data to its checkpoint."
             )
         return source, target
-    found = sorted(folder.glob("dict.*.txt"))
-    if len(found) == 2 and found[0].read_bytes() == found[1].read_bytes():
-        return found[0], found[1]
-    told = ", ".join(file.name for file in found) or "none"
+    files = sorted(folder.glob("dict.*.txt"))
+    if len(files) == 2 and files[0].read_bytes() == files[1].read_bytes():
+        return files[0], files[1]
+    names = ", ".join(file.name for file in files) or "none"
     raise DragomanError(
         f"{origin} does not name its languages, and which dictionary is the source's is not clear: there "
-        f"are {told}."
+        f"are {names}."
     )
 
 
-def dictionary(path: Path) -> list[str]:
-    """Tokens in fairseq's order.
+def read_dictionary(path: Path) -> list[str]:
+    """Tokens in fairseq's order of ids.
 
-    A token that a later one overwrites is no longer read, and gets a name that no text has.
+    A token that a later one overwrites gets a name that no text has.
 
-    Raises `DragomanError` with the line that is none of a dictionary.
+    Raises `DragomanError` with the line that is not a token and its count.
     """
-    tokens, places = list(SPECIAL), {token: number for number, token in enumerate(SPECIAL)}
-    for number, line in enumerate(lines_of(path), 1):
+    tokens, ids = list(SPECIAL), {token: number for number, token in enumerate(SPECIAL)}
+    for number, line in enumerate(split_lines(path), 1):
         entry = line.rstrip()
         token, _, count = entry.removesuffix(OVERWRITE).rpartition(" ")
         if not re.fullmatch(r"-?\d+", count):
             raise DragomanError(f"{path}, line {number}: {entry!r} is not a token and its count.")
-        if token in places:
+        if token in ids:
             if not entry.endswith(OVERWRITE):
                 raise DragomanError(f"{path}, line {number}: {token!r} occurs twice.")
-            tokens[places[token]] = f"<dragoman:{places[token]}>"
-        places[token] = len(tokens)
+            tokens[ids[token]] = f"<dragoman:{ids[token]}>"
+        ids[token] = len(tokens)
         tokens.append(token)
     return tokens
 
 
-def texts(
-    folder: Path, files: Sequence[Path], both: Sequence[list[str]]
+def read_tokenizers(
+    folder: Path, files: Sequence[Path], pieces_of_sides: Sequence[list[str]]
 ) -> tuple[tuple[Vocabulary, Vocabulary], Tokenizers]:
-    """The source's and the target's tokens in our order, and what cuts texts into them.
+    """The vocabularies and tokenizers of the source and the target.
 
-    Raises `DragomanError` if it is not clear what does, or where SentencePiece's tokens have no model of
-    SentencePiece.
+    Raises `DragomanError` if there are several subword models, or if the SentencePiece model is missing.
     """
     source, target = (
-        Vocabulary.in_our_order(pieces, PADDING, UNKNOWN_ROW, START_AND_END, START_AND_END) for pieces in both
+        Vocabulary.from_foreign(pieces, PAD_ID, UNKNOWN_ID, END_ID, END_ID) for pieces in pieces_of_sides
     )
-    usual = folder / "sentencepiece.bpe.model"
-    models = [usual] if usual.exists() else sorted(folder.glob("*.model"))
+    default = folder / "sentencepiece.bpe.model"
+    models = [default] if default.exists() else sorted(folder.glob("*.model"))
     codes = [folder / name for name in CODES if (folder / name).exists()]
     if len(models) + len(codes) > 1:
-        told = ", ".join(file.name for file in (*models, *codes))
+        names = ", ".join(file.name for file in (*models, *codes))
         raise DragomanError(
-            f"{folder} has several files that cut words, {told}; leave the one that the model was trained "
-            "with."
+            f"{folder} has several subword models, {names}; leave the one that the model was trained with."
         )
     if models:
-        source, target = source.with_unknowns(models[0]), target.with_unknowns(models[0])
+        source, target = source.with_sentencepiece(models[0]), target.with_sentencepiece(models[0])
         return (source, target), Tokenizers.of(
-            *(sentencepiece_in_order(models[0], side.pieces) for side in (source, target))
+            *(sentencepiece_tokenizer(models[0], side.pieces) for side in (source, target))
         )
-    for file, pieces in zip(files, both, strict=True):
+    for file, pieces in zip(files, pieces_of_sides, strict=True):
         if piece := next((piece for piece in pieces if SPACE in piece), None):
             raise DragomanError(
                 f"{file} has SentencePiece's token {piece!r}, and there is no model of SentencePiece beside "
                 "it."
             )
-    merges = codes_of(codes[0]) if codes else None
+    merges = read_codes(codes[0]) if codes else None
     return (source, target), Tokenizers.of(
-        *(words_in_order(side.pieces, merges) for side in (source, target))
+        *(word_tokenizer(side.pieces, merges) for side in (source, target))
     )

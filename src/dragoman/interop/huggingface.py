@@ -1,9 +1,7 @@
-"""Hugging Face's MarianMTModel, both ways (extra: dragoman[huggingface].
+"""Import and export of Hugging Face's MarianMTModel (extra: dragoman[huggingface]).
 
-To read its folder dragoman[import] is enough).
-
-Its positions are the paper's sinusoids with all sines before all cosines: our features in another order, and
-nothing else.
+An import needs dragoman[import] alone. Marian's positions are the paper's sinusoids with all sines before all
+cosines: a permutation of the d_model features.
 """
 
 import json
@@ -20,21 +18,23 @@ from dragoman.interop.pickles import load_pickle
 from dragoman.interop.verify import Engine
 from dragoman.interop.vocabulary import (
     Vocabulary,
-    ids_of,
+    check_size,
     marian_name,
-    refuse_other_size,
-    sentencepiece_in_order,
+    pieces_by_id,
+    sentencepiece_tokenizer,
 )
 from dragoman.interop.weights import (
     Imported,
     Tensors,
+    build_model,
+    check_equal,
+    check_exportable,
+    check_sinusoids,
     export_layers,
     import_layers,
-    layers,
-    model_of,
-    refuse_to_hold,
+    layer_names,
+    map_option,
 )
-from dragoman.model.positions import sinusoids
 from dragoman.model.settings import Activation, ModelSettings, PositionKind
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.model.transformer import Transformer
@@ -57,7 +57,7 @@ DECODER = {
     "cross_attention_residual.norm": ["encoder_attn_layer_norm"],
 }
 ACTIVATIONS: dict[str, Activation] = {"relu": "relu", "gelu": "gelu", "swish": "swish", "silu": "swish"}
-DEFAULTS: dict[str, Any] = {  # MarianConfig's, which a config.json may leave out
+DEFAULTS: dict[str, Any] = {  # MarianConfig's, for keys that a config.json leaves out
     "vocab_size": 58101,
     "d_model": 1024,
     "encoder_layers": 12,
@@ -79,14 +79,14 @@ DEFAULTS: dict[str, Any] = {  # MarianConfig's, which a config.json may leave ou
 GENERATION = {"num_beams": 4, "max_length": 512, "bad_words_ids": [[PAD], [START]]}
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 SIDES = (("source", "vocab.json"), ("target", "target_vocab.json"))
-POSITIONS = 1024  # rows of Marian's table of sinusoids: the longest text there
+POSITIONS = 1024  # rows of Marian's table of sinusoids: tokens of the longest text
 HALVES: PositionKind = "sinusoidal-halves"
 
 
 def read(folder: Path) -> Imported:
-    """The model in a folder of `save_pretrained`.
+    """Read a folder of `save_pretrained`.
 
-    Raises `DragomanError`, naming the file, for what is damaged or of another kind.
+    Raises `DragomanError`, naming the file, if a file is damaged or Dragoman cannot hold the model.
     """
     config = configuration(folder / "config.json")
     settings = settings_of(config, folder / "config.json")
@@ -94,62 +94,57 @@ def read(folder: Path) -> Imported:
     if path is None:
         raise DragomanError(f"{folder} has no weights: neither {' nor '.join(WEIGHTS)} is there.")
     tensors = Tensors(load_tensors(path) if path.suffix == ".safetensors" else load_pickle(path), path)
-    check_positions(tensors, settings.d_model)
-    imported = import_layers(settings, names(settings), tensors)
-    found, tables = vocabularies(folder, config), embeddings(tensors, config)
-    for (file, pieces, _), (name, table) in zip(found, tables, strict=False):
-        refuse_other_size(file, pieces, path, name, len(table))
+    stored = [f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")]
+    check_sinusoids(tensors, stored, settings.d_model, HALVES)
+    imported = import_layers(settings, name_map(settings), tensors)
+    sides, embeddings = vocabularies(folder, config), take_embeddings(tensors, config)
+    for (file, pieces, _), (name, embedding) in zip(sides, embeddings, strict=False):
+        check_size(file, pieces, path, name, len(embedding))
     bias = (
-        tensors.take("final_logits_bias", (1, len(tables[2][1])))[0]
+        tensors.take("final_logits_bias", (1, len(embeddings[2][1])))[0]
         if "final_logits_bias" in tensors
         else None
     )
-    tensors.refuse_rest()
-    of_source, of_target = (vocabulary for _, _, vocabulary in found)
-    model = model_of(
-        settings, imported, (tables[0][1], tables[1][1], tables[2][1]), bias, (of_source, of_target), path
+    tensors.refuse_unused()
+    source_vocabulary, target_vocabulary = (vocabulary for _, _, vocabulary in sides)
+    source, target, output = (embedding for _, embedding in embeddings)
+    model = build_model(
+        settings, imported, (source, target, output), bias, (source_vocabulary, target_vocabulary), path
     )
     if config.get("dragoman_positions") != HALVES:
-        model = with_features(model, torch.argsort(halves_order(settings.d_model)), "sinusoidal")
-    source = sentencepiece_in_order(folder / "source.spm", of_source.pieces)
-    tokenizers = Tokenizers.of(source, sentencepiece_in_order(folder / "target.spm", of_target.pieces))
-    return Imported(model, tokenizers, (of_source, of_target))
+        model = permute_features(model, torch.argsort(halves_order(settings.d_model)), "sinusoidal")
+    tokenizers = Tokenizers.of(
+        sentencepiece_tokenizer(folder / "source.spm", source_vocabulary.pieces),
+        sentencepiece_tokenizer(folder / "target.spm", target_vocabulary.pieces),
+    )
+    return Imported(model, tokenizers, (source_vocabulary, target_vocabulary))
 
 
 def configuration(path: Path) -> dict[str, Any]:
-    """A config.json with what it leaves open, and one END.
+    """Read config.json, with the defaults for keys that it lacks, and the first of several ends.
 
-    Raises `DragomanError` for a value of another kind.
+    Raises `DragomanError` for a value of another type.
     """
-    found = {name: value for name, value in read_json(path).items() if value is not None}
-    if isinstance(ends := found.get("eos_token_id"), list) and ends:
-        found["eos_token_id"] = ends[0]
-    for name, usual in DEFAULTS.items():
-        kinds = (int, float) if isinstance(usual, float) else type(usual)
-        if name in found and (
-            not isinstance(found[name], kinds) or isinstance(found[name], bool) != isinstance(usual, bool)
+    config = {name: value for name, value in read_json(path).items() if value is not None}
+    if isinstance(ends := config.get("eos_token_id"), list) and ends:
+        config["eos_token_id"] = ends[0]
+    for name, default in DEFAULTS.items():
+        types = (int, float) if isinstance(default, float) else type(default)
+        if name in config and (
+            not isinstance(config[name], types) or isinstance(config[name], bool) != isinstance(default, bool)
         ):
-            raise DragomanError(f"{path}: {name} is {found[name]!r}; a value like {usual!r} was expected.")
-    return DEFAULTS | found
+            raise DragomanError(f"{path}: {name} is {config[name]!r}; a value like {default!r} was expected.")
+    return DEFAULTS | config
 
 
 def settings_of(config: Mapping[str, Any], origin: Path) -> ModelSettings:
-    """Raises `DragomanError` for a configuration that we cannot hold."""
+    """The model's settings. Raises `DragomanError` for options that Dragoman does not have."""
     if config.get("model_type") != "marian":
         raise DragomanError(
             f"{origin}: model_type is {config.get('model_type')!r}; Dragoman reads 'marian' models."
         )
     for name in ("ffn_dim", "attention_heads"):
-        one, other = config[f"encoder_{name}"], config[f"decoder_{name}"]
-        if one != other:
-            raise DragomanError(
-                f"{origin}: encoder_{name} is {one} and decoder_{name} {other}; in Dragoman they are the "
-                "same."
-            )
-    if (activation := config["activation_function"]) not in ACTIVATIONS:
-        raise DragomanError(
-            f"{origin}: activation_function is {activation!r}; Dragoman has {', '.join(ACTIVATIONS)}."
-        )
+        check_equal(origin, config, f"encoder_{name}", f"decoder_{name}")
     return ModelSettings(
         d_model=config["d_model"],
         d_ff=config["encoder_ffn_dim"],
@@ -159,158 +154,136 @@ def settings_of(config: Mapping[str, Any], origin: Path) -> ModelSettings:
         dropout=config["dropout"],
         attention_dropout=config["attention_dropout"],
         positions=HALVES,
-        activation=ACTIVATIONS[activation],
+        activation=map_option(origin, config, "activation_function", ACTIVATIONS),
         attention_bias=True,
         scale_embeddings=config["scale_embedding"],
     )
 
 
-def names(settings: ModelSettings) -> dict[str, list[str]]:
-    """Our layers and Marian's."""
-    encoder = layers("encoder", "model.encoder.layers", settings.encoder_layers, ENCODER)
-    return encoder | layers("decoder", "model.decoder.layers", settings.decoder_layers, DECODER)
+def name_map(settings: ModelSettings) -> dict[str, list[str]]:
+    """Names of our layers, and Marian's."""
+    encoder = layer_names("encoder", "model.encoder.layers", settings.encoder_layers, ENCODER)
+    return encoder | layer_names("decoder", "model.decoder.layers", settings.decoder_layers, DECODER)
 
 
-def embeddings(tensors: Tensors, config: Mapping[str, Any]) -> list[tuple[str, Tensor]]:
-    """The names and tables of the source's and the target's embeddings and of the logits: the one that
-    transformers would take.
-    """
-    everywhere = "model.shared.weight"
+def take_embeddings(tensors: Tensors, config: Mapping[str, Any]) -> list[tuple[str, Tensor]]:
+    """Names and embeddings [V D] of the source, the target and the output, as transformers chooses them."""
+    shared = "model.shared.weight"
     places = [
-        ["model.encoder.embed_tokens.weight", everywhere],
-        ["model.decoder.embed_tokens.weight", everywhere],
+        ["model.encoder.embed_tokens.weight", shared],
+        ["model.decoder.embed_tokens.weight", shared],
     ]
     if config["share_encoder_decoder_embeddings"]:
-        places = [[everywhere, *places[0], "lm_head.weight"]] * 2
+        places = [[shared, *places[0], "lm_head.weight"]] * 2
     places.append(places[1] if config["tie_word_embeddings"] else ["lm_head.weight"])
     sizes = [config["vocab_size"], *[config.get("decoder_vocab_size") or config["vocab_size"]] * 2]
-    chosen = [next((name for name in place if name in tensors), place[0]) for place in places]
-    tables = {
+    names = [next((name for name in place if name in tensors), place[0]) for place in places]
+    embeddings = {
         name: tensors.take(name, (size, config["d_model"]))
-        for name, size in dict(zip(chosen, sizes, strict=True)).items()
+        for name, size in dict(zip(names, sizes, strict=True)).items()
     }
     other_names = [
-        everywhere,
+        shared,
         *(f"model.{side}.embed_tokens.weight" for side in ("encoder", "decoder")),
         "lm_head.weight",
     ]
-    tensors.leave(other_names)  # pickles have tied weights under all of them
-    return [(name, tables[name]) for name in chosen]
+    tensors.discard(other_names)  # pickles have tied weights under all their names
+    return [(name, embeddings[name]) for name in names]
 
 
 def vocabularies(folder: Path, config: Mapping[str, Any]) -> list[tuple[Path, list[str], Vocabulary]]:
-    """The source's and the target's file, tokens in its order, and tokens in ours."""
-    of_source, of_target = folder / "vocab.json", folder / "target_vocab.json"
+    """The file, its tokens in the order of their ids, and the vocabulary, for the source and the target."""
+    source_file, target_file = folder / "vocab.json", folder / "target_vocab.json"
     special = {
         "pad": config["pad_token_id"],
         "start": config["decoder_start_token_id"],
         "end": config["eos_token_id"],
     }
-    if config["share_encoder_decoder_embeddings"] or not of_target.exists():
-        file, pieces, shared = vocabulary_of(of_source, special)
-        return [(file, pieces, shared.with_unknowns(folder / "source.spm", folder / "target.spm"))] * 2
-    own = read_json(of_source)
-    if lacking := [piece for piece in ("<pad>", "</s>") if piece not in own]:
-        raise DragomanError(f"{of_source} lacks {', '.join(lacking)}.")
-    of_its_own = {
-        "pad": own["<pad>"],
-        "start": own.get("<s>", own["<pad>"]),
-        "end": own["</s>"],
-    }  # none reads a start
-    sides = (vocabulary_of(of_source, of_its_own), vocabulary_of(of_target, special))
+    if config["share_encoder_decoder_embeddings"] or not target_file.exists():
+        file, pieces, shared = vocabulary_of(source_file, special)
+        return [(file, pieces, shared.with_sentencepiece(folder / "source.spm", folder / "target.spm"))] * 2
+    ids = read_json(source_file)
+    if missing := [piece for piece in ("<pad>", "</s>") if piece not in ids]:
+        raise DragomanError(f"{source_file} lacks {', '.join(missing)}.")
+    # The encoder never reads START, so its id does not matter.
+    source_special = {"pad": ids["<pad>"], "start": ids.get("<s>", ids["<pad>"]), "end": ids["</s>"]}
+    sides = (vocabulary_of(source_file, source_special), vocabulary_of(target_file, special))
     return [
-        (file, pieces, side.with_unknowns(folder / f"{name}.spm"))
+        (file, pieces, side.with_sentencepiece(folder / f"{name}.spm"))
         for (file, pieces, side), (name, _) in zip(sides, SIDES, strict=True)
     ]
 
 
 def vocabulary_of(path: Path, special: Mapping[str, int]) -> tuple[Path, list[str], Vocabulary]:
-    """Raises `DragomanError` if the file lacks a special token."""
-    found = read_json(path)
-    theirs = ids_of(path, found)
-    if "<unk>" not in found or not all(0 <= number < len(theirs) for number in special.values()):
+    """The file, its tokens and the vocabulary. Raises `DragomanError` if it lacks a special token."""
+    ids = read_json(path)
+    pieces = pieces_by_id(path, ids)
+    if "<unk>" not in ids or not all(0 <= number < len(pieces) for number in special.values()):
         raise DragomanError(
-            f"{path} has {len(theirs)} tokens, and lacks '<unk>' or one of the ids that config.json names: "
+            f"{path} has {len(pieces)} tokens, and lacks '<unk>' or one of the ids that config.json names: "
             f"{dict(special)}."
         )
-    return path, theirs, Vocabulary.in_our_order(theirs, unknown=found["<unk>"], **special)
+    return path, pieces, Vocabulary.from_foreign(pieces, unknown=ids["<unk>"], **special)
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Raises `DragomanError` with the file's name where there is no such file, or no object in it."""
+    """Read a JSON object. Raises `DragomanError` if the file is missing or holds no object."""
     try:
-        found = json.loads(path.read_text("utf-8"))
+        content = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise DragomanError(f"{path} cannot be read: {error}.") from error
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise DragomanError(f"{path} holds no JSON object.")
-    return found
-
-
-def check_positions(tensors: Tensors, d_model: int) -> None:
-    """Old files hold the table of positions.
-
-    Raises `DragomanError` if it is not the sinusoids that transformers makes now.
-    """
-    for side in ("encoder", "decoder"):
-        if (name := f"model.{side}.embed_positions.weight") in tensors:
-            rows = tensors.rows(name)
-            if not torch.allclose(
-                tensors.take(name, (rows, d_model)), sinusoids(rows, d_model, HALVES), atol=5e-3
-            ):
-                raise DragomanError(
-                    f"{tensors.origin}: {name} is not the table of sinusoids that Marian has; Dragoman "
-                    "cannot read it."
-                )
+    return content
 
 
 def halves_order(d_model: int) -> Tensor:
-    """For each of Marian's features, its place in the paper's order: sines from 0, 2, 4 and on, then cosines
-    from 1, 3, 5 and on.
-    """
+    """The paper's index of each of Marian's features [D]: sines 0, 2, 4 …, then cosines 1, 3, 5 …."""
     return torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])
 
 
-ROWS = tuple(
+OUTPUT_FEATURES = tuple(
     f"{module}.{kind}" for module in ("attention.output", "outer", "norm") for kind in ("weight", "bias")
 )
-COLUMNS = ("query_key_value.weight", "inner.weight", "embedding.weight", "output.weight")
+INPUT_FEATURES = ("query_key_value.weight", "inner.weight", "embedding.weight", "output.weight")
 
 
-def with_features(model: Transformer, order: Tensor, positions: PositionKind) -> Transformer:
-    """The same function with its d_model features permuted: feature i was feature `order[i]`."""
-    other = Transformer(
+def permute_features(model: Transformer, order: Tensor, positions: PositionKind) -> Transformer:
+    """The same function with its d_model features permuted: feature i was feature `order[i]` [D]."""
+    permuted = Transformer(
         replace(model.settings, positions=positions),
         model.source_embedding.num_embeddings,
         model.output.num_embeddings,
     )
-    moved = weights(model)
-    for name, weight in moved.items():
-        if name.endswith(ROWS):
-            moved[name] = weight[order]
-        elif name.endswith(COLUMNS):
-            moved[name] = weight[:, order]
-    load_weights(other, moved, Path("the model"))
-    return other.eval()
+    tensors = weights(model)
+    for name, weight in tensors.items():
+        if name.endswith(OUTPUT_FEATURES):
+            tensors[name] = weight[order]
+        elif name.endswith(INPUT_FEATURES):
+            tensors[name] = weight[:, order]
+    load_weights(permuted, tensors, Path("the model"))
+    return permuted.eval()
 
 
 def write(model: Transformer, tokenizers: Tokenizers, folder: Path) -> None:
-    """Fill a folder that `AutoModelForSeq2SeqLM` and `AutoTokenizer` load.
+    """Write a folder that `AutoModelForSeq2SeqLM` and `AutoTokenizer` load.
 
     Raises `DragomanError` if the format cannot hold the model.
     """
     settings = model.settings
-    wanted = {
+    allowed = {
         "norm": ("post",),
         "norm_epsilon": (1e-5,),
         "positions": ("sinusoidal", HALVES),
         "first_position": (0,),
         "source_end": (True,),
     }
-    refuse_to_hold("Hugging Face's Marian", settings, tokenizers, wanted)
+    check_exportable("Hugging Face's Marian", settings, tokenizers, allowed)
     if settings.positions == "sinusoidal":
-        model = with_features(model, halves_order(settings.d_model), HALVES)
-    save_tensors(folder / "model.safetensors", export_layers(model, names(settings)) | tables(model))
+        model = permute_features(model, halves_order(settings.d_model), HALVES)
+    save_tensors(
+        folder / "model.safetensors", export_layers(model, name_map(settings)) | embedding_tensors(model)
+    )
     shared = settings.tied == "all"
     for (side, name), tokenizer in zip(SIDES, (tokenizers.source, tokenizers.target), strict=True):
         (folder / f"{side}.spm").write_bytes(tokenizer.model)
@@ -332,31 +305,31 @@ def write(model: Transformer, tokenizers: Tokenizers, folder: Path) -> None:
             strict=True,
         )
     )
-    about = {
+    tokenizer_config = {
         "tokenizer_class": "MarianTokenizer",
         "separate_vocabs": not shared,
         "model_max_length": POSITIONS,
     }
-    write_json(folder / "tokenizer_config.json", about | pieces)
+    write_json(folder / "tokenizer_config.json", tokenizer_config | pieces)
 
 
-def tables(model: Transformer) -> dict[str, Tensor]:
-    """Embeddings and logits in Marian's names, each table once."""
+def embedding_tensors(model: Transformer) -> dict[str, Tensor]:
+    """Embeddings and the bias of the logits by Marian's names, each once."""
     if model.settings.tied == "all":
-        found = {"model.shared.weight": model.source_embedding.weight}
+        tensors = {"model.shared.weight": model.source_embedding.weight}
     else:
-        found = {
+        tensors = {
             "model.encoder.embed_tokens.weight": model.source_embedding.weight,
             "model.decoder.embed_tokens.weight": model.target_embedding.weight,
         }
     if model.settings.tied == "none":
-        found["lm_head.weight"] = model.output.weight
+        tensors["lm_head.weight"] = model.output.weight
     bias = torch.zeros(model.output.num_embeddings) if model.output_bias is None else model.output_bias
-    return found | {"final_logits_bias": bias[None]}
+    return tensors | {"final_logits_bias": bias[None]}
 
 
 def config_of(settings: ModelSettings, tokenizers: Tokenizers) -> dict[str, Any]:
-    """MarianConfig's names for our settings."""
+    """Our settings as MarianConfig's keys."""
     return {
         "model_type": "marian",
         "architectures": ["MarianMTModel"],

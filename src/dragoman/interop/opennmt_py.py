@@ -1,34 +1,40 @@
-"""OpenNMT-py's Transformers, read: checkpoints of version 3, and the subword models beside them.
+"""Import of OpenNMT-py's Transformers: checkpoints of version 3, with the subword models beside them.
 
-Its layers are pre-norm, and its sources have no END. Its vocabularies are of the words that occurred: what
-else a SentencePiece model writes is unknown to it, so each such piece gets a token of its own here, with the
-unknown token's row.
+Its layers are pre-norm, and its sources have no END. Its vocabularies may lack pieces of the SentencePiece
+model. It reads these as unknown, so each gets a token of its own here, with the unknown token's row.
 """
 
 import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from dragoman.interop.pickles import load_pickle
+from dragoman.interop.pickles import load_pickle, only_checkpoint
 from dragoman.interop.vocabulary import (
     Vocabulary,
-    codes_of,
-    refuse_other_size,
-    sentencepiece_in_order,
-    words_in_order,
+    read_codes,
+    sentencepiece_tokenizer,
+    word_tokenizer,
 )
-from dragoman.interop.weights import Imported, Tensors, import_layers, layers, model_of, refuse
-from dragoman.model.positions import sinusoids
+from dragoman.interop.weights import (
+    Imported,
+    Tensors,
+    build_model,
+    check_equal,
+    check_options,
+    check_sinusoids,
+    import_layers,
+    layer_names,
+    map_option,
+    take_embedding,
+)
 from dragoman.model.settings import Activation, ModelSettings, PositionKind
 from dragoman.system.errors import DragomanError
 from dragoman.text.tokenizer import SPACE, Tokenizer
 from dragoman.translation.model_folder import Tokenizers
-
-Value = TypeVar("Value")
 
 FEED_FORWARD = {
     "feed_forward.inner": ["feed_forward.w_1"],
@@ -69,7 +75,7 @@ POSITIONS: dict[str, PositionKind] = {
     "SinusoidalInterleaved": "sinusoidal",
     "SinusoidalConcat": "sinusoidal-tensor2tensor",
 }
-DEFAULTS: dict[str, Any] = {  # the toolkit's, for options that a checkpoint does not name
+DEFAULTS: dict[str, Any] = {  # OpenNMT-py's, for options that a checkpoint does not have
     "encoder_type": "rnn",
     "decoder_type": "rnn",
     "position_encoding": False,
@@ -90,7 +96,7 @@ DEFAULTS: dict[str, Any] = {  # the toolkit's, for options that a checkpoint doe
     "dropout": 0.3,
     "attention_dropout": 0.1,
 }
-WANTED: dict[str, Any] = {
+REQUIRED: dict[str, Any] = {
     "model_task": "seq2seq",
     "model_type": "text",
     "encoder_type": "transformer",
@@ -111,8 +117,8 @@ WANTED: dict[str, Any] = {
     "lora_layers": [],
     "lora_embedding": False,
 }
-CUTTING = {"sentencepiece", "bpe"}
-OF_TRAINING = {
+SUBWORD_TRANSFORMS = {"sentencepiece", "bpe"}
+TRAINING_TRANSFORMS = {
     "filtertoolong",
     "clean",
     "bart",
@@ -122,49 +128,47 @@ OF_TRAINING = {
     "uppercase",
     "inlinetags",
 }
-SIDES = {"src": ("src", "source"), "tgt": ("tgt", "target")}  # how the names of a side's files begin
+SIDES = {"src": ("src", "source"), "tgt": ("tgt", "target")}  # prefixes of the names of a side's files
 
 
 def read(path: Path) -> Imported:
-    """The model in a checkpoint, or in the only one in a folder, with the subword models in the same folder.
+    """Read a checkpoint, or the only one in a folder, with the subword models beside it.
 
-    Raises `DragomanError`, naming the file, for what is damaged or of another kind.
+    Raises `DragomanError`, naming the file, if a file is damaged or Dragoman cannot hold the model.
     """
     path = checkpoint_of(path)
-    found = load(path)
-    options = options_of(found, path)
+    checkpoint = load(path)
+    options = options_of(checkpoint, path)
     settings = settings_of(options, path)
-    source, target, start = token_lists(found, path)
-    tensors = Tensors(tensors_of(found, options, path), path)
-    check_positions(tensors, settings)
-    imported = import_layers(settings, names(settings), tensors)
+    source, target, start = token_lists(checkpoint, path)
+    tensors = Tensors(tensors_of(checkpoint, options, path), path)
+    check_sinusoids(tensors, TABLES, settings.d_model, settings.positions)
+    imported = import_layers(settings, name_map(settings), tensors)
     embeddings = (
-        table(tensors, EMBEDDINGS[0], source, settings),
-        table(tensors, EMBEDDINGS[1], target, settings),
-        table(tensors, OUTPUT, target, settings),
+        take_embedding(tensors, EMBEDDINGS[0], settings.d_model, source, path),
+        take_embedding(tensors, EMBEDDINGS[1], settings.d_model, target, path),
+        take_embedding(tensors, OUTPUT, settings.d_model, target, path),
     )
     bias = tensors.take("generator.bias", (len(target),))
-    tensors.refuse_rest()
-    of_source, source_tokenizer = side("src", source, start, options, path)
-    of_target, target_tokenizer = side("tgt", target, start, options, path)
-    model = model_of(settings, imported, embeddings, bias, (of_source, of_target), path)
-    return Imported(model, Tokenizers.of(source_tokenizer, target_tokenizer), (of_source, of_target))
+    tensors.refuse_unused()
+    source_vocabulary, source_tokenizer = read_side("src", source, start, options, path)
+    target_vocabulary, target_tokenizer = read_side("tgt", target, start, options, path)
+    vocabularies = (source_vocabulary, target_vocabulary)
+    model = build_model(settings, imported, embeddings, bias, vocabularies, path)
+    return Imported(model, Tokenizers.of(source_tokenizer, target_tokenizer), vocabularies)
 
 
 def checkpoint_of(path: Path) -> Path:
     """The file, or the only checkpoint in the folder. Raises `DragomanError` if there are none or several."""
     if not path.is_dir():
         return path
-    files = sorted(path.glob("*.pt"))
-    if len(files) != 1:
-        raise DragomanError(f"{path} holds {len(files)} checkpoints (*.pt); name the one to be read.")
-    return files[0]
+    return only_checkpoint(path, sorted(path.glob("*.pt")), "name the file that is to be read")
 
 
 def load(path: Path) -> dict[str, Any]:
-    """The checkpoint's dictionary.
+    """Load the checkpoint's dictionary.
 
-    Raises `DragomanError` as `load_pickle`, and with advice for files of version 2.
+    Raises `DragomanError` as `load_pickle`, and for checkpoints of version 2 with advice.
     """
     try:
         return load_pickle(path)
@@ -179,79 +183,62 @@ def load(path: Path) -> dict[str, Any]:
         raise
 
 
-def options_of(found: Mapping[str, Any], path: Path) -> dict[str, Any]:
+def options_of(checkpoint: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """The options that the model was trained with. Raises `DragomanError` if the file has none."""
-    if not isinstance(options := found.get("opt"), argparse.Namespace):
+    if not isinstance(options := checkpoint.get("opt"), argparse.Namespace):
         raise DragomanError(f"{path} has no options under 'opt'; it is no checkpoint of OpenNMT-py.")
     return DEFAULTS | vars(options)
 
 
 def settings_of(options: Mapping[str, Any], path: Path) -> ModelSettings:
-    """Raises `DragomanError` for options that we cannot hold."""
-    refuse(path, options, WANTED)
-    chosen(path, "self_attn_type", options, {"scaled-dot": "", "scaled-dot-flash": ""})
-    widths = [
-        options[name] if options["hidden_size"] <= 0 else options["hidden_size"]
-        for name in ("enc_hid_size", "dec_hid_size")
-    ]
-    if widths[0] != widths[1]:
-        raise DragomanError(
-            f"{path}: enc_hid_size is {widths[0]} and dec_hid_size {widths[1]}; in Dragoman they are the "
-            "same."
-        )
+    """The model's settings. Raises `DragomanError` for options that Dragoman does not have."""
+    check_options(path, options, REQUIRED)
+    map_option(path, options, "self_attn_type", {"scaled-dot": "", "scaled-dot-flash": ""})
+    if options["hidden_size"] <= 0:
+        check_equal(path, options, "enc_hid_size", "dec_hid_size")
     return ModelSettings(
-        d_model=widths[0],
+        d_model=options["enc_hid_size"] if options["hidden_size"] <= 0 else options["hidden_size"],
         d_ff=options["transformer_ff"],
         heads=options["heads"],
         encoder_layers=options["enc_layers"] if options["layers"] <= 0 else options["layers"],
         decoder_layers=options["dec_layers"] if options["layers"] <= 0 else options["layers"],
-        dropout=first(options["dropout"]),
-        attention_dropout=first(options["attention_dropout"]),
-        positions=chosen(path, "position_encoding_type", options, POSITIONS),
+        dropout=first_value(options["dropout"]),
+        attention_dropout=first_value(options["attention_dropout"]),
+        positions=map_option(path, options, "position_encoding_type", POSITIONS),
         source_end=False,
         norm="pre",
         norm_epsilon=options["norm_eps"],
-        activation=chosen(path, "pos_ffn_activation_fn", options, ACTIVATIONS),
+        activation=map_option(path, options, "pos_ffn_activation_fn", ACTIVATIONS),
         attention_bias=bool(options["add_qkvbias"]),
     )
 
 
-def chosen(path: Path, name: str, options: Mapping[str, Any], ours: Mapping[str, Value]) -> Value:
-    """What an option's value is called here. Raises `DragomanError` for a value that we do not have."""
-    if (value := options[name]) not in ours:
-        raise DragomanError(
-            f"{path}: {name} is {value!r}; Dragoman can hold models with {' or '.join(map(repr, ours))} "
-            "alone."
-        )
-    return ours[value]
-
-
-def first(dropout: Any) -> float:
-    """Training may have changed a dropout on its way: its first value."""
+def first_value(dropout: Any) -> float:
+    """A dropout rate; the first one if training had a schedule of several."""
     return float(dropout[0] if isinstance(dropout, list) else dropout)
 
 
-def token_lists(found: Mapping[str, Any], path: Path) -> tuple[list[str], list[str], str]:
-    """The source's and the target's tokens, and the one that decoding starts with.
+def token_lists(checkpoint: Mapping[str, Any], path: Path) -> tuple[list[str], list[str], str]:
+    """The source's and the target's tokens by id, and the token that decoding starts with.
 
-    Raises `DragomanError` if one is missing.
+    Raises `DragomanError` if a vocabulary or one of its special tokens is missing, or a token is repeated.
     """
-    vocabularies = found.get("vocab")
+    vocabularies = checkpoint.get("vocab")
     if not isinstance(vocabularies, dict) or not all(
         isinstance(vocabularies.get(name), list) for name in SIDES
     ):
         raise DragomanError(
             f"{path} has no lists of tokens under 'vocab', as checkpoints of OpenNMT-py 3 have."
         )
-    refuse(path, vocabularies, {"data_task": "seq2seq", "src_feats": []})
+    check_options(path, vocabularies, {"data_task": "seq2seq", "src_feats": []})
     start = vocabularies.get("decoder_start_token", "<s>")
-    for name, wanted in {
+    for name, special in {
         "src": ("<unk>", "<blank>", "</s>"),
         "tgt": ("<unk>", "<blank>", "</s>", start),
     }.items():
         pieces = vocabularies[name]
-        if lacking := [piece for piece in wanted if piece not in pieces]:
-            raise DragomanError(f"{path}: the vocabulary {name!r} lacks {', '.join(map(repr, lacking))}.")
+        if missing := [piece for piece in special if piece not in pieces]:
+            raise DragomanError(f"{path}: the vocabulary {name!r} lacks {', '.join(map(repr, missing))}.")
         if len(set(pieces)) != len(pieces):
             raise DragomanError(
                 f"{path}: the vocabulary {name!r} has {len(pieces)} tokens, and {len(set(pieces))} "
@@ -260,12 +247,12 @@ def token_lists(found: Mapping[str, Any], path: Path) -> tuple[list[str], list[s
     return vocabularies["src"], vocabularies["tgt"], start
 
 
-def tensors_of(found: Mapping[str, Any], options: Mapping[str, Any], path: Path) -> dict[str, Tensor]:
+def tensors_of(checkpoint: Mapping[str, Any], options: Mapping[str, Any], path: Path) -> dict[str, Tensor]:
     """All tensors by their names, with zeros for the biases of feed-forward layers that have none.
 
     Raises `DragomanError` if weights are missing or quantised.
     """
-    state, generator = found.get("model"), found.get("generator")
+    state, generator = checkpoint.get("model"), checkpoint.get("generator")
     if not isinstance(state, dict) or not isinstance(generator, dict):
         raise DragomanError(
             f"{path} has no weights under 'model' and 'generator'; Dragoman reads those saved in the "
@@ -291,75 +278,51 @@ def tensors_of(found: Mapping[str, Any], options: Mapping[str, Any], path: Path)
     }
 
 
-def check_positions(tensors: Tensors, settings: ModelSettings) -> None:
-    """Raises `DragomanError` if the tables of positions in the file are not the sinusoids that its options
-    name.
-    """
-    for name in TABLES:
-        if name in tensors:
-            rows = (*tensors.shape(name), 0)[0]
-            wanted = sinusoids(rows, settings.d_model, settings.positions)[:, None]
-            if not torch.allclose(
-                tensors.take(name, wanted.shape), wanted, atol=5e-3
-            ):  # theirs are made, and may be kept, in less precision
-                raise DragomanError(
-                    f"{tensors.origin}: {name} is not the table of sinusoids that position_encoding_type "
-                    "names."
-                )
-
-
-def names(settings: ModelSettings) -> dict[str, list[str]]:
-    """Our layers and OpenNMT-py's."""
+def name_map(settings: ModelSettings) -> dict[str, list[str]]:
+    """Names of our layers, and OpenNMT-py's."""
     return {
-        **layers("encoder", "encoder.transformer", settings.encoder_layers, ENCODER),
-        **layers("decoder", "decoder.transformer_layers", settings.decoder_layers, DECODER),
+        **layer_names("encoder", "encoder.transformer", settings.encoder_layers, ENCODER),
+        **layer_names("decoder", "decoder.transformer_layers", settings.decoder_layers, DECODER),
         **NORMS,
     }
 
 
-def table(tensors: Tensors, name: str, pieces: Sequence[str], settings: ModelSettings) -> Tensor:
-    """A table of one row a token. Raises `DragomanError` if the vocabulary does not fit."""
-    refuse_other_size(tensors.origin, pieces, tensors.origin, name, tensors.rows(name))
-    return tensors.take(name, (len(pieces), settings.d_model))
-
-
-def side(
+def read_side(
     name: str, pieces: list[str], start: str, options: Mapping[str, Any], path: Path
 ) -> tuple[Vocabulary, Tokenizer]:
-    """A side's tokens in our order, and what cuts its text.
+    """The vocabulary and the tokenizer of the source or the target.
 
-    Raises `DragomanError` if its subword model is missing or no such model.
+    Raises `DragomanError` if the subword model is missing or damaged.
     """
-    place = {piece: number for number, piece in enumerate(pieces)}
-    end = place["</s>"]
-    vocabulary = Vocabulary.in_our_order(pieces, place["<blank>"], place["<unk>"], place.get(start, end), end)
+    ids = {piece: number for number, piece in enumerate(pieces)}
+    end = ids["</s>"]
+    vocabulary = Vocabulary.from_foreign(pieces, ids["<blank>"], ids["<unk>"], ids.get(start, end), end)
     transforms = transforms_of(options, path)
     model = subword_model(name, transforms, options, path)
     if model is None:
-        refuse_pieces(name, pieces, path)
-        return vocabulary, words_in_order(vocabulary.pieces)
+        refuse_sentencepiece_pieces(name, pieces, path)
+        return vocabulary, word_tokenizer(vocabulary.pieces)
     if "bpe" in transforms or ("sentencepiece" not in transforms and model.suffix != ".model"):
-        return vocabulary, words_in_order(vocabulary.pieces, codes_of(model))
-    vocabulary = vocabulary.with_unknowns(model)
-    return vocabulary, sentencepiece_in_order(model, vocabulary.pieces)
+        return vocabulary, word_tokenizer(vocabulary.pieces, read_codes(model))
+    vocabulary = vocabulary.with_sentencepiece(model)
+    return vocabulary, sentencepiece_tokenizer(model, vocabulary.pieces)
 
 
 def transforms_of(options: Mapping[str, Any], path: Path) -> set[str]:
-    """What OpenNMT-py does with a text. Raises `DragomanError` if it does something that Dragoman cannot."""
-    found = {*(options.get("transforms") or ()), *(options.get("_all_transform") or ())}
-    if others := sorted(found - CUTTING - OF_TRAINING):
+    """The subword transforms of the options. Raises `DragomanError` for transforms that Dragoman lacks."""
+    transforms = {*(options.get("transforms") or ()), *(options.get("_all_transform") or ())}
+    if others := sorted(transforms - SUBWORD_TRANSFORMS - TRAINING_TRANSFORMS):
         raise DragomanError(
             f"{path}: OpenNMT-py changes its texts by {', '.join(others)}; Dragoman has sentencepiece and "
             "bpe alone."
         )
-    return found & CUTTING
+    return transforms & SUBWORD_TRANSFORMS
 
 
 def subword_model(name: str, transforms: set[str], options: Mapping[str, Any], path: Path) -> Path | None:
-    """The file beside the checkpoint that cuts a side's words: the one that the options name, or the only one
-    of its kind.
+    """The subword model of a side: the file that the options name, or the only one beside the checkpoint.
 
-    Raises `DragomanError` if one is needed and is not there, or where it is used in a way that we cannot.
+    Raises `DragomanError` if it is missing or ambiguous, or if the options restrict its pieces.
     """
     if transforms and options.get(f"{name}_vocab_threshold") and options.get(f"{name}_subword_vocab"):
         raise DragomanError(
@@ -386,10 +349,8 @@ def subword_model(name: str, transforms: set[str], options: Mapping[str, Any], p
     return None
 
 
-def refuse_pieces(name: str, pieces: Sequence[str], path: Path) -> None:
-    """Raise `DragomanError` for a vocabulary of SentencePiece's, of which one in ten tokens at least has a
-    space, without its model.
-    """
+def refuse_sentencepiece_pieces(name: str, pieces: Sequence[str], path: Path) -> None:
+    """Raise `DragomanError` for a vocabulary of SentencePiece: one token in ten begins with a space."""
     if sum(piece.startswith(SPACE) for piece in pieces) * 10 > len(pieces):
         raise DragomanError(
             f"{path}: the vocabulary {name!r} is of SentencePiece's pieces; put the SentencePiece model "

@@ -1,10 +1,9 @@
-"""Checkpoints that other toolkits wrote as pickles: tensors and plain values are read, and nothing of the
-file is run.
-"""
+"""Checkpoints of other toolkits, which are pickles: tensors and plain values are read, no code is run."""
 
 import argparse
 import re
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +13,32 @@ from dragoman.system.errors import DragomanError
 
 
 def load_pickle(path: Path) -> dict[str, Any]:
-    """The dictionary in a file of `torch.save`, by torch's `weights_only` loading.
+    """Load the dictionary in a file of `torch.save`, by PyTorch's `weights_only` loading.
 
-    Of classes it may have `argparse.Namespace`, and what the caller has put among
-    `torch.serialization.safe_globals`. Raises `DragomanError` with the reason where there is anything else in
-    it, or where it is damaged.
+    `argparse.Namespace` is allowed, and the classes in the caller's `torch.serialization.safe_globals`.
+    Raises `DragomanError` if the file is damaged or holds objects of other classes.
     """
     try:
         with torch.serialization.safe_globals([argparse.Namespace]), warnings.catch_warnings(action="ignore"):
-            found = torch.load(path, map_location="cpu", weights_only=True)
+            checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
         raise DragomanError(f"{path} cannot be read: {error.strerror}.") from error
     except MemoryError:
         raise
-    except Exception as error:  # junk makes torch raise nearly anything
+    except Exception as error:  # a damaged file makes torch raise nearly anything
         if other := re.search(r"nsupported (?:global: GLOBAL|class) ([\w.]+)", str(error)):
-            reason = f"{path} holds {other[1]}, which is no tensor and no plain value; "
-            reason += "nothing of the file was run."
+            reason = f"holds {other[1]}, which is no tensor and no plain value; nothing of the file was run."
         else:
-            reason = f"{path} is damaged, or no checkpoint of PyTorch's; nothing of it was run."
-        raise DragomanError(reason) from error
-    if not isinstance(found, dict):
-        raise DragomanError(f"{path} holds a {type(found).__name__} where a checkpoint is a dictionary.")
-    return found
+            reason = "is damaged, or no checkpoint of PyTorch's; nothing of it was run."
+        raise DragomanError(f"{path} {reason}") from error
+    if not isinstance(checkpoint, dict):
+        raise DragomanError(f"{path} holds a {type(checkpoint).__name__} where a checkpoint is a dictionary.")
+    return checkpoint
+
+
+def only_checkpoint(folder: Path, files: Sequence[Path], advice: str) -> Path:
+    """The only one of these files. Raises `DragomanError`, with the advice, if there are none or several."""
+    if len(files) != 1:
+        names = ", ".join(file.name for file in files) or "none"
+        raise DragomanError(f"{folder} should hold one checkpoint, and has {names}; {advice}.")
+    return files[0]

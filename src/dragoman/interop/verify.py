@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from dragoman.interop.vocabulary import NEVER, is_word
+from dragoman.interop.vocabulary import FORBIDDEN_BIAS, is_word
 from dragoman.model.interface import Model
 from dragoman.model.symbols import END, START, UNKNOWN
 from dragoman.search.beam import greedy_search, max_target_lengths
@@ -125,7 +125,7 @@ def compare(engine: Engine, model: Model, sentence: str, source: list[int], targ
     if theirs.dim() == 1:
         differences = (theirs - ours.gather(1, torch.tensor(target)[:, None])[:, 0]).abs()
     else:
-        differences = torch.where(ours < NEVER / 2, 0.0, theirs - ours).abs().amax(1)
+        differences = torch.where(ours < FORBIDDEN_BIAS / 2, 0.0, theirs - ours).abs().amax(1)
     difference = differences.mean() if engine.quantized else differences.max()
     tolerance = QUANTIZED_TOLERANCE if engine.quantized else TOLERANCE
     if not difference <= tolerance:  # true for NaN too

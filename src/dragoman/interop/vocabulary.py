@@ -1,4 +1,4 @@
-"""Foreign vocabularies in our order of ids: padding, unknown, start, end, then the others in theirs."""
+"""Foreign vocabularies in our order of ids: padding, unknown, start, end, then the others in their order."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,105 +13,96 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import SPACE, UNKNOWN_TEXT, Tokenizer
 
-NEVER = -1e9
-"""A logit's bias that makes a token's probability 0 in every precision, and its softmax no other than without
-the token."""
-LANGUAGE = (
-    ">>",
-    "<<",
-)  # around the target language's name, a token that many-to-many models of OPUS read first
+FORBIDDEN_BIAS = -1e9
+"""The bias of a logit that makes the token's probability 0 in every precision."""
+LANGUAGE = (">>", "<<")
+"""The brackets of a target language's name, a token that many-to-many models of OPUS read first."""
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Tokens in our order, and for each the row that it has in the foreign tables."""
+    """Tokens in our order of ids, and the row that each has in the foreign embeddings."""
 
     pieces: list[str]
     rows: list[int]
 
     @classmethod
-    def in_our_order(
-        cls, theirs: Sequence[str], pad: int, unknown: int, start: int, end: int
+    def from_foreign(
+        cls, pieces: Sequence[str], pad: int, unknown: int, start: int, end: int
     ) -> "Vocabulary":
-        """From all tokens in the foreign order, and the foreign ids of the special ones.
+        """Reorder all tokens from the foreign order, given the foreign ids of the special ones.
 
-        What decoding starts with may be one of these.
+        `start` may be the id of another special token: then START gets a name of its own.
         """
-        first = [pad, unknown, start, end]
-        others = [number for number in range(len(theirs)) if number not in first]
-        names = [theirs[number] for number in first]
+        special = [pad, unknown, start, end]
+        others = [row for row in range(len(pieces)) if row not in special]
+        names = [pieces[row] for row in special]
         if start in (pad, unknown, end):
-            names[START] = next(name for name in ("<s>", "<start>", "<dragoman:start>") if name not in theirs)
-        return cls([*names, *(theirs[number] for number in others)], [*first, *others])
+            names[START] = next(name for name in ("<s>", "<start>", "<dragoman:start>") if name not in pieces)
+        return cls([*names, *(pieces[row] for row in others)], [*special, *others])
 
-    def with_unknowns(self, *paths: Path) -> "Vocabulary":
-        """With the pieces that these SentencePiece models write and the vocabulary lacks, each with the
-        unknown token's row.
+    def with_sentencepiece(self, *paths: Path) -> "Vocabulary":
+        """Add the missing pieces of SentencePiece models, each with the unknown token's row.
 
-        Without them the models would cut text in another way. Raises `DragomanError` if a file is no such
-        model.
+        Without them the models would tokenise otherwise. Raises `DragomanError` if a file is not a
+        SentencePiece model.
         """
-        return self.with_others(piece for path in paths for piece in pieces_of(path))
+        return self.with_unknown(piece for path in paths for piece in sentencepiece_pieces(path))
 
-    def with_others(self, pieces: Iterable[str]) -> "Vocabulary":
-        """With those of the pieces that it lacks, each with the unknown token's row."""
+    def with_unknown(self, pieces: Iterable[str]) -> "Vocabulary":
+        """Add those of the pieces that are missing, each with the unknown token's row."""
         known = set(self.pieces)
         lacking = [piece for piece in dict.fromkeys(pieces) if piece not in known]
         return Vocabulary([*self.pieces, *lacking], [*self.rows, *[self.rows[UNKNOWN]] * len(lacking)])
 
     @property
     def never_written(self) -> list[int]:
-        """Tokens that have the row of another:
+        """Ids that share the row of another token, which alone may be written.
 
-        START, where decoding starts with a token of another purpose, and other unknown ones.
-
-        They must not be written, and have no logit.
+        They are START, if decoding starts with another special token, and the pieces of `with_unknown`.
         """
-        another = [START] if self.rows.count(self.rows[START]) > 1 else []
-        return another + [
-            token for token, row in enumerate(self.rows) if token > END and row == self.rows[UNKNOWN]
-        ]
+        start = [START] if self.rows.count(self.rows[START]) > 1 else []
+        unknown = self.rows[UNKNOWN]
+        return start + [token for token, row in enumerate(self.rows) if token > END and row == unknown]
 
-    def embedding(self, theirs: Tensor) -> Tensor:
-        """Rows of a foreign table in our order."""
-        return theirs[torch.tensor(self.rows)]
+    def embedding(self, foreign: Tensor) -> Tensor:
+        """A foreign embedding [rows D] in our order [V D]."""
+        return foreign[torch.tensor(self.rows)]
 
-    def bias(self, theirs: Tensor) -> Tensor:
-        """Biases of the logits in our order."""
-        found = theirs[torch.tensor(self.rows)]
-        found[self.never_written] = NEVER
-        return found
+    def bias(self, foreign: Tensor) -> Tensor:
+        """Foreign biases of the logits [rows] in our order [V]; `never_written` is forbidden."""
+        bias = foreign[torch.tensor(self.rows)]
+        bias[self.never_written] = FORBIDDEN_BIAS
+        return bias
 
 
 def is_word(piece: str) -> bool:
-    """Whether a token is a part of texts, and not the name of a language."""
+    """Whether a token is part of a text, not the name of a language."""
     return not (piece.startswith(SPACE + LANGUAGE[0]) and piece.endswith(LANGUAGE[1]))
 
 
 def marian_name(piece: str) -> str:
-    """A token as toolkits write it that know SentencePiece's tokens by their letters: no space before the
-    name of a language.
-    """
+    """A token as Marian's vocabularies spell it: the name of a language has no space before it."""
     return piece if is_word(piece) else piece.removeprefix(SPACE)
 
 
-def ids_of(path: Path, found: Mapping[str, int]) -> list[str]:
+def pieces_by_id(path: Path, ids: Mapping[str, int]) -> list[str]:
     """Tokens in the order of their ids.
 
-    Raises `DragomanError` if these are not the numbers from 0, each once.
+    Raises `DragomanError` if the ids are not the numbers from 0, each once.
     """
-    if wrong := [piece for piece, number in found.items() if type(number) is not int]:
-        raise DragomanError(f"{path} has {found[wrong[0]]!r} as the number of the token {wrong[0]!r}.")
-    theirs = sorted(found, key=lambda piece: found[piece])
-    if [found[piece] for piece in theirs] != list(range(len(theirs))):
+    if wrong := [piece for piece, number in ids.items() if type(number) is not int]:
+        raise DragomanError(f"{path} has {ids[wrong[0]]!r} as the number of the token {wrong[0]!r}.")
+    pieces = sorted(ids, key=lambda piece: ids[piece])
+    if [ids[piece] for piece in pieces] != list(range(len(pieces))):
         raise DragomanError(
-            f"{path} does not number its {len(theirs)} tokens from 0 to {len(theirs) - 1}, each once."
+            f"{path} does not number its {len(pieces)} tokens from 0 to {len(pieces) - 1}, each once."
         )
-    return theirs
+    return pieces
 
 
-def refuse_other_size(path: Path, pieces: Sequence[str], origin: Path, name: str, rows: int) -> None:
-    """Raise `DragomanError` if a vocabulary does not fit its embedding."""
+def check_size(path: Path, pieces: Sequence[str], origin: Path, name: str, rows: int) -> None:
+    """Raise `DragomanError` if a vocabulary and its embedding, `name` in `origin`, differ in size."""
     if len(pieces) != rows:
         raise DragomanError(
             f"{path} has {len(pieces)} tokens, and {name} in {origin} has {rows} rows; they do not belong "
@@ -119,25 +110,21 @@ def refuse_other_size(path: Path, pieces: Sequence[str], origin: Path, name: str
         )
 
 
-def lines_of(path: Path) -> list[str]:
-    """Lines of a file of UTF-8, which end with newlines alone.
-
-    Raises `DragomanError` if it cannot be read.
-    """
+def split_lines(path: Path) -> list[str]:
+    """The lines of a UTF-8 file, split at newlines alone. Raises `DragomanError` if it cannot be read."""
     try:
         return path.read_text("utf-8").removesuffix("\n").split("\n")
     except (OSError, ValueError) as error:
         raise DragomanError(f"{path} cannot be read: {error}.") from error
 
 
-def codes_of(path: Path) -> str:
-    """Byte-pair merges as subword-nmt reads them.
+def read_codes(path: Path) -> str:
+    """Byte-pair merges in subword-nmt's format.
 
-    Those of fastBPE have counts, and end words as subword-nmt's version 0.2.
-
-    Raises `DragomanError` with the line that is no merge.
+    fastBPE's merges have counts, which are removed; they end words as subword-nmt's version 0.2 does. Raises
+    `DragomanError` with the line that is not a merge.
     """
-    lines = [line.strip("\r ") for line in lines_of(path)]
+    lines = [line.strip("\r ") for line in split_lines(path)]
     head = lines[:1] if lines[0].startswith("#version:") else []
     if head and head[0].split()[-1] not in ("0.1", "0.2"):
         raise DragomanError(f"{path} begins with {head[0]!r}; subword-nmt has the versions 0.1 and 0.2.")
@@ -152,9 +139,9 @@ def codes_of(path: Path) -> str:
     return "\n".join([*head, *(" ".join(merge[:2]) for merge in merges)]) + "\n"
 
 
-def parsed(path: Path) -> Any:
-    """The SentencePiece model in a file. Needs protobuf. Raises `DragomanError` if there is none."""
-    model = sentencepiece_model()
+def load_sentencepiece(path: Path) -> Any:
+    """The `ModelProto` in a file. Raises `DragomanError` if the file is no whole SentencePiece model."""
+    model = empty_sentencepiece()
     try:
         model.ParseFromString(path.read_bytes())
     except OSError as error:
@@ -166,84 +153,84 @@ def parsed(path: Path) -> Any:
     return model
 
 
-def pieces_of(path: Path) -> list[str]:
-    """All that a SentencePiece model writes, or makes on its way.
+def sentencepiece_pieces(path: Path) -> list[str]:
+    """All pieces of a SentencePiece model but control tokens and the unknown token.
 
-    Raises `DragomanError` if the file is no such model.
+    Raises `DragomanError` if the file is not a SentencePiece model.
     """
-    model = parsed(path)
+    model = load_sentencepiece(path)
     special = (type(model).SentencePiece.CONTROL, type(model).SentencePiece.UNKNOWN)
     return [piece.piece for piece in model.pieces if piece.type not in special]
 
 
-def sentencepiece_in_order(path: Path, pieces: Sequence[str]) -> Tokenizer:
-    """A SentencePiece model that cuts text as the one in the file does, with the places of `pieces` for ids.
+def sentencepiece_tokenizer(path: Path, pieces: Sequence[str]) -> Tokenizer:
+    """A tokenizer of the SentencePiece model in the file, with the order of `pieces` as ids.
 
-    What is in `pieces` alone is never written by it, but read. (Letters that it does not know are unknown,
-    also where `pieces` has them; Marian's tools, which look up whatever SentencePiece gives them, find such a
-    letter if it stands alone.) Needs protobuf. Raises `DragomanError` where the file is no such model.
+    Pieces that the model lacks are decoded, but never encoded. A letter that the model does not know is
+    unknown even if `pieces` has it; Marian's tools, which look up what SentencePiece returns, find such a
+    letter if it stands alone. Raises `DragomanError` if the file is not a SentencePiece model.
     """
-    model = parsed(path)
+    model = load_sentencepiece(path)
     if [piece.piece for piece in model.pieces] == list(pieces) and model.trainer_spec.bos_id == START:
         return Tokenizer.load(path)
-    return in_order(model, pieces)
+    return with_pieces(model, pieces)
 
 
-def words_in_order(pieces: Sequence[str], codes: str | None = None) -> Tokenizer:
-    """A vocabulary of words, separated by spaces or cut by subword-nmt's codes, with the places of `pieces`
-    for ids. Needs protobuf.
+def word_tokenizer(pieces: Sequence[str], codes: str | None = None) -> Tokenizer:
+    """A tokenizer of words, with the order of `pieces` as ids.
+
+    Words are separated by spaces, and segmented by subword-nmt's codes if there are any.
+    Raises `DragomanError` if protobuf is not installed.
     """
-    any_words = Tokenizer.train(["a"], "word", TokenizerSettings(normalization="identity"), 5)
-    model = sentencepiece_model()
-    model.ParseFromString(any_words.model)
+    model = empty_sentencepiece()
+    model.ParseFromString(
+        Tokenizer.train(["a"], "word", TokenizerSettings(normalization="identity"), 5).model
+    )
     special = pieces[: END + 1]
-    words = in_order(model, [*special, *(SPACE + piece for piece in pieces[END + 1 :])], known=True)
+    words = with_pieces(model, [*special, *(SPACE + piece for piece in pieces[END + 1 :])], encode_new=True)
     return Tokenizer(words.model, codes)
 
 
-def in_order(model: Any, pieces: Sequence[str], known: bool = False) -> Tokenizer:
-    """The SentencePiece model with these pieces.
+def with_pieces(model: Any, pieces: Sequence[str], encode_new: bool = False) -> Tokenizer:
+    """A tokenizer of the SentencePiece model with these pieces, in this order.
 
-    Those that are new to it are written only if they are `known` to be words.
+    Pieces that are new to the model are encoded only with `encode_new`.
     """
     kind = type(model).SentencePiece
-    own = {piece.piece: piece for piece in model.pieces if piece.type not in (kind.CONTROL, kind.UNKNOWN)}
-    least = min((piece.score for piece in own.values()), default=0.0) - 1
+    known = {piece.piece: piece for piece in model.pieces if piece.type not in (kind.CONTROL, kind.UNKNOWN)}
+    lowest = min((piece.score for piece in known.values()), default=0.0) - 1
     new = []
     names: dict[str, None] = {}
-    for number, piece in enumerate(pieces):  # an empty or repeated one gets a name that no text has
+    for number, piece in enumerate(pieces):  # an empty or repeated piece gets a name that no text has
         names[piece if piece and piece not in names else f"<dragoman:{number}>"] = None
     for number, piece in enumerate(names):
         if number == UNKNOWN:
             new.append(kind(piece=piece, type=kind.UNKNOWN))
         elif number <= END:
             new.append(kind(piece=piece, type=kind.CONTROL))
-        elif piece in own:
-            new.append(own[piece])
+        elif piece in known:
+            new.append(known[piece])
         elif piece.startswith(LANGUAGE[0]) and piece.endswith(LANGUAGE[1]):
             new.append(kind(piece=SPACE + piece, type=kind.USER_DEFINED))
         else:
-            new.append(kind(piece=piece, score=least, type=kind.NORMAL if known else kind.UNUSED))
+            new.append(kind(piece=piece, score=lowest, type=kind.NORMAL if encode_new else kind.UNUSED))
     del model.pieces[:]
     model.pieces.extend(new)
     spec = model.trainer_spec
     spec.pad_id, spec.unk_id, spec.bos_id, spec.eos_id = PAD, UNKNOWN, START, END
     spec.pad_piece, spec.unk_piece, spec.bos_piece, spec.eos_piece = list(names)[: END + 1]
     spec.vocab_size = len(new)
-    if spec.unk_surface != f" {UNKNOWN_TEXT}":  # that of words
+    if spec.unk_surface != f" {UNKNOWN_TEXT}":  # the surface in tokenizers of words
         spec.unk_surface = UNKNOWN_TEXT
     return Tokenizer(model.SerializeToString())
 
 
-def sentencepiece_model() -> Any:
-    """An empty SentencePiece model.
-
-    Raises `DragomanError` if protobuf is not installed, which can write one.
-    """
+def empty_sentencepiece() -> Any:
+    """An empty SentencePiece `ModelProto`. Raises `DragomanError` if protobuf is not installed."""
     try:
         from sentencepiece import sentencepiece_model_pb2
     except ImportError as error:
         raise DragomanError(
-            "To read this vocabulary protobuf is needed: pip install 'dragoman[import]'."
+            "Reading this vocabulary needs protobuf: pip install 'dragoman[import]'."
         ) from error
-    return sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]  # made at run time
+    return sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]  # created at run time

@@ -1,36 +1,37 @@
-"""What foreign formats share: a file's tensors, each taken once, and maps of names between their layers and
-ours.
+"""What the foreign formats share: tensors of a file, maps of layer names, checks of settings.
+
+Shapes: N positions, V vocabulary, D = d_model.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from dragoman.interop.vocabulary import Vocabulary
-from dragoman.model.settings import ModelSettings
+from dragoman.interop.vocabulary import Vocabulary, check_size
+from dragoman.model.positions import sinusoids
+from dragoman.model.settings import ModelSettings, PositionKind
 from dragoman.model.symbols import START
 from dragoman.model.transformer import Transformer
 from dragoman.model.weights import load_weights, weights
 from dragoman.system.errors import DragomanError
 from dragoman.translation.model_folder import Tokenizers
 
-Names = Mapping[str, Sequence[str]]
-"""Our module's name, and those of the foreign modules whose rows are its rows, one after the other."""
+NameMap = Mapping[str, Sequence[str]]
+"""From a module's name here to those of the foreign modules whose rows, concatenated, are its rows."""
+Value = TypeVar("Value")
 
 
 class Tensors:
-    """The tensors of a foreign file, in float32.
-
-    What is taken is checked; what is left at the end is refused.
-    """
+    """The tensors of a foreign file. Each is taken once, in float32, and unused ones are refused."""
 
     def __init__(self, tensors: Mapping[str, Tensor], origin: Path) -> None:
-        """Raises `DragomanError` for what is no tensor."""
+        """Raises `DragomanError` for a value that is not a tensor."""
         self.origin = origin
-        self._left = dict(tensors)
+        self._unused = dict(tensors)
         for name, tensor in tensors.items():
             if not isinstance(name, str) or not isinstance(tensor, Tensor):
                 raise DragomanError(
@@ -39,64 +40,65 @@ class Tensors:
                 )
 
     def __contains__(self, name: str) -> bool:
-        return name in self._left
+        return name in self._unused
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Raises `DragomanError` if there is no such tensor."""
-        if name not in self._left:
+        """The tensor's shape. Raises `DragomanError` if there is no such tensor."""
+        if name not in self._unused:
             raise DragomanError(f"{self.origin} lacks the tensor {name}.")
-        return tuple(self._left[name].shape)
+        return tuple(self._unused[name].shape)
 
     def rows(self, name: str) -> int:
-        """The length of a table. Raises `DragomanError` if there is no such tensor, or it is no table."""
+        """The rows of a matrix. Raises `DragomanError` if there is no such tensor, or it is not a matrix."""
         shape = self.shape(name)
         if len(shape) != 2:
             raise DragomanError(f"{self.origin}: {name} has the shape {shape}, and a table was expected.")
         return shape[0]
 
     def take(self, name: str, shape: Sequence[int]) -> Tensor:
-        """The tensor. Raises `DragomanError` if it is not there or has another shape, with both shapes."""
-        if name not in self._left:
+        """Remove and return a tensor. Raises `DragomanError` if it is missing or has another shape."""
+        if name not in self._unused:
             raise DragomanError(f"{self.origin} lacks the tensor {name}, of shape {tuple(shape)}.")
         if self.shape(name) != tuple(shape):
             raise DragomanError(
                 f"{self.origin}: {name} has the shape {self.shape(name)}, and {tuple(shape)} was expected."
             )
-        return self._left.pop(name).float()
+        return self._unused.pop(name).float()
 
-    def leave(self, names: Iterable[str]) -> None:
-        """Tensors that say nothing that is not known without them."""
+    def discard(self, names: Iterable[str]) -> None:
+        """Remove tensors that the model does not need, if they are there."""
         for name in names:
-            self._left.pop(name, None)
+            self._unused.pop(name, None)
 
-    def refuse_rest(self) -> None:
-        """Raise `DragomanError` for tensors that nobody has taken: they belong to another model than was
-        thought.
-        """
-        if self._left:
-            first, *others = sorted(self._left)
+    def refuse_unused(self) -> None:
+        """Raise `DragomanError` for tensors that are not taken: the model is not what its settings say."""
+        if self._unused:
+            first, *others = sorted(self._unused)
             more = f" and {len(others)} more" if others else ""
             raise DragomanError(
                 f"{self.origin} has the tensor {first}{more}, which a model of its settings does not."
             )
 
 
-def layers(ours: str, theirs: str, depth: int, parts: Names) -> dict[str, list[str]]:
-    """Names of all layers of a side, where `ours` and `theirs` stand before a layer's number."""
+def layer_names(ours: str, theirs: str, depth: int, names: NameMap) -> dict[str, list[str]]:
+    """The names of one layer, for all layers of an encoder or decoder.
+
+    `ours` and `theirs` are the prefixes before a layer's number.
+    """
     return {
-        f"{ours}.{number}.{our}": [f"{theirs}.{number}.{their}" for their in part]
+        f"{ours}.{number}.{our_name}": [f"{theirs}.{number}.{their_name}" for their_name in their_names]
         for number in range(depth)
-        for our, part in parts.items()
+        for our_name, their_names in names.items()
     }
 
 
-def import_layers(settings: ModelSettings, names: Names, tensors: Tensors) -> dict[str, Tensor]:
-    """Our tensors of the layers in `names`, of the shapes that the settings give.
+def import_layers(settings: ModelSettings, names: NameMap, tensors: Tensors) -> dict[str, Tensor]:
+    """Take the layers in `names`, as tensors of our names and of the shapes that the settings give.
 
     Raises `DragomanError` as `Tensors.take`.
     """
     try:
-        with torch.device("meta"):  # for the shapes alone
+        with torch.device("meta"):  # only the shapes are needed
             own = weights(Transformer(replace(settings, tied="all"), START, START))
     except DragomanError as error:
         raise DragomanError(f"{tensors.origin}: {error}") from error
@@ -111,8 +113,8 @@ def import_layers(settings: ModelSettings, names: Names, tensors: Tensors) -> di
     return imported
 
 
-def export_layers(model: Transformer, names: Names) -> dict[str, Tensor]:
-    """The foreign tensors of the layers in `names`; zeros for biases that this model does not have."""
+def export_layers(model: Transformer, names: NameMap) -> dict[str, Tensor]:
+    """The layers in `names` as foreign tensors, with zeros for biases that the model does not have."""
     own = weights(model)
     exported: dict[str, Tensor] = {}
     for our, theirs in names.items():
@@ -128,7 +130,7 @@ def export_layers(model: Transformer, names: Names) -> dict[str, Tensor]:
     return exported
 
 
-def model_of(
+def build_model(
     settings: ModelSettings,
     imported: Mapping[str, Tensor],
     embeddings: tuple[Tensor, Tensor, Tensor],
@@ -136,19 +138,16 @@ def model_of(
     vocabularies: tuple[Vocabulary, Vocabulary],
     origin: Path,
 ) -> Transformer:
-    """The model with these layers and, in the foreign order of ids, these embeddings: of the source, of the
-    target, of the logits.
+    """Build the model from imported layers, embeddings and the bias of the logits [V].
 
-    What is tied shows in the numbers, and biases that are all zero are left out. Raises `DragomanError` if
-    names do not fit.
+    The embeddings [V D] of the source, the target and the output are in the foreign order of ids. Equal
+    embeddings are tied, and attention biases that are all zero are left out. Raises `DragomanError` if the
+    tensors do not fit the settings.
     """
-    of_source, of_target = vocabularies
-    source, target, output = (
-        of_source.embedding(embeddings[0]),
-        of_target.embedding(embeddings[1]),
-        of_target.embedding(embeddings[2]),
-    )
-    shared = of_source.pieces == of_target.pieces and torch.equal(source, target)
+    source_vocabulary, target_vocabulary = vocabularies
+    source = source_vocabulary.embedding(embeddings[0])
+    target, output = (target_vocabulary.embedding(embedding) for embedding in embeddings[1:])
+    shared = source_vocabulary.pieces == target_vocabulary.pieces and torch.equal(source, target)
     tensors = {"target_embedding.weight": target, **imported}
     if not torch.equal(output, target):
         settings = replace(settings, tied="none")
@@ -157,10 +156,10 @@ def model_of(
         settings = replace(settings, tied="all" if shared else "target")
     if settings.tied != "all":
         tensors["source_embedding.weight"] = source
-    logits = of_target.bias(torch.zeros(len(embeddings[2])) if bias is None else bias)
-    if logits.any():
+    output_bias = target_vocabulary.bias(torch.zeros(len(embeddings[2])) if bias is None else bias)
+    if output_bias.any():
         settings = replace(settings, output_bias=True)
-        tensors["output_bias"] = logits
+        tensors["output_bias"] = output_bias
     biases = {
         name for name in tensors if name.endswith(("attention.query_key_value.bias", "attention.output.bias"))
     }
@@ -172,46 +171,89 @@ def model_of(
     return model.eval()
 
 
-def refuse(origin: Path, found: Mapping[str, object], wanted: Mapping[str, object]) -> None:
-    """Raise `DragomanError` for the first setting of a foreign model that has a value that we cannot hold."""
-    for name, value in wanted.items():
-        if name in found and found[name] != value:
+def check_options(origin: Path, options: Mapping[str, object], required: Mapping[str, object]) -> None:
+    """Raise `DragomanError` for the first option that has another value than the required one."""
+    for name, value in required.items():
+        if name in options and options[name] != value:
             raise DragomanError(
-                f"{origin}: {name} is {found[name]!r}; Dragoman can hold models with {value!r} alone."
+                f"{origin}: {name} is {options[name]!r}; Dragoman can hold models with {value!r} alone."
             )
+
+
+def check_equal(origin: Path, options: Mapping[str, object], encoder: str, decoder: str) -> None:
+    """Raise `DragomanError` if an option of the encoder and one of the decoder have different values."""
+    if options[encoder] != options[decoder]:
+        raise DragomanError(
+            f"{origin}: {encoder} is {options[encoder]} and {decoder} {options[decoder]}; in Dragoman they "
+            "are the same."
+        )
+
+
+def map_option(origin: Path, options: Mapping[str, Any], name: str, values: Mapping[str, Value]) -> Value:
+    """Our value of an option. Raises `DragomanError` for an option's value that is not among `values`."""
+    if (value := options[name]) not in values:
+        raise DragomanError(
+            f"{origin}: {name} is {value!r}; Dragoman can hold models with {' or '.join(map(repr, values))} "
+            "alone."
+        )
+    return values[value]
+
+
+def take_embedding(tensors: Tensors, name: str, d_model: int, pieces: Sequence[str], file: Path) -> Tensor:
+    """An embedding [V D]. Raises `DragomanError` if the vocabulary in `file` has another size."""
+    check_size(file, pieces, tensors.origin, name, tensors.rows(name))
+    return tensors.take(name, (len(pieces), d_model))
+
+
+def check_sinusoids(
+    tensors: Tensors, names: Iterable[str], d_model: int, kind: PositionKind, first: int = 0
+) -> None:
+    """Take tables of sinusoids, where the file has them.
+
+    They have N · D numbers, in any shape; rows before `first` are ignored. Raises `DragomanError` if they are
+    not the sinusoids of this kind.
+    """
+    for name in names:
+        if name in tensors:
+            stored = tensors.take(name, tensors.shape(name)).flatten()
+            expected = sinusoids(max(len(stored) // d_model, 1), d_model, kind).flatten()
+            skip = first * d_model
+            # The table may have been saved in half precision.
+            if len(stored) != len(expected) or not torch.allclose(stored[skip:], expected[skip:], atol=5e-3):
+                raise DragomanError(
+                    f"{tensors.origin}: {name} is not the table of sinusoids that Dragoman computes for this "
+                    "model."
+                )
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A foreign model as ours: with its vocabularies, and the foreign rows of our ids, by which it can be
-    compared.
-    """
+    """An imported model, with its tokenizers and its source and target vocabularies."""
 
     model: Transformer
     tokenizers: Tokenizers
     vocabularies: tuple[Vocabulary, Vocabulary]
 
 
-def refuse_to_hold(
-    name: str, settings: ModelSettings, tokenizers: Tokenizers, wanted: Mapping[str, Sequence[object]]
+def check_exportable(
+    name: str, settings: ModelSettings, tokenizers: Tokenizers, allowed: Mapping[str, Sequence[object]]
 ) -> None:
-    """Raise `DragomanError` if a foreign format cannot hold a model of these settings or its vocabularies,
-    with the reason.
+    """Raise `DragomanError` if a format cannot hold a model of these settings or its tokenizers.
+
+    `name` is the format's. `allowed` are the values that it has for a setting.
     """
     if {settings.key_width, settings.value_width} != {settings.d_model / settings.heads}:
         raise DragomanError(
             f"{name} has heads of width d_model / heads = {settings.d_model / settings.heads:g} alone, and "
-            "this model's d_k is "
-            f"{settings.key_width}, its d_v {settings.value_width}."
+            f"this model's d_k is {settings.key_width}, its d_v {settings.value_width}."
         )
     if tokenizers.source.codes or tokenizers.target.codes:
         raise DragomanError(
             f"{name} comes with SentencePiece, and this model's words are cut by subword-nmt's codes."
         )
-    for setting, values in wanted.items():
+    for setting, values in allowed.items():
         if (value := getattr(settings, setting)) not in values:
-            told = " or ".join(map(repr, values))
             raise DragomanError(
-                f"{name} cannot hold this model: its {setting} is {value!r}, and {told} is all that there "
-                "is there."
+                f"{name} cannot hold this model: its {setting} is {value!r}, and {name} has "
+                f"{' or '.join(map(repr, values))} alone."
             )
