@@ -1,5 +1,6 @@
 """`dragoman export`: a model in another engine's format, which is compared with ours before it is written."""
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from dragoman.system.errors import DragomanError
 if TYPE_CHECKING:
     from dragoman.interop.verify import Engine
     from dragoman.model.transformer import Transformer
-    from dragoman.translation.model_folder import Tokenizers
+    from dragoman.translation.model_folder import StoredModel
 
 
 @dataclass(frozen=True)
@@ -21,31 +22,34 @@ class Export:
 
     run: Path
     """The run's folder, or the folder `model` in it."""
-    to: Literal["huggingface", "ctranslate2", "onnx"]
-    """The format: transformers' MarianMTModel, CTranslate2's, or two ONNX graphs."""
+    to: Literal["huggingface", "ctranslate2", "onnx", "argos"]
+    """The format: transformers' MarianMTModel, CTranslate2's, two ONNX graphs, or a package of Argos
+    Translate and LibreTranslate."""
     out: Path
-    """The folder to write."""
+    """The folder to write; for argos a file, which ends in .argosmodel."""
     precision: Literal["float32", "int8"] = "float32"
-    """Of the weights; int8 is for CTranslate2 alone."""
+    """Of the weights; int8 is for CTranslate2 and Argos Translate alone."""
     samples: Path | None = None
     """Sentences to compare with, one a line. None is a few of the model's own vocabulary."""
+    source_language: str | None = None
+    """For argos: the language's code, as en or pt-BR. None is that of the model folder."""
+    target_language: str | None = None
+    """The same for the target."""
 
 
 def export(given: Given) -> None:
     """Write a model in another engine's format."""
     asked = settings_from(Export, given)
-    if asked.precision != "float32" and asked.to != "ctranslate2":
-        raise DragomanError(
-            f"--precision {asked.precision} is for --to ctranslate2; --to {asked.to} writes float32."
-        )
+    refuse_contradictions(asked)
     asked = replace(asked, out=asked.out.absolute())
     refuse_existing(asked.out)
     from dragoman.interop.verify import samples, verify
     from dragoman.model.transformer import Transformer
     from dragoman.system.files import write_folder
-    from dragoman.translation.model_folder import load_model
+    from dragoman.translation.model_folder import StoredModel, torch_model
 
-    model, tokenizers, _ = load_model(asked.run)
+    stored = StoredModel.load(asked.run)
+    model, tokenizers = torch_model(stored), stored.tokenizers
     if not isinstance(model, Transformer):
         raise DragomanError(
             f"{asked.run} holds no Transformer but a recurrent network, which none of these formats can hold."
@@ -54,7 +58,7 @@ def export(given: Given) -> None:
     sentences = (
         sample_sentences(asked.samples) if asked.samples else samples(tokenizers, model.longest_source)
     )
-    formats = formats_of(asked, model, tokenizers)
+    formats = formats_of(asked, stored, model)
     differences = []
 
     def write(folder: Path) -> None:
@@ -65,7 +69,10 @@ def export(given: Given) -> None:
             except DragomanError as error:
                 raise DragomanError(f"{error} Nothing was written to {asked.out}.") from error
 
-    write_folder(asked.out, write)
+    if asked.to == "argos":
+        write_package(asked.out, write)
+    else:
+        write_folder(asked.out, write)
     say(
         f"{asked.out}: for {len(sentences)} sentences the log-probabilities there and here differ by "
         f"{differences[-1]:.1g} nats at most."
@@ -77,15 +84,17 @@ READERS = {
     "huggingface": "transformers.MarianMTModel.from_pretrained",
     "ctranslate2": "ctranslate2.Translator",
     "onnx": "onnxruntime.InferenceSession",
+    "argos": "argostranslate.package.install_from_path, and so LibreTranslate",
 }
 Format = tuple[Callable[[Path], None], Callable[[Path], "Engine"]]
 
 
-def formats_of(asked: Export, model: "Transformer", tokenizers: "Tokenizers") -> list[Format]:
+def formats_of(asked: Export, stored: "StoredModel", model: "Transformer") -> list[Format]:
     """Functions that write the folder, each with one that opens the engine for it.
 
-    Raises `DragomanError` if an extra is missing.
+    Raises `DragomanError` if an extra is missing, or a language that the format asks for.
     """
+    tokenizers = stored.tokenizers
     try:
         if asked.to == "huggingface":
             from dragoman.interop import huggingface
@@ -101,6 +110,10 @@ def formats_of(asked: Export, model: "Transformer", tokenizers: "Tokenizers") ->
             from dragoman.interop import onnx
 
             return [(lambda folder: onnx.write(model, tokenizers, folder), onnx.engine)]
+        if asked.to == "argos":
+            from dragoman.interop import argos
+
+            languages = argos.Languages.of(stored, asked.source_language, asked.target_language)
         from dragoman.interop import ctranslate2
     except ImportError as error:
         raise DragomanError(
@@ -108,6 +121,11 @@ def formats_of(asked: Export, model: "Transformer", tokenizers: "Tokenizers") ->
         ) from error
 
     def ctranslate2_format(precision: Literal["float32", "int8"]) -> Format:
+        if asked.to == "argos":
+            return (
+                lambda folder: argos.write(model, tokenizers, folder, languages, precision),
+                lambda folder: argos.engine(folder, model, tokenizers, languages, precision),
+            )
         return (
             lambda folder: ctranslate2.write(model, tokenizers, folder, precision),
             lambda folder: ctranslate2.engine(folder, model, tokenizers, precision),
@@ -115,6 +133,33 @@ def formats_of(asked: Export, model: "Transformer", tokenizers: "Tokenizers") ->
 
     float32 = ctranslate2_format("float32")  # int8 is checked after float32, where differences must be tiny
     return [float32, ctranslate2_format("int8")] if asked.precision == "int8" else [float32]
+
+
+def write_package(out: Path, write: Callable[[Path], None]) -> None:
+    """Let `write` fill a temporary folder, and pack it to the file atomically."""
+    from dragoman.interop import argos
+    from dragoman.system.files import atomic_write
+
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=".argos-") as folder:
+        write(Path(folder))
+        with atomic_write(out) as file:
+            argos.pack(Path(folder), file)
+
+
+def refuse_contradictions(asked: Export) -> None:
+    """Raise `DragomanError` for options that are not for the format."""
+    if asked.precision != "float32" and asked.to not in ("ctranslate2", "argos"):
+        raise DragomanError(
+            f"--precision {asked.precision} is for --to ctranslate2 and argos; --to {asked.to} writes "
+            "float32."
+        )
+    if (asked.source_language or asked.target_language) and asked.to != "argos":
+        raise DragomanError(
+            f"--source-language and --target-language are for --to argos; --to {asked.to} does not say them."
+        )
+    if asked.to == "argos" and asked.out.suffix != ".argosmodel":
+        raise DragomanError(f"--out is {asked.out}; for --to argos it has to end in .argosmodel.")
 
 
 def refuse_existing(out: Path) -> None:
@@ -137,11 +182,11 @@ def sample_sentences(path: Path) -> list[str]:
 
 COMMAND = Command(
     "export",
-    "Write a model for Hugging Face, CTranslate2 or ONNX.",
+    "Write a model for Hugging Face, CTranslate2, ONNX or Argos Translate.",
     export,
     Export,
     example="dragoman export runs/ende --to ctranslate2 --out ende.ct2",
-    arguments="RUN --to FORMAT -o DIR",
-    groups={"options": ("run", "to", "out", "precision", "samples")},
-    metavars={"run": "RUN", "out": "DIR"},
+    arguments="RUN --to FORMAT -o PATH",
+    groups={"options": ("run", "to", "out", "precision", "samples", "source_language", "target_language")},
+    metavars={"run": "RUN", "out": "PATH"},
 )

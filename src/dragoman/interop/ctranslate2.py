@@ -30,6 +30,13 @@ def write(model: Transformer, tokenizers: Tokenizers, folder: Path, precision: P
 
     Raises `DragomanError` if the format cannot hold the model.
     """
+    write_model(model, tokenizers, folder, precision)
+    for side, tokenizer in (("source", tokenizers.source), ("target", tokenizers.target)):
+        (folder / f"{side}.spm").write_bytes(tokenizer.model)
+
+
+def write_model(model: Transformer, tokenizers: Tokenizers, folder: Path, precision: Precision) -> None:
+    """Write the folder without SentencePiece models. Raises as `write`."""
     check_exportable("CTranslate2", model.settings, tokenizers, {"source_end": (True,)})
     spec = specification(
         model, *(side.pieces(range(len(side))) for side in (tokenizers.source, tokenizers.target))
@@ -37,8 +44,6 @@ def write(model: Transformer, tokenizers: Tokenizers, folder: Path, precision: P
     spec.validate()
     spec.optimize(precision)
     spec.save(str(folder))
-    for side, tokenizer in (("source", tokenizers.source), ("target", tokenizers.target)):
-        (folder / f"{side}.spm").write_bytes(tokenizer.model)
 
 
 def specification(model: Transformer, source_tokens: list[str], target_tokens: list[str]) -> TransformerSpec:
@@ -87,12 +92,17 @@ def specification(model: Transformer, source_tokens: list[str], target_tokens: l
     return spec
 
 
-def engine(folder: Path, model: Transformer, tokenizers: Tokenizers, precision: Precision) -> Engine:
-    """CTranslate2 with the folder that `write` wrote for this model."""
+def engine(
+    folder: Path,
+    model: Transformer,
+    tokenizers: Tokenizers,
+    precision: Precision,
+    spm_files: tuple[str, str] = ("source.spm", "target.spm"),
+) -> Engine:
+    """CTranslate2 with the folder that `write` wrote for this model. `spm_files` are relative to it."""
     translator = ctranslate2.Translator(str(folder), compute_type=precision, intra_threads=1)
     source_spm, target_spm = (
-        sentencepiece.SentencePieceProcessor(model_file=str(folder / f"{side}.spm"))
-        for side in ("source", "target")
+        sentencepiece.SentencePieceProcessor(model_file=str(folder / file)) for file in spm_files
     )
     target_ids = {
         piece: number for number, piece in enumerate(tokenizers.target.pieces(range(len(tokenizers.target))))

@@ -1,11 +1,11 @@
-"""Sentence boundaries for MiniSBD, the segmenter of Argos Translate: rules in the weights of a small network.
+"""Sentence boundaries for MiniSBD, the segmenter of Argos Translate: rules as weights of a small network.
 
-Argos Translate splits a paragraph into sentences before it translates. A package that has its own MiniSBD model
-needs no network for that.
+Argos Translate splits a paragraph into sentences before it translates. A package that has its own MiniSBD
+model needs no network for that.
 
 A rule gives the classes that the characters around a place may have. The first convolution has one filter a
-rule, whose sum reaches the rule's length where all characters fit. The second one adds up: a sentence ends at a
-place that fits a rule of `ENDS` and no rule of `ABBREVIATIONS`.
+rule, whose sum reaches the rule's length where all characters fit. The second one adds up: a sentence ends at
+a place that fits a rule of `ENDS` and no rule of `ABBREVIATIONS`.
 """
 
 import json
@@ -17,9 +17,9 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 CLASSES = "_?au0.!。)“ "
-"""The classes by their id: padding, other characters, lower-case letters, upper-case letters, digits, full stops,
-other terminators, terminators that no space follows, closing quotes and brackets, the quote that closes in German
-and opens in English and Chinese, spaces."""
+"""The classes by their id: padding, other characters, lower-case letters, upper-case letters, digits, full
+stops, other terminators, terminators that no space follows, closing quotes and brackets, the quote that
+closes in German and opens in English and Chinese, spaces."""
 MEMBERS = {".": ".", "!": "!?…؟।", "。": "。！？", ")": ")]}\"'”’»›」』）", "“": "“", " ": " "}
 NOT_LETTER = "_?0.!。)“ "
 NOT_LOWER = "?u0.!。)“ "
