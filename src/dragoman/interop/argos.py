@@ -45,19 +45,20 @@ VARIANTS = {
 }
 """What is another language there; other codes are cut to their first part."""
 NAMES = dict(
-    pair.split("=")
-    for pair in (
-        "af=Afrikaans ar=Arabic az=Azerbaijani be=Belarusian bg=Bulgarian bn=Bengali bs=Bosnian ca=Catalan "
-        "cs=Czech cy=Welsh da=Danish de=German el=Greek en=English eo=Esperanto es=Spanish et=Estonian "
-        "eu=Basque fa=Persian fi=Finnish fr=French ga=Irish gl=Galician gu=Gujarati he=Hebrew hi=Hindi "
-        "hr=Croatian hu=Hungarian hy=Armenian id=Indonesian is=Icelandic it=Italian ja=Japanese ka=Georgian "
-        "kk=Kazakh km=Khmer kn=Kannada ko=Korean ky=Kyrgyz la=Latin lt=Lithuanian lv=Latvian mk=Macedonian "
-        "ml=Malayalam mn=Mongolian mr=Marathi ms=Malay mt=Maltese nb=Norwegian ne=Nepali nl=Dutch nn=Nynorsk "
-        "no=Norwegian pa=Punjabi pb=Brazilian_Portuguese pl=Polish ps=Pashto pt=Portuguese ro=Romanian "
-        "ru=Russian sk=Slovak sl=Slovenian so=Somali sq=Albanian sr=Serbian sv=Swedish sw=Swahili ta=Tamil "
-        "te=Telugu th=Thai tl=Tagalog tr=Turkish uk=Ukrainian ur=Urdu uz=Uzbek vi=Vietnamese yo=Yoruba "
-        "zh=Chinese zt=Chinese_(traditional) zu=Zulu"
-    ).split()  # noqa: SIM905  a list of so many is longer than a screen
+    re.findall(
+        r"(\w+)=([^;]+)",
+        "af=Afrikaans; ar=Arabic; az=Azerbaijani; be=Belarusian; bg=Bulgarian; bn=Bengali; bs=Bosnian; "
+        "ca=Catalan; cs=Czech; cy=Welsh; da=Danish; de=German; el=Greek; en=English; eo=Esperanto; "
+        "es=Spanish; et=Estonian; eu=Basque; fa=Persian; fi=Finnish; fr=French; ga=Irish; gl=Galician; "
+        "gu=Gujarati; he=Hebrew; hi=Hindi; hr=Croatian; hu=Hungarian; hy=Armenian; id=Indonesian; "
+        "is=Icelandic; it=Italian; ja=Japanese; ka=Georgian; kk=Kazakh; km=Khmer; kn=Kannada; ko=Korean; "
+        "ky=Kyrgyz; la=Latin; lt=Lithuanian; lv=Latvian; mk=Macedonian; ml=Malayalam; mn=Mongolian; "
+        "mr=Marathi; ms=Malay; mt=Maltese; nb=Norwegian; ne=Nepali; nl=Dutch; nn=Nynorsk; no=Norwegian; "
+        "pa=Punjabi; pb=Brazilian Portuguese; pl=Polish; ps=Pashto; pt=Portuguese; ro=Romanian; "
+        "ru=Russian; sk=Slovak; sl=Slovenian; so=Somali; sq=Albanian; sr=Serbian; sv=Swedish; "
+        "sw=Swahili; ta=Tamil; te=Telugu; th=Thai; tl=Tagalog; tr=Turkish; uk=Ukrainian; ur=Urdu; "
+        "uz=Uzbek; vi=Vietnamese; yo=Yoruba; zh=Chinese; zt=Chinese (traditional); zu=Zulu",
+    )
 )
 
 
@@ -87,8 +88,7 @@ class Languages:
     @property
     def names(self) -> tuple[str, str]:
         """Both in English; the code of a language whose name is not known here."""
-        source, target = (NAMES.get(code, code).replace("_", " ") for code in (self.source, self.target))
-        return source, target
+        return NAMES.get(self.source, self.source), NAMES.get(self.target, self.target)
 
 
 def argos_code(side: str, code: str) -> str:
