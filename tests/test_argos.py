@@ -1,0 +1,260 @@
+"""A package of Argos Translate translates as we do: by the steps of the program, and (long) by the program."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import ctranslate2
+import numpy
+import onnxruntime
+import pytest
+import sentencepiece
+
+from dragoman import Translator
+from dragoman.interop import argos
+from dragoman.interop.minisbd import SENTENCE_END
+from dragoman.interop.verify import samples, verify
+from dragoman.model.settings import ModelSettings
+from dragoman.pipeline.recipe import Recipe
+from dragoman.pipeline.run import run
+from dragoman.system.errors import DragomanError
+from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
+from dragoman.text.tokenizer import Tokenizer
+from dragoman.training.settings import TrainingSettings
+from dragoman.translation.model_folder import StoredModel, Tokenizers
+from tests.conftest import MOST_SECONDS, write_copies
+from tests.test_cli import call
+from tests.test_huggingface import SIZES, SOURCE, TARGET, ours
+
+LANGUAGES = argos.Languages("en", "de")
+KINDS = {"one vocabulary": ModelSettings(**SIZES), "two": ModelSettings(**SIZES, norm="pre", tied="target")}
+LINES = ["AMBER BIRCH CEDAR.", "HEATH GROVE EMBER DELTA.", "DELTA DELTA."]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """A run that has learnt to write capitals small, with subwords of each side."""
+    folder = tmp_path_factory.mktemp("argos")
+    target, source = write_copies(folder, "train", 200)
+    for path in (source, target):
+        path.write_text(path.read_text().replace("\n", ".\n"))
+    recipe = Recipe(
+        out=folder / "run",
+        data=DataSettings(source=source, target=target),
+        tokenizer=TokenizerSettings(vocabulary=290, share_vocabulary=False),
+        model=ModelSettings(d_model=32, d_ff=64, heads=2, encoder_layers=1, decoder_layers=1, dropout=0.0),
+        batches=BatchSettings(source_tokens_per_batch=400, target_tokens_per_batch=400),
+        training=TrainingSettings(
+            updates=240, warmup_steps=60, learning_rate_scale=0.5, validate_every=120, precision="float32"
+        ),
+    )
+    run(recipe, lambda _: None)
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def package(trained, tmp_path_factory) -> Path:
+    """The folder of the package that the command line has written."""
+    folder = tmp_path_factory.mktemp("package")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, export(trained, folder / "it.argosmodel"))])
+        from dragoman.cli import main
+
+        main.main()
+    with zipfile.ZipFile(folder / "it.argosmodel") as archive:
+        archive.extractall(folder)
+    return folder / "translate-en_pb-dragoman"
+
+
+def export(trained, out, *options):
+    """The arguments of the command."""
+    languages = ["--source-language", "en-GB", "--target-language", "pt-BR"]
+    return ["export", trained, "--to", "argos", "--out", out, *languages, *options]
+
+
+def translate(package, sentence):
+    """What Argos Translate does with a sentence."""
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(package / "sentencepiece.model"))
+    translator = ctranslate2.Translator(str(package / "model"))
+    [found] = translator.translate_batch(
+        [pieces.encode(sentence, out_type=str)],
+        replace_unknowns=True,
+        max_batch_size=32,
+        batch_type="tokens",
+        beam_size=4,
+        length_penalty=0.2,
+    )
+    return pieces.decode_pieces(found.hypotheses[0]).replace("▁", " ").replace("_", " ").removeprefix(" ")
+
+
+def sentences(package, text):
+    """What MiniSBD makes of a text without line ends."""
+    session = onnxruntime.InferenceSession(str(package / "minisbd" / "rules.onnx"))
+    properties = session.get_modelmeta().custom_metadata_map
+    assert json.loads(properties["config"])["feat_funcs"] == []
+    ids = json.loads(properties["vocab"])["_unit2id"]
+    units = numpy.array([[*(ids.get(each, ids["<UNK>"]) for each in text), ids["<PAD>"]]])
+    [scores] = session.run(None, {"units": units, "features": numpy.zeros((*units.shape, 0), numpy.float32)})
+    tags = scores[0].argmax(1)
+    assert scores.shape == (*units.shape, 5)
+    ends = [place + 1 for place in range(len(text) - 1) if tags[place] == SENTENCE_END]
+    return [text[begin:end].strip() for begin, end in zip([0, *ends], [*ends, len(text)], strict=True)]
+
+
+def test_the_package_translates_as_we_do(trained, package):
+    own = Translator.load(trained).translate(LINES)
+    assert own == [line.lower() for line in LINES]
+    assert [translate(package, line) for line in LINES] == own
+
+
+def test_the_package_has_the_files_and_keys_of_the_program(package):
+    assert {path.name for path in package.iterdir()} == {
+        "README.md",
+        "metadata.json",
+        "minisbd",
+        "model",
+        "sentencepiece.model",
+    }
+    metadata = json.loads((package / "metadata.json").read_text())
+    assert metadata["from_code"] == "en"
+    assert metadata["from_name"] == "English"
+    assert metadata["to_code"] == "pb"
+    assert metadata["to_name"] == "Brazilian Portuguese"
+    assert metadata["type"] == "translate"
+    assert not (package / "model" / "source.spm").exists()
+
+
+def test_the_archive_is_the_same_each_time_and_nothing_else_is_left(
+    trained, tmp_path, monkeypatch, capsysbinary
+):
+    for name in ("one", "two"):
+        out = tmp_path / f"{name}.argosmodel"
+        status, _, err = call(monkeypatch, capsysbinary, *export(trained, out, "--precision", "int8"))
+        assert status == 0
+        assert f"{out} can be read by: argostranslate.package.install_from_path" in err
+    assert (tmp_path / "one.argosmodel").read_bytes() == (tmp_path / "two.argosmodel").read_bytes()
+    assert {path.name for path in tmp_path.iterdir()} == {"one.argosmodel", "two.argosmodel"}
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_token_of_a_translation_is_as_likely_there_as_here(kind, precision, tmp_path):
+    model, tokenizers = ours(KINDS[kind])
+    argos.write(model, tokenizers, tmp_path, LANGUAGES, precision)
+    engine = argos.engine(tmp_path, model, tokenizers, LANGUAGES, precision)
+    verify(engine, model, tokenizers, [*SOURCE, *samples(tokenizers)])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A man rides.| Two dogs play!| Really?| Yes",
+        "Dr. Smith met J. R. Tolkien in the U.S. Army.| He left (at last.)| The end... of it.",
+        "Am 3. Oktober, z. B. für 3.5 Euro.| „Ja!“| 5 Leute gingen.",
+        "今天天气好。|我们走吧！|“好。”|他说",
+        "क्या है।| हाँ।| ¿Qué?| ¡No!",
+        "no end",
+    ],
+)
+def test_a_sentence_ends_where_the_next_one_may_begin(text, package):
+    assert sentences(package, text.replace("|", "")) == [part.strip() for part in text.split("|")]
+
+
+def test_languages_are_those_of_the_options_else_of_the_model_folder(tmp_path):
+    stored = StoredModel({}, ModelSettings(), Tokenizers(None, None), source_language="zh-Hant")
+    assert argos.Languages.of(stored, None, "de-AT") == argos.Languages("zt", "de")
+    assert argos.Languages.of(stored, "gsw", "xx").names == ("gsw", "xx")
+    with pytest.raises(DragomanError, match="does not say its target language, which Argos Translate has to"):
+        argos.Languages.of(stored, None, None)
+    with pytest.raises(
+        DragomanError, match=r"--target-language is '\.\./de'; it has to be a code such as en"
+    ):
+        argos.Languages.of(stored, None, "../de")
+
+
+@pytest.mark.parametrize(("kind", "told"), [("word", "words"), ("char", "characters")])
+def test_vocabularies_of_words_and_characters_are_refused(kind, told):
+    words = Tokenizer.train(TARGET, kind, TokenizerSettings(), 60)
+    pieces = Tokenizer.train([*SOURCE, *TARGET] * 5, "bpe", TokenizerSettings(), 350)
+    with pytest.raises(
+        DragomanError, match=f"target vocabulary is of {told}; train a model with --target-to"
+    ):
+        argos.refuse_other_than_subwords(Tokenizers(pieces, words))
+
+
+def test_a_target_that_the_source_spells_otherwise_is_refused():
+    plain = Tokenizer.train(SOURCE * 5, "unigram", TokenizerSettings(byte_fallback=False), 60)
+    with_bytes = Tokenizer.train(TARGET * 5, "unigram", TokenizerSettings(), 320)
+    with pytest.raises(DragomanError, match="where the target's token '<0x00>' is '<0x00>' and not "):
+        argos.refuse_other_spelling(Tokenizers(plain, with_bytes))
+
+
+def test_contradictions_are_told(trained, tmp_path, monkeypatch, capsysbinary):
+    out = ["--out", tmp_path / "it.argosmodel"]
+    for arguments, message in (
+        (
+            ["--to", "argos", *out],
+            "does not say its source language, which Argos Translate has to know; give",
+        ),
+        (
+            ["--to", "onnx", *out, "--source-language", "en"],
+            "are for --to argos; --to onnx does not say them",
+        ),
+        (["--to", "argos", "--out", tmp_path / "it"], "for --to argos it has to end in .argosmodel"),
+    ):
+        status, _, err = call(monkeypatch, capsysbinary, "export", trained, *arguments)
+        assert status == 2
+        assert message in err
+        assert not list(tmp_path.iterdir())
+
+
+PROGRAM = """
+import sys
+from argostranslate import package, translate
+package.install_from_path(sys.argv[1])
+languages = {language.code: language for language in translate.get_installed_languages()}
+for line in sys.stdin:
+    print(languages["en"].get_translation(languages["pb"]).translate(line.rstrip()))
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("fork", [False, True], ids=["argostranslate 1.11", "the fork of LibreTranslate"])
+def test_the_program_itself_translates_as_we_do(fork, trained, tmp_path):
+    """In an environment of its own, without network but for pip. argostranslate imports stanza, which needs
+    torch and is not used: an empty module stands for it.
+    """
+    call_python([sys.executable, "-m", "venv", tmp_path / "venv"])
+    python = tmp_path / "venv" / "bin" / "python"
+    pip = [python, "-m", "pip", "install", "--quiet"]
+    call_python([*pip, "argos-translate-lt==1.12.1"])
+    if not fork:
+        call_python([python, "-m", "pip", "uninstall", "--quiet", "--yes", "argos-translate-lt"])
+        call_python([*pip, "--no-deps", "argostranslate==1.11.0"])
+        (tmp_path / "stanza.py").touch()
+    out = tmp_path / "it.argosmodel"
+    call_python([sys.executable, "-m", "dragoman", *export(trained, out)])
+    found = call_python(
+        [python, "-c", PROGRAM, out], tmp_path, "\n".join([*LINES, " ".join(LINES), ""]) + "\n"
+    )
+    own = Translator.load(trained).translate(LINES)
+    assert found.split("\n") == [*own, " ".join(own), "", ""]
+
+
+def call_python(command, home=None, text=""):
+    """Standard output of a command whose user has this home."""
+    own = {"HOME": str(home), "PYTHONPATH": str(home), "ARGOS_COMPUTE_TYPE": "float32"} if home else {}
+    found = subprocess.run(
+        [str(part) for part in command],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=MOST_SECONDS,
+        env={**os.environ, **own},
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr
+    return found.stdout
