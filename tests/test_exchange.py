@@ -147,7 +147,7 @@ def test_contradictory_options_and_missing_files_are_refused(run, tmp_path, monk
     for arguments, message in (
         (
             ["export", run, "--to", "onnx", "--precision", "int8", *out],
-            "--precision int8 is for --to ctranslate2; --to onnx writes float32",
+            "--precision int8 is for --to ctranslate2 and argos; --to onnx writes float32",
         ),
         (
             ["export", run, "--to", "onnx", "--samples", tmp_path / "blank", *out],
