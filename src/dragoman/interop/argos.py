@@ -184,7 +184,7 @@ def engine(
     theirs = ctranslate2.engine(package / "model", model, tokenizers, precision, (file, file))
     speller = sentencepiece.SentencePieceProcessor(model_file=str(package / TOKENIZER))
     return replace(
-        theirs, name="Argos Translate", text=lambda ids: spell(speller, tokenizers.target.pieces(ids))
+        theirs, name="Argos Translate", decode=lambda ids: spell(speller, tokenizers.target.pieces(ids))
     )
 
 
