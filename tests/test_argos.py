@@ -24,7 +24,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.training.settings import TrainingSettings
-from dragoman.translation.model_folder import StoredModel, Tokenizers
+from dragoman.translation.model_folder import Tokenizers
 from tests.conftest import MOST_SECONDS, write_copies
 from tests.test_cli import call
 from tests.test_huggingface import SIZES, SOURCE, TARGET, ours
@@ -163,16 +163,15 @@ def test_a_sentence_ends_where_the_next_one_may_begin(text, package):
     assert sentences(package, text.replace("|", "")) == [part.strip() for part in text.split("|")]
 
 
-def test_languages_are_those_of_the_options_else_of_the_model_folder(tmp_path):
-    stored = StoredModel({}, ModelSettings(), Tokenizers(None, None), source_language="zh-Hant")
-    assert argos.Languages.of(stored, None, "de-AT") == argos.Languages("zt", "de")
-    assert argos.Languages.of(stored, "gsw", "xx").names == ("gsw", "xx")
-    with pytest.raises(DragomanError, match="does not say its target language, which Argos Translate has to"):
-        argos.Languages.of(stored, None, None)
+def test_languages_get_the_programs_codes_and_names():
+    assert argos.Languages.of("zh-Hant", "de-AT") == argos.Languages("zt", "de")
+    assert argos.Languages.of("gsw", "xx").names == ("gsw", "xx")
+    with pytest.raises(DragomanError, match="Argos Translate has to know the target language; give --target"):
+        argos.Languages.of("en", None)
     with pytest.raises(
         DragomanError, match=r"--target-language is '\.\./de'; it has to be a code such as en"
     ):
-        argos.Languages.of(stored, None, "../de")
+        argos.Languages.of("en", "../de")
 
 
 @pytest.mark.parametrize(("kind", "told"), [("word", "words"), ("char", "characters")])
@@ -197,7 +196,7 @@ def test_contradictions_are_told(trained, tmp_path, monkeypatch, capsysbinary):
     for arguments, message in (
         (
             ["--to", "argos", *out],
-            "does not say its source language, which Argos Translate has to know; give",
+            "Argos Translate has to know the source language; give --source-language",
         ),
         (
             ["--to", "onnx", *out, "--source-language", "en"],

@@ -952,3 +952,17 @@ def test_a_shortlist_has_the_mode_of_other_files(folder, monkeypatch, capsysbina
     assert f"Use it with: dragoman translate {folder / 'run'} --shortlist {tmp_path / 'shortlist'}" in err
     (tmp_path / "plain").write_text("")
     assert (tmp_path / "shortlist").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_terminal_is_told_what_to_type_and_gets_each_line_at_once(folder):
+    controller, terminal = os.openpty()
+    command = [sys.executable, "-m", "dragoman", "translate", folder / "run"]
+    with subprocess.Popen(command, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+        os.close(terminal)
+        for text in (b"amber birch", b"cedar delta ember"):
+            os.write(controller, text + b"\n")
+            assert program.stdout.readline() == text.upper() + b"\n"
+        os.write(controller, b"\x04")  # Ctrl-D
+        _, err = program.communicate()
+    os.close(controller)
+    assert err.decode() == "Type a sentence and press Enter; Ctrl-D ends.\n"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
-from dragoman.native import decoder
+from dragoman.native import decoder, engine
 from dragoman.native.build import DECODER, load_library
 from dragoman.native.decoder import PRECISIONS, NativeDecoder
 from dragoman.native.packed_linear import pack
@@ -308,6 +308,11 @@ def test_a_lack_of_memory_gets_a_sentence(lib):
     ):
         raise MemoryError
     full = ctypes.CDLL(lib._name)
+    full.dragoman_new_engine = lambda *arguments: None
+    with pytest.raises(
+        DragomanError, match="does not give the memory or the threads for --workers 1; give few"
+    ):
+        native(full, model_of("as in the paper"), "float32", 1)
     full.dragoman_load_model = lambda *arguments: None
     with pytest.raises(DragomanError, match="Memory does not suffice to pack this model"):
         native(full, model_of("as in the paper"), "float32", 1)
@@ -327,7 +332,7 @@ def test_structures_of_another_size_are_refused(lib, monkeypatch):
         native(lib, model_of("as in the paper"), "float32", 1)
     monkeypatch.undo()
     model = native(lib, model_of("as in the paper"), "float32", 1)
-    monkeypatch.setattr(decoder, "sizeof", lambda structure: ctypes.sizeof(structure) - 8)
+    monkeypatch.setattr(engine, "sizeof", lambda structure: ctypes.sizeof(structure) - 8)
     with pytest.raises(DragomanError, match="beam_search.cpp refuses a structure of another size; install"):
         model.search(texts(3, seed=2), SearchSettings())
 

@@ -287,12 +287,13 @@ def test_without_an_intact_checkpoint_a_run_does_not_start_again(tmp_path):
     assert log_of(recipe) == before
 
 
-def test_processes_that_see_different_checkpoints_do_not_resume(tmp_path):
+@pytest.mark.parametrize("others", [[28], [20, 28]], ids=["another step", "others whose mean is ours"])
+def test_processes_that_see_different_checkpoints_do_not_resume(tmp_path, others):
     class Other(World):
-        """Beside it there is a process that has found a later checkpoint."""
+        """Beside it there are processes that have found checkpoints of other steps."""
 
         def all_reduce(self, values):
-            return values + 28
+            return values + torch.tensor([sum(others), sum(step**2 for step in others)])
 
     recipe, data = prepared_run(tmp_path, "run")
     resume_run(recipe)
@@ -301,7 +302,9 @@ def test_processes_that_see_different_checkpoints_do_not_resume(tmp_path):
         DragomanError,
         match="found the checkpoint of update 24 in .*another one. All machines must see the same folder",
     ):
-        resume(model, make_optimizer(model), recipe.out, silent, Other(size=2, device=HERE.device))
+        resume(
+            model, make_optimizer(model), recipe.out, silent, Other(size=1 + len(others), device=HERE.device)
+        )
 
 
 @pytest.mark.parametrize("finished", [True, False])

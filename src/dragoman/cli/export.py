@@ -13,7 +13,7 @@ from dragoman.system.errors import DragomanError
 if TYPE_CHECKING:
     from dragoman.interop.verify import Engine
     from dragoman.model.transformer import Transformer
-    from dragoman.translation.model_folder import StoredModel
+    from dragoman.translation.model_folder import Tokenizers
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Export:
     samples: Path | None = None
     """Sentences to compare with, one a line. None is a few of the model's own vocabulary."""
     source_language: str | None = None
-    """For argos: the language's code, as en or pt-BR. None is that of the model folder."""
+    """For argos: the code of the source's language, as en or pt-BR."""
     target_language: str | None = None
     """The same for the target."""
 
@@ -46,10 +46,9 @@ def export(given: Given) -> None:
     from dragoman.interop.verify import samples, verify
     from dragoman.model.transformer import Transformer
     from dragoman.system.files import write_folder
-    from dragoman.translation.model_folder import StoredModel, torch_model
+    from dragoman.translation.model_folder import load_model
 
-    stored = StoredModel.load(asked.run)
-    model, tokenizers = torch_model(stored), stored.tokenizers
+    model, tokenizers, _ = load_model(asked.run)
     if not isinstance(model, Transformer):
         raise DragomanError(
             f"{asked.run} holds no Transformer but a recurrent network, which none of these formats can hold."
@@ -58,7 +57,7 @@ def export(given: Given) -> None:
     sentences = (
         sample_sentences(asked.samples) if asked.samples else samples(tokenizers, model.longest_source)
     )
-    formats = formats_of(asked, stored, model)
+    formats = formats_of(asked, model, tokenizers)
     differences = []
 
     def write(folder: Path) -> None:
@@ -89,12 +88,11 @@ READERS = {
 Format = tuple[Callable[[Path], None], Callable[[Path], "Engine"]]
 
 
-def formats_of(asked: Export, stored: "StoredModel", model: "Transformer") -> list[Format]:
+def formats_of(asked: Export, model: "Transformer", tokenizers: "Tokenizers") -> list[Format]:
     """Functions that write the folder, each with one that opens the engine for it.
 
     Raises `DragomanError` if an extra is missing, or a language that the format asks for.
     """
-    tokenizers = stored.tokenizers
     try:
         if asked.to == "huggingface":
             from dragoman.interop import huggingface
@@ -113,7 +111,7 @@ def formats_of(asked: Export, stored: "StoredModel", model: "Transformer") -> li
         if asked.to == "argos":
             from dragoman.interop import argos
 
-            languages = argos.Languages.of(stored, asked.source_language, asked.target_language)
+            languages = argos.Languages.of(asked.source_language, asked.target_language)
         from dragoman.interop import ctranslate2
     except ImportError as error:
         raise DragomanError(

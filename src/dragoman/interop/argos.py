@@ -26,7 +26,7 @@ from dragoman.model.symbols import END
 from dragoman.model.transformer import Transformer
 from dragoman.system.errors import DragomanError
 from dragoman.text.tokenizer import SPACE
-from dragoman.translation.model_folder import StoredModel, Tokenizers
+from dragoman.translation.model_folder import Tokenizers
 
 TOKENIZER = "sentencepiece.model"
 VERSION = "1000.0"
@@ -70,15 +70,9 @@ class Languages:
     target: str
 
     @classmethod
-    def of(cls, stored: StoredModel, source: str | None, target: str | None) -> "Languages":
-        """Those of the BCP 47 codes that are given, else of the model folder's.
-
-        Raises `DragomanError` if a language is unknown, or its code invalid.
-        """
-        return cls(
-            argos_code("source", source or stored.source_language),
-            argos_code("target", target or stored.target_language),
-        )
+    def of(cls, source: str | None, target: str | None) -> "Languages":
+        """Those of two BCP 47 codes. Raises `DragomanError` for a code that is missing or invalid."""
+        return cls(argos_code("source", source), argos_code("target", target))
 
     @property
     def package(self) -> str:
@@ -91,12 +85,12 @@ class Languages:
         return NAMES.get(self.source, self.source), NAMES.get(self.target, self.target)
 
 
-def argos_code(side: str, code: str) -> str:
-    """The program's code of a language. Raises `DragomanError` if it is unknown or invalid."""
-    if code == "und":
+def argos_code(side: str, code: str | None) -> str:
+    """The program's code of a language. Raises `DragomanError` if it is missing or invalid."""
+    if code is None:
         raise DragomanError(
-            f"The model does not say its {side} language, which Argos Translate has to know; give "
-            f"--{side}-language with its code (en, de, pt-BR, …)."
+            f"Argos Translate has to know the {side} language; give --{side}-language with its code (en, de, "
+            "pt-BR, …)."
         )
     if not BCP_47.fullmatch(code):
         raise DragomanError(f"--{side}-language is {code!r}; it has to be a code such as en, de or pt-BR.")

@@ -299,13 +299,15 @@ class Engine {
 
   public:
     Engine(const Transformer& model, int workers, int max_rows) : model(model), max_rows(max_rows) {
-        for (int worker = 0; worker < workers; worker++) threads.emplace_back([this] { run(); });
+        try {
+            for (int worker = 0; worker < workers; worker++) threads.emplace_back([this] { run(); });
+        } catch (...) {
+            join();
+            throw;
+        }
     }
 
-    ~Engine() {
-        close();
-        for (std::thread& thread : threads) thread.join();
-    }
+    ~Engine() { join(); }
 
     // Threads end after the current step.
     void close() {
@@ -346,6 +348,11 @@ class Engine {
     }
 
   private:
+    void join() {
+        close();
+        for (std::thread& thread : threads) thread.join();
+    }
+
     // With the mutex: give up the sentences of a search that no thread has taken.
     void stop(Search& search, Status status) {
         if (search.stopped || !search.unfinished) return;
@@ -372,8 +379,9 @@ class Engine {
         int rows = 0;
         for (const Sentence& sentence : own) rows += sentence.search->beam_size;
         std::vector<Sentence> taken;
+        // Several sentences are encoded at once.
+        if (closing || !rows_waiting || rows * 4 > max_rows * 3) return taken;
         taken.reserve(max_rows);
-        if (closing || rows * 4 > max_rows * 3) return taken;  // encodes several sentences at once
         const int workers = int(threads.size()), share = (rows_waiting + rows_running + workers - 1) / workers;
         while (!waiting.empty()) {
             Search* search = waiting.front();

@@ -1,13 +1,10 @@
 """Translation by the C++ decoder (beam_search.cpp), without torch. Oracle: search/beam.py."""
 
 import ctypes
-import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from ctypes import POINTER, Structure, addressof, c_char_p, c_float, c_int32, c_size_t, c_void_p, sizeof
-from dataclasses import dataclass
+from ctypes import POINTER, Structure, c_char_p, c_float, c_int32, c_size_t, c_void_p, sizeof
 from itertools import accumulate, chain, count
-from threading import Lock, Thread
 from typing import Any, get_args
 
 import numpy as np
@@ -16,6 +13,7 @@ import numpy.typing as npt
 from dragoman.model.settings import Activation, ModelSettings, Precision
 from dragoman.model.sinusoids import Table, beyond, sinusoid_table
 from dragoman.native.build import DECODER, check_size, load_library
+from dragoman.native.engine import Engine, Hypotheses, Search, declare_engine
 from dragoman.search.hypothesis import NON_FINITE, Hypothesis, longest_target, normalizer
 from dragoman.search.settings import Constraints, SearchSettings
 from dragoman.search.shortlist import Shortlist
@@ -55,46 +53,10 @@ class Parameter(Structure):
     _fields_ = [("name", c_char_p), ("values", c_void_p), ("rows", c_int32), ("columns", c_int32)]
 
 
-class Search(Structure):
-    """As in beam_search.cpp, which says what the fields are."""
-
-    _fields_ = [
-        ("sentences", c_int32),
-        ("beam_size", c_int32),
-        ("n_best", c_int32),
-        ("max_rows", c_int32),
-        ("min_length", c_int32),
-        ("no_repeat_ngram", c_int32),
-        ("banned_count", c_int32),
-        ("prefix_length", c_int32),
-        ("banned_ids", c_void_p),
-        ("banned_offsets", c_void_p),
-        ("prefix", c_void_p),
-        ("source_ids", c_void_p),
-        ("source_offsets", c_void_p),
-        ("max_lengths", c_void_p),
-        ("shortlist", c_void_p),
-        ("shortlist_offsets", c_void_p),
-        ("source_positions", c_void_p),
-        ("target_positions", c_void_p),
-        ("normalizer", c_void_p),
-        ("output_offsets", c_void_p),
-        ("output_ids", c_void_p),
-        ("lengths", c_void_p),
-        ("log_p", c_void_p),
-        ("scores", c_void_p),
-        ("next_sentence", c_int32),
-        ("unfinished", c_int32),
-        ("stopped", c_int32),
-        ("status", c_int32),
-    ]
-
-
 def declare(lib: ctypes.CDLL) -> ctypes.CDLL:
     """Declare the functions of beam_search.cpp. Raises `DragomanError` if structures differ in size."""
     check_size(lib.dragoman_sizeof_transformer_settings, TransformerSettings)
     check_size(lib.dragoman_sizeof_parameter, Parameter)
-    check_size(lib.dragoman_sizeof_search, Search)
     lib.dragoman_load_model.restype = c_void_p
     lib.dragoman_load_model.argtypes = [
         POINTER(TransformerSettings),
@@ -107,97 +69,8 @@ def declare(lib: ctypes.CDLL) -> ctypes.CDLL:
     ]
     lib.dragoman_free_model.restype = None
     lib.dragoman_free_model.argtypes = [c_void_p]
-    lib.dragoman_new_engine.restype = c_void_p
-    lib.dragoman_new_engine.argtypes = [c_void_p, c_int32, c_int32]
-    for free in (lib.dragoman_close_engine, lib.dragoman_free_engine):
-        free.restype = None
-        free.argtypes = [c_void_p]
-    lib.dragoman_submit.argtypes = [c_void_p, c_void_p, c_size_t]
-    lib.dragoman_cancel.restype = None
-    lib.dragoman_cancel.argtypes = [c_void_p, c_void_p]
-    lib.dragoman_next_finished.restype = c_void_p
-    lib.dragoman_next_finished.argtypes = [c_void_p]
-    return lib  # dragoman_max_rows and dragoman_submit return an int32, ctypes' default
-
-
-Hypotheses = list[list[Hypothesis]]
-
-
-@dataclass(frozen=True)
-class Pending:
-    """A search that C++ has: all that must live until it is done, and what to do then."""
-
-    engine: "Engine"
-    search: Search
-    read: Callable[[], Hypotheses]
-    future: Future[Hypotheses]
-
-    def finish(self) -> None:
-        """Give the future its result or exception."""
-        if not self.future.set_running_or_notify_cancel():
-            return
-        try:
-            check_status(self.search.status)
-            self.future.set_result(self.read())
-        except Exception as error:
-            self.future.set_exception(error)
-
-
-class Engine:
-    """Threads in C++ that search with a packed model, and share all searches that are submitted."""
-
-    def __init__(self, lib: ctypes.CDLL, model: int, workers: int, max_rows: int) -> None:
-        """The engine frees the model. Raises `MemoryError` if memory does not suffice."""
-        self._lib, self._lock = lib, Lock()
-        self._pending: dict[int, Pending] = {}
-        self._engine = lib.dragoman_new_engine(model, workers, max_rows)
-        if not self._engine:
-            lib.dragoman_free_model(model)
-            raise MemoryError
-        weakref.finalize(self, lib.dragoman_close_engine, self._engine)
-        arguments = lib, self._engine, model, self._pending, self._lock
-        Thread(target=finish_searches, args=arguments, name="dragoman-searches", daemon=True).start()
-
-    def submit(self, search: Search, read: Callable[[], Hypotheses]) -> Future[Hypotheses]:
-        """Begin a search, whose output `read` returns when its sentences are done.
-
-        A future that is cancelled ends the search after the current step. The future gets `MemoryError` if
-        memory does not suffice, and the errors of `read`. Raises `DragomanError` if C++ has another
-        structure.
-        """
-        future: Future[Hypotheses] = Future()
-        address = addressof(search)
-        with self._lock:
-            check_status(self._lib.dragoman_submit(self._engine, address, sizeof(search)))
-            self._pending[address] = Pending(self, search, read, future)
-        future.add_done_callback(lambda done: self._cancel(address, done) if done.cancelled() else None)
-        return future
-
-    def _cancel(self, address: int, future: Future[Hypotheses]) -> None:
-        with self._lock:  # another search may have its address by now
-            if (pending := self._pending.get(address)) and pending.future is future:
-                self._lib.dragoman_cancel(self._engine, address)
-
-
-def finish_searches(
-    lib: ctypes.CDLL, engine: int, model: int, pending: dict[int, Pending], lock: Lock
-) -> None:
-    """Finish each search that is done, until the engine closes; then free it. For a thread of its own."""
-    while address := lib.dragoman_next_finished(engine):
-        with lock:
-            done = pending.pop(address)
-        done.finish()
-        del done  # the engine closes when its last user is gone
-    lib.dragoman_free_engine(engine)
-    lib.dragoman_free_model(model)
-
-
-def check_status(status: int) -> None:
-    """Raise `MemoryError` for OUT_OF_MEMORY (1) and `DragomanError` for WRONG_SIZE (2); 0 is OK."""
-    if status == 1:
-        raise MemoryError
-    if status:
-        raise DragomanError("beam_search.cpp refuses a structure of another size; install dragoman again.")
+    declare_engine(lib)
+    return lib  # dragoman_max_rows returns an int32, ctypes' default
 
 
 class NativeDecoder:
@@ -284,15 +157,15 @@ class NativeDecoder:
             return completed(hypotheses)
         if (highest := max(map(max, sources))) >= self.source_vocabulary:
             raise IndexError(f"The source vocabulary has no id {highest}.")
-        arrays = self._arrays([sources[i] for i in order], settings, constraints or Constraints())
+        constraints = constraints or Constraints()
+        arrays = self._arrays([sources[i] for i in order], settings, constraints)
 
         def read() -> Hypotheses:
             for i, n_best in zip(order, hypotheses_of(arrays), strict=True):
                 hypotheses[i] = n_best
             return hypotheses
 
-        search = self._new_search(arrays, settings, constraints or Constraints())
-        return self._engine.submit(search, read)
+        return self._engine.submit(self._new_search(arrays, settings, constraints), read)
 
     def _new_search(
         self, arrays: dict[str, Array], settings: SearchSettings, constraints: Constraints

@@ -148,7 +148,7 @@ def report(out: Path, say: Say) -> None:
     console.print(error_table(scores[0].value, minutes), sample_table(test, predictions), sep="\n")
     for score in scores:
         print(score)
-    print(NEXT)
+    print(NEXT.format(out=out))
 
 
 def error_table(word_errors: float, minutes: float) -> Table:
@@ -177,7 +177,7 @@ NEXT = """
 Pronounce other words, their letters separated by spaces:
 
     . .venv/bin/activate
-    echo "h e l l o" | dragoman translate runs/quickstart
+    echo "h e l l o" | dragoman translate {out}
 
 Next, your own text: two files, one sentence a line; line n of one is the translation of line n of the other.
 

@@ -76,9 +76,6 @@ class StoredModel:
     tokenizers: Tokenizers
     longest_trained: int | None = None
     """Tokens, END included, of the longest source that the model was trained on; None if unknown."""
-    source_language: str = "und"
-    """BCP 47 codes; "und" is unknown."""
-    target_language: str = "und"
 
     @classmethod
     def load(cls, folder: Path) -> "StoredModel":
