@@ -4,6 +4,7 @@ Oracle: torch_backend.py.
 """
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 
 from dragoman.native.decoder import NativeDecoder
 from dragoman.search.hypothesis import Hypothesis
@@ -36,6 +37,15 @@ class NativeBackend:
         """As `TorchBackend.search`, for settings that are standard."""
         with explain_out_of_memory(len(sources)):
             return self._decoder.search(sources, settings, constraints)
+
+    def submit(
+        self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints
+    ) -> Future[list[list[Hypothesis]]]:
+        """Begin a `search`, whose sentences join those of other callers. The future may be cancelled.
+
+        A lack of memory is the future's `MemoryError`.
+        """
+        return self._decoder.submit(sources, settings, constraints)
 
 
 def supports(stored: StoredModel) -> bool:

@@ -5,6 +5,7 @@ This module does not import torch, which takes seconds. Greedy and beam search i
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -16,12 +17,19 @@ from dragoman.native.build import DECODER, is_compiled
 from dragoman.search.hypothesis import NON_FINITE, Hypothesis
 from dragoman.search.settings import Constraints, SearchOptions, SearchSettings
 from dragoman.system.errors import DragomanError, LongInput
+from dragoman.system.futures import then
 from dragoman.system.machine import has_gpu
 from dragoman.translation.constraints import constraint_ids
 from dragoman.translation.mbr import minimum_bayes_risk
 from dragoman.translation.model_folder import StoredModel, Tokenizers
 from dragoman.translation.native_backend import NativeBackend, supports
-from dragoman.translation.segmentation import encode_parts, encode_sentences, long_message, split_length
+from dragoman.translation.segmentation import (
+    encode_parts,
+    encode_sentences,
+    explain_out_of_memory,
+    long_message,
+    split_length,
+)
 from dragoman.translation.settings import EngineSettings
 from dragoman.translation.tags import Tag, remove_tags, restore_tags
 
@@ -47,6 +55,32 @@ class Translation:
     log_probability: float
     score: float
     tokens: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PreparedSentences:
+    """Sentences as `Translator.prepare` makes them ready for a search: without tags, as ids, in parts."""
+
+    settings: SearchSettings
+    without_tags: list[tuple[str, list[Tag]]]
+    """Each sentence without its tags, and the tags."""
+    parts: list[list[list[int]]]
+    """The ids of each sentence's parts, END last in each; most sentences are one part."""
+
+    @property
+    def sources(self) -> list[list[int]]:
+        """The ids of all parts, in order."""
+        return [part for each in self.parts for part in each]
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all sources, END included."""
+        return sum(map(len, self.sources))
+
+    @property
+    def needs_alignment(self) -> bool:
+        """Whether PyTorch has to align a translation with its sentence, to place tags or unknown words."""
+        return self.settings.replace_unknown or any(tags for _, tags in self.without_tags)
 
 
 class Backend(Protocol):
@@ -221,6 +255,18 @@ class Translator:
         settings = SearchSettings.of(settings, options)
         refuse_non_texts(sentences)
         self._warn_of_long(sentences, settings)
+        prepared = self.prepare(sentences, settings)
+        return self._assemble(prepared, self.search(prepared.sources, settings))
+
+    def prepare(
+        self,
+        sentences: Sequence[str],
+        settings: SearchSettings | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> PreparedSentences:
+        """The sentences as `submit` takes them. Raises as `n_best`, before any search."""
+        settings = SearchSettings.of(settings, options)
+        refuse_non_texts(sentences)
         without_tags = [
             remove_tags(sentence) if settings.keep_tags else (sentence, []) for sentence in sentences
         ]
@@ -228,14 +274,51 @@ class Translator:
         parts = encode_parts(
             self.tokenizers.source, texts, settings, self.longest_trained, self.longest_source
         )
-        hypotheses = self.search([part for each in parts for part in each], settings)
+        return PreparedSentences(settings, without_tags, parts)
+
+    def submit(self, prepared: PreparedSentences) -> "Future[list[list[Translation]]]":
+        """Begin `n_best`: in C++ the sentences join the searches of other callers. For servers.
+
+        A future that is cancelled ends a search in C++ after its current step. By PyTorch, one call of all is
+        computed at a time. Raises `DragomanError` for constraints that contradict each other; other errors
+        are the future's.
+        """
+        settings, sources = prepared.settings, prepared.sources
+        constraints = constraint_ids(settings, self.tokenizers.target)
+        backend = self.backend(settings, len(sources))
+        if not isinstance(backend, NativeBackend):
+            return self._thread.submit(
+                lambda: self._assemble(prepared, backend.search(sources, settings, constraints))
+            )
+        hypotheses = backend.submit(sources, settings, constraints)
+
+        def finish(done: "Future[list[list[Hypothesis]]]") -> list[list[Translation]]:
+            with explain_out_of_memory(len(sources)):
+                found = done.result()
+            return self._assemble(prepared, found)
+
+        return then(hypotheses, finish, self._thread if prepared.needs_alignment else None)
+
+    @cached_property
+    def _thread(self) -> ThreadPoolExecutor:
+        """The thread that computes by PyTorch for the callers of `submit`."""
+        return ThreadPoolExecutor(1, "dragoman-torch")
+
+    def _assemble(
+        self, prepared: PreparedSentences, hypotheses: list[list[Hypothesis]]
+    ) -> list[list[Translation]]:
+        """The translations of prepared sentences, from the hypotheses of all their parts."""
         translations = []
-        ends = accumulate(map(len, parts), initial=0)
-        for sentence, own, (first, last) in zip(without_tags, parts, pairwise(ends), strict=True):
+        ends = accumulate(map(len, prepared.parts), initial=0)
+        for sentence, own, (first, last) in zip(
+            prepared.without_tags, prepared.parts, pairwise(ends), strict=True
+        ):
             if len(own) > 1:
                 translations.append([self._join_parts(own, hypotheses[first:last])])
             else:
-                translations.append(self._to_translations(*sentence, own[0], hypotheses[first], settings))
+                translations.append(
+                    self._to_translations(*sentence, own[0], hypotheses[first], prepared.settings)
+                )
         return translations
 
     def _to_translations(
