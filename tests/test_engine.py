@@ -6,13 +6,17 @@ import subprocess
 import sys
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import replace
+from itertools import chain
 from threading import enumerate as all_threads
 
 import pytest
+import torch
 
 from dragoman.native.build import DECODER, load_library
-from dragoman.native.decoder import PRECISIONS
+from dragoman.native.decoder import PRECISIONS, Progress
+from dragoman.search.beam import beam_steps
 from dragoman.search.settings import Constraints, SearchSettings
+from dragoman.search.trace import stable_prefixes
 from tests.test_native import model_of, native, texts
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -123,7 +127,9 @@ def test_the_threads_of_a_decoder_end_with_it(lib):
 SHORT_OF_MEMORY = """
 import resource
 from dragoman.native.build import DECODER, load_library
+from dragoman.search.beam import beam_steps
 from dragoman.search.settings import Constraints, SearchSettings
+from dragoman.search.trace import stable_prefixes
 from tests.test_native import model_of, native, texts
 
 decoder = native(load_library(DECODER), model_of("as in the paper"), "float32", 1)
@@ -140,3 +146,18 @@ assert futures[0].result() == expected == futures[2].result() == decoder.search(
 
 def test_a_search_that_memory_does_not_suffice_for_fails_alone():
     subprocess.run([sys.executable, "-c", SHORT_OF_MEMORY], check=True)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_a_search_tells_what_all_its_hypotheses_share(lib, beam_size):
+    model = model_of("as in the paper")
+    decoder, settings = native(lib, model, "float32", 1), SearchSettings(beam_size=beam_size)
+    sources = [*texts(3, 6), [3], *texts(3, 9, seed=2)]
+    progress = Progress()
+    found = decoder.submit(sources, settings, None, progress).result()
+    for number, source in enumerate(sources):
+        steps = beam_steps(model, torch.tensor([source]), settings, Constraints()) if source != [3] else []
+        before_the_end = [[], *stable_prefixes(steps)][:-1][-1:]
+        assert progress.ids(number) == [*chain(*before_the_end)]
+        assert not found[number] or found[number][0].ids[: len(progress.ids(number))] == progress.ids(number)
+    assert any(map(progress.ids, range(len(sources))))

@@ -37,6 +37,9 @@ struct Search {
     const int64_t* output_offsets;  // of each sentence's n_best hypotheses, max_length + 1 apart
     int32_t *output_ids, *lengths;  // lengths [sentences][n_best], END not counted; -1 for none
     float *log_p, *scores;          // [sentences][n_best]
+    // While a sentence is searched: the first tokens that all its hypotheses share, and how many they are, as
+    // output_ids with an n_best of 1; null if nobody asks.
+    int32_t *stable_ids, *stable_lengths;
     // Only under the engine's mutex: the first sentence that no thread has taken, sentences that are neither
     // done nor dropped, whether it is cancelled or has failed, and its Status.
     int32_t next_sentence, unfinished, stopped, status;
@@ -206,6 +209,23 @@ void write_hypotheses(const Sentence& sentence) {
     }
 }
 
+// Write the first tokens that all hypotheses of a running search share, for those who read along: the
+// tokens first, then their number. Oracle: search/trace.py, stable_prefixes. Tested:
+// tests/test_engine.py::test_a_search_tells_what_all_its_hypotheses_share.
+void write_stable_prefix(const Sentence& sentence) {
+    const Search& search = *sentence.search;
+    const std::vector<int32_t>& first = sentence.live[0].ids;
+    size_t common = first.size();
+    for (const auto* hypotheses : {&sentence.live, &sentence.finished})
+        for (const Hypothesis& other : *hypotheses) {
+            const size_t most = std::min(common, other.ids.size());
+            common = std::mismatch(first.begin(), first.begin() + most, other.ids.begin()).first - first.begin();
+        }
+    std::copy_n(first.begin(), common,
+                search.stable_ids + search.output_offsets[sentence.number] / search.n_best);
+    __atomic_store_n(&search.stable_lengths[sentence.number], int32_t(common), __ATOMIC_RELEASE);
+}
+
 // Encode sentences that a thread has taken.
 // Tested: tests/test_native.py::test_neighbours_threads_and_batches_change_no_bit.
 void encode(const Transformer& model, std::vector<Sentence>& sentences, Workspace& workspace) {
@@ -273,6 +293,7 @@ void step(const Transformer& model, std::vector<Sentence>& sentences, Workspace&
                    best, workspace.weights);
         advance(sentence, best.candidates);
         if (sentence.done) write_hypotheses(sentence);
+        else if (search.stable_lengths) write_stable_prefix(sentence);
     }
 }
 

@@ -145,11 +145,16 @@ class NativeDecoder:
             future.cancel()
 
     def submit(
-        self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints | None = None
+        self,
+        sources: Sequence[list[int]],
+        settings: SearchSettings,
+        constraints: Constraints | None = None,
+        progress: "Progress | None" = None,
     ) -> Future[Hypotheses]:
         """Begin a `search`; its sentences join those of other searches. The future may be cancelled.
 
-        Raises as `search`; a lack of memory and non-finite weights are exceptions of the future.
+        `progress` then tells how far it is. Raises as `search`; a lack of memory and non-finite weights are
+        exceptions of the future.
         """
         order = sorted((i for i, row in enumerate(sources) if len(row) > 1), key=lambda i: -len(sources[i]))
         hypotheses: Hypotheses = [[] for _ in sources]
@@ -159,6 +164,8 @@ class NativeDecoder:
             raise IndexError(f"The source vocabulary has no id {highest}.")
         constraints = constraints or Constraints()
         arrays = self._arrays([sources[i] for i in order], settings, constraints)
+        if progress is not None:
+            arrays |= progress.arrays_for(order, arrays["max_lengths"])
 
         def read() -> Hypotheses:
             for i, n_best in zip(order, hypotheses_of(arrays), strict=True):
@@ -219,6 +226,33 @@ class NativeDecoder:
             "log_p": np.empty((len(sources), n_best), np.float32),
             "scores": np.empty((len(sources), n_best), np.float32),
         }
+
+
+class Progress:
+    """The first tokens that all hypotheses of a sentence share, while it is searched."""
+
+    def __init__(self) -> None:
+        self._ranks: dict[int, int] = {}
+        self._arrays: dict[str, Array] = {}
+        self._offsets: list[int] = []
+
+    def arrays_for(self, order: Sequence[int], max_lengths: Array) -> dict[str, Array]:
+        """The arrays that a search of the sentences with these numbers writes."""
+        self._offsets = [*accumulate((max_lengths + 1).tolist(), initial=0)]
+        self._arrays = {
+            "stable_ids": np.zeros(self._offsets[-1], np.int32),
+            "stable_lengths": np.zeros(len(order), np.int32),
+        }
+        self._ranks = {number: rank for rank, number in enumerate(order)}
+        return self._arrays
+
+    def ids(self, sentence: int) -> list[int]:
+        """The tokens of a sentence that no later step changes; none before its search begins."""
+        if (rank := self._ranks.get(sentence)) is None:
+            return []
+        first, length = self._offsets[rank], int(self._arrays["stable_lengths"][rank])
+        ids: list[int] = self._arrays["stable_ids"][first : first + length].tolist()
+        return ids
 
 
 def completed(hypotheses: Hypotheses) -> Future[Hypotheses]:

@@ -41,6 +41,8 @@ class Search(Structure):
         ("lengths", c_void_p),
         ("log_p", c_void_p),
         ("scores", c_void_p),
+        ("stable_ids", c_void_p),
+        ("stable_lengths", c_void_p),
         ("next_sentence", c_int32),
         ("unfinished", c_int32),
         ("stopped", c_int32),

@@ -6,7 +6,7 @@ Oracle: torch_backend.py.
 from collections.abc import Sequence
 from concurrent.futures import Future
 
-from dragoman.native.decoder import NativeDecoder
+from dragoman.native.decoder import NativeDecoder, Progress
 from dragoman.search.hypothesis import Hypothesis
 from dragoman.search.settings import Constraints, SearchSettings
 from dragoman.search.shortlist import Shortlist
@@ -39,13 +39,17 @@ class NativeBackend:
             return self._decoder.search(sources, settings, constraints)
 
     def submit(
-        self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints
+        self,
+        sources: Sequence[list[int]],
+        settings: SearchSettings,
+        constraints: Constraints,
+        progress: Progress | None = None,
     ) -> Future[list[list[Hypothesis]]]:
         """Begin a `search`, whose sentences join those of other callers. The future may be cancelled.
 
         A lack of memory is the future's `MemoryError`.
         """
-        return self._decoder.submit(sources, settings, constraints)
+        return self._decoder.submit(sources, settings, constraints, progress)
 
 
 def supports(stored: StoredModel) -> bool:

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Protocol, Unpack
 
 from dragoman.model.settings import Precision
 from dragoman.native.build import DECODER, is_compiled
+from dragoman.native.decoder import Progress
 from dragoman.search.hypothesis import NON_FINITE, Hypothesis
 from dragoman.search.settings import Constraints, SearchOptions, SearchSettings
 from dragoman.system.errors import DragomanError, LongInput
 from dragoman.system.futures import then
 from dragoman.system.machine import has_gpu
 from dragoman.translation.constraints import constraint_ids
+from dragoman.translation.languages import Languages
 from dragoman.translation.mbr import minimum_bayes_risk
 from dragoman.translation.model_folder import StoredModel, Tokenizers
 from dragoman.translation.native_backend import NativeBackend, supports
@@ -31,6 +33,7 @@ from dragoman.translation.segmentation import (
     split_length,
 )
 from dragoman.translation.settings import EngineSettings
+from dragoman.translation.streaming import stream_native
 from dragoman.translation.tags import Tag, remove_tags, restore_tags
 
 if TYPE_CHECKING:
@@ -106,8 +109,10 @@ class Translator:
         engine: EngineSettings | None = None,
         longest_trained: int | None = None,
         longest_source: int | None = None,
+        languages: Languages | None = None,
     ) -> None:
         self.tokenizers = tokenizers
+        self.languages = languages or Languages()
         self.engine = engine or EngineSettings()
         self.longest_trained = longest_trained
         """Tokens, END included, of the longest source that the model was trained on; None if unknown."""
@@ -276,11 +281,14 @@ class Translator:
         )
         return PreparedSentences(settings, without_tags, parts)
 
-    def submit(self, prepared: PreparedSentences) -> "Future[list[list[Translation]]]":
+    def submit(
+        self, prepared: PreparedSentences, progress: Progress | None = None
+    ) -> "Future[list[list[Translation]]]":
         """Begin `n_best`: in C++ the sentences join the searches of other callers. For servers.
 
-        A future that is cancelled ends a search in C++ after its current step. By PyTorch, one call of all is
-        computed at a time. Raises `DragomanError` for constraints that contradict each other; other errors
+        A future that is cancelled ends a search in C++ after its current step. In C++ `progress` tells what
+        is certain so far, by the number of a source. By PyTorch, one call of all is computed at a time, and
+        there is no progress. Raises `DragomanError` for constraints that contradict each other; other errors
         are the future's.
         """
         settings, sources = prepared.settings, prepared.sources
@@ -290,7 +298,7 @@ class Translator:
             return self._thread.submit(
                 lambda: self._assemble(prepared, backend.search(sources, settings, constraints))
             )
-        hypotheses = backend.submit(sources, settings, constraints)
+        hypotheses = backend.submit(sources, settings, constraints, progress)
 
         def finish(done: "Future[list[list[Hypothesis]]]") -> list[list[Translation]]:
             with explain_out_of_memory(len(sources)):
@@ -417,14 +425,15 @@ class Translator:
     ) -> Iterator[str]:
         """The best translation piece by piece: each as soon as all hypotheses of the beam begin with it.
 
-        It is computed by PyTorch. In bfloat16 and int8 the arithmetic differs from that of C++, so that
-        `translate` may find another translation. Raises as `n_best`, and `DragomanError` for settings that
-        ask for more than one beam search.
+        The pieces join to the translation of `translate`. Raises as `n_best`, and `DragomanError` for
+        settings that ask for more than one beam search.
         """
-        from dragoman.translation import analysis
-
         settings = SearchSettings.of(settings, options)
         self._warn_of_long([sentence], settings, whole=True)
+        if settings.is_standard and self.engine.shortlist is None and self.native is not None:
+            return stream_native(self, sentence, settings)
+        from dragoman.translation import analysis
+
         return analysis.stream(self, sentence, settings)
 
     def trace(

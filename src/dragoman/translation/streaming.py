@@ -1,0 +1,44 @@
+"""The translation of one sentence piece by piece, by the C++ search. No torch is imported.
+
+Oracle: analysis.py, stream.
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import wait
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dragoman.native.decoder import Progress
+from dragoman.search.settings import SearchSettings, refuse_more_than_a_beam, refuse_n_best
+from dragoman.text.tokenizer import UNKNOWN_TEXT
+
+if TYPE_CHECKING:
+    from dragoman.translation.translator import Translator
+
+POLL_SECONDS = 0.005
+
+
+def stream_native(translator: "Translator", sentence: str, settings: SearchSettings) -> Iterator[str]:
+    """`Translator.stream` in C++. Raises as that; the search ends if the iterator is closed."""
+    refuse_more_than_a_beam(settings, "stream")
+    refuse_n_best(settings, "stream")
+    progress = Progress()
+    future = translator.submit(translator.prepare([sentence], replace(settings, split=0)), progress)
+    written = ""
+    try:
+        while not wait([future], POLL_SECONDS).done:
+            text = stable_text(translator, progress, 0)
+            if len(text) > len(written):
+                yield text[len(written) :]
+                written = text
+        best = future.result()[0][0]
+        if best.text != written:
+            yield best.text[len(written) :]
+    finally:
+        future.cancel()
+
+
+def stable_text(translator: "Translator", progress: Progress, source: int) -> str:
+    """The text with which the translation of a source begins for certain, while it is searched."""
+    # UNKNOWN_TEXT at the end may be the first bytes of a character.
+    return translator.text(progress.ids(source)).rstrip(UNKNOWN_TEXT)
