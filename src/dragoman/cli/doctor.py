@@ -37,10 +37,21 @@ def doctor(given: Given) -> None:
     else:
         table, origin, texts = read_files(files, given)
         data, given = overlay(Recipe(), table, origin).data, given | texts
+    data = settings_from(DataSettings, given, data)
+    if print_findings(data):
+        sys.exit(1)
+    say(f"Train with: dragoman train {data.source} {data.target} --out runs/NAME")
+
+
+def print_findings(data: DataSettings) -> bool:
+    """Print what may be wrong with a corpus. Returns whether anything was found.
+
+    Raises `DragomanError` for files that are missing, damaged or not named.
+    """
     from dragoman.text.datasets import resolve_dataset
     from dragoman.text.doctor import examine
 
-    data = resolve_dataset(settings_from(DataSettings, given, data))
+    data = resolve_dataset(data)
     check_file_pairs(data)
     data = resolve_paths(data)
     if data.source is None or data.target is None:
@@ -55,10 +66,9 @@ def doctor(given: Given) -> None:
     findings = examine(data.source, data.target, others)
     for finding in findings:
         print(finding)
-    if findings:
-        sys.exit(1)
-    print(f"Nothing was found in {', '.join(map(str, data.files.values()))}.")
-    say(f"Train with: dragoman train {data.source} {data.target} --out runs/NAME")
+    if not findings:
+        print(f"Nothing was found in {', '.join(map(str, data.files.values()))}.")
+    return bool(findings)
 
 
 def data_of_folder(folder: Path) -> DataSettings:

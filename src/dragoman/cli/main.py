@@ -21,7 +21,9 @@ from dragoman.cli import (
     resume,
     runs,
     score,
+    serve,
     shortlist,
+    start,
     train,
     translate,
 )
@@ -32,9 +34,11 @@ from dragoman.system.machine import configure_threads
 
 VERBS = (
     quickstart,
+    start,
     train,
     resume,
     translate,
+    serve,
     score,
     align,
     evaluate,

@@ -1,9 +1,7 @@
 """Options from dataclasses, by argparse: a field is an option, and its docstring is the help."""
 
 import argparse
-import ast
 import difflib
-import inspect
 import re
 import shutil
 import types
@@ -11,11 +9,11 @@ import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from functools import cached_property, partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Generic, Literal, NoReturn, TypeVar
 
 from dragoman.cli.console import warn
+from dragoman.system.docs import field_docs
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import former_names
 
@@ -106,27 +104,6 @@ def options_of(settings: type, group: str = "") -> Iterator[Option]:
             yield from options_of(typing.cast(type, kind), each.name)
         else:
             yield Option(each, kind, group, docs.get(each.name, ""))
-
-
-def field_docs(settings: type) -> dict[str, str]:
-    """The docstrings of a dataclass's fields, as one line each, in the words of the command line."""
-    docs = {}
-    for kind in filter(is_dataclass, reversed(settings.__mro__)):
-        (definition,) = ast.parse(inspect.getsource(kind)).body
-        body = typing.cast(ast.ClassDef, definition).body
-        for one, other in pairwise(body):
-            if (
-                isinstance(one, ast.AnnAssign)
-                and isinstance(one.target, ast.Name)
-                and isinstance(other, ast.Expr)
-            ):
-                text = " ".join(ast.literal_eval(other.value).replace("`", "").split())
-                docs[one.target.id] = re.sub(
-                    r"(; )?\bNone (?=is|cuts|chooses|leaves)",
-                    lambda found: "; the default " if found[1] else "The default ",
-                    text,
-                )
-    return docs
 
 
 def settings_from(settings: type[T], given: Mapping[str, Any], default: T | None = None) -> T:

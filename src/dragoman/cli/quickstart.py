@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
-from dragoman.cli.train import exit_after
+from dragoman.cli.train import run_training
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ def quickstart(given: Given) -> None:
     asked = settings_from(Quickstart, given)
     from dragoman.pipeline.quickstart import quickstart as start
 
-    exit_after(lambda: start(asked.out, asked.minutes, asked.updates, say, asked.recipe))
+    run_training(lambda: start(asked.out, asked.minutes, asked.updates, say, asked.recipe))
 
 
 COMMAND = Command(

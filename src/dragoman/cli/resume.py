@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
-from dragoman.cli.train import exit_after
+from dragoman.cli.train import run_training
 from dragoman.system.errors import DragomanError
 
 
@@ -26,7 +26,7 @@ def resume(given: Given) -> None:
     recipe = recorded_recipe(folder)
     if recipe is None:
         raise DragomanError(f"{folder} is not a run: there is no {folder / 'recipe.toml'}.")
-    exit_after(lambda: run(replace(recipe, out=folder), say))
+    run_training(lambda: run(replace(recipe, out=folder), say))
 
 
 COMMAND = Command(

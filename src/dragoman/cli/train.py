@@ -25,15 +25,39 @@ class Train(Recipe):
 
 def train(given: Given) -> None:
     """Train a model."""
+    run_recipe(recipe_of(given))
+
+
+def recipe_of(given: Given) -> Recipe:
+    """The recipe that the arguments ask for. Two text files alone get a folder named after them.
+
+    Raises `DragomanError` as `read_files` and `complete_recipe`.
+    """
     table, origin, texts = read_files(given.pop("files", ()), given)
     given |= texts
+    if texts and "out" not in given:
+        given["out"] = default_folder(texts["source"], texts["target"])
+        say(f"The run is in {given['out']}; --out names another folder.")
     recipe = complete_recipe(
         table, origin, lambda default: settings_from(Recipe, given, default), has_gpu, say
     )
     recipe.search.refuse_contradictions(given)
+    return recipe
+
+
+def default_folder(source: Path, target: Path) -> Path:
+    """`runs/en-de` for `train.en` and `train.de`; in general the endings, or the names without them."""
+    names = [path.name.removesuffix(".gz") for path in (source, target)]
+    endings = [name.rpartition(".")[2] for name in names]
+    different = endings[0] != endings[1] and all("." in name for name in names)
+    return Path("runs") / "-".join(endings if different else [Path(name).stem for name in names])
+
+
+def run_recipe(recipe: Recipe) -> None:
+    """Train a model. Ends the program if a signal ended the training."""
     from dragoman.pipeline.run import run
 
-    exit_after(lambda: run(recipe, say))
+    run_training(lambda: run(recipe, say))
 
 
 def read_files(files: Sequence[Path], given: Given) -> tuple[dict[str, Any], str, Given]:
@@ -57,8 +81,8 @@ def read_files(files: Sequence[Path], given: Given) -> tuple[dict[str, Any], str
         ) from error
 
 
-def exit_after(training: Callable[[], object]) -> None:
-    """Train, and end the program: with status 128 + n if signal n interrupted the training.
+def run_training(training: Callable[[], object]) -> None:
+    """Train. Ends the program with status 128 + n if signal n interrupted the training.
 
     A process that torchrun has started ends at once: torch's threads can abort the interpreter's own exit.
     """
@@ -73,7 +97,8 @@ def exit_after(training: Callable[[], object]) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
-    sys.exit(status)
+    if status:
+        sys.exit(status)
 
 
 COMMAND = Command(

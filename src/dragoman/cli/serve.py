@@ -1,0 +1,74 @@
+"""`dragoman serve`: models as a service."""
+
+import sys
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NoReturn
+
+from dragoman.cli.console import say
+from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.native.build import DECODER, start_compiling
+from dragoman.serving.settings import ServerSettings
+from dragoman.system.errors import DragomanError
+from dragoman.system.machine import configure_allocator
+from dragoman.translation.settings import EngineSettings
+
+
+@dataclass(frozen=True)
+class Serve:
+    """Serve runs: a page for people, and three HTTP APIs for programs."""
+
+    runs: tuple[Path, ...]
+    """Runs, or folders with runs in them."""
+    server: ServerSettings = field(default_factory=ServerSettings)
+    engine: EngineSettings = field(default_factory=EngineSettings)
+
+
+def serve(given: Given) -> None:
+    """Serve runs until a signal comes, or add an API key to a file."""
+    asked = settings_from(Serve, given)
+    if asked.server.new_key and asked.server.api_keys is not None:
+        from dragoman.serving.keys import add_key
+
+        print(add_key(asked.server.api_keys, asked.server.new_key))
+        say("This is the only time that the key is shown; the file holds its hash.")
+        return
+    serve_runs(asked.runs, asked.engine, asked.server)
+
+
+def check_installed() -> None:
+    """Raise `DragomanError` if the packages of the extra `serve` are missing."""
+    packages = ("babel", "fastapi", "fastapi_offline", "prometheus_client", "py3langid", "uvicorn")
+    if missing := [name for name in packages if find_spec(name) is None]:
+        raise DragomanError(f"The server needs {', '.join(missing)}: pip install 'dragoman[serve]'.")
+
+
+def serve_runs(runs: tuple[Path, ...], engine: EngineSettings, settings: ServerSettings) -> NoReturn:
+    """Serve runs until a signal comes, then end the program."""
+    check_installed()
+    if engine.native:
+        start_compiling(DECODER)
+    configure_allocator()
+    from dragoman.serving import server
+
+    server.serve(runs, engine, settings, say)
+    sys.exit(0)
+
+
+COMMAND = Command(
+    "serve",
+    "Serve runs: a page for people, and three HTTP APIs for programs.",
+    serve,
+    Serve,
+    example="dragoman serve runs/ende --precision int8",
+    positional=("runs",),
+    groups={
+        "model": ("runs", "precision", "workers"),
+        "address": ("host", "port", "processes"),
+        "access": ("api_keys", "new_key", "no_auth", "requests_per_minute"),
+        "limits": ("deadline", "queue_tokens"),
+    },
+    metavars={"runs": "RUN", "api_keys": "FILE"},
+    notes="Ctrl-C or SIGTERM ends the server after the requests that are running.",
+)

@@ -1,0 +1,70 @@
+"""`dragoman start`: two text files → a trained model with a page."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dragoman.cli.console import say
+from dragoman.cli.doctor import print_findings
+from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.cli.serve import check_installed, serve_runs
+from dragoman.cli.train import COMMAND as TRAIN
+from dragoman.cli.train import recipe_of, run_recipe
+from dragoman.pipeline.recipe import Recipe
+from dragoman.serving.settings import ServerSettings
+from dragoman.translation.settings import EngineSettings
+
+
+@dataclass(frozen=True)
+class Start(Recipe):
+    """Examine two text files, train a model, score it, and serve it. The same command resumes it."""
+
+    files: tuple[Path, ...] = ()
+    """Two text files, source and target, or a recipe in TOML; options win over the recipe."""
+    server: ServerSettings = field(default_factory=ServerSettings)
+
+
+def start(given: Given) -> None:
+    """Examine, train, evaluate, serve."""
+    check_installed()
+    server = settings_from(ServerSettings, given)
+    recipe = recipe_of(given)
+    assert recipe.out is not None
+    if not (recipe.out / "recipe.toml").exists():
+        say("Step 1 of 4: examine the text.")
+        print_findings(recipe.data)
+    say("Step 2 of 4: train. An interrupted training is resumed by the same command.")
+    run_recipe(recipe)
+    say("Step 3 of 4: evaluate.")
+    say_result(recipe.out)
+    say("Step 4 of 4: serve. Ctrl-C ends the server; the same command, or dragoman serve, starts it again.")
+    serve_runs((recipe.out,), EngineSettings(), server)
+
+
+def say_result(out: Path) -> None:
+    """Say how good the trained model is: its scores on the test data, or those of validation."""
+    result = json.loads((out / "result.json").read_text("utf-8"))
+    for score in result.get("test", []):
+        say(f"Test: {score['name']} {score['value']:.2f} ({score['signature']}).")
+    if "test" not in result:
+        scores = result["validation"]
+        say(f"Validation: BLEU {scores['bleu']:.2f} (greedy), perplexity {scores['perplexity']:.2f}.")
+
+
+COMMAND = Command(
+    "start",
+    "From two text files to a page: examine, train, evaluate, serve.",
+    start,
+    Start,
+    example="dragoman start train.en train.de",
+    arguments="[SOURCE TARGET | RECIPE.toml]",
+    positional=("files",),
+    groups={
+        "text": ("files", "test_source", "test_target"),
+        "training": ("preset", "minutes", "updates"),
+        "output": ("out",),
+        "address": ("host", "port", "api_keys"),
+    },
+    metavars={**TRAIN.metavars, "api_keys": "FILE"},
+    from_preset=TRAIN.from_preset,
+)

@@ -1,0 +1,116 @@
+"""The ASGI application: all routes over one service."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.responses import FileResponse, JSONResponse
+from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp
+
+from dragoman import __version__
+from dragoman.serving import deepl, docs, libretranslate, v1
+from dragoman.serving.errors import ApiError, answer_api_error, error_response
+from dragoman.serving.keys import Keys, RateLimit
+from dragoman.serving.metrics import Metrics
+from dragoman.serving.middleware import Gateway
+from dragoman.serving.models import Models
+from dragoman.serving.service import Service
+from dragoman.serving.settings import ServerSettings
+from dragoman.translation.settings import EngineSettings
+
+PAGE = Path(__file__).parent / "page"
+
+
+def load_app(folders: Sequence[Path], engine: EngineSettings, settings: ServerSettings) -> Gateway:
+    """The application for the runs in these folders.
+
+    Raises `DragomanError` if a model or the file of keys cannot be loaded.
+    """
+    keys = None if settings.api_keys is None else Keys.load(settings.api_keys)
+    service = Service(Models.load(folders, engine), settings, Metrics())
+    return make_app(service, keys)
+
+
+def make_app(service: Service, keys: Keys | None) -> Gateway:
+    """The application over a service."""
+    settings = service.settings
+    app = FastAPI(
+        title="Dragoman",
+        version=__version__,
+        summary="Translation by models that were trained with Dragoman.",
+        openapi_url="/openapi.json" if settings.docs else None,
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.add_exception_handler(ApiError, answer_api_error)
+    app.add_exception_handler(RequestValidationError, answer_invalid)
+    app.add_exception_handler(HTTPException, answer_http_error)
+    for module in (v1, libretranslate, deepl):
+        app.include_router(module.router(service))
+    if settings.docs:
+        docs.add_docs(app)
+    add_operations(app, service)
+    add_page(app)
+    inner: ASGIApp = app
+    if settings.allow_origins:
+        inner = CORSMiddleware(
+            app, allow_origins=settings.allow_origins, allow_methods=["GET", "POST"], allow_headers=["*"]
+        )
+    return Gateway(inner, service, keys, RateLimit(settings.requests_per_minute))
+
+
+def add_operations(app: FastAPI, service: Service) -> None:
+    """Routes for load balancers and monitoring."""
+
+    @app.get("/health", tags=["Operations"])
+    async def health() -> dict[str, str]:
+        """The process answers."""
+        return {"status": "ok"}
+
+    @app.get("/ready", tags=["Operations"])
+    async def ready() -> JSONResponse:
+        """200 if new requests are welcome; 503 while the server stops."""
+        if service.is_stopping:
+            return JSONResponse({"status": "stopping"}, 503)
+        return JSONResponse({"status": "ready"})
+
+    @app.get("/metrics", tags=["Operations"])
+    async def metrics() -> Response:
+        """Counters and histograms for Prometheus."""
+        return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def add_page(app: FastAPI) -> None:
+    """The page, at / and /page/."""
+
+    @app.get("/", include_in_schema=False)
+    async def index() -> FileResponse:
+        return FileResponse(PAGE / "index.html")
+
+    app.mount("/page", StaticFiles(directory=PAGE))
+
+
+async def answer_invalid(request: Request, error: Exception) -> JSONResponse:
+    """A request that does not fit the description of the API: what was wanted, and where."""
+    assert isinstance(error, RequestValidationError)
+    sentences = []
+    for each in error.errors()[:5]:
+        place = ".".join(str(part) for part in each["loc"] if part != "body") or "the body"
+        sentences.append(f"{place}: {each['msg']}")
+    return error_response(request.url.path, ApiError(400, "; ".join(sentences) + "."))
+
+
+async def answer_http_error(request: Request, error: Exception) -> JSONResponse:
+    """An unknown path, a wrong method, a body that is not JSON."""
+    assert isinstance(error, HTTPException)
+    if error.status_code == 404:
+        message = f"There is no {request.url.path}; /docs lists what there is."
+    else:
+        message = f"{request.method} {request.url.path}: {error.detail}."
+    answer = error_response(request.url.path, ApiError(error.status_code, message))
+    answer.headers.update(error.headers or {})
+    return answer

@@ -1,0 +1,50 @@
+"""Errors of a request: a status, a code and a sentence, in the form of the API that was called."""
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+CODES = {
+    400: "bad_request",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    408: "body_too_slow",
+    413: "too_large",
+    415: "unsupported_media_type",
+    429: "queue_full",
+    500: "internal_error",
+    503: "shutting_down",
+    504: "deadline_passed",
+}
+LIBRETRANSLATE = ("/translate", "/languages", "/detect", "/frontend")
+
+
+class ApiError(Exception):
+    """An answer other than 200. `retry_after` is in seconds."""
+
+    def __init__(self, status: int, message: str, code: str = "", retry_after: int = 0) -> None:
+        super().__init__(message)
+        self.status, self.message = status, message
+        self.code, self.retry_after = code or CODES.get(status, "error"), retry_after
+
+
+def error_body(path: str, code: str, message: str) -> dict[str, object]:
+    """The body of an error: LibreTranslate's, DeepL's or that of /v1."""
+    if path.startswith("/v2/"):
+        return {"message": message}
+    if path.startswith(LIBRETRANSLATE):
+        return {"error": message}
+    return {"error": {"code": code, "message": message}}
+
+
+def error_response(path: str, error: ApiError) -> JSONResponse:
+    """The response of an error for a request of this path."""
+    status = 456 if error.code == "quota_exceeded" else error.status
+    headers = {"Retry-After": str(error.retry_after)} if error.retry_after else {}
+    return JSONResponse(error_body(path, error.code, error.message), status, headers)
+
+
+async def answer_api_error(request: Request, error: Exception) -> JSONResponse:
+    """The handler of `ApiError`."""
+    assert isinstance(error, ApiError)
+    return error_response(request.url.path, error)

@@ -1,0 +1,92 @@
+"""API keys, of which the disk holds hashes alone, and the rate of each client's requests."""
+
+import hashlib
+import hmac
+import secrets
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tomli_w
+
+from dragoman.system.errors import DragomanError
+from dragoman.system.files import atomic_write
+from dragoman.system.toml import read_toml
+
+IDLE_SECONDS = 120.0  # a client without requests for so long has all of its rate again
+
+
+@dataclass(frozen=True)
+class Keys:
+    """SHA-256 hashes of API keys, by the names of their owners.
+
+    A key has 256 random bits, so that a fast hash suffices: nobody can try them all.
+    """
+
+    hashes: dict[str, str]
+
+    @classmethod
+    def load(cls, path: Path) -> "Keys":
+        """Read a file of `add_key`. Raises `DragomanError` if it is missing or holds anything else."""
+        table = read_toml(path).get("keys")
+        if not isinstance(table, dict) or not all(map(is_hash, table.values())):
+            raise DragomanError(
+                f"{path} has to hold a table [keys] with a SHA-256 hash for each name; "
+                f"dragoman serve RUN --api-keys {path} --new-key NAME adds one."
+            )
+        return cls(dict(table))
+
+    def owner(self, key: str) -> str | None:
+        """The name of a key's owner; None for an unknown key. It takes the same time for every key."""
+        digest, found = hash_of(key), None
+        for name, value in self.hashes.items():
+            if hmac.compare_digest(digest, value):
+                found = name
+        return found
+
+
+def is_hash(value: object) -> bool:
+    """Whether this is a SHA-256 hash in hexadecimal digits."""
+    return isinstance(value, str) and len(value) == 64 and not set(value) - set("0123456789abcdef")
+
+
+def hash_of(key: str) -> str:
+    """The SHA-256 hash of a key."""
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+def add_key(path: Path, name: str) -> str:
+    """Add a new random key to the file and return it. Raises `DragomanError` if the name is taken."""
+    hashes = Keys.load(path).hashes if path.exists() else {}
+    if name in hashes:
+        raise DragomanError(f"{path} has a key of {name!r} already; choose another name, or remove its line.")
+    key = secrets.token_urlsafe(32)
+    with atomic_write(path) as new:
+        new.write_text(tomli_w.dumps({"keys": {**hashes, name: hash_of(key)}}), "utf-8")
+        new.chmod(0o600)
+    return key
+
+
+@dataclass
+class RateLimit:
+    """A token bucket for each client: `per_minute` requests at once, refilled evenly."""
+
+    per_minute: int
+    buckets: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Of each client the requests that it has left, and when that was computed."""
+
+    def seconds_until_allowed(self, client: str) -> float:
+        """0 if the client may make a request now, which is counted; else the seconds until it may."""
+        if not self.per_minute:
+            return 0.0
+        now, rate = time.monotonic(), self.per_minute / 60
+        left, since = self.buckets.get(client, (float(self.per_minute), now))
+        left = min(float(self.per_minute), left + (now - since) * rate)
+        if left < 1:
+            return (1 - left) / rate
+        self.buckets[client] = left - 1, now
+        if len(self.buckets) > 10_000:
+            self.buckets = {
+                name: bucket for name, bucket in self.buckets.items() if now - bucket[1] < IDLE_SECONDS
+            }
+        return 0.0

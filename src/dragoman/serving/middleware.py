@@ -1,0 +1,192 @@
+"""Around every request: a request id, limits, access, headers, metrics and one line of the log."""
+
+import asyncio
+import json
+import math
+import re
+import secrets
+import sys
+import time
+import traceback
+from collections.abc import MutableMapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dragoman.serving.errors import ApiError, error_response
+from dragoman.serving.keys import Keys, RateLimit
+from dragoman.serving.service import Service
+
+REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+OPEN_PATHS = ("/health", "/ready", "/", "/page/", "/favicon.ico")
+"""Paths that need no key: they hold nothing of the models."""
+BODY_SECONDS = 10.0  # within which a body has to arrive
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    b"content-security-policy": POLICY.encode(),
+    b"x-content-type-options": b"nosniff",
+    b"x-frame-options": b"DENY",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-resource-policy": b"same-origin",
+}
+request_id: ContextVar[str] = ContextVar("request_id", default="")
+
+
+@dataclass
+class Gateway:
+    """The outermost ASGI application: it lets requests in, and records how they end."""
+
+    app: ASGIApp
+    service: Service
+    keys: Keys | None
+    rate_limit: RateLimit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        exchange = Exchange(scope, send)
+        request_id.set(exchange.id)
+        try:
+            body = await read_body(scope, receive, self.service.settings.max_body)
+            self.admit(scope, body)
+            await self.app(scope, Replay(body, receive), exchange.send)
+        except ApiError as error:
+            if not exchange.status:
+                await error_response(scope["path"], error)(scope, receive, exchange.send)
+            self.service.metrics.refused.labels(error.code).inc()
+        except Exception as error:  # a defect of ours: the client gets no traceback, the log does
+            exchange.error = "".join(traceback.format_exception(error))
+            if not exchange.status:
+                failure = ApiError(500, f"The server failed; its log has the reason at {exchange.id}.")
+                await error_response(scope["path"], failure)(scope, receive, exchange.send)
+        finally:
+            self.record(scope, exchange)
+
+    def admit(self, scope: Scope, body: bytes) -> None:
+        """Raise `ApiError`: 503 while the server stops, 403 without a valid key, 429 above the rate."""
+        path = scope["path"]
+        if path in OPEN_PATHS or path.startswith("/page/") or scope["method"] == "OPTIONS":
+            return
+        if self.service.is_stopping:
+            raise ApiError(503, "The server is shutting down; try another one.", retry_after=1)
+        client = (scope.get("client") or ("unknown",))[0]
+        if self.keys is not None:
+            owner = self.keys.owner(key_of(scope, body))
+            if owner is None:
+                raise ApiError(403, "This server needs an API key, and the request has none that is valid.")
+            client = owner
+        if path.startswith("/metrics"):
+            return
+        if wait := self.rate_limit.seconds_until_allowed(client):
+            raise ApiError(
+                429,
+                f"{self.rate_limit.per_minute} requests a minute are allowed; try again later.",
+                "rate_limit",
+                retry_after=math.ceil(wait),
+            )
+
+    def record(self, scope: Scope, exchange: "Exchange") -> None:
+        """Count the request, and write its line of the log. Paths that do not exist count as one route."""
+        route = getattr(scope.get("route"), "path", "other")
+        seconds = time.monotonic() - exchange.started
+        self.service.metrics.requests.labels(route, str(exchange.status)).inc()
+        self.service.metrics.seconds.labels(route).observe(seconds)
+        if route in ("/health", "/ready", "/metrics") and exchange.status == 200:
+            return
+        record: dict[str, Any] = {
+            "time": round(time.time(), 3),
+            "id": exchange.id,
+            "method": scope["method"],
+            "route": route,
+            "status": exchange.status,
+            "ms": round(1000 * seconds, 1),
+        }
+        if exchange.error:
+            record["error"] = exchange.error
+        print(json.dumps(record), file=sys.stderr)
+
+
+class Exchange:
+    """A request's id and times, and the answer's status; it adds headers to the answer."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+        self.id = given if REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+        self.started, self.status, self.error = time.monotonic(), 0, ""
+        self._send = send
+
+    async def send(self, message: Message) -> None:
+        """Send a message of the answer."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            own = {**HEADERS, b"x-request-id": self.id.encode()}
+            message["headers"] = [*message.get("headers", []), *own.items()]
+        await self._send(message)
+
+
+class Replay:
+    """Gives the application a body that has been read, then what comes after it."""
+
+    def __init__(self, body: bytes, receive: Receive) -> None:
+        self._body: bytes | None = body
+        self._receive = receive
+
+    async def __call__(self) -> MutableMapping[str, Any]:
+        """The next message."""
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        return await self._receive()
+
+
+async def read_body(scope: Scope, receive: Receive, max_bytes: int) -> bytes:
+    """A request's body. Raises `ApiError`: 413 if it is too long, 408 if it is too slow."""
+    declared = dict(scope["headers"]).get(b"content-length", b"0")
+    too_large = ApiError(413, f"The body has more than {max_bytes:,} bytes, which this server allows.")
+    if not declared.isdigit() or int(declared) > max_bytes:
+        raise too_large
+    parts, size = [], 0
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ApiError(499, "The client has gone.", "client_gone")
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                if size > max_bytes:
+                    raise too_large
+                if not message.get("more_body"):
+                    return b"".join(parts)
+    except TimeoutError as error:
+        raise ApiError(408, f"The body did not arrive within {BODY_SECONDS:g} seconds.") from error
+
+
+def key_of(scope: Scope, body: bytes) -> str:
+    """The API key of a request: `Authorization: Bearer`, `DeepL-Auth-Key`, or a parameter `api_key`."""
+    headers = dict(scope["headers"])
+    scheme, _, key = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    if scheme.lower() in ("bearer", "deepl-auth-key"):
+        return key.strip()
+    texts = [scope["query_string"].decode("latin-1")]
+    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if kind == b"application/x-www-form-urlencoded":
+        texts.append(body.decode("utf-8", "replace"))
+    for text in texts:
+        if keys := parse_qs(text).get("api_key") or parse_qs(text).get("auth_key"):
+            return keys[0]
+    if kind == b"application/json" and b'"api_key"' in body:
+        try:
+            value = json.loads(body)
+        except (ValueError, RecursionError):
+            return ""
+        if isinstance(value, dict) and isinstance(value.get("api_key"), str):
+            return str(value["api_key"])
+    return ""

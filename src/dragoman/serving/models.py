@@ -1,0 +1,159 @@
+"""The models that a server has, by name and by their pair of languages."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman.serving.errors import ApiError
+from dragoman.serving.languages import identify, language_name
+from dragoman.system.errors import DragomanError
+from dragoman.system.files import array_types
+from dragoman.translation.languages import UNKNOWN
+from dragoman.translation.model_folder import WEIGHTS, model_folder, read_settings
+from dragoman.translation.settings import EngineSettings
+from dragoman.translation.translator import Translator
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A model with its name and languages."""
+
+    name: str
+    source: str
+    """The code of the language that it reads, such as `en`; `und` if it is unknown."""
+    target: str
+    translator: Translator
+    architecture: str = ""
+    parameters: int = 0
+    """Numbers in the weights; tied ones count once."""
+
+
+@dataclass(frozen=True)
+class Models:
+    """All models of a server, in the order in which they were given."""
+
+    models: tuple[ServedModel, ...]
+
+    @classmethod
+    def load(cls, folders: Sequence[Path], engine: EngineSettings) -> "Models":
+        """Load runs, and the runs in folders.
+
+        Raises `DragomanError` if there is none, if one cannot be loaded, or if two have the same name.
+        """
+        runs = [run for folder in folders for run in runs_in(folder)]
+        names = [run.resolve().name for run in runs]
+        if double := next((name for name in names if names.count(name) > 1), None):
+            raise DragomanError(f"Two models are named {double}; rename one of their folders.")
+        return cls(tuple(map(load_model, names, runs, [engine] * len(runs))))
+
+    def named(self, name: str) -> ServedModel:
+        """The model of a name. Raises `ApiError` 404 if there is none."""
+        for model in self.models:
+            if model.name == name:
+                return model
+        raise ApiError(404, f"There is no model {name!r}; /v1/models lists those that are served.")
+
+    def between(self, source: str, target: str, text: str = "") -> ServedModel:
+        """The first model from a language into another; "" matches every language.
+
+        `auto` stands for the language of `text` among those that have a model. Raises `ApiError` 400 if there
+        is no such model.
+        """
+        if source == "auto":
+            source = self.language_of(text, target)
+        for model in self.models:
+            if matches(source, model.source) and matches(target, model.target):
+                return model
+        pairs = ", ".join(sorted(f"{model.source} to {model.target}" for model in self.models))
+        asked = f"from {source or 'any language'} to {target or 'any language'}"
+        raise ApiError(400, f"There is no model {asked}. There is: {pairs}.", "no_such_pair")
+
+    def language_of(self, text: str, target: str = "") -> str:
+        """The likeliest source language of a text among those that have a model into `target`."""
+        sources = {model.source for model in self.models if matches(target, model.target)}
+        if len(sources) > 1:
+            found = identify(text, sources)
+            return found[0][0] if found else ""
+        return sources.pop() if sources else ""
+
+    @property
+    def pairs(self) -> dict[str, list[str]]:
+        """The target languages of each source language, in the order of the models."""
+        pairs: dict[str, list[str]] = {}
+        for model in self.models:
+            targets = pairs.setdefault(model.source, [])
+            if model.target not in targets:
+                targets.append(model.target)
+        return pairs
+
+    @property
+    def languages(self) -> list[str]:
+        """The codes of all languages, sorted."""
+        return sorted({code for model in self.models for code in (model.source, model.target)})
+
+
+def matches(asked: str, language: str) -> bool:
+    """Whether a language is the one that is asked for: `en-GB` and `EN` match `en`, "" matches all.
+
+    A model whose language is unknown translates every one.
+    """
+    if not asked or language == UNKNOWN:
+        return True
+    one, other = (code.replace("_", "-").lower() for code in (asked, language))
+    return one == other or one.split("-")[0] == other or one == other.split("-")[0]
+
+
+def runs_in(folder: Path) -> list[Path]:
+    """The folder itself if it holds a model, else the folders in it that do, by name.
+
+    Raises `DragomanError` if there is none.
+    """
+    if not folder.is_dir():
+        raise DragomanError(f"{folder} is not a folder; give the folder of a run, or one with runs in it.")
+    if (folder / "model.toml").exists() or (folder / "model").is_dir():
+        return [folder]
+    runs = [
+        path
+        for path in sorted(folder.iterdir())
+        if (path / "model.toml").exists() or (path / "model" / "model.toml").exists()
+    ]
+    if not runs:
+        raise DragomanError(f"{folder} holds no model, and neither do the folders in it.")
+    return runs
+
+
+def load_model(name: str, run: Path, engine: EngineSettings) -> ServedModel:
+    """Load a run with the name that requests give it."""
+    translator = Translator.load(
+        run,
+        precision=engine.precision,
+        workers=engine.workers,
+        native=engine.native,
+        shortlist=engine.shortlist,
+        cuda_graphs=engine.cuda_graphs,
+    )
+    folder, languages = model_folder(run), translator.languages
+    shapes = [shape for _, shape in array_types(folder / WEIGHTS).values()]
+    return ServedModel(
+        name,
+        languages.source,
+        languages.target,
+        translator,
+        read_settings(folder).architecture,
+        sum(map(math.prod, shapes)),
+    )
+
+
+def describe(model: ServedModel) -> dict[str, object]:
+    """What /v1/models says about a model."""
+    return {
+        "name": model.name,
+        "source": model.source,
+        "target": model.target,
+        "source_name": language_name(model.source),
+        "target_name": language_name(model.target),
+        "architecture": model.architecture,
+        "parameters": model.parameters,
+        "precision": model.translator.engine.precision,
+    }

@@ -1,0 +1,61 @@
+"""Parameters of a request as other servers take them: JSON, a form or the query string."""
+
+import json
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
+
+from dragoman.serving.errors import ApiError
+
+M = TypeVar("M", bound=BaseModel)
+
+
+async def parameters(request: Request, model: type[M]) -> M:
+    """The parameters of a request, from its query string and its body; the body's have precedence.
+
+    A parameter that is given more than once is a list. Raises `ApiError` 400 for a body that is not what its
+    type says, and for parameters that do not fit the model.
+    """
+    given = table(parse_qsl(request.url.query, keep_blank_values=True))
+    body = await request.body()
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    try:
+        if kind == "multipart/form-data":
+            async with request.form() as form:
+                given |= table(
+                    [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
+                )
+        elif body and (kind.endswith("json") or body.lstrip()[:1] == b"{"):
+            value = json.loads(body)
+            if not isinstance(value, dict):
+                raise ApiError(400, "The body has to be a JSON object.")
+            given |= value
+        elif body:
+            given |= table(parse_qsl(body.decode(), keep_blank_values=True))
+    except (ValueError, RecursionError) as error:
+        raise ApiError(400, f"The body cannot be read as {kind or 'a form'}: {error}.") from error
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        sentences = [
+            f"{'.'.join(map(str, each['loc'])) or 'The request'}: {each['msg']}"
+            for each in error.errors()[:5]
+        ]
+        raise ApiError(400, f"Invalid request: {'; '.join(sentences)}.") from error
+
+
+def table(pairs: list[tuple[str, str]]) -> dict[str, Any]:
+    """Pairs by name; a name that occurs more than once has a list."""
+    values: dict[str, list[str]] = {}
+    for name, value in pairs:
+        values.setdefault(name, []).append(value)
+    return {name: value[0] if len(value) == 1 else value for name, value in values.items()}
+
+
+def described(model: type[BaseModel]) -> dict[str, Any]:
+    """The body of a route for OpenAPI: JSON or a form with the model's fields."""
+    schema = model.model_json_schema()
+    kinds = ("application/json", "application/x-www-form-urlencoded")
+    return {"requestBody": {"content": {kind: {"schema": schema} for kind in kinds}}}

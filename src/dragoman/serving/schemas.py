@@ -1,0 +1,125 @@
+"""Bodies of requests and answers of /v1."""
+
+import dataclasses
+from typing import Annotated, Any, Literal, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from dragoman.search.settings import SearchSettings
+from dragoman.system.docs import field_docs
+
+SERVER_DECIDES = ("batch_tokens",)  # settings of a search that requests do not have
+Text = Annotated[str, Field(max_length=1_000_000)]
+
+
+class Strict(BaseModel):
+    """A body without unknown fields and without conversion of types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+def search_fields() -> dict[str, Any]:
+    """The settings of a search as fields of a request: same names, types, defaults and descriptions."""
+    hints, docs = get_type_hints(SearchSettings), field_docs(SearchSettings)
+    return {
+        field.name: (
+            list[Text] if hints[field.name] == tuple[str, ...] else hints[field.name],
+            Field(
+                list(field.default) if isinstance(field.default, tuple) else field.default,
+                description=docs[field.name],
+            ),
+        )
+        for field in dataclasses.fields(SearchSettings)
+        if field.name not in SERVER_DECIDES
+    }
+
+
+class Choice(Strict):
+    """Which model translates."""
+
+    source: str = Field("", max_length=35, description="Language code of the text; `auto` identifies it.")
+    target: str = Field("", max_length=35, description="Language code of the translation.")
+    model: str = Field("", max_length=200, description="A model's name, in place of the languages.")
+
+
+Search: type[Choice] = create_model("Search", __base__=Choice, **search_fields())
+
+
+class TranslateRequest(Search):  # type: ignore[valid-type, misc]
+    """A text or several, and how to translate them."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"text": "A man rides a bike."},
+                {"text": ["One.", "Two."], "source": "en", "target": "de", "beam_size": 1, "alignment": True},
+            ]
+        }
+    )
+
+    text: Text | list[Text] = Field(description="A text of any number of paragraphs, or a list of texts.")
+    format: Literal["text", "html"] = "text"
+    split_sentences: bool = Field(True, description="Cut paragraphs into sentences.")
+    alignment: bool = Field(False, description="Add the word alignment of each sentence.")
+    attention: bool = Field(False, description="Add the attention weights of each sentence.")
+
+
+class Candidate(BaseModel):
+    """One translation of a sentence."""
+
+    text: str
+    log_probability: float = Field(description="In nats.")
+    score: float = Field(description="What the search ranks by: log-probability over length penalty.")
+    tokens: list[str]
+
+
+class Sentence(Candidate):
+    """A sentence with its best translation, and the n best."""
+
+    source: str
+    n_best: list[Candidate]
+    source_start: int | None = Field(None, description="Where it begins in the source, in characters.")
+    source_end: int | None = None
+    start: int | None = Field(None, description="Where its translation begins in the whole one.")
+    end: int | None = None
+    alignment: list[tuple[int, int]] | None = Field(
+        None, description="Pairs of word numbers (source, target), counted from 0."
+    )
+    attention: dict[str, Any] | None = Field(
+        None, description="Tokens of both sides, and weights as [layer][head][query][key]."
+    )
+
+
+class TranslatedText(BaseModel):
+    """The translation of one text."""
+
+    text: str
+    sentences: list[Sentence]
+
+
+class TranslateResponse(BaseModel):
+    """The translations, in the order of the texts."""
+
+    model: str
+    source: str
+    target: str
+    translations: list[TranslatedText]
+
+
+class AlternativesRequest(Search):  # type: ignore[valid-type, misc]
+    """A sentence, and the beginning of its translation (`prefix`)."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"text": "A man rides a bike.", "prefix": "Ein Mann", "count": 5}]}
+    )
+    text: Text
+    count: int = Field(8, ge=1, le=100)
+
+
+class ScoreRequest(Choice):
+    """Pairs of a text and a translation."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"pairs": [["A man rides a bike.", "Ein Mann fährt Rad."]]}]}
+    )
+    pairs: list[Annotated[list[Text], Field(min_length=2, max_length=2)]] = Field(max_length=1_000)

@@ -1,0 +1,172 @@
+"""Running the server: processes, signals, the end."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvicorn
+
+from dragoman.serving.app import load_app
+from dragoman.serving.middleware import Gateway
+from dragoman.serving.settings import ServerSettings
+from dragoman.system.errors import DragomanError
+from dragoman.system.messages import Say
+from dragoman.system.toml import overlay, to_table
+from dragoman.translation.settings import EngineSettings
+
+ENVIRONMENT = "DRAGOMAN_SERVE"  # of a server process that another one has started
+GRACE_SECONDS = 30  # for running requests, after a signal
+
+
+class Server(uvicorn.Server):
+    """It stops on SIGTERM and SIGINT after the requests that are running, with exit status 0."""
+
+    def __init__(self, app: Gateway, settings: ServerSettings) -> None:
+        config = uvicorn.Config(
+            app,
+            host=settings.host,
+            port=settings.port,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+        super().__init__(config)
+        self._service = app.service
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop on a signal. /ready says no from then on."""
+        loop = asyncio.get_running_loop()
+
+        def stop(number: int) -> None:
+            self._service.is_stopping = True
+            self.handle_exit(number, None)
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop, number)
+        yield
+
+
+def serve(folders: Sequence[Path], engine: EngineSettings, settings: ServerSettings, say: Say) -> None:
+    """Serve the runs in these folders until a signal comes. Running requests are answered first.
+
+    Raises `DragomanError` if a model cannot be loaded or the address cannot be used.
+    """
+    with listening(settings) as listener:
+        host, port = listener.getsockname()[:2]
+        where = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        if settings.processes == 1:
+            app = load_app(folders, engine, settings)
+            say(f"Serving {names(app)} at {where}")
+            Server(app, settings).run(sockets=[listener])
+            return
+        serve_with_processes(folders, engine, settings, listener, lambda: say(f"Serving at {where}"))
+
+
+def names(app: Gateway) -> str:
+    """The models in words: `ende (en to de)`."""
+    models = app.service.models.models
+    return ", ".join(f"{model.name} ({model.source} to {model.target})" for model in models)
+
+
+@contextmanager
+def listening(settings: ServerSettings) -> Iterator[socket.socket]:
+    """A socket at the address. Raises `DragomanError` if the address cannot be used."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((settings.host, settings.port))
+            listener.listen(2048)
+        except OSError as error:
+            raise DragomanError(
+                f"{settings.host} port {settings.port} cannot be used: {error.strerror}. Give another --port "
+                "(0 takes a free one) or --host."
+            ) from error
+        yield listener
+    finally:
+        listener.close()
+
+
+def serve_with_processes(
+    folders: Sequence[Path],
+    engine: EngineSettings,
+    settings: ServerSettings,
+    listener: socket.socket,
+    started: Callable[[], None],
+) -> None:
+    """Start the processes, which share the socket; replace one that dies; end all on a signal."""
+    about = json.dumps(
+        {
+            "folders": list(map(str, folders)),
+            "engine": to_table(engine),
+            "settings": to_table(settings),
+            "socket": listener.fileno(),
+        }
+    )
+    asyncio.run(supervise(about, settings.processes, listener.fileno(), started))
+
+
+async def supervise(about: str, count: int, descriptor: int, started: Callable[[], None]) -> None:
+    """Keep `count` processes running until a signal comes, then let them end.
+
+    A process that ends with status 2, as for a model that cannot be loaded, ends all.
+    """
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+
+    async def keep_running() -> int:
+        status = 0
+        while not stopping.is_set():
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "dragoman.serving.server",
+                env=os.environ | {ENVIRONMENT: about},
+                pass_fds=[descriptor],
+                start_new_session=True,  # a terminal's Ctrl-C reaches this process alone
+            )
+            ended = asyncio.ensure_future(process.wait())
+            stopped = asyncio.ensure_future(stopping.wait())
+            await asyncio.wait((ended, stopped), return_when=asyncio.FIRST_COMPLETED)
+            stopped.cancel()
+            if not ended.done():
+                process.terminate()
+            status = await ended
+            if status == 2:
+                stopping.set()
+            elif not stopping.is_set():
+                await asyncio.sleep(1)  # a process that dies at once does not keep this one busy
+        return status
+
+    started()
+    if 2 in await asyncio.gather(*(keep_running() for _ in range(count))):
+        sys.exit(2)
+
+
+def main() -> None:
+    """One of several server processes. Its settings are in the environment."""
+    about = json.loads(os.environ[ENVIRONMENT])
+    try:
+        settings = overlay(ServerSettings(), about["settings"], ENVIRONMENT)
+        engine = overlay(EngineSettings(), about["engine"], ENVIRONMENT)
+        app = load_app([Path(folder) for folder in about["folders"]], engine, settings)
+    except DragomanError as error:
+        print(f"dragoman: {error}", file=sys.stderr)
+        sys.exit(2)
+    Server(app, settings).run(sockets=[socket.socket(fileno=about["socket"])])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,255 @@
+"""The API of this project: /v1."""
+
+import dataclasses
+import json
+import math
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse, StreamingResponse
+
+from dragoman.search.settings import SearchSettings
+from dragoman.serving.errors import ApiError, error_body
+from dragoman.serving.models import ServedModel, describe
+from dragoman.serving.schemas import (
+    AlternativesRequest,
+    Choice,
+    ScoreRequest,
+    TranslateRequest,
+    TranslateResponse,
+)
+from dragoman.serving.service import NBest, Service, user_errors
+from dragoman.translation import markup
+from dragoman.translation.documents import Document, plain_text
+from dragoman.translation.translator import Translation
+
+
+def settings_of(asked: Any) -> SearchSettings:
+    """The settings of the search that a request asks for.
+
+    Raises `ApiError` 400 if they contradict each other.
+    """
+    given = asked.model_fields_set & {field.name for field in dataclasses.fields(SearchSettings)}
+    with user_errors():
+        settings = SearchSettings(**{name: getattr(asked, name) for name in given})
+        settings.refuse_contradictions(given)
+    return settings
+
+
+def choose_model(service: Service, asked: Choice, text: str) -> ServedModel:
+    """The model that a request names, or the first one between its languages."""
+    if asked.model:
+        return service.models.named(asked.model)
+    return service.models.between(asked.source, asked.target, text)
+
+
+def texts_of(service: Service, text: str | list[str]) -> list[str]:
+    """The texts of a request. Raises `ApiError` 400 for too many."""
+    texts = [text] if isinstance(text, str) else text
+    if len(texts) > service.settings.max_texts:
+        raise ApiError(
+            400, f"The request has {len(texts)} texts; this server allows {service.settings.max_texts}."
+        )
+    return texts
+
+
+def document_of(asked: Any, text: str, language: str) -> Document:
+    """A text of a request as sentences."""
+    if asked.format == "html":
+        return markup.html(text, language, asked.split_sentences)
+    return plain_text(text, language, asked.split_sentences)
+
+
+def candidate(translation: Translation) -> dict[str, Any]:
+    """A translation as JSON."""
+    return {
+        "text": translation.text,
+        "log_probability": translation.log_probability,
+        "score": translation.score,
+        "tokens": translation.tokens,
+    }
+
+
+def translated_text(document: Document, n_best: NBest, with_spans: bool) -> dict[str, Any]:
+    """A translated document as JSON."""
+    text, spans = document.join_with_spans([best[0].text for best in n_best])
+    sentences = [
+        {
+            "source": source,
+            **candidate(best[0]),
+            "text": text[slice(*span)] if with_spans else best[0].text,
+            "n_best": [candidate(each) for each in best],
+        }
+        for source, best, span in zip(document.sentences, n_best, spans, strict=True)
+    ]
+    if with_spans:
+        for sentence, (first, last), (start, end) in zip(sentences, document.spans, spans, strict=True):
+            sentence |= {"source_start": first, "source_end": last, "start": start, "end": end}
+    return {"text": text, "sentences": sentences}
+
+
+def analysed(model: ServedModel, sentences: Sequence[dict[str, Any]], alignment: bool) -> list[Any]:
+    """The word alignments of sentences, or their attention weights."""
+    pairs = [(sentence["source"], sentence["text"]) for sentence in sentences]
+    if alignment:
+        return list(model.translator.align(pairs))
+    return [attention_json(model.translator.attention(*pair)) for pair in pairs]
+
+
+def attention_json(attention: Any) -> dict[str, Any]:
+    """Attention weights as lists."""
+    return {
+        "source": attention.source,
+        "target": attention.target,
+        **{name: getattr(attention, name).tolist() for name in ("encoder", "decoder", "cross")},
+    }
+
+
+def router(service: Service) -> APIRouter:
+    """The routes of /v1."""
+    routes = APIRouter(prefix="/v1", tags=["Dragoman"])
+
+    @routes.get("/models")
+    async def models() -> dict[str, Any]:
+        """The models that are served, with their languages."""
+        return {"models": [describe(model) for model in service.models.models]}
+
+    async def translated(asked: Any, request: Request) -> dict[str, Any]:
+        texts = texts_of(service, asked.text)
+        model = choose_model(service, asked, texts[0] if texts else "")
+        with user_errors():
+            documents = [document_of(asked, text, model.source) for text in texts]
+        found = await service.translate(model, documents, settings_of(asked), request)
+        translations = [
+            translated_text(document, n_best, asked.format == "text")
+            for document, n_best in zip(documents, found, strict=True)
+        ]
+        sentences = [sentence for each in translations for sentence in each["sentences"]]
+        for name in ("alignment", "attention"):
+            if getattr(asked, name):
+                size = sum(words(sentence["source"]) for sentence in sentences)
+                rows = await service.analyse(
+                    lambda by=name == "alignment": analysed(model, sentences, by),  # type: ignore[misc]
+                    size,
+                    request,
+                )
+                for sentence, row in zip(sentences, rows, strict=True):
+                    sentence[name] = row
+        return response(model, translations)
+
+    @routes.post("/translate", response_model=TranslateResponse, response_model_exclude_none=True)
+    async def translate(asked: TranslateRequest, request: Request) -> Any:
+        """Translate one text or several. Paragraphs, blank lines and indents stay as they are."""
+        return JSONResponse(await translated(asked, request))
+
+    @routes.post("/translate/stream", response_class=StreamingResponse)
+    async def stream(asked: TranslateRequest, request: Request) -> Any:
+        """Translate one text, as server-sent events: `piece`s that join to the translation, then `end`.
+
+        HTML comes as one piece.
+        """
+        texts = texts_of(service, asked.text)
+        if len(texts) != 1:
+            raise ApiError(400, f"A stream translates one text, and this request has {len(texts)}.")
+        model = choose_model(service, asked, texts[0])
+        with user_errors():
+            document = document_of(asked, texts[0], model.source)
+        settings = settings_of(asked)
+
+        async def events() -> AsyncIterator[str]:
+            written = ""
+            n_best: NBest = []
+            try:
+                async for current, best in service.stream(model, document, settings, request):
+                    if best:
+                        n_best.append(best)
+                    if asked.format == "html":
+                        continue  # tags have their places only when all sentences are done
+                    texts = [each[0].text for each in n_best]
+                    text = beginning(document, texts if best else [*texts, current])
+                    yield event("piece", {"text": text[len(written) :]})
+                    written = text
+                whole = translated_text(document, n_best, asked.format == "text")
+                if rest := whole["text"][len(written) :]:
+                    yield event("piece", {"text": rest})
+                yield event("end", response(model, [whole]))
+            except ApiError as error:
+                yield event("error", error_body("/v1", error.code, error.message))
+
+        return StreamingResponse(events(), media_type="text/event-stream")
+
+    add_analysis(routes, service)
+    return routes
+
+
+def add_analysis(routes: APIRouter, service: Service) -> None:
+    """The routes that compute by PyTorch."""
+
+    @routes.post("/alternatives")
+    async def alternatives(asked: AlternativesRequest, request: Request) -> dict[str, Any]:
+        """The likeliest tokens after `prefix`, each with the best translation that begins with both."""
+        model, settings = choose_model(service, asked, asked.text), settings_of(asked)
+        service.refuse_too_much(settings)
+
+        def search() -> list[Any]:
+            return model.translator.alternatives(asked.text, asked.count, settings)
+
+        found = await service.analyse(search, words(asked.text) * asked.count, request)
+        return {
+            "alternatives": [
+                {
+                    "token": each.token,
+                    "text": each.translation.text,
+                    "log_probability": math.log(each.probability) if each.probability else None,
+                    "score": each.translation.score,
+                }
+                for each in found
+            ]
+        }
+
+    @routes.post("/score")
+    async def score(asked: ScoreRequest, request: Request) -> dict[str, Any]:
+        """The log-probabilities of given translations, by token."""
+        pairs = [(source, target) for source, target in asked.pairs]
+        model = choose_model(service, asked, pairs[0][0] if pairs else "")
+        size = sum(words(source) + words(target) for source, target in pairs)
+        found = await service.analyse(lambda: model.translator.score(pairs), size, request)
+        return {
+            "scores": [
+                {
+                    "log_probability": each.log_probability,
+                    "tokens": [
+                        {"token": token, "log_probability": log_p}
+                        for token, log_p in zip(each.tokens, each.log_probabilities, strict=True)
+                    ],
+                }
+                for each in found
+            ]
+        }
+
+
+def beginning(document: Document, texts: list[str]) -> str:
+    """The translated document up to the end of these translations, which are the first ones."""
+    text, spans = document.join_with_spans([*texts, *[""] * (len(document.sentences) - len(texts))])
+    return text[: spans[len(texts) - 1][1]]
+
+
+def response(model: ServedModel, translations: list[dict[str, Any]]) -> dict[str, Any]:
+    """The body of an answer."""
+    return {
+        "model": model.name,
+        "source": model.source,
+        "target": model.target,
+        "translations": translations,
+    }
+
+
+def event(name: str, data: dict[str, Any]) -> str:
+    """A server-sent event."""
+    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
+
+
+def words(text: str) -> int:
+    """The words of a text and its end: a lower bound of its tokens."""
+    return len(text.split()) + 1
