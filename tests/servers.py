@@ -1,0 +1,63 @@
+"""Servers of the tests: real processes on free ports."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+from tests.conftest import MOST_SECONDS
+
+
+class Server:
+    """A running `dragoman serve`, its address and its log."""
+
+    def __init__(self, *arguments: object) -> None:
+        command = [sys.executable, "-m", "dragoman", "serve", *map(str, arguments), "--port", "0"]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
+        self.log: list[str] = []
+        self.address = self._read_address()
+        threading.Thread(target=self._read_log, daemon=True).start()
+
+    def _read_address(self) -> str:
+        for line in self.process.stderr:
+            self.log.append(line)
+            if found := re.search(r"http://[^\s,]+", line):
+                return found[0]
+        raise AssertionError("".join(self.log))
+
+    def _read_log(self) -> None:
+        for line in self.process.stderr:
+            self.log.append(line)
+
+    def client(self, **options: object) -> httpx.Client:
+        """A client of this server."""
+        return httpx.Client(base_url=self.address, timeout=MOST_SECONDS, **options)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal, and return the exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(MOST_SECONDS)
+
+
+@contextmanager
+def serving(*arguments: object) -> Iterator[Server]:
+    """A server while the block runs."""
+    server = Server(*arguments)
+    try:
+        yield server
+    finally:
+        server.stop(signal.SIGKILL)
+
+
+def add_key(path: Path, name: str) -> str:
+    """A new API key, as the command line makes it."""
+    command = [sys.executable, "-m", "dragoman", "serve", ".", "--api-keys", path, "--new-key", name]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
