@@ -12,7 +12,8 @@ import pytest
 
 from dragoman.native.build import DECODER, load_library
 from dragoman.native.decoder import PRECISIONS
-from dragoman.search.settings import Constraints, SearchSettings
+from dragoman.search.hypothesis import Constraints
+from dragoman.search.settings import SearchSettings
 from tests.test_native import model_of, native, texts
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -123,7 +124,8 @@ def test_the_threads_of_a_decoder_end_with_it(lib):
 SHORT_OF_MEMORY = """
 import resource
 from dragoman.native.build import DECODER, load_library
-from dragoman.search.settings import Constraints, SearchSettings
+from dragoman.search.hypothesis import Constraints
+from dragoman.search.settings import SearchSettings
 from tests.test_native import model_of, native, texts
 
 decoder = native(load_library(DECODER), model_of("as in the paper"), "float32", 1)

@@ -16,8 +16,8 @@ from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.search.attention_weights import cross_attention
 from dragoman.search.beam import beam_search, beam_steps, greedy_search
-from dragoman.search.hypothesis import length_penalty
-from dragoman.search.settings import Constraints, SearchSettings
+from dragoman.search.hypothesis import Constraints, length_penalty
+from dragoman.search.settings import SearchSettings
 from tests.conftest import MODELS, VOCABULARY
 
 

@@ -13,8 +13,8 @@ from dragoman import SearchSettings
 from dragoman.model.symbols import END, PAD, START
 from dragoman.search.alternatives import alternatives
 from dragoman.search.beam import beam_search, beam_steps
+from dragoman.search.hypothesis import Constraints
 from dragoman.search.scoring import token_log_probabilities
-from dragoman.search.settings import Constraints
 from dragoman.search.trace import stable_prefixes, trace_nodes
 from dragoman.system.errors import DragomanError
 from dragoman.translation.segmentation import encode_sentences

@@ -22,8 +22,8 @@ from dragoman.search.attention_weights import cross_attention
 from dragoman.search.beam import beam_search
 from dragoman.search.ensemble import Ensemble
 from dragoman.search.hypothesis import NON_FINITE
+from dragoman.search.options import SearchOptions
 from dragoman.search.scoring import Likelihood, token_log_probabilities
-from dragoman.search.settings import SearchOptions
 from dragoman.system.errors import DragomanError, LongInput
 from dragoman.text.batches import pad
 from dragoman.text.settings import TokenizerSettings

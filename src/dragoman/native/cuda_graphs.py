@@ -26,11 +26,11 @@ from dragoman.search.beam import (
     is_done,
     likeliest_that_continue,
     max_target_lengths,
-    next_log_p,
+    next_log_probs,
+    top_k_extensions,
 )
-from dragoman.search.hypothesis import NON_FINITE, Hypothesis, normalizer
-from dragoman.search.settings import Constraints, SearchSettings
-from dragoman.search.top_k import top_k_extensions
+from dragoman.search.hypothesis import NON_FINITE, Constraints, Hypothesis, length_normalization
+from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 
 LENGTH_MULTIPLE = 16  # lengths are rounded up, so that graphs can be replayed
@@ -128,20 +128,20 @@ class FixedShapeSearch:
         width = settings.beam_size
         tokens = beam.live.index_select(2, now[None]).view(-1, 1)
         features, _ = self.model.decode(tokens, self.state)
-        log_p = next_log_p(self.model, features[:, -1]).unflatten(0, (-1, width))
+        log_probs = next_log_probs(self.model, features[:, -1]).unflatten(0, (-1, width))
         at_end = (now >= self.longest)[:, None, None]
-        log_p = log_p.masked_fill(at_end & self.not_end, -torch.inf)
-        log_p = log_p.masked_fill(~at_end & ~self.not_end & (now < self.least), -torch.inf)
+        log_probs = log_probs.masked_fill(at_end & self.not_end, -torch.inf)
+        log_probs = log_probs.masked_fill(~at_end & ~self.not_end & (now < self.least), -torch.inf)
 
-        total, origin, token = top_k_extensions(log_p, beam.live_log_p, 2 * width)
+        total, origin, token = top_k_extensions(log_probs, beam.live_log_probs, 2 * width)
         is_end = token == END
         prefixes = beam.live.gather(1, origin[:, :, None].expand(-1, -1, beam.live.size(2)))
         ending = total.masked_fill(~(is_end & self.unfinished[:, None]), -torch.inf)[:, :width]
         ids = prefixes[:, :width, 1:].masked_fill(self.places > now, PAD).masked_fill(self.places == now, END)
-        add_finished(beam, ids, ending, ending / normalizer(now + 1, settings))
+        add_finished(beam, ids, ending, ending / length_normalization(now + 1, settings))
 
         survivors = likeliest_that_continue(is_end, groups=1)
-        beam.live_log_p = total.masked_fill(is_end, -torch.inf).gather(1, survivors)
+        beam.live_log_probs = total.masked_fill(is_end, -torch.inf).gather(1, survivors)
         beam.live = prefixes.gather(1, survivors[:, :, None].expand_as(beam.live))
         beam.live.index_copy_(2, now[None] + 1, token.gather(1, survivors)[:, :, None])
         self._store(beam)

@@ -14,8 +14,14 @@ from dragoman.model.settings import Activation, ModelSettings, Precision
 from dragoman.model.sinusoids import Table, beyond, sinusoid_table
 from dragoman.native.build import DECODER, check_size, load_library
 from dragoman.native.engine import Engine, Hypotheses, Search, declare_engine
-from dragoman.search.hypothesis import NON_FINITE, Hypothesis, longest_target, normalizer
-from dragoman.search.settings import Constraints, SearchSettings
+from dragoman.search.hypothesis import (
+    NON_FINITE,
+    Constraints,
+    Hypothesis,
+    length_normalization,
+    max_target_length,
+)
+from dragoman.search.settings import SearchSettings
 from dragoman.search.shortlist import Shortlist
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import Arrays
@@ -190,7 +196,7 @@ class NativeDecoder:
         """The arrays that a search reads, and those that it writes."""
         n_best = settings.n_best
         max_lengths = [
-            longest_target(len(row), self.longest, settings, constraints.min_capacity) for row in sources
+            max_target_length(len(row), self.longest, settings, constraints.min_capacity) for row in sources
         ]
         capacities = [n_best * (length + 1) for length in max_lengths]
         shortlists = [np.empty(0, np.int32)]
@@ -210,9 +216,9 @@ class NativeDecoder:
             "prefix": int32_array(constraints.prefix),
             "source_positions": self._positions[0].first(max(map(len, sources))),
             "target_positions": self._positions[1].first(max(max_lengths) + 1),
-            "normalizer": normalizer(np.arange(max(max_lengths) + 2, dtype=np.float32), settings).astype(
-                np.float32
-            ),
+            "normalizer": length_normalization(
+                np.arange(max(max_lengths) + 2, dtype=np.float32), settings
+            ).astype(np.float32),
             "output_offsets": np.array([*accumulate(capacities, initial=0)][:-1], np.int64),
             "output_ids": np.empty(sum(capacities), np.int32),
             "lengths": np.empty((len(sources), n_best), np.int32),

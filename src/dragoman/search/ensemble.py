@@ -67,9 +67,9 @@ class Ensemble(Model):
 
     def logits(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]:
         """The logarithm of the mean probability; PAD and START have none."""
-        log_p = []
+        log_probs = []
         for model, own in zip(self.members, features.split(self.widths, -1), strict=True):
             logits = model.logits(own)
             logits[..., [PAD, START]] = -torch.inf
-            log_p.append(logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1))
-        return torch.stack(log_p).logsumexp(0) - math.log(len(log_p))
+            log_probs.append(logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1))
+        return torch.stack(log_probs).logsumexp(0) - math.log(len(log_probs))

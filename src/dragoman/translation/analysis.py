@@ -15,8 +15,10 @@ from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.search import alternatives as search_alternatives
 from dragoman.search.attention_weights import all_attention, cross_attention
 from dragoman.search.beam import Step, beam_steps
+from dragoman.search.contradictions import refuse_more_than_a_beam, refuse_n_best
+from dragoman.search.hypothesis import Constraints
 from dragoman.search.scoring import Likelihood, token_log_probabilities
-from dragoman.search.settings import Constraints, SearchSettings, refuse_more_than_a_beam, refuse_n_best
+from dragoman.search.settings import SearchSettings
 from dragoman.search.trace import Node, stable_prefixes, trace_nodes
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import pad

@@ -3,7 +3,8 @@
 from itertools import combinations
 
 from dragoman.model.symbols import UNKNOWN
-from dragoman.search.settings import Constraints, SearchSettings
+from dragoman.search.hypothesis import Constraints
+from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.tags import remove_tags

@@ -6,8 +6,8 @@ Oracle: torch_backend.py.
 from collections.abc import Sequence
 
 from dragoman.native.decoder import NativeDecoder
-from dragoman.search.hypothesis import Hypothesis
-from dragoman.search.settings import Constraints, SearchSettings
+from dragoman.search.hypothesis import Constraints, Hypothesis
+from dragoman.search.settings import SearchSettings
 from dragoman.search.shortlist import Shortlist
 from dragoman.system.machine import usable_cores
 from dragoman.translation.model_folder import StoredModel

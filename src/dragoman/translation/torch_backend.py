@@ -17,9 +17,9 @@ from dragoman.native.packed_linear import can_pack, pack
 from dragoman.search.beam import beam_search, greedy_search
 from dragoman.search.ensemble import Ensemble
 from dragoman.search.grid_beam import grid_beam_search
-from dragoman.search.hypothesis import Hypothesis
+from dragoman.search.hypothesis import Constraints, Hypothesis
 from dragoman.search.sampling import sample
-from dragoman.search.settings import Constraints, SearchSettings
+from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import pad
 from dragoman.translation.model_folder import StoredModel, torch_model

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Protocol, Unpack
 
 from dragoman.model.settings import Precision
 from dragoman.native.build import DECODER, is_compiled
-from dragoman.search.hypothesis import NON_FINITE, Hypothesis
-from dragoman.search.settings import Constraints, SearchOptions, SearchSettings
+from dragoman.search.hypothesis import NON_FINITE, Constraints, Hypothesis
+from dragoman.search.options import SearchOptions
+from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError, LongInput
 from dragoman.system.machine import has_gpu
 from dragoman.translation.constraints import constraint_ids
