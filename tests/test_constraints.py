@@ -11,13 +11,14 @@ from dragoman import Translator
 from dragoman.model.symbols import END
 from dragoman.search.beam import beam_search, greedy_search
 from dragoman.search.grid_beam import grid_beam_search
+from dragoman.search.hypothesis import Constraints
 from dragoman.search.sampling import sample
 from dragoman.search.scoring import token_log_probabilities
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.translation.constraints import Constraints, follows
+from dragoman.translation.constraints import follows
 from dragoman.translation.model_folder import Tokenizers
 from tests.conftest import MODELS
 from tests.test_search import brute_force, tiny

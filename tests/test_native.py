@@ -28,7 +28,7 @@ from dragoman.search.shortlist import Shortlist
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import pad
 from dragoman.translation.model_folder import numpy_weights
-from dragoman.translation.segmentation import explain_out_of_memory
+from dragoman.translation.token_ids import explain_out_of_memory
 from tests.conftest import VOCABULARY
 from tests.test_search import PENALTIES, reference_steps, same_hypotheses, tiny
 

@@ -17,7 +17,7 @@ from dragoman.search.hypothesis import Constraints
 from dragoman.search.scoring import token_log_probabilities
 from dragoman.search.trace import stable_prefixes, trace_nodes
 from dragoman.system.errors import DragomanError
-from dragoman.translation.segmentation import encode_sentences
+from dragoman.translation.token_ids import encode_sentences
 from tests.conftest import VOCABULARY
 from tests.test_search import following, reference_steps, tiny
 from tests.test_translator import LINES, TEXT, folder, translator  # noqa: F401

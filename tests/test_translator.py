@@ -29,8 +29,9 @@ from dragoman.text.batches import pad
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import Tokenizers, save_model
-from dragoman.translation.segmentation import encode_sentences, split
+from dragoman.translation.segmentation import split
 from dragoman.translation.tags import TAG, remove_tags, restore_tags
+from dragoman.translation.token_ids import encode_sentences
 from tests.conftest import MODELS, MOST_SECONDS
 
 LINES = ["ein Mann fährt Rad", "two dogs play", "der Schnee ist kalt", "a man rides a bike"]

@@ -24,13 +24,13 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.batches import pad
 from dragoman.text.tokenizer import UNKNOWN_TEXT
 from dragoman.translation.alignment import select_head, word_alignment, word_starts
-from dragoman.translation.constraints import constraint_ids
-from dragoman.translation.segmentation import (
+from dragoman.translation.segmentation import truncate
+from dragoman.translation.token_ids import (
     batch_by_length,
+    constraint_ids,
     encode_sentences,
     explain_out_of_memory,
     refuse_too_long,
-    truncate,
 )
 from dragoman.translation.translator import SHORTLIST_NEEDS_NATIVE, Translation
 

@@ -10,15 +10,18 @@ from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.tags import remove_tags
 
 
-def constraint_ids(settings: SearchSettings, tokenizer: Tokenizer) -> Constraints:
-    """The rules of the settings in token ids. Raises `DragomanError` if they contradict each other."""
+def encode_constraints(settings: SearchSettings, tokenizer: Tokenizer) -> Constraints:
+    """The rules of settings with a prefix, banned or forced words, in token ids.
+
+    Raises `DragomanError` if they contradict each other.
+    """
     if settings.keep_tags and any(
         remove_tags(text)[1] for text in (settings.prefix, *settings.force, *settings.ban)
     ):
         raise DragomanError(
             "keep_tags puts tags back where the source has them; leave them out of prefix, force and ban."
         )
-    prefix, banned, forced = encode_constraints(settings, tokenizer)
+    prefix, banned, forced = encode_texts(settings, tokenizer)
     for text, ids in zip(settings.ban, banned, strict=True):
         if any(ids in ngrams(phrase, len(ids)) for phrase in forced):
             raise DragomanError(f"{text!r} is banned, and in what force asks for.")
@@ -29,7 +32,7 @@ def constraint_ids(settings: SearchSettings, tokenizer: Tokenizer) -> Constraint
     return Constraints(settings.min_length, size, banned, prefix, forced)
 
 
-def encode_constraints(
+def encode_texts(
     settings: SearchSettings, tokenizer: Tokenizer
 ) -> tuple[list[int], list[list[int]], list[list[int]]]:
     """The ids of the prefix, of each banned text and of each forced text.
@@ -69,8 +72,10 @@ def follows(first: list[int], second: list[int], size: int) -> bool:
     """Whether a text can contain both, the second after or overlapping the first, and repeat no n-gram."""
     if second in ngrams(first, len(second)):
         return True
-    most = min(len(first), len(second) - 1)
-    overlaps = (length for length in range(most + 1) if first[len(first) - length :] == second[:length])
+    max_overlap = min(len(first), len(second) - 1)
+    overlaps = (
+        length for length in range(max_overlap + 1) if first[len(first) - length :] == second[:length]
+    )
     known = ngrams(first, size)
     return any(
         not any(part in known for part in ngrams(second, size)[max(0, length - size + 1) :])
