@@ -79,7 +79,7 @@ def test_a_step_asks_the_device_nothing_and_moves_no_buffer():
             search.beam.finished,
             search.unfinished,
             search.state.ancestry,
-            search.state.step,
+            search.state.position,
             *chain(*search.state.cache),
         ]
         places = [buffer.data_ptr() for buffer in buffers]
@@ -93,7 +93,7 @@ def test_a_step_asks_the_device_nothing_and_moves_no_buffer():
         search.beam.finished,
         search.unfinished,
         search.state.ancestry,
-        search.state.step,
+        search.state.position,
         *chain(*search.state.cache),
     ]
     assert [buffer.data_ptr() for buffer in now] == places

@@ -225,6 +225,7 @@ def test_draws_have_neither_trace_nor_stream_nor_alternatives(translator):  # no
     ):
         list(translator.stream("two dogs", SearchSettings(split=5)))
     with pytest.raises(
-        DragomanError, match="A list of alternatives is of one beam search, and force asks for something else"
+        DragomanError,
+        match="A list of alternatives is of one beam search, and force_words asks for something else",
     ):
-        translator.alternatives("two dogs", 2, SearchSettings(force=("a",)))
+        translator.alternatives("two dogs", 2, SearchSettings(force_words=("a",)))

@@ -21,7 +21,7 @@ def refuse_contradictions(settings: "SearchSettings", asked: Collection[str]) ->
 
 def contradictions(settings: "SearchSettings", asked: Collection[str]) -> Iterator[tuple[object, str]]:
     """Conditions that must not hold if the settings of these names are given, each with its message."""
-    samples = settings.temperature > 0
+    sampling = settings.temperature > 0
     yield (
         0 < settings.temperature < 1e-6,
         f"temperature is {settings.temperature}; sampling needs at least 0.000001, and 0 is beam search.",
@@ -32,12 +32,12 @@ def contradictions(settings: "SearchSettings", asked: Collection[str]) -> Iterat
         "length_power takes the place of length_penalty; give one of them.",
     )
     yield (
-        samples and (settings.coverage_penalty or settings.length_power is not None),
+        sampling and (settings.coverage_penalty or settings.length_power is not None),
         "coverage_penalty and length_power rank the hypotheses of a beam; samples, with a temperature, "
         "are ranked by log-probability.",
     )
     yield (
-        samples and ("beam_size" in asked or "length_penalty" in asked),
+        sampling and ("beam_size" in asked or "length_penalty" in asked),
         "beam_size and length_penalty are for beam search; with a temperature, n_best translations are "
         "sampled.",
     )
@@ -47,19 +47,19 @@ def contradictions(settings: "SearchSettings", asked: Collection[str]) -> Iterat
         "both.",
     )
     yield (
-        samples and settings.groups > 1,
+        sampling and settings.groups > 1,
         "groups are parts of a beam; samples, with a temperature, have none.",
     )
     yield (
-        not samples and (settings.top_k or settings.top_p < 1),
+        not sampling and (settings.top_k or settings.top_p < 1),
         "top_k and top_p are for sampling; they need a temperature above 0.",
     )
     yield (
-        not samples and "sampling_seed" in asked,
+        not sampling and "sampling_seed" in asked,
         "sampling_seed is for sampling; it needs a temperature above 0.",
     )
     yield (
-        not samples and settings.n_best > settings.beam_size,
+        not sampling and settings.n_best > settings.beam_size,
         f"n_best is {settings.n_best}; a beam of {settings.beam_size} has no more than {settings.beam_size}.",
     )
     yield (
@@ -71,11 +71,12 @@ def contradictions(settings: "SearchSettings", asked: Collection[str]) -> Iterat
         "diversity is for several groups of a beam; give groups above 1.",
     )
     yield (
-        settings.force and (samples or settings.groups > 1 or settings.coverage_penalty),
-        "force needs grid beam search, which has no temperature, groups or coverage_penalty; leave them out.",
+        settings.force_words and (sampling or settings.groups > 1 or settings.coverage_penalty),
+        "force_words needs grid beam search, which has no temperature, groups or coverage_penalty; leave "
+        "them out.",
     )
     yield (
-        settings.mbr and (not samples or settings.n_best == 1),
+        settings.mbr and (not sampling or settings.n_best == 1),
         "mbr chooses among samples; it needs a temperature above 0 and an n_best above 1.",
     )
     yield (
@@ -92,7 +93,7 @@ def contradictions(settings: "SearchSettings", asked: Collection[str]) -> Iterat
     )
     for name in (
         "prefix",
-        "force",
+        "force_words",
         "min_length",
         "max_length",
         "no_repeat_ngram",
@@ -107,7 +108,7 @@ def contradictions(settings: "SearchSettings", asked: Collection[str]) -> Iterat
 
 def refuse_more_than_a_beam(settings: "SearchSettings", what: str) -> None:
     """Raise `DragomanError` for settings that ask for more than one beam search: `what` needs that."""
-    for name in ("temperature", "force", "split", "keep_tags", "replace_unknown", "coverage_penalty"):
+    for name in ("temperature", "force_words", "split", "keep_tags", "replace_unknown", "coverage_penalty"):
         if getattr(settings, name):
             raise DragomanError(
                 f"A {what} is of one beam search, and {name} asks for something else; leave it out."

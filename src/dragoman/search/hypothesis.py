@@ -91,8 +91,8 @@ def max_target_length(
         if limit is not None:
             if min_capacity > limit:
                 raise DragomanError(
-                    f"The prefix, force or min_length asks for {min_capacity} tokens, and {why} {limit}; ask "
-                    "for fewer."
+                    f"The prefix, force_words or min_length asks for {min_capacity} tokens, and {why} "
+                    f"{limit}; ask for fewer."
                 )
             length = min(length, limit)
     return length

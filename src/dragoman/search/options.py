@@ -17,9 +17,9 @@ class SearchOptions(TypedDict, total=False):
     diversity: float
     min_length: int
     no_repeat_ngram: int
-    ban: tuple[str, ...]
+    ban_words: tuple[str, ...]
     prefix: str
-    force: tuple[str, ...]
+    force_words: tuple[str, ...]
     keep_tags: bool
     replace_unknown: bool
     temperature: float

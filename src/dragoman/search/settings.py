@@ -45,12 +45,12 @@ class SearchSettings:
     """Minimum length of a translation in tokens."""
     no_repeat_ngram: int = 0
     """No sequence of this many tokens occurs twice in a translation; 0 allows all."""
-    ban: tuple[str, ...] = ()
+    ban_words: tuple[str, ...] = field(default=(), metadata=former_name("ban"))
     """Words and phrases that no translation contains. They are banned as token sequences: longer words may
     contain them."""
     prefix: str = ""
     """The first words of every translation."""
-    force: tuple[str, ...] = ()
+    force_words: tuple[str, ...] = field(default=(), metadata=former_name("force"))
     """Words and phrases that every translation contains, in any order, if the other constraints allow it."""
     keep_tags: bool = False
     """Translate without <tags> and {placeholders}, and put them back beside the aligned words."""
@@ -80,7 +80,7 @@ class SearchSettings:
     @property
     def is_standard(self) -> bool:
         """Whether this is what the C++ decoder implements: greedy or beam search by log-probability alone."""
-        return not (self.temperature or self.force or self.groups > 1 or self.coverage_penalty)
+        return not (self.temperature or self.force_words or self.groups > 1 or self.coverage_penalty)
 
     @classmethod
     def of(cls, settings: "SearchSettings | None", options: SearchOptions) -> "SearchSettings":

@@ -149,8 +149,8 @@ def score(
     for batch, source, target in forced_batches(translator, pairs, batch_tokens):
         with explain_out_of_memory(len(batch)):
             rows = token_log_probabilities(translator.torch.model, source, target).tolist()
-        for (number, _, ids), log_p in zip(batch, rows, strict=True):
-            likelihoods[number] = Likelihood(translator.tokenizers.target.pieces(ids), log_p[: len(ids)])
+        for (number, _, ids), log_probs in zip(batch, rows, strict=True):
+            likelihoods[number] = Likelihood(translator.tokenizers.target.pieces(ids), log_probs[: len(ids)])
     return [likelihoods[number] for number in range(len(pairs))]
 
 
@@ -167,9 +167,9 @@ def align(
     for batch, *rows in forced_batches(translator, pairs, batch_tokens):
         with explain_out_of_memory(len(batch)):
             weights = select_head(cross_attention(translator.torch.model, *rows), layer, head)
-        for (number, source, target), own in zip(batch, weights, strict=True):
+        for (number, source, target), pair_weights in zip(batch, weights, strict=True):
             words = (side.word_ids(text) for side, text in zip(sides, pairs[number], strict=True))
-            alignments[number] = word_alignment(own[: len(target), : len(source)], *words)
+            alignments[number] = word_alignment(pair_weights[: len(target), : len(source)], *words)
     return [alignments[number] for number in range(len(pairs))]
 
 

@@ -14,8 +14,8 @@ from dragoman.translation.segmentation import split, truncate
 
 DEFAULT_SPLIT = 1000  # tokens above which a sentence is split if the model has no known limit
 WHOLE_SENTENCE_ONLY = (
-    "prefix", "force", "min_length", "max_length", "no_repeat_ngram", "keep_tags", "replace_unknown",
-    "truncate",
+    "prefix", "force_words", "min_length", "max_length", "no_repeat_ngram", "keep_tags",
+    "replace_unknown", "truncate",
 )  # fmt: skip
 """Settings that do not apply to the parts of a sentence. With one of them sentences are not split."""
 
@@ -70,7 +70,7 @@ def refuse_too_long(sentences: Sequence[str], ids: list[list[int]], longest_sour
 
 def constraint_ids(settings: SearchSettings, tokenizer: Tokenizer) -> Constraints:
     """The rules of the settings in token ids. Raises `DragomanError` if they contradict each other."""
-    if settings.prefix or settings.ban or settings.force:
+    if settings.prefix or settings.ban_words or settings.force_words:
         return encode_constraints(settings, tokenizer)
     return Constraints(settings.min_length, settings.no_repeat_ngram)
 

@@ -107,7 +107,7 @@ class TorchBackend:
         """One batch, by the search that the settings ask for."""
         if settings.temperature:
             return sample(self.model, source, settings, constraints)
-        if settings.force:
+        if settings.force_words:
             return grid_beam_search(self.model, source, settings, constraints)
         restricted = replace(constraints, min_length=0).restrict_tokens
         if self._graphs is not None and settings.is_standard and not restricted:
