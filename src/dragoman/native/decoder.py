@@ -95,7 +95,7 @@ class NativeDecoder:
 
         Raises `DragomanError` if one is missing, unknown or misshapen, and if memory does not suffice.
         """
-        self.longest, self.shortlist = settings.longest, shortlist
+        self.max_positions, self.shortlist = settings.longest, shortlist
         declare(lib)
         self._max_rows: int = lib.dragoman_max_rows()
         self._positions = [
@@ -196,7 +196,8 @@ class NativeDecoder:
         """The arrays that a search reads, and those that it writes."""
         n_best = settings.n_best
         max_lengths = [
-            max_target_length(len(row), self.longest, settings, constraints.min_capacity) for row in sources
+            max_target_length(len(row), self.max_positions, settings, constraints.min_capacity)
+            for row in sources
         ]
         capacities = [n_best * (length + 1) for length in max_lengths]
         shortlists = [np.empty(0, np.int32)]
@@ -237,13 +238,13 @@ def completed(hypotheses: Hypotheses) -> Future[Hypotheses]:
 def hypotheses_of(arrays: Mapping[str, Array]) -> Iterator[list[Hypothesis]]:
     """The output of a search, by sentence. Raises `DragomanError` if the model has non-finite weights."""
     each = (arrays[name].tolist() for name in ("output_offsets", "max_lengths", "lengths", "log_p", "scores"))
-    for offset, max_length, lengths, log_p, scores in zip(*each, strict=True):
+    for offset, max_length, lengths, log_probs, scores in zip(*each, strict=True):
         if lengths[0] < 0:
             raise DragomanError(NON_FINITE)
         yield [
-            Hypothesis(arrays["output_ids"][first : first + length].tolist(), *log_p_and_score)
-            for first, length, *log_p_and_score in zip(
-                count(offset, max_length + 1), lengths, log_p, scores, strict=False
+            Hypothesis(arrays["output_ids"][first : first + length].tolist(), *log_prob_and_score)
+            for first, length, *log_prob_and_score in zip(
+                count(offset, max_length + 1), lengths, log_probs, scores, strict=False
             )
             if length >= 0
         ]
