@@ -39,7 +39,7 @@ from dragoman.system.machine import configure_allocator
 from dragoman.text.batches import pad
 from dragoman.text.lines import read_lines
 from dragoman.translation.model_folder import Tokenizers, model_folder, save_model
-from dragoman.translation.segmentation import encode_sentences
+from dragoman.translation.token_ids import encode_sentences
 from dragoman.translation.translator import Translator
 
 SYSTEMS = {

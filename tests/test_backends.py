@@ -24,11 +24,11 @@ ASKED = {
     "beam 4": SearchSettings(),
     "greedy": SearchSettings(beam_size=1),
     "n best": SearchSettings(n_best=3, length_power=0.8, max_extra_tokens=3),
-    "rules": SearchSettings(prefix="two", ban=("dogs",), min_length=3, no_repeat_ngram=2, max_length=9),
+    "rules": SearchSettings(prefix="two", ban_words=("dogs",), min_length=3, no_repeat_ngram=2, max_length=9),
     "truncated": SearchSettings(truncate=3),
     "split": SearchSettings(split=3),
 }
-NEEDS_PYTORCH = [{"temperature": 1.0}, {"force": ("dogs",)}, {"groups": 2}, {"coverage_penalty": 0.2}]
+NEEDS_PYTORCH = [{"temperature": 1.0}, {"force_words": ("dogs",)}, {"groups": 2}, {"coverage_penalty": 0.2}]
 
 
 @pytest.mark.parametrize("asked", ASKED)

@@ -280,7 +280,7 @@ def test_forced_words_are_in_every_translation(monkeypatch, capsysbinary, folder
         capsysbinary,
         "translate",
         folder / "run",
-        "--force",
+        "--force-words",
         "DELTA",
         "FJORD",
         stdin=b"amber\nbirch cedar\n\n",
@@ -288,15 +288,15 @@ def test_forced_words_are_in_every_translation(monkeypatch, capsysbinary, folder
     lines = out.split("\n")
     assert all({"DELTA", "FJORD"} <= set(line.split()) for line in lines[:2])
     assert lines[2:] == ["", ""]
-    conflict = ["--force", "DELTA", "--ban", "DELTA"]
+    conflict = ["--force-words", "DELTA", "--ban-words", "DELTA"]
     status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", *conflict, stdin=b"amber\n")
     assert status == 2
-    assert "'DELTA' is banned, and in what force asks for" in err
+    assert "'DELTA' is banned, and in what force_words asks for" in err
     status, _, err = call(
-        monkeypatch, capsysbinary, "translate", folder / "run", "--force", " ", stdin=b"amber\n"
+        monkeypatch, capsysbinary, "translate", folder / "run", "--force-words", " ", stdin=b"amber\n"
     )
     assert status == 2
-    assert "force is ' ', which has no tokens" in err
+    assert "force_words is ' ', which has no tokens" in err
 
 
 def test_pairs_are_scored_line_by_line(monkeypatch, capsysbinary, folder):
@@ -567,8 +567,8 @@ REFUSED = [
     (["train", "--minutes", "inf"], "minutes is infinite; it must be a number."),
     (["train", "--character-coverage", "1.5"], "character_coverage is 1.5; it must be at most 1."),
     (
-        ["translate", "{0}/run", "--ban", "a", "--ban", "b"],
-        "--ban is given more than once; give it once, with all its values: --ban A B.",
+        ["translate", "{0}/run", "--ban-words", "a", "--ban-words", "b"],
+        "--ban-words is given more than once; give it once, with all its values: --ban-words A B.",
     ),
     (
         ["translate", "{0}/run", "--ensemble={0}/run", "--ensemble", "{0}/run"],
@@ -653,7 +653,7 @@ def test_wrong_input_gets_a_sentence_and_leaves_nothing(
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: SearchSettings(force="man"), "force is 'man'; it has to be a list of texts"),
+        (lambda: SearchSettings(force_words="man"), "force_words is 'man'; it has to be a list of texts"),
         (lambda: SearchSettings(beam_size=4.0), "beam_size is 4.0; it has to be a whole number"),
         (lambda: SearchSettings(length_power="1"), "length_power is '1'; it has to be a number"),
         (
@@ -665,8 +665,8 @@ def test_wrong_input_gets_a_sentence_and_leaves_nothing(
 def test_python_too_refuses_values_of_a_wrong_kind(make, message):
     with pytest.raises(DragomanError, match=message):
         make()
-    assert SearchSettings(force=["a"], length_penalty=1, beam_size=np.int64(3)) == SearchSettings(
-        3, 1.0, force=("a",)
+    assert SearchSettings(force_words=["a"], length_penalty=1, beam_size=np.int64(3)) == SearchSettings(
+        3, 1.0, force_words=("a",)
     )
 
 
@@ -808,7 +808,7 @@ def test_short_forms_are_the_long_ones(folder):
         "compile": True,
         "max_tokens": "auto",
     }
-    assert given("translate", "run", "--force", "a b", "c")["force"] == ("a b", "c")
+    assert given("translate", "run", "--force-words", "a b", "c")["force_words"] == ("a b", "c")
 
 
 @pytest.mark.parametrize(
@@ -827,6 +827,14 @@ def test_former_names_work_with_a_warning_and_are_hidden(monkeypatch, capsysbina
     assert capsysbinary.readouterr().err.decode() == told
     _, out, _ = call(monkeypatch, capsysbinary, verb, "--help-all")
     assert former not in out
+
+
+@pytest.mark.parametrize("name", ["force", "ban"])
+def test_force_and_ban_are_former_names_of_lists_of_words(monkeypatch, capsysbinary, name):
+    assert cli.COMMANDS["translate"].parse(["run", f"--{name}", "a b", "c"])[f"{name}_words"] == ("a b", "c")
+    assert f"--{name} is now called --{name}-words;" in capsysbinary.readouterr().err.decode()
+    _, out, _ = call(monkeypatch, capsysbinary, "translate", "--help-all")
+    assert f"--{name} " not in out
 
 
 def test_graphs_is_the_former_name_of_cuda_graphs(capsysbinary):

@@ -11,13 +11,14 @@ from dragoman import Translator
 from dragoman.model.symbols import END
 from dragoman.search.beam import beam_search, greedy_search
 from dragoman.search.grid_beam import grid_beam_search
+from dragoman.search.hypothesis import Constraints
 from dragoman.search.sampling import sample
 from dragoman.search.scoring import token_log_probabilities
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.translation.constraints import Constraints, follows
+from dragoman.translation.constraints import follows
 from dragoman.translation.model_folder import Tokenizers
 from tests.conftest import MODELS
 from tests.test_search import brute_force, tiny
@@ -184,7 +185,11 @@ WORDS = st.lists(st.sampled_from(["Mann", "a", "two dogs", "kalt"]), max_size=2)
 @given(ban=WORDS, no_repeat_ngram=st.integers(0, 3), min_length=st.integers(0, 6))
 def test_the_rules_hold_for_texts(translator, ban, no_repeat_ngram, min_length):  # noqa: F811
     asked = SearchSettings(
-        max_extra_tokens=4, ban=tuple(ban), no_repeat_ngram=no_repeat_ngram, min_length=min_length, n_best=2
+        max_extra_tokens=4,
+        ban_words=tuple(ban),
+        no_repeat_ngram=no_repeat_ngram,
+        min_length=min_length,
+        n_best=2,
     )
     for line, found in zip(LINES, translator.n_best(LINES, asked), strict=True):
         alone = translator.n_best([line], asked)[0]
@@ -202,25 +207,25 @@ def test_every_translation_begins_with_the_prefix(translator):  # noqa: F811
     ("asked", "message"),
     [
         (
-            {"prefix": "der Schnee", "ban": ("Schnee",)},
+            {"prefix": "der Schnee", "ban_words": ("Schnee",)},
             "The prefix 'der Schnee' has 'Schnee', which is banned",
         ),
         (
             {"prefix": "der der", "no_repeat_ngram": 1},
-            "'der der', of prefix or force, repeats what no_repeat_ngram 1 forbids",
+            "'der der', of prefix or force_words, repeats what no_repeat_ngram 1 forbids",
         ),
         (
-            {"force": ("der der",), "no_repeat_ngram": 1},
-            "'der der', of prefix or force, repeats what no_repeat_ngram 1 forbids",
+            {"force_words": ("der der",), "no_repeat_ngram": 1},
+            "'der der', of prefix or force_words, repeats what no_repeat_ngram 1 forbids",
         ),
         (
             {"min_length": 3, "max_length": 2},
             "min_length is 3 and max_length 2; no translation can have both",
         ),
-        ({"ban": (" ",)}, "ban is ' ', which has no tokens"),
+        ({"ban_words": (" ",)}, "ban_words is ' ', which has no tokens"),
         ({"prefix": "  "}, "prefix is '  ', which has no tokens"),
         (
-            {"prefix": "der hund", "force": ("der mann",), "no_repeat_ngram": 1},
+            {"prefix": "der hund", "force_words": ("der mann",), "no_repeat_ngram": 1},
             r"'der hund' and 'der mann' have 1 tokens in common, which no_repeat_ngram forbids to repeat\.",
         ),
     ],
@@ -252,12 +257,13 @@ def test_two_phrases_fit_where_a_text_can_have_both(first, second, size):
     assert follows(first, second, size) == fit(first, second, size) or not alone
 
 
-@pytest.mark.parametrize("name", ["prefix", "ban", "force"])
+@pytest.mark.parametrize("name", ["prefix", "ban_words", "force_words"])
 def test_what_the_vocabulary_cannot_write_is_refused(name):
     words = Tokenizer.train(["amber birch cedar"] * 3, "word", TokenizerSettings(), 20)
     limited = Translator.from_model(tiny("transformer", len(words), 0), Tokenizers(words, words))
     with pytest.raises(
         DragomanError,
-        match="'opal' cannot be written with this model's vocabulary; leave it out of prefix, ban and force",
+        match="'opal' cannot be written with this model's vocabulary; leave it out of prefix, ban_words and "
+        "force_words",
     ):
         limited.translate(["amber"], SearchSettings(**{name: "opal" if name == "prefix" else ("opal",)}))

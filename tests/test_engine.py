@@ -15,7 +15,8 @@ import torch
 from dragoman.native.build import DECODER, load_library
 from dragoman.native.decoder import PRECISIONS, Progress
 from dragoman.search.beam import beam_steps
-from dragoman.search.settings import Constraints, SearchSettings
+from dragoman.search.hypothesis import Constraints
+from dragoman.search.settings import SearchSettings
 from dragoman.search.trace import stable_prefixes
 from tests.test_native import model_of, native, texts
 
@@ -127,9 +128,8 @@ def test_the_threads_of_a_decoder_end_with_it(lib):
 SHORT_OF_MEMORY = """
 import resource
 from dragoman.native.build import DECODER, load_library
-from dragoman.search.beam import beam_steps
-from dragoman.search.settings import Constraints, SearchSettings
-from dragoman.search.trace import stable_prefixes
+from dragoman.search.hypothesis import Constraints
+from dragoman.search.settings import SearchSettings
 from tests.test_native import model_of, native, texts
 
 decoder = native(load_library(DECODER), model_of("as in the paper"), "float32", 1)

@@ -10,8 +10,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from dragoman.native import cuda_graphs as graphs
 from dragoman.native.cuda_graphs import FixedShapeSearch, GraphSearch
 from dragoman.search.beam import max_target_lengths
-from dragoman.search.hypothesis import NON_FINITE
-from dragoman.search.settings import Constraints, SearchSettings
+from dragoman.search.hypothesis import NON_FINITE, Constraints
+from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import pad
 from dragoman.translation.torch_backend import TorchBackend
@@ -79,7 +79,7 @@ def test_a_step_asks_the_device_nothing_and_moves_no_buffer():
             search.beam.finished,
             search.unfinished,
             search.state.ancestry,
-            search.state.step,
+            search.state.position,
             *chain(*search.state.cache),
         ]
         places = [buffer.data_ptr() for buffer in buffers]
@@ -93,7 +93,7 @@ def test_a_step_asks_the_device_nothing_and_moves_no_buffer():
         search.beam.finished,
         search.unfinished,
         search.state.ancestry,
-        search.state.step,
+        search.state.position,
         *chain(*search.state.cache),
     ]
     assert [buffer.data_ptr() for buffer in now] == places

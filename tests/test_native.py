@@ -21,14 +21,14 @@ from dragoman.native.build import DECODER, load_library
 from dragoman.native.decoder import PRECISIONS, NativeDecoder
 from dragoman.native.packed_linear import pack
 from dragoman.search.beam import beam_search, greedy_search
-from dragoman.search.hypothesis import NON_FINITE, longest_target
+from dragoman.search.hypothesis import NON_FINITE, Constraints, max_target_length
 from dragoman.search.scoring import token_log_probabilities
-from dragoman.search.settings import Constraints, SearchSettings
+from dragoman.search.settings import SearchSettings
 from dragoman.search.shortlist import Shortlist
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import pad
 from dragoman.translation.model_folder import numpy_weights
-from dragoman.translation.segmentation import explain_out_of_memory
+from dragoman.translation.token_ids import explain_out_of_memory
 from tests.conftest import VOCABULARY
 from tests.test_search import PENALTIES, reference_steps, same_hypotheses, tiny
 
@@ -388,7 +388,7 @@ def test_a_hypothesis_of_exactly_the_longest_length_is_found(lib, beam_size):
         SearchSettings(beam_size=beam_size, max_length=4),
     ):
         found = native(lib, model, "float32", 1).search(sources, asked)
-        longest = [longest_target(len(row), None, asked) for row in sources]
+        longest = [max_target_length(len(row), None, asked) for row in sources]
         assert [len(best[0].ids) for best in found] == longest
         expected = python_search(model, sources, asked)
         assert [[one.ids for one in best] for best in found] == [

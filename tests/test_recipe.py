@@ -127,7 +127,7 @@ def test_intervals_follow_from_the_number_of_updates(updates):
 def test_differences_are_named_and_choices_are_none():
     recorded = choose_schedule(Recipe(), 100)
     assert forbidden_changes(Recipe(), recorded) == allowed_changes(Recipe(), recorded) == {}
-    search = replace(Recipe().search, ban=("a", "b"))
+    search = replace(Recipe().search, ban_words=("a", "b"))
     asked = replace(
         Recipe(), training=replace(Recipe().training, seed=7, clip_norm=1.0, threads=1), search=search
     )
@@ -136,7 +136,7 @@ def test_differences_are_named_and_choices_are_none():
     assert describe_changes(new, recorded) == [
         "training.clip_norm is 1.0 and was 0.0",
         "training.threads is 1 and was None",
-        "search.ban is ['a', 'b'] and was []",
+        "search.ban_words is ['a', 'b'] and was []",
     ]
     assert apply_changes(asked, recorded).search == search
     assert apply_changes(asked, recorded).training == replace(recorded.training, clip_norm=1.0, threads=1)

@@ -16,8 +16,8 @@ from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.search.attention_weights import cross_attention
 from dragoman.search.beam import beam_search, beam_steps, greedy_search
-from dragoman.search.hypothesis import length_penalty
-from dragoman.search.settings import Constraints, SearchSettings
+from dragoman.search.hypothesis import Constraints, length_penalty
+from dragoman.search.settings import SearchSettings
 from tests.conftest import MODELS, VOCABULARY
 
 
@@ -219,8 +219,8 @@ def test_the_penalty_is_that_of_wu_and_others():
             "groups are parts of a beam; samples, with a temperature, have none",
         ),
         (
-            {"force": ("a",), "groups": 2},
-            "force needs grid beam search, which has no temperature, groups or coverage_penalty",
+            {"force_words": ("a",), "groups": 2},
+            "force_words needs grid beam search, which has no temperature, groups or coverage_penalty",
         ),
         ({"length_penalty": -1.0}, "length_penalty is -1.0; it must be at least 0"),
     ],

@@ -13,8 +13,8 @@ from dragoman.search.settings import SearchSettings
 from dragoman.search.shortlist import Shortlist, best_translations
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import file_hash
-from dragoman.translation.segmentation import encode_sentences
 from dragoman.translation.settings import EngineSettings
+from dragoman.translation.token_ids import encode_sentences
 from dragoman.translation.translator import Translator
 from tests.test_cli import call
 from tests.test_translator import LINES, folder  # noqa: F401  a fixture

@@ -13,11 +13,11 @@ from dragoman import SearchSettings, Translator
 from dragoman.model.symbols import END, PAD, START
 from dragoman.search.alternatives import alternatives
 from dragoman.search.beam import beam_search, beam_steps
+from dragoman.search.hypothesis import Constraints
 from dragoman.search.scoring import token_log_probabilities
-from dragoman.search.settings import Constraints
 from dragoman.search.trace import stable_prefixes, trace_nodes
 from dragoman.system.errors import DragomanError
-from dragoman.translation.segmentation import encode_sentences
+from dragoman.translation.token_ids import encode_sentences
 from tests.conftest import VOCABULARY
 from tests.test_search import following, reference_steps, tiny
 from tests.test_translator import LINES, TEXT, folder, translator  # noqa: F401
@@ -226,6 +226,7 @@ def test_draws_have_neither_trace_nor_stream_nor_alternatives(translator):  # no
     ):
         list(translator.stream("two dogs", SearchSettings(split=5)))
     with pytest.raises(
-        DragomanError, match="A list of alternatives is of one beam search, and force asks for something else"
+        DragomanError,
+        match="A list of alternatives is of one beam search, and force_words asks for something else",
     ):
-        translator.alternatives("two dogs", 2, SearchSettings(force=("a",)))
+        translator.alternatives("two dogs", 2, SearchSettings(force_words=("a",)))

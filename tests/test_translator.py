@@ -22,15 +22,16 @@ from dragoman.search.attention_weights import cross_attention
 from dragoman.search.beam import beam_search
 from dragoman.search.ensemble import Ensemble
 from dragoman.search.hypothesis import NON_FINITE
+from dragoman.search.options import SearchOptions
 from dragoman.search.scoring import Likelihood, token_log_probabilities
-from dragoman.search.settings import SearchOptions
 from dragoman.system.errors import DragomanError, LongInput
 from dragoman.text.batches import pad
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import Tokenizers, save_model
-from dragoman.translation.segmentation import encode_sentences, split
+from dragoman.translation.segmentation import split
 from dragoman.translation.tags import TAG, remove_tags, restore_tags
+from dragoman.translation.token_ids import encode_sentences
 from tests.conftest import MODELS, MOST_SECONDS
 
 LINES = ["ein Mann fährt Rad", "two dogs play", "der Schnee ist kalt", "a man rides a bike"]
@@ -74,7 +75,7 @@ MANY = [" ".join(LINES[(first + step) % 4] for step in range(first % 3 + 1)) for
 
 
 @pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.parametrize("more", [{}, {"groups": 2}, {"temperature": 1.0}, {"force": ("a",)}], ids=str)
+@pytest.mark.parametrize("more", [{}, {"groups": 2}, {"temperature": 1.0}, {"force_words": ("a",)}], ids=str)
 def test_threads_of_pytorch_change_no_translation(translator, kind, more):
     tokenizers = translator.tokenizers
     model = build_model(MODELS[kind], len(tokenizers.source), len(tokenizers.target)).double()
@@ -174,7 +175,7 @@ def test_bfloat16_is_refused_where_the_processor_has_none(folder):
         lambda translator: translator.translate(LINES, replace(SEARCH, beam_size=1)),
         lambda translator: translator.translate(LINES, SEARCH),
         lambda translator: translator.translate(LINES, replace(SEARCH, temperature=1.0)),
-        lambda translator: translator.translate(LINES, replace(SEARCH, force=("a",))),
+        lambda translator: translator.translate(LINES, replace(SEARCH, force_words=("a",))),
         lambda translator: list(translator.stream(LINES[0], SEARCH)),
         lambda translator: translator.trace(LINES[0], SEARCH),
         lambda translator: translator.alternatives(LINES[0], 2, SEARCH),
@@ -513,9 +514,9 @@ def test_long_sentences_are_truncated_or_split_only_as_asked(translator):
         *(
             (
                 {"keep_tags": True, rule: ("{city}",)},
-                "keep_tags puts tags back where the source has them; leave them out of prefix, force",
+                "keep_tags puts tags back where the source has them; leave them out of prefix, force_words",
             )
-            for rule in ("force", "ban")
+            for rule in ("force_words", "ban_words")
         ),
         (
             {"split": 1},
@@ -600,7 +601,7 @@ def test_a_model_that_predicts_no_numbers_is_named(translator):
     broken = build_model(SETTINGS, size, size)
     with torch.no_grad():
         broken.encoder[0].feed_forward.inner.weight[0, 0] = math.nan
-    for asked in (SEARCH, replace(SEARCH, force=("Mann",))):
+    for asked in (SEARCH, replace(SEARCH, force_words=("Mann",))):
         with pytest.raises(
             DragomanError, match="The model's probabilities are not finite: its training diverged"
         ):

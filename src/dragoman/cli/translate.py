@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 from dragoman.cli.console import say, warn
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.native.build import DECODER, start_compiling
-from dragoman.search.settings import SearchSettings, refuse_more_than_a_beam
+from dragoman.search.contradictions import refuse_more_than_a_beam
+from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.machine import configure_allocator, has_gpu
 from dragoman.translation.settings import EngineSettings
@@ -276,8 +277,8 @@ COMMAND = Command(
             "length_penalty",
             "max_length",
             "prefix",
-            "ban",
-            "force",
+            "ban_words",
+            "force_words",
             "temperature",
         ),
         "speed": ("precision", "workers"),

@@ -25,7 +25,7 @@ enum Status : int32_t { OK = 0, OUT_OF_MEMORY = 1, WRONG_SIZE = 2 };
 // A search, for sentences 0 to sentences - 1. The same fields as in decoder.py; null for no elements.
 struct Search {
     int32_t sentences, beam_size, n_best, max_rows;
-    int32_t min_length, no_repeat_ngram, banned_count, prefix_length;  // Constraints of search/settings.py
+    int32_t min_length, no_repeat_ngram, banned_count, prefix_length;  // Constraints of search/hypothesis.py
     const int32_t *banned_ids, *banned_offsets,
         *prefix;  // sequence b is banned_ids[banned_offsets[b]] to [banned_offsets[b + 1]]
     const int32_t *source_ids,
@@ -67,7 +67,7 @@ struct Sentence {
     std::vector<Hypothesis> live, finished;  // best first
 };
 
-// The best k candidates offered, best first; of equal ones the first. Oracle: search/top_k.py.
+// The best k candidates offered, best first; of equal ones the first. Oracle: search/beam.py.
 // Tested: tests/test_native.py::test_equal_probabilities_fall_as_in_pytorch.
 class TopK {
     size_t k;

@@ -26,11 +26,11 @@ from dragoman.search.beam import (
     is_done,
     likeliest_that_continue,
     max_target_lengths,
-    next_log_p,
+    next_log_probs,
+    top_k_extensions,
 )
-from dragoman.search.hypothesis import NON_FINITE, Hypothesis, normalizer
-from dragoman.search.settings import Constraints, SearchSettings
-from dragoman.search.top_k import top_k_extensions
+from dragoman.search.hypothesis import NON_FINITE, Constraints, Hypothesis, length_normalization
+from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 
 LENGTH_MULTIPLE = 16  # lengths are rounded up, so that graphs can be replayed
@@ -43,24 +43,24 @@ CHECK_EVERY = 4  # steps, after which the host checks whether a sentence is unfi
 class FixedShapeState(TransformerState):
     """A cache with capacity for all tokens from the start; the number of tokens is a tensor on the device."""
 
-    step: Int[Tensor, ""]
+    position: Int[Tensor, ""]
     rows: Float[Tensor, "N D"]
     """All positional encodings: a graph's inputs must not move when the table grows."""
 
     def positions(self, table: Positions, tokens: int) -> Float[Tensor, "1 D"]:  # noqa: ARG002  a step reads one
-        return self.rows.index_select(0, self.step[None])
+        return self.rows.index_select(0, self.position[None])
 
     def append(self, layer: int, new: KeysValues) -> KeysValues:
-        places = self.step * self.beams + torch.arange(self.beams, device=self.step.device)
+        places = self.position * self.beams + torch.arange(self.beams, device=self.position.device)
         for cache, values in zip(self.cache[layer], new, strict=True):
             cache.index_copy_(2, places, values)
         return self.cache[layer]
 
     def advance(self, tokens: int) -> tuple["FixedShapeState", Bool[Tensor, "B 1 W M"]]:  # noqa: ARG002  a step reads one
-        own = torch.eye(self.beams, dtype=torch.bool, device=self.ancestry.device)[None, :, None].expand(
+        itself = torch.eye(self.beams, dtype=torch.bool, device=self.ancestry.device)[None, :, None].expand(
             len(self.ancestry), -1, -1, -1
         )
-        self.ancestry.index_copy_(2, self.step[None], own)
+        self.ancestry.index_copy_(2, self.position[None], itself)
         return self, self.ancestry.flatten(2)[:, None]
 
     def reorder(self, rows: Int[Tensor, "R"]) -> "FixedShapeState":
@@ -72,50 +72,55 @@ class FixedShapeSearch:
     """Beam search over B sentences of S tokens in buffers of fixed shapes; `step` changes them in place."""
 
     def __init__(
-        self, model: Transformer, state: TransformerState, settings: SearchSettings, least: int, longest: int
+        self,
+        model: Transformer,
+        state: TransformerState,
+        settings: SearchSettings,
+        min_length: int,
+        max_length: int,
     ) -> None:
-        """For encoded sentences of these shapes; no translation has more than `longest` tokens before END."""
+        """For encoded sentences of these shapes, and at most `max_length` tokens before END."""
         assert state.mask is not None
-        self.model, self.settings, self.least, self.last = model, settings, least, longest
+        self.model, self.settings, self.min_length, self.max_length = model, settings, min_length, max_length
         width, device, sentences = settings.beam_size, state.mask.device, len(state.mask)
 
         def empty(memory: Tensor) -> Tensor:
             sentences, heads, _, size = memory.shape
-            return memory.new_zeros(sentences, heads, (longest + 1) * width, size)
+            return memory.new_zeros(sentences, heads, (max_length + 1) * width, size)
 
         self.state = FixedShapeState(
             memory=[KeysValues(keys.contiguous(), values.contiguous()) for keys, values in state.memory],
             mask=state.mask,
             cache=[KeysValues(empty(keys), empty(values)) for keys, values in state.memory],
-            ancestry=state.mask.new_zeros(sentences, width, longest + 1, width),
-            step=torch.zeros((), dtype=torch.int64, device=device),
-            rows=model.target_positions(0, longest + 1),
+            ancestry=state.mask.new_zeros(sentences, width, max_length + 1, width),
+            position=torch.zeros((), dtype=torch.int64, device=device),
+            rows=model.target_positions(0, max_length + 1),
         )
         self.beam = self._empty(device)
-        self.longest = torch.zeros(sentences, dtype=torch.int64, device=device)
+        self.max_lengths = torch.zeros(sentences, dtype=torch.int64, device=device)
         self.unfinished = torch.ones(sentences, dtype=torch.bool, device=device)
         self.not_end = torch.arange(len(model.output.weight), device=device) != END
-        self.places = torch.arange(longest + 1, device=device)
+        self.places = torch.arange(max_length + 1, device=device)
         self.first_rows = torch.arange(sentences, device=device)[:, None] * width
 
     def _empty(self, device: torch.device) -> Beam:
         """A beam before its first token, with capacity for all."""
         coverage = torch.zeros(len(self.state.ancestry), 0, device=device)
-        beam = Beam.start(len(coverage), self.settings.beam_size, 1, self.last, coverage)
-        return replace(beam, live=F.pad(beam.live, (0, self.last + 1), value=PAD))
+        beam = Beam.start(len(coverage), self.settings.beam_size, 1, self.max_length, coverage)
+        return replace(beam, live=F.pad(beam.live, (0, self.max_length + 1), value=PAD))
 
-    def load(self, state: TransformerState, longest: Int[Tensor, "B"]) -> None:
+    def load(self, state: TransformerState, max_lengths: Int[Tensor, "B"]) -> None:
         """Replace the sentences in the buffers."""
         assert state.mask is not None
         assert self.state.mask is not None
-        for own, other in zip(self.state.memory, state.memory, strict=True):
-            own.keys.copy_(other.keys)
-            own.values.copy_(other.values)
+        for buffer, new in zip(self.state.memory, state.memory, strict=True):
+            buffer.keys.copy_(new.keys)
+            buffer.values.copy_(new.values)
         self.state.mask.copy_(state.mask)
         self.state.ancestry.zero_()
-        self.state.step.zero_()
+        self.state.position.zero_()
         self._store(self._empty(state.mask.device))
-        self.longest.copy_(longest)
+        self.max_lengths.copy_(max_lengths)
         self.unfinished.fill_(True)
 
     def _store(self, beam: Beam) -> None:
@@ -124,28 +129,28 @@ class FixedShapeSearch:
 
     def step(self) -> None:
         """One step of `beam_steps` for all sentences; finished ones do not change."""
-        settings, now, beam = self.settings, self.state.step, replace(self.beam)
+        settings, now, beam = self.settings, self.state.position, replace(self.beam)
         width = settings.beam_size
         tokens = beam.live.index_select(2, now[None]).view(-1, 1)
         features, _ = self.model.decode(tokens, self.state)
-        log_p = next_log_p(self.model, features[:, -1]).unflatten(0, (-1, width))
-        at_end = (now >= self.longest)[:, None, None]
-        log_p = log_p.masked_fill(at_end & self.not_end, -torch.inf)
-        log_p = log_p.masked_fill(~at_end & ~self.not_end & (now < self.least), -torch.inf)
+        log_probs = next_log_probs(self.model, features[:, -1]).unflatten(0, (-1, width))
+        at_end = (now >= self.max_lengths)[:, None, None]
+        log_probs = log_probs.masked_fill(at_end & self.not_end, -torch.inf)
+        log_probs = log_probs.masked_fill(~at_end & ~self.not_end & (now < self.min_length), -torch.inf)
 
-        total, origin, token = top_k_extensions(log_p, beam.live_log_p, 2 * width)
+        total, origin, token = top_k_extensions(log_probs, beam.live_log_probs, 2 * width)
         is_end = token == END
         prefixes = beam.live.gather(1, origin[:, :, None].expand(-1, -1, beam.live.size(2)))
         ending = total.masked_fill(~(is_end & self.unfinished[:, None]), -torch.inf)[:, :width]
         ids = prefixes[:, :width, 1:].masked_fill(self.places > now, PAD).masked_fill(self.places == now, END)
-        add_finished(beam, ids, ending, ending / normalizer(now + 1, settings))
+        add_finished(beam, ids, ending, ending / length_normalization(now + 1, settings))
 
         survivors = likeliest_that_continue(is_end, groups=1)
-        beam.live_log_p = total.masked_fill(is_end, -torch.inf).gather(1, survivors)
+        beam.live_log_probs = total.masked_fill(is_end, -torch.inf).gather(1, survivors)
         beam.live = prefixes.gather(1, survivors[:, :, None].expand_as(beam.live))
         beam.live.index_copy_(2, now[None] + 1, token.gather(1, survivors)[:, :, None])
         self._store(beam)
-        self.unfinished &= ~is_done(beam, self.longest, settings)
+        self.unfinished &= ~is_done(beam, self.max_lengths, settings)
         self.state.reorder((self.first_rows + origin.gather(1, survivors)).flatten())
         now += 1
 
@@ -163,17 +168,17 @@ class GraphSearch:
         self, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints
     ) -> list[list[Hypothesis]]:
         """As `beam_search`; of the constraints it supports `min_length` alone."""
-        longest = max_target_lengths(self.model, source, settings, constraints.min_capacity)
-        most = int(longest.max())
-        capacity = rounded(most, self.model.longest_target and self.model.longest_target - 1)
+        max_lengths = max_target_lengths(self.model, source, settings, constraints.min_capacity)
+        max_length = int(max_lengths.max())
+        capacity = rounded(max_length, self.model.longest_target and self.model.longest_target - 1)
         source = F.pad(
             source, (0, rounded(source.size(1), self.model.longest_source) - source.size(1)), value=PAD
         )
         state = self.model.encode(source)
         with self._lock:
             fixed, step = self._for(state, settings, constraints.min_capacity, capacity)
-            fixed.load(state, longest)
-            for number in range(most + 1):
+            fixed.load(state, max_lengths)
+            for number in range(max_length + 1):
                 step()
                 if number % CHECK_EVERY == CHECK_EVERY - 1 and not fixed.unfinished.any():
                     break
@@ -182,14 +187,14 @@ class GraphSearch:
             return hypotheses(fixed.beam, settings.n_best)
 
     def _for(
-        self, state: TransformerState, settings: SearchSettings, least: int, longest: int
+        self, state: TransformerState, settings: SearchSettings, min_length: int, max_length: int
     ) -> tuple[FixedShapeSearch, Callable[[], None]]:
         """A search of these shapes, and the function that makes its step."""
         keys = state.memory[0].keys
-        asked = keys.shape, settings, least, longest
+        asked = keys.shape, settings, min_length, max_length
         if asked in self._made:
             return self._made[asked]
-        fixed = FixedShapeSearch(self.model, state, settings, least, longest)
+        fixed = FixedShapeSearch(self.model, state, settings, min_length, max_length)
         made = fixed, captured(fixed.step, keys.device) if keys.device.type == "cuda" else fixed.step
         if len(keys) * settings.beam_size <= CACHED_HYPOTHESES:
             if len(self._made) == CACHED_GRAPHS:

@@ -14,8 +14,14 @@ from dragoman.model.settings import Activation, ModelSettings, Precision
 from dragoman.model.sinusoids import Table, beyond, sinusoid_table
 from dragoman.native.build import DECODER, check_size, load_library
 from dragoman.native.engine import Engine, Hypotheses, Search, declare_engine
-from dragoman.search.hypothesis import NON_FINITE, Hypothesis, longest_target, normalizer
-from dragoman.search.settings import Constraints, SearchSettings
+from dragoman.search.hypothesis import (
+    NON_FINITE,
+    Constraints,
+    Hypothesis,
+    length_normalization,
+    max_target_length,
+)
+from dragoman.search.settings import SearchSettings
 from dragoman.search.shortlist import Shortlist
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import Arrays
@@ -89,7 +95,7 @@ class NativeDecoder:
 
         Raises `DragomanError` if one is missing, unknown or misshapen, and if memory does not suffice.
         """
-        self.longest, self.shortlist = settings.longest, shortlist
+        self.max_positions, self.shortlist = settings.longest, shortlist
         declare(lib)
         self._max_rows: int = lib.dragoman_max_rows()
         self._positions = [
@@ -197,7 +203,8 @@ class NativeDecoder:
         """The arrays that a search reads, and those that it writes."""
         n_best = settings.n_best
         max_lengths = [
-            longest_target(len(row), self.longest, settings, constraints.min_capacity) for row in sources
+            max_target_length(len(row), self.max_positions, settings, constraints.min_capacity)
+            for row in sources
         ]
         capacities = [n_best * (length + 1) for length in max_lengths]
         shortlists = [np.empty(0, np.int32)]
@@ -217,9 +224,9 @@ class NativeDecoder:
             "prefix": int32_array(constraints.prefix),
             "source_positions": self._positions[0].first(max(map(len, sources))),
             "target_positions": self._positions[1].first(max(max_lengths) + 1),
-            "normalizer": normalizer(np.arange(max(max_lengths) + 2, dtype=np.float32), settings).astype(
-                np.float32
-            ),
+            "normalizer": length_normalization(
+                np.arange(max(max_lengths) + 2, dtype=np.float32), settings
+            ).astype(np.float32),
             "output_offsets": np.array([*accumulate(capacities, initial=0)][:-1], np.int64),
             "output_ids": np.empty(sum(capacities), np.int32),
             "lengths": np.empty((len(sources), n_best), np.int32),
@@ -265,13 +272,13 @@ def completed(hypotheses: Hypotheses) -> Future[Hypotheses]:
 def hypotheses_of(arrays: Mapping[str, Array]) -> Iterator[list[Hypothesis]]:
     """The output of a search, by sentence. Raises `DragomanError` if the model has non-finite weights."""
     each = (arrays[name].tolist() for name in ("output_offsets", "max_lengths", "lengths", "log_p", "scores"))
-    for offset, max_length, lengths, log_p, scores in zip(*each, strict=True):
+    for offset, max_length, lengths, log_probs, scores in zip(*each, strict=True):
         if lengths[0] < 0:
             raise DragomanError(NON_FINITE)
         yield [
-            Hypothesis(arrays["output_ids"][first : first + length].tolist(), *log_p_and_score)
-            for first, length, *log_p_and_score in zip(
-                count(offset, max_length + 1), lengths, log_p, scores, strict=False
+            Hypothesis(arrays["output_ids"][first : first + length].tolist(), *log_prob_and_score)
+            for first, length, *log_prob_and_score in zip(
+                count(offset, max_length + 1), lengths, log_probs, scores, strict=False
             )
             if length >= 0
         ]

@@ -22,7 +22,7 @@ from dragoman.training.distributed import World
 from dragoman.training.loop import make_optimizer
 from dragoman.training.objective import accumulate
 from dragoman.training.schedule import learning_rate
-from dragoman.translation.constraints import constraint_ids
+from dragoman.translation.token_ids import constraint_ids
 
 GRADIENT_AND_MOMENTS = 3  # times the bytes of the weights: what the first update allocates
 TIMED_UPDATES = 8

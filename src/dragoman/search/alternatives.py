@@ -9,12 +9,10 @@ from torch import Tensor
 
 from dragoman.model.interface import Model
 from dragoman.model.symbols import END, START
-from dragoman.search.beam import beam_search, force_end, max_target_lengths, next_log_p
-from dragoman.search.constraints import mask_forbidden
-from dragoman.search.hypothesis import NON_FINITE, Hypothesis, scored
+from dragoman.search.beam import beam_search, max_target_lengths, next_log_probs, restrict, top_k_extensions
+from dragoman.search.hypothesis import NON_FINITE, Constraints, Hypothesis, scored
 from dragoman.search.scoring import token_log_probabilities
-from dragoman.search.settings import Constraints, SearchSettings
-from dragoman.search.top_k import top_k_extensions
+from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 
 
@@ -26,17 +24,17 @@ def alternatives(
     prefix = list(constraints.prefix)
     read = torch.tensor([[START, *prefix]], device=source.device)
     features, _ = model.decode(read, model.encode(source))
-    log_p = next_log_p(model, features[:, -1])[None]
-    if log_p.isnan().any():
+    log_probs = next_log_probs(model, features[:, -1])[None]
+    if log_probs.isnan().any():
         raise DragomanError(NON_FINITE)
     at_end = len(prefix) >= max_target_lengths(model, source, settings, len(prefix))
-    allowed = force_end(mask_forbidden(log_p, constraints, read[None], at_end), at_end)
+    allowed = restrict(log_probs, constraints, read[None], at_end)
     totals, _, tokens = top_k_extensions(
-        allowed, torch.zeros(1, 1, device=source.device), min(count, log_p.size(2))
+        allowed, torch.zeros(1, 1, device=source.device), min(count, log_probs.size(2))
     )
     completed = []
-    for token, log_probability in zip(tokens[0].tolist(), totals[0].tolist(), strict=True):
-        if log_probability > -torch.inf:
+    for token, log_prob in zip(tokens[0].tolist(), totals[0].tolist(), strict=True):
+        if log_prob > -torch.inf:
             best = finished_with(model, source, prefix, settings) if token == END else None
             best = (
                 best
@@ -44,7 +42,7 @@ def alternatives(
                     model, source, replace(settings, n_best=1), replace(constraints, prefix=[*prefix, token])
                 )[0][0]
             )
-            completed.append((token, math.exp(log_probability), best))
+            completed.append((token, math.exp(log_prob), best))
     return completed
 
 
@@ -53,5 +51,5 @@ def finished_with(
 ) -> Hypothesis:
     """The hypothesis of exactly these tokens."""
     target = torch.tensor([[*ids, END]], device=source.device)
-    log_p = float(token_log_probabilities(model, source, target).sum())
-    return scored(ids, log_p, settings)
+    log_prob = float(token_log_probabilities(model, source, target).sum())
+    return scored(ids, log_prob, settings)

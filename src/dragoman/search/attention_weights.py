@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.model.attention import MultiHeadAttention
-from dragoman.model.interface import Model
+from dragoman.model.interface import Model, State
 from dragoman.model.recurrent import AdditiveAttention
 from dragoman.model.transformer import DecoderLayer, EncoderLayer
 from dragoman.system.errors import DragomanError
@@ -55,6 +55,15 @@ def record_attention(modules: Sequence[AttentionModule]) -> Iterator[list[list[T
         finally:
             for module in modules:
                 module.weights_hook = None
+
+
+def decode_with_attention(
+    model: Model, tokens: Int[Tensor, "R 1"], state: State
+) -> tuple[Float[Tensor, "R 1 D"], State, Float[Tensor, "B W S"]]:
+    """As `model.decode`, and each hypothesis's attention to the source: the mean of all layers and heads."""
+    with record_attention(cross_attention_modules(model)) as recorded:
+        features, state = model.decode(tokens, state)
+    return features, state, torch.stack([weights.mean(1) for (weights,) in recorded]).mean(0)
 
 
 @torch.no_grad()

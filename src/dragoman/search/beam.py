@@ -5,75 +5,80 @@ Shapes: B sentences, W hypotheses a sentence, R = B · W, T tokens so far, V voc
 
 import math
 from collections.abc import Iterator
-from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 from torch.nn import functional as F
 
-from dragoman.model.interface import Model, State
+from dragoman.model.interface import Model
 from dragoman.model.symbols import END, PAD, START
-from dragoman.search.attention_weights import cross_attention_modules, record_attention
+from dragoman.search.attention_weights import decode_with_attention
 from dragoman.search.constraints import mask_forbidden
-from dragoman.search.hypothesis import NON_FINITE, Hypothesis, longest_target, normalizer, scored
-from dragoman.search.settings import Constraints, SearchSettings
-from dragoman.search.top_k import sort_key, top_k_extensions
+from dragoman.search.hypothesis import (
+    NON_FINITE,
+    Constraints,
+    Hypothesis,
+    length_normalization,
+    max_target_length,
+    scored,
+)
+from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 
+BLOCK = 64  # tokens of the vocabulary that are first compared by their best
 COMPACT_BELOW = 0.75  # finished sentences leave a batch when no more than this share of it is unfinished
 
 
 @torch.no_grad()
 def greedy_search(
-    model: Model,
-    source: Int[Tensor, "B S"],
-    settings: SearchSettings,
+    model: Model, source: Int[Tensor, "B S"], settings: SearchSettings
 ) -> list[list[Hypothesis]]:
     """The likeliest token at each step: what a beam of 1 finds without constraints and coverage penalty.
 
     Raises `DragomanError` if probabilities are not finite, as all searches do.
     """
-    longest = max_target_lengths(model, source, settings)
-    state = model.encode(source).allocate(1, int(longest.max()) + 1)
-    left = torch.arange(len(source), device=source.device)
-    token = torch.full((len(source), 1), START, device=source.device)
+    max_lengths = max_target_lengths(model, source, settings)  # [B]
+    steps = int(max_lengths.max()) + 1
+    state = model.encode(source).allocate(1, steps)
+    sentences = torch.arange(len(source), device=source.device)  # those in the batch
+    tokens = torch.full((len(source), 1), START, device=source.device)
     ended = torch.zeros(len(source), dtype=torch.bool, device=source.device)
-    ids = torch.full((len(source), int(longest.max()) + 1), END, device=source.device)
-    total = torch.zeros(len(source), device=source.device)
-    for step in range(ids.size(1)):
-        features, state = model.decode(token, state)
-        log_p = next_log_p(model, features[:, -1])
-        choice = log_p.argmax(-1).masked_fill(step >= longest[left], END)
-        ids[left, step] = choice.masked_fill(ended, END)
-        total[left] += log_p.gather(1, choice[:, None])[:, 0].masked_fill(ended, 0.0)
-        token, ended = choice[:, None], ended | (choice == END)
+    ids = torch.full((len(source), steps), END, device=source.device)
+    totals = torch.zeros(len(source), device=source.device)
+    for step in range(steps):
+        features, state = model.decode(tokens, state)
+        log_probs = next_log_probs(model, features[:, -1])  # [B, V]
+        choice = log_probs.argmax(-1).masked_fill(step >= max_lengths[sentences], END)  # [B]
+        ids[sentences, step] = choice.masked_fill(ended, END)
+        totals[sentences] += log_probs.gather(1, choice[:, None])[:, 0].masked_fill(ended, 0.0)
+        tokens, ended = choice[:, None], ended | (choice == END)
         if ended.all():
             break
-        if (~ended).sum() <= len(left) * COMPACT_BELOW:
-            still = (~ended).nonzero().flatten()
-            left, token, ended, state = left[still], token[still], ended[still], state.select(still)
-    if total.isnan().any():
+        if (~ended).sum() <= len(sentences) * COMPACT_BELOW:
+            kept = (~ended).nonzero().flatten()
+            sentences, tokens, ended, state = sentences[kept], tokens[kept], ended[kept], state.select(kept)
+    if totals.isnan().any():
         raise DragomanError(NON_FINITE)
     return [
-        [scored(row[: row.index(END)], log_p, settings)]
-        for row, log_p in zip(ids.tolist(), total.tolist(), strict=True)
+        [scored(row[: row.index(END)], log_prob, settings)]
+        for row, log_prob in zip(ids.tolist(), totals.tolist(), strict=True)
     ]
 
 
 def max_target_lengths(
-    model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, least: int = 0
+    model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, min_capacity: int = 0
 ) -> Int[Tensor, "B"]:
-    """`longest_target` of each source."""
-    counts = (source != PAD).sum(1).tolist()
-    return torch.tensor(
-        [longest_target(count, model.longest_target, settings, least) for count in counts],
-        device=source.device,
-    )
+    """`max_target_length` of each source."""
+    lengths = [
+        max_target_length(count, model.longest_target, settings, min_capacity)
+        for count in (source != PAD).sum(1).tolist()
+    ]
+    return torch.tensor(lengths, device=source.device)
 
 
-def next_log_p(model: Model, features: Float[Tensor, "R D"]) -> Float[Tensor, "R V"]:
+def next_log_probs(model: Model, features: Float[Tensor, "R D"]) -> Float[Tensor, "R V"]:
     """The log-probability of each next token; that of PAD and START is -inf."""
     logits = model.logits(features).float()
     logits[:, PAD] = logits[:, START] = -torch.inf
@@ -89,9 +94,9 @@ class Beam:
     """
 
     live: Int[Tensor, "B W T"]
-    live_log_p: Float[Tensor, "B W"]
+    live_log_probs: Float[Tensor, "B W"]
     finished: Int[Tensor, "B W L"]
-    finished_log_p: Float[Tensor, "B W"]
+    finished_log_probs: Float[Tensor, "B W"]
     finished_score: Float[Tensor, "B W"]
     coverage: Float[Tensor, "B W S"]
     """The attention that each source token got from each live hypothesis so far; 1 for padding. S is 0
@@ -99,34 +104,26 @@ class Beam:
 
     @classmethod
     def start(
-        cls, sentences: int, beam_size: int, groups: int, longest: int, coverage: Float[Tensor, "B S"]
+        cls, sentences: int, beam_size: int, groups: int, max_length: int, coverage: Float[Tensor, "B S"]
     ) -> "Beam":
         """One live hypothesis in each group, START alone; none finished."""
         empty = torch.full((sentences, beam_size), -torch.inf, device=coverage.device)
         first = empty.clone()
         first[:, :: beam_size // groups] = 0
         live = torch.full((sentences, beam_size, 1), START, device=coverage.device)
-        finished = torch.full((sentences, beam_size, longest + 1), PAD, device=coverage.device)
+        finished = torch.full((sentences, beam_size, max_length + 1), PAD, device=coverage.device)
         return cls(live, first, finished, empty, empty.clone(), coverage[:, None].expand(-1, beam_size, -1))
 
     def select(self, sentences: Tensor) -> "Beam":
         """The beams of these sentences."""
-        tensors = (
-            self.live,
-            self.live_log_p,
-            self.finished,
-            self.finished_log_p,
-            self.finished_score,
-            self.coverage,
-        )
-        return Beam(*(tensor[sentences] for tensor in tensors))
+        return Beam(*(getattr(self, field.name)[sentences] for field in fields(self)))
 
 
 @dataclass(frozen=True)
 class Extensions:
     """The candidates of a step: live hypotheses with one more token, likeliest first in each group."""
 
-    log_p: Float[Tensor, "B C"]
+    log_probs: Float[Tensor, "B C"]
     """Of the hypothesis with the token."""
     origin: Int[Tensor, "B C"]
     """The live hypothesis that is extended: 0 to W − 1."""
@@ -173,87 +170,96 @@ def beam_steps(
     have finished, or sooner if no live one could still become one of its n best, even with certain tokens. At
     the maximum length all live hypotheses end. Each group of a beam does so for its share of W.
     """
-    width, with_coverage = settings.beam_size, settings.coverage_penalty > 0
-    longest = max_target_lengths(model, source, settings, constraints.min_capacity)
-    coverage = (source if with_coverage else source[:, :0]).eq(PAD).float()
-    beam = Beam.start(len(source), width, settings.groups, int(longest.max()), coverage)
-    state: State = model.encode(source).allocate(width, int(longest.max()) + 1)
-    left = torch.arange(len(source), device=source.device)
-    going = torch.ones_like(left, dtype=torch.bool)
-    for step in range(int(longest.max()) + 1):
-        modules = cross_attention_modules(model) if with_coverage else []
-        with record_attention(modules) if with_coverage else nullcontext(list[list[Tensor]]()) as recorded:
-            features, state = model.decode(beam.live[:, :, -1].reshape(-1, 1), state)
-        if with_coverage:  # the mean of all layers and heads
-            beam.coverage = beam.coverage + torch.stack([weights.mean(1) for (weights,) in recorded]).mean(0)
-        log_p = next_log_p(model, features[:, -1]).view(len(left), width, -1)
-        at_end = step >= longest
-        extensions = extend(
-            beam, force_end(mask_forbidden(log_p, constraints, beam.live, at_end), at_end), settings
-        )
-        ended = going & is_done(beam, longest, settings)
-        done = (
-            dict(zip(left[ended].tolist(), hypotheses(beam.select(ended), settings.n_best), strict=True))
-            if ended.any()
-            else {}
-        )
-        yield Step(left, extensions, beam, done)
-        going = going & ~ended
-        if not going.any():
+    width, device = settings.beam_size, source.device
+    max_lengths = max_target_lengths(model, source, settings, constraints.min_capacity)  # [B]
+    steps = int(max_lengths.max()) + 1
+    covered = source if settings.coverage_penalty else source[:, :0]
+    beam = Beam.start(len(source), width, settings.groups, steps - 1, covered.eq(PAD).float())
+    state = model.encode(source).allocate(width, steps)
+    sentences = torch.arange(len(source), device=device)  # those in the batch
+    unfinished = torch.ones_like(sentences, dtype=torch.bool)
+    for step in range(steps):
+        tokens = beam.live[:, :, -1].reshape(-1, 1)  # [R, 1]
+        if settings.coverage_penalty:
+            features, state, attention = decode_with_attention(model, tokens, state)
+            beam.coverage = beam.coverage + attention
+        else:
+            features, state = model.decode(tokens, state)
+        log_probs = next_log_probs(model, features[:, -1]).view(len(sentences), width, -1)  # [B, W, V]
+        log_probs = restrict(log_probs, constraints, beam.live, step >= max_lengths)
+        extensions = extend(beam, log_probs, settings)
+        ended = unfinished & is_done(beam, max_lengths, settings)
+        done = {}
+        if ended.any():
+            best = hypotheses(beam.select(ended), settings.n_best)
+            done = dict(zip(sentences[ended].tolist(), best, strict=True))
+        yield Step(sentences, extensions, beam, done)
+        unfinished = unfinished & ~ended
+        if not unfinished.any():
             return
-        origin = extensions.origin.gather(1, extensions.survivors)
-        if going.sum() <= len(left) * COMPACT_BELOW:
-            still = going.nonzero().flatten()
-            left, longest, going, origin = left[still], longest[still], going[still], origin[still]
-            beam, state = beam.select(still), state.select(still)
-        first_rows = torch.arange(len(left), device=source.device)[:, None] * width
+        origin = extensions.origin.gather(1, extensions.survivors)  # [B, W]
+        if unfinished.sum() <= len(sentences) * COMPACT_BELOW:
+            kept = unfinished.nonzero().flatten()
+            sentences, max_lengths, unfinished = sentences[kept], max_lengths[kept], unfinished[kept]
+            origin, beam, state = origin[kept], beam.select(kept), state.select(kept)
+        first_rows = torch.arange(len(sentences), device=device)[:, None] * width
         state = state.reorder((first_rows + origin).flatten())
     raise DragomanError(NON_FINITE)  # a NaN is never among the likeliest
 
 
-def force_end(log_p: Float[Tensor, "B W V"], at_end: Bool[Tensor, "B"]) -> Float[Tensor, "B W V"]:
-    """Allow END alone in the sentences that are at their maximum length."""
+def restrict(
+    log_probs: Float[Tensor, "B W V"],
+    constraints: Constraints,
+    live: Int[Tensor, "B W T"],
+    at_end: Bool[Tensor, "B"],
+) -> Float[Tensor, "B W V"]:
+    """Forbid what the constraints forbid, and all but END in the sentences that are at their maximum length.
+
+    The log-probability of a forbidden token becomes -inf, perhaps in place.
+    """
+    if constraints.restrict_tokens:
+        log_probs = mask_forbidden(log_probs, constraints, live, at_end)
     if at_end.any():
-        end = log_p[at_end, :, END]
-        log_p[at_end] = -torch.inf
-        log_p[at_end, :, END] = end
-    return log_p
+        end = log_probs[at_end, :, END]
+        log_probs[at_end] = -torch.inf
+        log_probs[at_end, :, END] = end
+    return log_probs
 
 
-def extend(beam: Beam, log_p: Float[Tensor, "B W V"], settings: SearchSettings) -> Extensions:
+def extend(beam: Beam, log_probs: Float[Tensor, "B W V"], settings: SearchSettings) -> Extensions:
     """Extend every hypothesis of the beam by a token, in place."""
-    groups, width = settings.groups, settings.beam_size // settings.groups
+    groups, group_size = settings.groups, settings.beam_size // settings.groups
     length = beam.live.size(2)  # of a hypothesis that ends now: START is not counted, END is
-    total, origin, token = top_k_of_groups(beam, log_p, settings)
+    total, origin, token = top_k_of_groups(beam, log_probs, settings)  # [B, C]
     # At most W end, so at least W do not.
-    first = torch.arange(2 * width, device=log_p.device).repeat(groups) < width
+    likeliest = torch.arange(2 * group_size, device=log_probs.device).repeat(groups) < group_size
     is_end = token == END
-    ends = is_end & first & (total > -torch.inf)
+    ends = is_end & likeliest & (total > -torch.inf)
 
-    prefixes = beam.live.gather(1, origin[:, :, None].expand(-1, -1, length))
+    prefixes = rows_of(beam.live, origin)  # [B, C, T]
     duplicate = torch.zeros_like(ends)
     if groups > 1:  # what two groups have found counts once
         alike = (prefixes[:, :, None] == prefixes[:, None]).all(3) & ends[:, None] & ends[:, :, None]
         duplicate = alike.tril(-1).any(2)
         ends = ends & ~duplicate
-    coverage = beam.coverage.gather(1, origin[:, :, None].expand(-1, -1, beam.coverage.size(2)))
+    coverage = rows_of(beam.coverage, origin)  # [B, C, S]
     if ends.any():
-        ending = total.masked_fill(~ends, -torch.inf)[:, first]
-        penalty = settings.coverage_penalty * coverage[:, first].clamp(1e-9, 1).log().sum(-1)
-        ids = F.pad(prefixes[:, first, 1:], (0, 1), value=END)
-        add_finished(
-            beam,
-            F.pad(ids, (0, beam.finished.size(2) - length), value=PAD),
-            ending,
-            ending / normalizer(length, settings) + penalty,
-        )
+        ending = total.masked_fill(~ends, -torch.inf)[:, likeliest]  # [B, W]
+        penalty = settings.coverage_penalty * coverage[:, likeliest].clamp(1e-9, 1).log().sum(-1)
+        ids = F.pad(prefixes[:, likeliest, 1:], (0, 1), value=END)  # [B, W, T]
+        ids = F.pad(ids, (0, beam.finished.size(2) - length), value=PAD)  # [B, W, L]
+        add_finished(beam, ids, ending, ending / length_normalization(length, settings) + penalty)
 
-    survivors = likeliest_that_continue(is_end, groups)
-    beam.live_log_p = total.masked_fill(is_end, -torch.inf).gather(1, survivors)
-    beam.coverage = coverage.gather(1, survivors[:, :, None].expand(-1, -1, coverage.size(2)))
-    prefix = prefixes.gather(1, survivors[:, :, None].expand(-1, -1, length))
-    beam.live = torch.cat([prefix, token.gather(1, survivors)[:, :, None]], -1)
+    survivors = likeliest_that_continue(is_end, groups)  # [B, W]
+    beam.live_log_probs = total.masked_fill(is_end, -torch.inf).gather(1, survivors)
+    beam.coverage = rows_of(coverage, survivors)
+    beam.live = torch.cat([rows_of(prefixes, survivors), token.gather(1, survivors)[:, :, None]], -1)
     return Extensions(total, origin, token, ends, duplicate, survivors)
+
+
+def rows_of(values: Shaped[Tensor, "B N D"], rows: Int[Tensor, "B M"]) -> Shaped[Tensor, "B M D"]:
+    """For each sentence, the rows of these numbers."""
+    return values.gather(1, rows[:, :, None].expand(-1, -1, values.size(2)))
 
 
 def likeliest_that_continue(is_end: Bool[Tensor, "B C"], groups: int) -> Int[Tensor, "B W"]:
@@ -265,7 +271,7 @@ def likeliest_that_continue(is_end: Bool[Tensor, "B C"], groups: int) -> Int[Ten
 
 
 def top_k_of_groups(
-    beam: Beam, log_p: Float[Tensor, "B W V"], settings: SearchSettings
+    beam: Beam, log_probs: Float[Tensor, "B W V"], settings: SearchSettings
 ) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"], Int[Tensor, "B C"]]:
     """Twice as many candidates as each group has hypotheses: log-probability, origin and token.
 
@@ -274,36 +280,74 @@ def top_k_of_groups(
     own.
     """
     if settings.groups == 1:
-        return top_k_extensions(log_p, beam.live_log_p, 2 * settings.beam_size)
-    width, found = settings.beam_size // settings.groups, []
-    used = torch.zeros_like(log_p[:, 0])
-    for first in range(0, settings.beam_size, width):
-        own, before = log_p[:, first : first + width], beam.live_log_p[:, first : first + width]
-        _, origin, token = top_k_extensions(own - settings.diversity * used[:, None], before, 2 * width)
-        total = own.flatten(1).gather(1, origin * own.size(2) + token) + before.gather(1, origin)
+        return top_k_extensions(log_probs, beam.live_log_probs, 2 * settings.beam_size)
+    group_size, found = settings.beam_size // settings.groups, []
+    used = torch.zeros_like(log_probs[:, 0])  # [B, V]
+    for first in range(0, settings.beam_size, group_size):
+        group = slice(first, first + group_size)
+        group_log_probs, before = log_probs[:, group], beam.live_log_probs[:, group]
+        penalised = group_log_probs - settings.diversity * used[:, None]
+        _, origin, token = top_k_extensions(penalised, before, 2 * group_size)
+        place = origin * log_probs.size(2) + token
+        total = group_log_probs.flatten(1).gather(1, place) + before.gather(1, origin)
         found.append((total, origin + first, token))
-        place = (token == END).to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
-        used = used.scatter_add(1, token.gather(1, place), torch.ones_like(before))
+        survivors = likeliest_that_continue(token == END, groups=1)
+        used = used.scatter_add(1, token.gather(1, survivors), torch.ones_like(before))
     total, origin, token = (torch.cat(parts, 1) for parts in zip(*found, strict=True))
     return total, origin, token
 
 
+def top_k_extensions(
+    log_probs: Float[Tensor, "B W V"], before: Float[Tensor, "B W"], count: int
+) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"], Int[Tensor, "B C"]]:
+    """The `count` largest sums before + log_probs of each sentence: the sum, its hypothesis, its token.
+
+    Ties go to the earlier hypothesis, then to the smaller token. The best tokens are in the best blocks: only
+    these are sorted.
+    """
+    vocabulary = log_probs.size(2)
+    blocks = -(-vocabulary // BLOCK)
+    in_full_blocks = vocabulary - vocabulary % BLOCK
+    highest = log_probs[:, :, :in_full_blocks].unflatten(2, (in_full_blocks // BLOCK, BLOCK)).amax(3)
+    if in_full_blocks < vocabulary:
+        highest = torch.cat([highest, log_probs[:, :, in_full_blocks:].amax(2, keepdim=True)], 2)
+    highest = (highest + before[:, :, None]).flatten(1)  # [B, W · blocks]
+    places = torch.arange(highest.size(1), device=log_probs.device)
+    block = sort_key(highest, places).topk(min(count, highest.size(1))).indices
+    origin = (block // blocks)[:, :, None].expand(-1, -1, BLOCK).flatten(1)  # [B, count · BLOCK]
+    token = ((block % blocks)[:, :, None] * BLOCK + torch.arange(BLOCK, device=log_probs.device)).flatten(1)
+    place = origin * vocabulary + token.clamp(max=vocabulary - 1)
+    total = log_probs.flatten(1).gather(1, place) + before.gather(1, origin)
+    total = total.masked_fill_(token >= vocabulary, -torch.inf)
+    best = sort_key(total, place).topk(count).indices
+    return total.gather(1, best), origin.gather(1, best), token.gather(1, best).clamp_(max=vocabulary - 1)
+
+
+def sort_key(value: Float[Tensor, "B N"], place: Int[Tensor, "*B N"]) -> Int[Tensor, "B N"]:
+    """Integers that sort as the values do in float32, equal values by falling place (0 to 2³² − 1).
+
+    `topk` does not define the order of ties.
+    """
+    # IEEE 754 bits sort as numbers but for the sign; -0.0 becomes 0.0.
+    bits = (value.float() + 0.0).view(torch.int32).long()
+    return ((bits ^ ((bits >> 31) & 0x7FFFFFFF)) << 32) - place
+
+
 def add_finished(
-    beam: Beam, ids: Int[Tensor, "B W L"], log_p: Float[Tensor, "B W"], score: Float[Tensor, "B W"]
+    beam: Beam, ids: Int[Tensor, "B W L"], log_probs: Float[Tensor, "B W"], score: Float[Tensor, "B W"]
 ) -> None:
     """Merge hypotheses (without START, padded after END) into the finished ones; a score of -inf is none."""
-    width = score.size(1)
-    scores = torch.cat([beam.finished_score, score], 1)
-    place = sort_key(scores, torch.arange(scores.size(1), device=scores.device)).topk(width).indices
-    beam.finished_score = scores.gather(1, place)
-    beam.finished_log_p = torch.cat([beam.finished_log_p, log_p], 1).gather(1, place)
-    both = torch.cat([beam.finished, ids], 1)
-    beam.finished = both.gather(1, place[:, :, None].expand(-1, -1, both.size(2)))
+    scores = torch.cat([beam.finished_score, score], 1)  # [B, 2 W]
+    positions = torch.arange(scores.size(1), device=scores.device)
+    best = sort_key(scores, positions).topk(score.size(1)).indices  # [B, W]
+    beam.finished_score = scores.gather(1, best)
+    beam.finished_log_probs = torch.cat([beam.finished_log_probs, log_probs], 1).gather(1, best)
+    beam.finished = rows_of(torch.cat([beam.finished, ids], 1), best)
 
 
-def is_done(beam: Beam, longest: Int[Tensor, "B"], settings: SearchSettings) -> Bool[Tensor, "B"]:
+def is_done(beam: Beam, max_lengths: Int[Tensor, "B"], settings: SearchSettings) -> Bool[Tensor, "B"]:
     """Whether W hypotheses have finished, or no live one can still become one of the n best."""
-    best_live = beam.live_log_p.amax(1) / normalizer(longest + 1, settings)
+    best_live = beam.live_log_probs.amax(1) / length_normalization(max_lengths + 1, settings)
     return (beam.finished_score[:, -1] > -torch.inf) | (
         best_live <= beam.finished_score[:, settings.n_best - 1]
     )
@@ -311,12 +355,12 @@ def is_done(beam: Beam, longest: Int[Tensor, "B"], settings: SearchSettings) -> 
 
 def hypotheses(beam: Beam, n_best: int) -> list[list[Hypothesis]]:
     """The best finished hypotheses of each sentence."""
-    tensors = (beam.finished, beam.finished_log_p, beam.finished_score)
+    tensors = (beam.finished, beam.finished_log_probs, beam.finished_score)
     rows = zip(*(tensor[:, :n_best].tolist() for tensor in tensors), strict=True)
     return [
         [
-            Hypothesis(ids[: ids.index(END)], log_p, score)
-            for ids, log_p, score in zip(*row, strict=True)
+            Hypothesis(ids[: ids.index(END)], log_prob, score)
+            for ids, log_prob, score in zip(*row, strict=True)
             if score > -math.inf
         ]
         for row in rows

@@ -8,11 +8,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from dragoman.model.symbols import END
-from dragoman.search.settings import Constraints
+from dragoman.search.hypothesis import Constraints
 
 
 def mask_forbidden(
-    log_p: Float[Tensor, "B W V"],
+    log_probs: Float[Tensor, "B W V"],
     constraints: Constraints,
     live: Int[Tensor, "B W T"],
     at_end: Bool[Tensor, "B"],
@@ -21,22 +21,20 @@ def mask_forbidden(
 
     END is allowed in sentences at their maximum length, and in hypotheses with no other allowed token.
     """
-    if not constraints.restrict_tokens:
-        return log_p
-    allowed = log_p != -torch.inf
+    allowed = log_probs != -torch.inf
     written = live.size(2) - 1
     if written < constraints.min_length:
         allowed[..., END] = False
     if written < len(constraints.prefix):
-        allowed &= torch.arange(log_p.size(2), device=log_p.device) == constraints.prefix[written]
+        allowed &= torch.arange(log_probs.size(2), device=log_probs.device) == constraints.prefix[written]
     for sequence in constraints.banned:
         if written >= len(sequence) - 1:
             begun = live[..., live.size(2) - len(sequence) + 1 :] == live.new_tensor(sequence[:-1])
             allowed[..., sequence[-1]] &= ~begun.all(-1)
     if 0 < constraints.no_repeat_ngram <= written:
-        allowed &= ~repeated_ngram(live[..., 1:], constraints.no_repeat_ngram, log_p.size(2))
+        allowed &= ~repeated_ngram(live[..., 1:], constraints.no_repeat_ngram, log_probs.size(2))
     allowed[..., END] |= at_end[:, None] | ~allowed.any(-1)
-    return log_p.masked_fill(~allowed, -torch.inf)
+    return log_probs.masked_fill(~allowed, -torch.inf)
 
 
 def repeated_ngram(written: Int[Tensor, "B W L"], size: int, vocabulary: int) -> Bool[Tensor, "B W V"]:

@@ -60,16 +60,16 @@ class Ensemble(Model):
     ) -> tuple[Float[Tensor, "R T D"], EnsembleState]:
         assert isinstance(state, EnsembleState)
         features, states = zip(
-            *(model.decode(target, own) for model, own in zip(self.members, state.states, strict=True)),
+            *(model.decode(target, each) for model, each in zip(self.members, state.states, strict=True)),
             strict=True,
         )
         return torch.cat(features, -1), EnsembleState(list(states))
 
     def logits(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]:
         """The logarithm of the mean probability; PAD and START have none."""
-        log_p = []
-        for model, own in zip(self.members, features.split(self.widths, -1), strict=True):
-            logits = model.logits(own)
+        log_probs = []
+        for model, member_features in zip(self.members, features.split(self.widths, -1), strict=True):
+            logits = model.logits(member_features)
             logits[..., [PAD, START]] = -torch.inf
-            log_p.append(logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1))
-        return torch.stack(log_p).logsumexp(0) - math.log(len(log_p))
+            log_probs.append(logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1))
+        return torch.stack(log_probs).logsumexp(0) - math.log(len(log_probs))

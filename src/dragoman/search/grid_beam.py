@@ -14,11 +14,9 @@ from torch import Tensor
 
 from dragoman.model.interface import Model
 from dragoman.model.symbols import END, PAD, START
-from dragoman.search.beam import force_end, max_target_lengths, next_log_p
-from dragoman.search.constraints import mask_forbidden
-from dragoman.search.hypothesis import NON_FINITE, Hypothesis, normalizer, scored
-from dragoman.search.settings import Constraints, SearchSettings
-from dragoman.search.top_k import top_k_extensions
+from dragoman.search.beam import max_target_lengths, next_log_probs, restrict, top_k_extensions
+from dragoman.search.hypothesis import NON_FINITE, Constraints, Hypothesis, length_normalization, scored
+from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 
 Phrases = Sequence[Sequence[int]]
@@ -29,7 +27,7 @@ class LiveHypothesis:
     """An unfinished hypothesis: its ids with START, its log-probability, its row of the model's state."""
 
     ids: list[int]
-    log_p: float
+    log_prob: float
     row: int
 
 
@@ -52,70 +50,74 @@ def search_sentence(
     is the one that has met most of them.
     """
     width, forced_tokens = settings.beam_size, sum(map(len, constraints.forced))
-    longest = int(max_target_lengths(model, source, settings, constraints.min_capacity)[0])
+    max_length = int(max_target_lengths(model, source, settings, constraints.min_capacity)[0])
     rows = width * (forced_tokens + 1)
-    state = model.encode(source).allocate(rows, longest + 1)
+    state = model.encode(source).allocate(rows, max_length + 1)
     live, finished = [LiveHypothesis([START], 0.0, 0)], list[Hypothesis]()
-    for step in range(longest + 1):
+    for step in range(max_length + 1):
         padded = live + live[:1] * (rows - len(live))
         state = state.reorder(torch.tensor([one.row for one in padded], device=source.device))
         tokens = torch.tensor([one.ids for one in padded], device=source.device)  # [R, T]
         features, state = model.decode(tokens[:, -1:], state)
-        log_p = next_log_p(model, features[:, -1])[None, : len(live)]  # [1, live, V]
-        if log_p.isnan().any():
+        log_probs = next_log_probs(model, features[:, -1])[None, : len(live)]  # [1, live, V]
+        if log_probs.isnan().any():
             raise DragomanError(NON_FINITE)
-        end_log_p = log_p[0, :, END].tolist()
-        at_end = torch.tensor([step >= longest], device=source.device)
-        log_p = force_end(mask_forbidden(log_p, constraints, tokens[None, : len(live)], at_end), at_end)[0]
+        end_log_probs = log_probs[0, :, END].tolist()
+        at_end = torch.tensor([step >= max_length], device=source.device)
+        log_probs = restrict(log_probs, constraints, tokens[None, : len(live)], at_end)[0]  # [live, V]
         extended, live = live, []
-        for beam in candidate_beams(extended, log_p, constraints.forced, width).values():
+        for beam in candidate_beams(extended, log_probs, constraints.forced, width).values():
             finished += [
-                scored(one.ids[1:-1], one.log_p, settings) for one in beam[:width] if one.ids[-1] == END
+                scored(one.ids[1:-1], one.log_prob, settings) for one in beam[:width] if one.ids[-1] == END
             ]
             live += [one for one in beam[: 2 * width] if one.ids[-1] != END][:width]
         finished = sorted(finished, key=lambda one: -one.score)[:width]
-        best_live = max((one.log_p for one in live), default=-torch.inf) / float(
-            normalizer(longest + 1, settings)
+        best_live = max((one.log_prob for one in live), default=-torch.inf) / float(
+            length_normalization(max_length + 1, settings)
         )
         enough = len(finished) >= settings.n_best and best_live <= finished[settings.n_best - 1].score
         if not live or len(finished) == width or enough:
             break
-    return finished[: settings.n_best] or [meeting_most(extended, end_log_p, constraints.forced, settings)]
+    return finished[: settings.n_best] or [
+        meeting_most(extended, end_log_probs, constraints.forced, settings)
+    ]
 
 
 def candidate_beams(
-    live: list[LiveHypothesis], log_p: Tensor, phrases: Phrases, width: int
+    live: list[LiveHypothesis], log_probs: Tensor, phrases: Phrases, width: int
 ) -> dict[int, list[LiveHypothesis]]:
     """Each hypothesis with each of its candidate tokens, by the number of forced tokens met, likeliest first.
 
-    `log_p` [live, V] are the log-probabilities of the next tokens.
+    `log_probs` [live, V] are the log-probabilities of the next tokens.
     """
     forced_tokens = sum(map(len, phrases))
     beams: dict[int, list[LiveHypothesis]] = defaultdict(list)
     for row, one in enumerate(live):
-        met, own = tokens_met(one.ids[1:], phrases), log_p[row]
-        before = torch.zeros(1, 1, device=own.device)
-        _, _, likeliest = top_k_extensions(own[None, None], before, min(2 * width, len(own)))
+        met, row_log_probs = tokens_met(one.ids[1:], phrases), log_probs[row]
+        before = torch.zeros(1, 1, device=row_log_probs.device)
+        _, _, likeliest = top_k_extensions(
+            row_log_probs[None, None], before, min(2 * width, len(row_log_probs))
+        )
         for token in dict.fromkeys([*likeliest[0].tolist(), *next_forced_tokens(one.ids[1:], phrases)]):
-            total = one.log_p + float(own[token])
+            total = one.log_prob + float(row_log_probs[token])
             if total > -torch.inf and (token != END or met == forced_tokens):
                 place = forced_tokens if token == END else tokens_met([*one.ids[1:], token], phrases)
                 beams[place].append(LiveHypothesis([*one.ids, token], total, row))
     for beam in beams.values():
-        beam.sort(key=lambda one: -one.log_p)
+        beam.sort(key=lambda one: -one.log_prob)
     return beams
 
 
 def meeting_most(
-    live: list[LiveHypothesis], end_log_p: list[float], phrases: Phrases, settings: SearchSettings
+    live: list[LiveHypothesis], end_log_probs: list[float], phrases: Phrases, settings: SearchSettings
 ) -> Hypothesis:
     """The hypothesis that has met most forced tokens, and of these the likeliest, END included."""
     ended = [
-        (tokens_met(one.ids[1:], phrases), one.log_p + end, one.ids[1:])
-        for one, end in zip(live, end_log_p, strict=True)
+        (tokens_met(one.ids[1:], phrases), one.log_prob + end, one.ids[1:])
+        for one, end in zip(live, end_log_probs, strict=True)
     ]
-    _, log_p, ids = max(ended)
-    return scored(ids, log_p, settings)
+    _, log_prob, ids = max(ended)
+    return scored(ids, log_prob, settings)
 
 
 def tokens_met(ids: Sequence[int], phrases: Phrases) -> int:

@@ -1,5 +1,9 @@
-"""Hypotheses: their maximum length and their score (section 6.1). This module imports no torch."""
+"""Hypotheses: the rules for them, their score and their maximum length (section 6.1).
 
+This module imports no torch.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -25,12 +29,38 @@ class Hypothesis:
     score: float
 
 
+@dataclass(frozen=True)
+class Constraints:
+    """Rules for every translation, in token ids. They change no probability of a token that they allow."""
+
+    min_length: int = 0
+    """Tokens before END, at least."""
+    no_repeat_ngram: int = 0
+    """No sequence of this many tokens occurs twice; 0 allows all."""
+    banned: Sequence[Sequence[int]] = ()
+    """Sequences of tokens that do not occur."""
+    prefix: Sequence[int] = ()
+    """The first tokens of every translation."""
+    forced: Sequence[Sequence[int]] = ()
+    """Sequences of tokens that occur, in any order; `grid_beam_search` ensures it."""
+
+    @property
+    def restrict_tokens(self) -> bool:
+        """Whether `mask_forbidden` may forbid a token."""
+        return bool(self.min_length or self.no_repeat_ngram or self.banned or self.prefix)
+
+    @property
+    def min_capacity(self) -> int:
+        """Tokens before END that every translation must be able to have."""
+        return max(self.min_length, len(self.prefix) + sum(map(len, self.forced)))
+
+
 def length_penalty(length: Number, alpha: float) -> Number:
     """lp(Y) = ((5 + |Y|) / 6)^α (Wu et al. 2016, equation 14); |Y| counts END."""
     return ((5 + length) / 6) ** alpha  # type: ignore[operator]
 
 
-def normalizer(length: Number, settings: SearchSettings) -> Number:
+def length_normalization(length: Number, settings: SearchSettings) -> Number:
     """The divisor of a log-probability that gives the score.
 
     It is `length_penalty`, or |Y|^β with `length_power`.
@@ -40,27 +70,29 @@ def normalizer(length: Number, settings: SearchSettings) -> Number:
     return length_penalty(length, settings.length_penalty)
 
 
-def scored(ids: list[int], log_p: float, settings: SearchSettings) -> Hypothesis:
+def scored(ids: list[int], log_prob: float, settings: SearchSettings) -> Hypothesis:
     """A finished hypothesis of these ids, without START and END."""
-    return Hypothesis(ids, log_p, log_p / normalizer(len(ids) + 1.0, settings))
+    return Hypothesis(ids, log_prob, log_prob / length_normalization(len(ids) + 1.0, settings))
 
 
-def longest_target(source_tokens: int, own: int | None, settings: SearchSettings, least: int = 0) -> int:
-    """Maximum tokens before END: the source's tokens + max_extra_tokens, or `least` if that is more.
+def max_target_length(
+    source_tokens: int, model_limit: int | None, settings: SearchSettings, min_capacity: int = 0
+) -> int:
+    """Maximum tokens before END: the source's tokens + max_extra_tokens, or `min_capacity` if that is more.
 
-    `max_length`, and the model's limit `own`, which counts END, bound it. Raises `DragomanError` if they are
-    below `least`.
+    `max_length`, and the model's limit, which counts END, bound it. Raises `DragomanError` if they are below
+    `min_capacity`.
     """
-    longest = max(source_tokens - 1 + settings.max_extra_tokens, least)
-    for most, why in (
+    length = max(source_tokens - 1 + settings.max_extra_tokens, min_capacity)
+    for limit, why in (
         (settings.max_length, "max_length allows"),
-        (None if own is None else own - 1, "this model can write"),
+        (None if model_limit is None else model_limit - 1, "this model can write"),
     ):
-        if most is not None:
-            if least > most:
+        if limit is not None:
+            if min_capacity > limit:
                 raise DragomanError(
-                    f"The prefix, force or min_length asks for {least} tokens, and {why} {most}; ask for "
-                    "fewer."
+                    f"The prefix, force_words or min_length asks for {min_capacity} tokens, and {why} "
+                    f"{limit}; ask for fewer."
                 )
-            longest = min(longest, most)
-    return longest
+            length = min(length, limit)
+    return length

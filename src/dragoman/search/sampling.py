@@ -8,10 +8,10 @@ from torch import Tensor
 
 from dragoman.model.interface import Model
 from dragoman.model.symbols import END, PAD, START
-from dragoman.search.beam import max_target_lengths, next_log_p
+from dragoman.search.beam import max_target_lengths, next_log_probs
 from dragoman.search.constraints import mask_forbidden
-from dragoman.search.hypothesis import NON_FINITE, Hypothesis
-from dragoman.search.settings import Constraints, SearchSettings
+from dragoman.search.hypothesis import NON_FINITE, Constraints, Hypothesis
+from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.random import shift_right, splitmix64
 
@@ -26,8 +26,8 @@ def sample(
     best first.
     """
     constraints, samples = constraints or Constraints(), settings.n_best
-    longest = max_target_lengths(model, source, settings, constraints.min_capacity)
-    steps = int(longest.max()) + 1
+    max_lengths = max_target_lengths(model, source, settings, constraints.min_capacity)
+    steps = int(max_lengths.max()) + 1
     keys = random_keys(source, samples, settings.sampling_seed)
     each = torch.arange(len(source), device=source.device).repeat_interleave(samples)
     state = model.encode(source).select(each).allocate(1, steps)
@@ -36,33 +36,39 @@ def sample(
     ended = torch.zeros(len(source), samples, dtype=torch.bool, device=source.device)
     for step in range(steps):
         features, state = model.decode(written[:, :, -1].reshape(-1, 1), state)
-        log_p = next_log_p(model, features[:, -1]).view(len(source), samples, -1)
-        if log_p.isnan().any():
+        log_probs = next_log_probs(model, features[:, -1]).view(len(source), samples, -1)
+        if log_probs.isnan().any():
             raise DragomanError(NON_FINITE)
-        at_end = step >= longest
-        noise = gumbel_noise(keys, step, log_p.size(-1))
-        token = sample_token(mask_forbidden(log_p, constraints, written, at_end), noise, settings)
+        at_end = step >= max_lengths
+        noise = gumbel_noise(keys, step, log_probs.size(-1))
+        allowed = log_probs
+        if constraints.restrict_tokens:
+            allowed = mask_forbidden(log_probs, constraints, written, at_end)
+        token = sample_token(allowed, noise, settings)  # [B, W]
         token = token.masked_fill(ended | at_end[:, None], END)
-        log_probability += log_p.gather(2, token[:, :, None])[:, :, 0].masked_fill(ended, 0.0)
+        log_probability += log_probs.gather(2, token[:, :, None])[:, :, 0].masked_fill(ended, 0.0)
         written, ended = torch.cat([written, token[:, :, None]], 2), ended | (token == END)
         if ended.all():
             break
     hypotheses = [
-        [Hypothesis(ids[1 : ids.index(END)], log_p, log_p) for ids, log_p in zip(rows, totals, strict=True)]
+        [
+            Hypothesis(ids[1 : ids.index(END)], log_prob, log_prob)
+            for ids, log_prob in zip(rows, totals, strict=True)
+        ]
         for rows, totals in zip(written.tolist(), log_probability.tolist(), strict=True)
     ]
-    return [sorted(own, key=lambda hypothesis: -hypothesis.score) for own in hypotheses]
+    return [sorted(each, key=lambda hypothesis: -hypothesis.score) for each in hypotheses]
 
 
 def sample_token(
-    log_p: Float[Tensor, "B W V"], noise: Float[Tensor, "B W V"], settings: SearchSettings
+    log_probs: Float[Tensor, "B W V"], noise: Float[Tensor, "B W V"], settings: SearchSettings
 ) -> Int[Tensor, "B W"]:
     """One token a row, of those that top-k and top-p keep: argmax of log-probability / temperature + noise.
 
     With Gumbel noise each token has its probability (Gumbel 1954). Rounding changes the sample only
     if two sums nearly agree; it would shift every border between cumulative probabilities.
     """
-    scaled = log_p / settings.temperature
+    scaled = log_probs / settings.temperature
     if settings.top_k or settings.top_p < 1:
         p, tokens = scaled.double().softmax(-1).sort(dim=-1, descending=True, stable=True)
         kept = p > 0

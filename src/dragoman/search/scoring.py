@@ -12,7 +12,7 @@ from torch import Tensor
 from dragoman.model.interface import Model
 from dragoman.model.loss import perplexity
 from dragoman.model.symbols import PAD
-from dragoman.search.beam import next_log_p
+from dragoman.search.beam import next_log_probs
 from dragoman.search.hypothesis import NON_FINITE
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch
@@ -47,7 +47,7 @@ def token_log_probabilities(
     """
     batch = Batch.of(source, target, [])
     features, _ = model.decode(batch.target_in, model.encode(source))
-    log_p = next_log_p(model, features.flatten(0, 1))
-    if log_p.isnan().any():
+    log_probs = next_log_probs(model, features.flatten(0, 1))
+    if log_probs.isnan().any():
         raise DragomanError(NON_FINITE)
-    return log_p.gather(1, target.view(-1, 1)).view_as(target).masked_fill(target == PAD, 0.0)
+    return log_probs.gather(1, target.view(-1, 1)).view_as(target).masked_fill(target == PAD, 0.0)

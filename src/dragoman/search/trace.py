@@ -8,7 +8,7 @@ import torch
 
 from dragoman.model.symbols import START
 from dragoman.search.beam import Step
-from dragoman.search.hypothesis import normalizer
+from dragoman.search.hypothesis import length_normalization
 from dragoman.search.settings import SearchSettings
 
 End = Literal[
@@ -40,16 +40,20 @@ def trace_nodes(steps: Iterable[Step], settings: SearchSettings, name: Callable[
         live = live if len(nodes) > 1 else [0] * extensions.survivors.size(1)
         survivors, ends = set(extensions.survivors[0].tolist()), extensions.ends[0].tolist()
         duplicates = extensions.duplicate[0].tolist()
-        columns = (extensions.log_p[0].tolist(), extensions.origin[0].tolist(), extensions.token[0].tolist())
+        columns = (
+            extensions.log_probs[0].tolist(),
+            extensions.origin[0].tolist(),
+            extensions.token[0].tolist(),
+        )
         numbers: dict[int, int] = {}  # of candidates, their nodes
-        for candidate, (log_p, origin, token) in enumerate(zip(*columns, strict=True)):
-            if log_p > -torch.inf:
+        for candidate, (log_prob, origin, token) in enumerate(zip(*columns, strict=True)):
+            if log_prob > -torch.inf:
                 numbers[candidate] = len(nodes)
                 ended: End = "finished" if ends[candidate] else "below the beam"
                 ended = "found by another group" if duplicates[candidate] else ended
                 end = None if candidate in survivors else ended
-                score = log_p / normalizer(float(length), settings)
-                nodes.append(Node(live[origin], name(token), log_p, score, end))
+                score = log_prob / length_normalization(float(length), settings)
+                nodes.append(Node(live[origin], name(token), log_prob, score, end))
         parents = {
             nodes[number].parent for number in numbers.values() if nodes[number].end in (None, "finished")
         }
@@ -71,9 +75,9 @@ def stable_prefixes(steps: Iterable[Step]) -> Iterator[list[int]]:
         if step.done:
             yield step.done[0][0].ids
             return
-        live = zip(beam.live[0].tolist(), beam.live_log_p[0].tolist(), strict=True)
+        live = zip(beam.live[0].tolist(), beam.live_log_probs[0].tolist(), strict=True)
         finished = zip(beam.finished[0].tolist(), beam.finished_score[0].tolist(), strict=True)
-        rows = [ids[1:] for ids, log_p in live if log_p > -torch.inf]
+        rows = [ids[1:] for ids, log_prob in live if log_prob > -torch.inf]
         rows += [ids for ids, score in finished if score > -torch.inf]
         common = 0
         while all(len(ids) > common for ids in rows) and len({ids[common] for ids in rows}) == 1:

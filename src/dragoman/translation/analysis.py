@@ -15,20 +15,22 @@ from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.search import alternatives as search_alternatives
 from dragoman.search.attention_weights import all_attention, cross_attention
 from dragoman.search.beam import Step, beam_steps
+from dragoman.search.contradictions import refuse_more_than_a_beam, refuse_n_best
+from dragoman.search.hypothesis import Constraints
 from dragoman.search.scoring import Likelihood, token_log_probabilities
-from dragoman.search.settings import Constraints, SearchSettings, refuse_more_than_a_beam, refuse_n_best
+from dragoman.search.settings import SearchSettings
 from dragoman.search.trace import Node, stable_prefixes, trace_nodes
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import pad
 from dragoman.text.tokenizer import UNKNOWN_TEXT
 from dragoman.translation.alignment import select_head, word_alignment, word_starts
-from dragoman.translation.constraints import constraint_ids
-from dragoman.translation.segmentation import (
+from dragoman.translation.segmentation import truncate
+from dragoman.translation.token_ids import (
     batch_by_length,
+    constraint_ids,
     encode_sentences,
     explain_out_of_memory,
     refuse_too_long,
-    truncate,
 )
 from dragoman.translation.translator import SHORTLIST_NEEDS_NATIVE, Translation
 
@@ -147,8 +149,8 @@ def score(
     for batch, source, target in forced_batches(translator, pairs, batch_tokens):
         with explain_out_of_memory(len(batch)):
             rows = token_log_probabilities(translator.torch.model, source, target).tolist()
-        for (number, _, ids), log_p in zip(batch, rows, strict=True):
-            likelihoods[number] = Likelihood(translator.tokenizers.target.pieces(ids), log_p[: len(ids)])
+        for (number, _, ids), log_probs in zip(batch, rows, strict=True):
+            likelihoods[number] = Likelihood(translator.tokenizers.target.pieces(ids), log_probs[: len(ids)])
     return [likelihoods[number] for number in range(len(pairs))]
 
 
@@ -165,9 +167,9 @@ def align(
     for batch, *rows in forced_batches(translator, pairs, batch_tokens):
         with explain_out_of_memory(len(batch)):
             weights = select_head(cross_attention(translator.torch.model, *rows), layer, head)
-        for (number, source, target), own in zip(batch, weights, strict=True):
+        for (number, source, target), pair_weights in zip(batch, weights, strict=True):
             words = (side.word_ids(text) for side, text in zip(sides, pairs[number], strict=True))
-            alignments[number] = word_alignment(own[: len(target), : len(source)], *words)
+            alignments[number] = word_alignment(pair_weights[: len(target), : len(source)], *words)
     return [alignments[number] for number in range(len(pairs))]
 
 

@@ -3,58 +3,67 @@
 from itertools import combinations
 
 from dragoman.model.symbols import UNKNOWN
-from dragoman.search.settings import Constraints, SearchSettings
+from dragoman.search.hypothesis import Constraints
+from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.tags import remove_tags
 
 
-def constraint_ids(settings: SearchSettings, tokenizer: Tokenizer) -> Constraints:
-    """The rules of the settings in token ids. Raises `DragomanError` if they contradict each other."""
+def encode_constraints(settings: SearchSettings, tokenizer: Tokenizer) -> Constraints:
+    """The rules of settings with a prefix, banned or forced words, in token ids.
+
+    Raises `DragomanError` if they contradict each other.
+    """
     if settings.keep_tags and any(
-        remove_tags(text)[1] for text in (settings.prefix, *settings.force, *settings.ban)
+        remove_tags(text)[1] for text in (settings.prefix, *settings.force_words, *settings.ban_words)
     ):
         raise DragomanError(
-            "keep_tags puts tags back where the source has them; leave them out of prefix, force and ban."
+            "keep_tags puts tags back where the source has them; leave them out of prefix, force_words "
+            "and ban_words."
         )
-    prefix, banned, forced = encode_constraints(settings, tokenizer)
-    for text, ids in zip(settings.ban, banned, strict=True):
+    prefix, banned, forced = encode_texts(settings, tokenizer)
+    for text, ids in zip(settings.ban_words, banned, strict=True):
         if any(ids in ngrams(phrase, len(ids)) for phrase in forced):
-            raise DragomanError(f"{text!r} is banned, and in what force asks for.")
+            raise DragomanError(f"{text!r} is banned, and in what force_words asks for.")
         if ids in ngrams(prefix, len(ids)):
             raise DragomanError(f"The prefix {settings.prefix!r} has {text!r}, which is banned.")
     if size := settings.no_repeat_ngram:
-        refuse_repetition(list(zip((settings.prefix, *settings.force), (prefix, *forced), strict=True)), size)
+        refuse_repetition(
+            list(zip((settings.prefix, *settings.force_words), (prefix, *forced), strict=True)), size
+        )
     return Constraints(settings.min_length, size, banned, prefix, forced)
 
 
-def encode_constraints(
+def encode_texts(
     settings: SearchSettings, tokenizer: Tokenizer
 ) -> tuple[list[int], list[list[int]], list[list[int]]]:
     """The ids of the prefix, of each banned text and of each forced text.
 
     Raises `DragomanError` for a text without tokens, or with unknown ones.
     """
-    texts = (settings.prefix, *settings.ban, *settings.force)
+    texts = (settings.prefix, *settings.ban_words, *settings.force_words)
     encoded = tokenizer.encode(texts)
-    names = ("prefix", *["ban"] * len(settings.ban), *["force"] * len(settings.force))
+    names = ("prefix", *["ban_words"] * len(settings.ban_words), *["force_words"] * len(settings.force_words))
     for name, text, ids in zip(names, texts, encoded, strict=True):
         if not ids and (text or name != "prefix"):
             raise DragomanError(f"{name} is {text!r}, which has no tokens.")
         if UNKNOWN in ids:
             raise DragomanError(
-                f"{text!r} cannot be written with this model's vocabulary; leave it out of prefix, ban and "
-                "force."
+                f"{text!r} cannot be written with this model's vocabulary; leave it out of prefix, "
+                "ban_words and force_words."
             )
     prefix, *others = encoded
-    return prefix, others[: len(settings.ban)], others[len(settings.ban) :]
+    return prefix, others[: len(settings.ban_words)], others[len(settings.ban_words) :]
 
 
 def refuse_repetition(required: list[tuple[str, list[int]]], size: int) -> None:
     """Raise `DragomanError` if the prefix (the first) and forced texts together repeat an n-gram."""
     for text, ids in required:
         if len(set(map(tuple, ngrams(ids, size)))) < len(ngrams(ids, size)):
-            raise DragomanError(f"{text!r}, of prefix or force, repeats what no_repeat_ngram {size} forbids.")
+            raise DragomanError(
+                f"{text!r}, of prefix or force_words, repeats what no_repeat_ngram {size} forbids."
+            )
     _, prefix = required[0]
     for (one, first), (other, second) in combinations(required, 2):
         if not (follows(first, second, size) or (first is not prefix and follows(second, first, size))):
@@ -68,8 +77,10 @@ def follows(first: list[int], second: list[int], size: int) -> bool:
     """Whether a text can contain both, the second after or overlapping the first, and repeat no n-gram."""
     if second in ngrams(first, len(second)):
         return True
-    most = min(len(first), len(second) - 1)
-    overlaps = (length for length in range(most + 1) if first[len(first) - length :] == second[:length])
+    max_overlap = min(len(first), len(second) - 1)
+    overlaps = (
+        length for length in range(max_overlap + 1) if first[len(first) - length :] == second[:length]
+    )
     known = ngrams(first, size)
     return any(
         not any(part in known for part in ngrams(second, size)[max(0, length - size + 1) :])

@@ -1,6 +1,7 @@
 """The model folder: weights, settings, vocabularies, manifest. No torch is imported at the top."""
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING
 from safetensors.numpy import save_file
 
 from dragoman.model.settings import ModelSettings
-from dragoman.model.shapes import count_layers, weight_shapes
+from dragoman.model.shapes import weight_shapes
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import (
     MANIFEST,
@@ -23,6 +24,7 @@ from dragoman.system.files import (
 )
 from dragoman.system.toml import overlay, read_toml, write_toml
 from dragoman.text.tokenizer import Tokenizer
+from dragoman.translation.weight_errors import refuse_weights
 
 if TYPE_CHECKING:
     from dragoman.model.interface import Model
@@ -144,39 +146,13 @@ def check_weights(folder: Path, settings: ModelSettings, tokenizers: Tokenizers)
 
     Nothing is allocated before. Raises `DragomanError` with the file, the weight or setting, and both values.
     """
-    path = folder / WEIGHTS
+    path, vocabularies = folder / WEIGHTS, (len(tokenizers.source), len(tokenizers.target))
     types = array_types(path)
-    for side, count in count_layers(types).items():
-        if (layers := getattr(settings, f"{side}_layers")) != count:
-            raise DragomanError(
-                f"{folder / SETTINGS}: {side}_layers is {layers}, and {path.name} has weights of {count}."
-            )
-    embedding = types.get("target_embedding.weight", ("", ()))[1]
-    if len(embedding) == 2 and embedding[1] != settings.d_model:
-        raise DragomanError(
-            f"{folder / SETTINGS}: d_model is {settings.d_model}, and the embeddings in {path.name} "
-            f"have {embedding[1]} features."
-        )
-    shapes = weight_shapes(settings, len(tokenizers.source), len(tokenizers.target))
-    if missing := sorted(shapes.keys() - types.keys()):
-        raise DragomanError(f"{path} lacks {first_names(missing)}, which the model's settings ask for.")
-    if unknown := sorted(types.keys() - shapes.keys()):
-        raise DragomanError(f"{path} has {first_names(unknown)}, which a model of these settings does not.")
-    for name, shape in shapes.items():
-        kind, own = types[name]
-        if own != shape:
-            raise DragomanError(
-                f"{path}: {name} has the shape {own}; the settings and vocabularies give {shape}."
-            )
-        if kind != "F32":
-            raise DragomanError(f"{path}: {name} is of the type {kind}; it has to be F32.")
-
-
-def first_names(names: list[str]) -> str:
-    """The first names of a list that may be long, shortened."""
-    return ", ".join(name[:80] for name in names[:5]) + (
-        f" and {len(names) - 5} more" if len(names) > 5 else ""
-    )
+    with suppress(DragomanError):  # of settings that contradict each other
+        shapes = weight_shapes(settings, *vocabularies)
+        if types == {name: ("F32", shape) for name, shape in shapes.items()}:
+            return
+    refuse_weights(path, types, folder / SETTINGS, settings, vocabularies)
 
 
 def model_hash(folder: Path) -> str:

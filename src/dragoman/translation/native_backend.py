@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 
 from dragoman.native.decoder import NativeDecoder, Progress
-from dragoman.search.hypothesis import Hypothesis
-from dragoman.search.settings import Constraints, SearchSettings
+from dragoman.search.hypothesis import Constraints, Hypothesis
+from dragoman.search.settings import SearchSettings
 from dragoman.search.shortlist import Shortlist
 from dragoman.system.machine import usable_cores
 from dragoman.translation.model_folder import StoredModel
-from dragoman.translation.segmentation import explain_out_of_memory
 from dragoman.translation.settings import EngineSettings
+from dragoman.translation.token_ids import explain_out_of_memory
 
 
 class NativeBackend:

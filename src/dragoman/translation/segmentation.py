@@ -1,94 +1,22 @@
-"""Sentences as token ids: encoded, truncated or split where they are too long, and batched.
+"""Sentences that are too long: split into parts, or truncated. This module imports no torch."""
 
-This module imports no torch.
-"""
-
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from dragoman.model.symbols import END
-from dragoman.search.settings import SearchSettings
-from dragoman.system.errors import DragomanError
-from dragoman.system.machine import is_out_of_memory
-from dragoman.text.tokenizer import SPACE, Tokenizer
+from dragoman.text.tokenizer import SPACE
 
 PAUSES = (".", "!", "?", ";", ":", ",", "。", "！", "？", "；", "，", "、")
-DEFAULT_SPLIT = 1000  # tokens above which a sentence is split if the model has no known limit
-WHOLE_SENTENCE_ONLY = (
-    "prefix", "force", "min_length", "max_length", "no_repeat_ngram", "keep_tags", "replace_unknown",
-    "truncate",
-)  # fmt: skip
-"""Settings that do not apply to the parts of a sentence. With one of them sentences are not split."""
 
 
-def encode_sentences(tokenizer: Tokenizer, sentences: Sequence[str]) -> list[list[int]]:
-    """The ids of each sentence, END last; END alone for a blank one."""
-    return [[*ids, END] for ids in tokenizer.encode([line if line.strip() else "" for line in sentences])]
-
-
-def encode_parts(
-    tokenizer: Tokenizer,
-    sentences: Sequence[str],
-    settings: SearchSettings,
-    longest_trained: int | None,
-    longest_source: int | None,
-) -> list[list[list[int]]]:
-    """The ids of each sentence in parts, END last in each; most sentences are one part.
-
-    Raises `DragomanError` for a part of more tokens than the model can read.
-    """
-    ids = encode_sentences(tokenizer, sentences)
-    if settings.truncate:
-        ids = [truncate(row, settings.truncate) for row in ids]
-    longest = split_length(settings, longest_trained, longest_source)
-    parts = [split(row, tokenizer.pieces(row), longest) if longest else [row] for row in ids]
-    refuse_too_long(sentences, [max(own, key=len) for own in parts], longest_source)
-    return parts
-
-
-def split_length(settings: SearchSettings, longest_trained: int | None, longest_source: int | None) -> int:
-    """The number of tokens above which a sentence is translated in parts; 0 for never."""
-    if settings.split is not None:
-        return settings.split
-    if settings.n_best > 1 or any(getattr(settings, name) for name in WHOLE_SENTENCE_ONLY):
-        return 0
-    return max(2, longest_trained or longest_source or DEFAULT_SPLIT)
-
-
-def long_message(count: int, longest_trained: int | None, treatment: str) -> str:
-    """The message about `count` long sentences. `treatment` says what is done, such as "scored whole"."""
-    sentences = "1 sentence has" if count == 1 else f"{count:,} sentences have"
-    return (
-        f"{sentences} more tokens than the longest source of training ({longest_trained}), and "
-        f"{'is' if count == 1 else 'are'} {treatment}."
-    )
-
-
-def refuse_too_long(sentences: Sequence[str], ids: list[list[int]], longest: int | None) -> None:
-    """Raise `DragomanError` for a text of more tokens than the model can read."""
-    for sentence, row in zip(sentences, ids, strict=True):
-        if longest is not None and len(row) > longest:
-            raise DragomanError(
-                f"The text that begins with {sentence[:40]!r} has {len(row)} tokens, its end included, and "
-                f"this model has learned positions for {longest}. Shorten it (translate takes "
-                f"--truncate {longest} or --split {longest}), or train with a larger max_positions."
-            )
-
-
-def truncate(ids: Sequence[int], longest: int) -> list[int]:
-    """The first `longest` tokens, the last of them END."""
-    return list(ids) if len(ids) <= longest else [*ids[: longest - 1], END]
-
-
-def split(ids: Sequence[int], pieces: Sequence[str], longest: int) -> list[list[int]]:
-    """The ids in parts of at most `longest` tokens, each with its own END.
+def split(ids: Sequence[int], pieces: Sequence[str], max_tokens: int) -> list[list[int]]:
+    """The ids in parts of at most `max_tokens` tokens, each with its own END.
 
     `pieces` are the texts of the ids, END last. A part ends after punctuation if its second half contains
     any, else between words, else between any two tokens.
     """
     parts, first = [], 0
-    while len(ids) - first > longest:
-        last = best_split(pieces, first, first + longest - 1)
+    while len(ids) - first > max_tokens:
+        last = best_split(pieces, first, first + max_tokens - 1)
         parts.append([*ids[first:last], END])
         first = last
     return [*parts, list(ids[first:])]
@@ -103,26 +31,15 @@ def best_split(pieces: Sequence[str], first: int, last: int) -> int:
     return (pauses or words or [last])[-1]
 
 
-def batch_by_length(lengths: dict[int, int], max_tokens: int) -> list[list[int]]:
-    """Batches of sentence numbers, longest first: at most `max_tokens` padded tokens, or one sentence."""
-    batches: list[list[int]] = []
-    for number in sorted(lengths, key=lambda number: -lengths[number]):
-        if batches and (len(batches[-1]) + 1) * lengths[batches[-1][0]] <= max_tokens:
-            batches[-1].append(number)
-        else:
-            batches.append([number])
-    return batches
+def truncate(ids: Sequence[int], max_tokens: int) -> list[int]:
+    """The first `max_tokens` tokens, the last of them END."""
+    return list(ids) if len(ids) <= max_tokens else [*ids[: max_tokens - 1], END]
 
 
-@contextmanager
-def explain_out_of_memory(sentences: int) -> Iterator[None]:
-    """Raise `DragomanError` in place of an out-of-memory error, for a batch of `sentences` sentences."""
-    try:
-        yield
-    except (RuntimeError, MemoryError) as error:
-        if not is_out_of_memory(error):
-            raise
-        raise DragomanError(
-            f"The memory does not suffice for {sentences} sentences at once; give a lower --batch-tokens, or "
-            "shorter sentences."
-        ) from error
+def long_message(count: int, longest_trained: int | None, treatment: str) -> str:
+    """The message about `count` long sentences. `treatment` says what is done, such as "scored whole"."""
+    sentences = "1 sentence has" if count == 1 else f"{count:,} sentences have"
+    return (
+        f"{sentences} more tokens than the longest source of training ({longest_trained}), and "
+        f"{'is' if count == 1 else 'are'} {treatment}."
+    )

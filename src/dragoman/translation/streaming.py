@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dragoman.native.decoder import Progress
-from dragoman.search.settings import SearchSettings, refuse_more_than_a_beam, refuse_n_best
+from dragoman.search.contradictions import refuse_more_than_a_beam, refuse_n_best
+from dragoman.search.settings import SearchSettings
 from dragoman.text.tokenizer import UNKNOWN_TEXT
 
 if TYPE_CHECKING:

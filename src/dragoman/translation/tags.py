@@ -284,13 +284,13 @@ def target_ranges(alignment: Sequence[tuple[int, int]]) -> TargetRanges:
     targets: dict[int, list[int]] = {}
     for source, target in alignment:
         targets.setdefault(source, []).append(target)
-    return [(source, min(own), max(own)) for source, own in sorted(targets.items())]
+    return [(source, min(words), max(words)) for source, words in sorted(targets.items())]
 
 
-def nearest_target(word: int, ranges: TargetRanges, step: int, default: int) -> int:
-    """The first target of this or the next aligned source word (step 1), the last of the previous (-1)."""
-    place = bisect_left(ranges, (word,)) if step > 0 else bisect_left(ranges, (word + 1,)) - 1
+def nearest_target(word: int, ranges: TargetRanges, direction: int, default: int) -> int:
+    """The first target of this or the next aligned source word (1), the last of the previous (-1)."""
+    place = bisect_left(ranges, (word,)) if direction > 0 else bisect_left(ranges, (word + 1,)) - 1
     if not 0 <= place < len(ranges):
         return default
     _, first, last = ranges[place]
-    return first if step > 0 else last
+    return first if direction > 0 else last

@@ -17,14 +17,14 @@ from dragoman.native.packed_linear import can_pack, pack
 from dragoman.search.beam import beam_search, greedy_search
 from dragoman.search.ensemble import Ensemble
 from dragoman.search.grid_beam import grid_beam_search
-from dragoman.search.hypothesis import Hypothesis
+from dragoman.search.hypothesis import Constraints, Hypothesis
 from dragoman.search.sampling import sample
-from dragoman.search.settings import Constraints, SearchSettings
+from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import pad
 from dragoman.translation.model_folder import StoredModel, torch_model
-from dragoman.translation.segmentation import batch_by_length, explain_out_of_memory
 from dragoman.translation.settings import EngineSettings
+from dragoman.translation.token_ids import batch_by_length, explain_out_of_memory
 
 T = TypeVar("T")
 
@@ -86,22 +86,19 @@ class TorchBackend:
                 return self.search_padded(source, settings, constraints)
 
         width = settings.n_best if settings.temperature else settings.beam_size
-        workers = (
-            1 if settings.coverage_penalty else self.workers
-        )  # attention is recorded by one thread at a time
+        # Attention is recorded by one thread at a time.
+        workers = 1 if settings.coverage_penalty else self.workers
         lengths = {
             number: len(ids) + settings.max_extra_tokens for number, ids in enumerate(sources) if len(ids) > 1
         }
         max_tokens = settings.batch_tokens // width
-        if workers > 1:
-            max_tokens = min(
-                max_tokens, sum(lengths.values()) // (2 * workers)
-            )  # two batches a thread balance the load
+        if workers > 1:  # two batches a thread balance the load
+            max_tokens = min(max_tokens, sum(lengths.values()) // (2 * workers))
         batches = batch_by_length(lengths, max_tokens)
         hypotheses: list[list[Hypothesis]] = [[] for _ in sources]
         for batch, best in zip(batches, in_threads(search_batch, batches, workers), strict=True):
-            for number, own in zip(batch, best, strict=True):
-                hypotheses[number] = own
+            for number, n_best in zip(batch, best, strict=True):
+                hypotheses[number] = n_best
         return hypotheses
 
     def search_padded(
@@ -110,7 +107,7 @@ class TorchBackend:
         """One batch, by the search that the settings ask for."""
         if settings.temperature:
             return sample(self.model, source, settings, constraints)
-        if settings.force:
+        if settings.force_words:
             return grid_beam_search(self.model, source, settings, constraints)
         restricted = replace(constraints, min_length=0).restrict_tokens
         if self._graphs is not None and settings.is_standard and not restricted:

@@ -15,26 +15,27 @@ from typing import TYPE_CHECKING, Protocol, Unpack
 from dragoman.model.settings import Precision
 from dragoman.native.build import DECODER, is_compiled
 from dragoman.native.decoder import Progress
-from dragoman.search.hypothesis import NON_FINITE, Hypothesis
-from dragoman.search.settings import Constraints, SearchOptions, SearchSettings
+from dragoman.search.hypothesis import NON_FINITE, Constraints, Hypothesis
+from dragoman.search.options import SearchOptions
+from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError, LongInput
 from dragoman.system.futures import then
 from dragoman.system.machine import has_gpu
-from dragoman.translation.constraints import constraint_ids
 from dragoman.translation.languages import Languages
 from dragoman.translation.mbr import minimum_bayes_risk
 from dragoman.translation.model_folder import StoredModel, Tokenizers
 from dragoman.translation.native_backend import NativeBackend, supports
-from dragoman.translation.segmentation import (
-    encode_parts,
-    encode_sentences,
-    explain_out_of_memory,
-    long_message,
-    split_length,
-)
+from dragoman.translation.segmentation import long_message
 from dragoman.translation.settings import EngineSettings
 from dragoman.translation.streaming import stream_native
 from dragoman.translation.tags import Tag, remove_tags, restore_tags
+from dragoman.translation.token_ids import (
+    constraint_ids,
+    encode_parts,
+    encode_sentences,
+    explain_out_of_memory,
+    split_length,
+)
 
 if TYPE_CHECKING:
     from dragoman.model.interface import Model

@@ -1,0 +1,121 @@
+"""Settings of a search that contradict each other, or what is asked of the search.
+
+This module imports no torch.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
+
+from dragoman.system.errors import DragomanError
+
+if TYPE_CHECKING:
+    from dragoman.search.settings import SearchSettings
+
+
+def refuse_contradictions(settings: "SearchSettings", asked: Collection[str]) -> None:
+    """Raise `DragomanError` if the settings contradict each other; those of the names `asked` are given."""
+    for contradiction, sentence in contradictions(settings, asked):
+        if contradiction:
+            raise DragomanError(sentence)
+
+
+def contradictions(settings: "SearchSettings", asked: Collection[str]) -> Iterator[tuple[object, str]]:
+    """Conditions that must not hold if the settings of these names are given, each with its message."""
+    sampling = settings.temperature > 0
+    yield (
+        0 < settings.temperature < 1e-6,
+        f"temperature is {settings.temperature}; sampling needs at least 0.000001, and 0 is beam search.",
+    )
+    yield not 0 < settings.top_p <= 1, f"top_p is {settings.top_p}; it must be above 0, and 1 at most."
+    yield (
+        settings.length_power is not None and "length_penalty" in asked,
+        "length_power takes the place of length_penalty; give one of them.",
+    )
+    yield (
+        sampling and (settings.coverage_penalty or settings.length_power is not None),
+        "coverage_penalty and length_power rank the hypotheses of a beam; samples, with a temperature, "
+        "are ranked by log-probability.",
+    )
+    yield (
+        sampling and ("beam_size" in asked or "length_penalty" in asked),
+        "beam_size and length_penalty are for beam search; with a temperature, n_best translations are "
+        "sampled.",
+    )
+    yield (
+        settings.max_length is not None and settings.min_length > settings.max_length,
+        f"min_length is {settings.min_length} and max_length {settings.max_length}; no translation can have "
+        "both.",
+    )
+    yield (
+        sampling and settings.groups > 1,
+        "groups are parts of a beam; samples, with a temperature, have none.",
+    )
+    yield (
+        not sampling and (settings.top_k or settings.top_p < 1),
+        "top_k and top_p are for sampling; they need a temperature above 0.",
+    )
+    yield (
+        not sampling and "sampling_seed" in asked,
+        "sampling_seed is for sampling; it needs a temperature above 0.",
+    )
+    yield (
+        not sampling and settings.n_best > settings.beam_size,
+        f"n_best is {settings.n_best}; a beam of {settings.beam_size} has no more than {settings.beam_size}.",
+    )
+    yield (
+        settings.beam_size % settings.groups,
+        f"A beam of {settings.beam_size} does not divide into {settings.groups} groups of equal size.",
+    )
+    yield (
+        settings.groups == 1 and "diversity" in asked,
+        "diversity is for several groups of a beam; give groups above 1.",
+    )
+    yield (
+        settings.force_words and (sampling or settings.groups > 1 or settings.coverage_penalty),
+        "force_words needs grid beam search, which has no temperature, groups or coverage_penalty; leave "
+        "them out.",
+    )
+    yield (
+        settings.mbr and (not sampling or settings.n_best == 1),
+        "mbr chooses among samples; it needs a temperature above 0 and an n_best above 1.",
+    )
+    yield (
+        settings.truncate and settings.split,
+        "truncate leaves out what split would translate; give one of them.",
+    )
+    yield (
+        1 in (settings.truncate, settings.split),
+        "truncate and split count a sentence's end, so that 1 leaves nothing; give 2 at least.",
+    )
+    yield (
+        settings.split and settings.n_best > 1,
+        "split puts the best translations of the parts together; there is no n_best of them.",
+    )
+    for name in (
+        "prefix",
+        "force_words",
+        "min_length",
+        "max_length",
+        "no_repeat_ngram",
+        "keep_tags",
+        "replace_unknown",
+    ):
+        yield (
+            settings.split and getattr(settings, name),
+            f"{name} is for a whole sentence, and split translates it in parts; give one of them.",
+        )
+
+
+def refuse_more_than_a_beam(settings: "SearchSettings", what: str) -> None:
+    """Raise `DragomanError` for settings that ask for more than one beam search: `what` needs that."""
+    for name in ("temperature", "force_words", "split", "keep_tags", "replace_unknown", "coverage_penalty"):
+        if getattr(settings, name):
+            raise DragomanError(
+                f"A {what} is of one beam search, and {name} asks for something else; leave it out."
+            )
+
+
+def refuse_n_best(settings: "SearchSettings", what: str) -> None:
+    """Raise `DragomanError` for settings that ask for several translations, if there is only one `what`."""
+    if settings.n_best > 1:
+        raise DragomanError(f"n_best is {settings.n_best}, and there is one {what}; leave n_best out.")

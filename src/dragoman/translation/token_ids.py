@@ -1,0 +1,100 @@
+"""Text as token ids: sentences, constraints, and batches of sentences. This module imports no torch."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from dragoman.model.symbols import END
+from dragoman.search.hypothesis import Constraints
+from dragoman.search.settings import SearchSettings
+from dragoman.system.errors import DragomanError
+from dragoman.system.machine import is_out_of_memory
+from dragoman.text.tokenizer import Tokenizer
+from dragoman.translation.constraints import encode_constraints
+from dragoman.translation.segmentation import split, truncate
+
+DEFAULT_SPLIT = 1000  # tokens above which a sentence is split if the model has no known limit
+WHOLE_SENTENCE_ONLY = (
+    "prefix", "force_words", "min_length", "max_length", "no_repeat_ngram", "keep_tags",
+    "replace_unknown", "truncate",
+)  # fmt: skip
+"""Settings that do not apply to the parts of a sentence. With one of them sentences are not split."""
+
+
+def encode_sentences(tokenizer: Tokenizer, sentences: Sequence[str]) -> list[list[int]]:
+    """The ids of each sentence, END last; END alone for a blank one."""
+    return [[*ids, END] for ids in tokenizer.encode([line if line.strip() else "" for line in sentences])]
+
+
+def encode_parts(
+    tokenizer: Tokenizer,
+    sentences: Sequence[str],
+    settings: SearchSettings,
+    longest_trained: int | None,
+    longest_source: int | None,
+) -> list[list[list[int]]]:
+    """The ids of each sentence in parts, END last in each; most sentences are one part.
+
+    Raises `DragomanError` for a part of more tokens than the model can read.
+    """
+    ids = encode_sentences(tokenizer, sentences)
+    if settings.truncate:
+        ids = [truncate(row, settings.truncate) for row in ids]
+    max_tokens = split_length(settings, longest_trained, longest_source)
+    parts = [
+        split(row, tokenizer.pieces(row), max_tokens) if 0 < max_tokens < len(row) else [row] for row in ids
+    ]
+    refuse_too_long(sentences, [max(each, key=len) for each in parts], longest_source)
+    return parts
+
+
+def split_length(settings: SearchSettings, longest_trained: int | None, longest_source: int | None) -> int:
+    """The number of tokens above which a sentence is translated in parts; 0 for never."""
+    if settings.split is not None:
+        return settings.split
+    if settings.n_best > 1 or any(getattr(settings, name) for name in WHOLE_SENTENCE_ONLY):
+        return 0
+    return max(2, longest_trained or longest_source or DEFAULT_SPLIT)
+
+
+def refuse_too_long(sentences: Sequence[str], ids: list[list[int]], longest_source: int | None) -> None:
+    """Raise `DragomanError` for a text of more tokens than the model can read."""
+    for sentence, row in zip(sentences, ids, strict=True):
+        if longest_source is not None and len(row) > longest_source:
+            raise DragomanError(
+                f"The text that begins with {sentence[:40]!r} has {len(row)} tokens, its end included, and "
+                f"this model has learned positions for {longest_source}. Shorten it (translate takes "
+                f"--truncate {longest_source} or --split {longest_source}), or train with a larger "
+                "max_positions."
+            )
+
+
+def constraint_ids(settings: SearchSettings, tokenizer: Tokenizer) -> Constraints:
+    """The rules of the settings in token ids. Raises `DragomanError` if they contradict each other."""
+    if settings.prefix or settings.ban_words or settings.force_words:
+        return encode_constraints(settings, tokenizer)
+    return Constraints(settings.min_length, settings.no_repeat_ngram)
+
+
+def batch_by_length(lengths: dict[int, int], max_tokens: int) -> list[list[int]]:
+    """Batches of sentence numbers, longest first: at most `max_tokens` padded tokens, or one sentence."""
+    batches: list[list[int]] = []
+    for number in sorted(lengths, key=lambda number: -lengths[number]):
+        if batches and (len(batches[-1]) + 1) * lengths[batches[-1][0]] <= max_tokens:
+            batches[-1].append(number)
+        else:
+            batches.append([number])
+    return batches
+
+
+@contextmanager
+def explain_out_of_memory(sentences: int) -> Iterator[None]:
+    """Raise `DragomanError` in place of an out-of-memory error, for a batch of `sentences` sentences."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise DragomanError(
+            f"The memory does not suffice for {sentences} sentences at once; give a lower --batch-tokens, or "
+            "shorter sentences."
+        ) from error
