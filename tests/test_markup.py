@@ -232,6 +232,14 @@ def test_marks_that_do_not_fit_come_before_the_text():
         assert document.join([other]).startswith("<p><b></b><i></i> ")
 
 
+def test_a_tag_without_partner_in_its_sentence_stands_outside_of_pairs():
+    document = xml("<doc>x <b>One. Two</b> three <i>four</i></doc>", "en")
+    assert document.sentences == ("x <g1>One.", "Two</g1> three <g2>four</g2>")
+    assert document.join(["Eins. <g1>x", "<g2>Zwei</g1> drei</g2> vier"]) == (
+        "<doc>Eins. <b>x <i>Zwei drei</i></b> vier</doc>"
+    )
+
+
 def test_a_sentence_with_very_many_tags_is_cut_at_them():
     document = html("one <b>two</b> " * MOST_TAGS, "en")
     assert set(document.sentences) == {"one", "two"}

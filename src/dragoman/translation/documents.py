@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 from typing import Literal, NamedTuple
 
 import sentencex
@@ -119,44 +119,53 @@ class Segment:
             return self.source
         if not self.marks:
             return self.escape(translation)
-        found = MARK.findall(translation)
-        if not self.is_well_placed(found):
-            return "".join(source for _, source in self.marks) + (
-                " " + self.escape(MARK.sub("", translation).strip())
-            )
+        places = self.nest(MARK.findall(translation))
         sources = dict(self.marks)
+        if places is None:
+            text = self.escape(MARK.sub("", translation).strip())
+            return "".join(sources.values()) + " " + text
         texts = [self.escape(text) for text in MARK.split(translation)]
-        return texts[0] + "".join(sources[name] + text for name, text in zip(found, texts[1:], strict=True))
+        return texts[0] + "".join(
+            "".join(sources[name] for name in names) + text
+            for names, text in zip(places, texts[1:], strict=True)
+        )
 
     def escape(self, text: str) -> str:
         """The text as the document writes it."""
         return html.escape(text, quote=False) if self.is_markup else text
 
-    def is_well_placed(self, found: Sequence[str]) -> bool:
-        """Whether the marks of a translation are those of the sentence, and as well nested."""
+    def nest(self, found: Sequence[str]) -> list[list[str]] | None:
+        """The marks to write in the place of each one that a translation has; None if they do not fit.
+
+        Tags whose partners are in other sentences keep their order and stand outside of all pairs.
+        """
         names = [name for name, _ in self.marks]
         if Counter(found) != Counter(names):
-            return False
+            return None
         known = set(names)
+        single = iter([name for name in names if is_single(name, known)])
+        places: list[list[str]] = []
         opened: list[str] = []
-        unpaired: list[str] = []
+        waiting = 0
         for name in found:
-            if not is_paired(name, known):
-                if not name.endswith("/>"):
-                    unpaired.append(name)
-                    if opened:
-                        return False
-            elif not name.startswith("</"):
+            places.append([] if is_single(name, known) else [name])
+            if is_single(name, known):
+                waiting += 1
+            elif name.startswith("</"):
+                if not opened or opened.pop() != name.replace("/", ""):
+                    return None
+            elif not name.endswith("/>"):
                 opened.append(name)
-            elif not opened or opened.pop() != name.replace("/", ""):
-                return False
-        return unpaired == [name for name in names if not name.endswith("/>") and not is_paired(name, known)]
+            if not opened:
+                places[-1] += islice(single, waiting)
+                waiting = 0
+        return places
 
 
-def is_paired(name: str, names: set[str]) -> bool:
-    """Whether a mark is one of a pair among `names`."""
+def is_single(name: str, names: set[str]) -> bool:
+    """Whether a mark is an opening or closing tag without its partner in `names`."""
     partner = name.replace("/", "") if name.startswith("</") else "</" + name[1:]
-    return partner in names
+    return not name.endswith("/>") and partner not in names
 
 
 @dataclass(frozen=True)
