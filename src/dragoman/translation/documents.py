@@ -1,0 +1,438 @@
+"""Texts of several paragraphs: cut into sentences, and joined again from the sentences' translations.
+
+A document is a row of blocks; a block is a row of pieces; sentences are cut within blocks. This module has
+the blocks of plain text, `markup.py` those of HTML and XML. It imports no torch.
+"""
+
+import html
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, islice, pairwise
+from typing import Literal, NamedTuple
+
+import sentencex
+
+from dragoman.system.errors import DragomanError
+from dragoman.translation.tags import PLACEHOLDER, TAG
+
+MOST_TAGS = 50  # a sentence with more tags is cut at them: the search for their places is quadratic
+WINDOW = 4_000  # characters that sentencex sees at once: it is quadratic in some texts
+
+CONTROL = "\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff"
+"""What no sentence contains: control characters, line and paragraph separators, byte order marks and halves
+of surrogate pairs."""
+RUN = re.compile(f"[^{CONTROL}]+")
+LINE = re.compile("[^\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
+LIST_MARK = re.compile(r"\s*+(?:>\s*+|(?:[-*+•–—]|#{1,6}|\d{1,3}[.)]|\[[ xX]\])\s++)*+")
+"""Marks of quotations, lists, headings and tasks, as in Markdown, at the start of a line."""
+
+_URL_CHARACTER = r"[^\s<>{}()\"'„“”«»\u0e00-\u0eff\u2000-\u206f\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]"
+_URL = rf"(?:\b(?:https?|ftp)://|\bwww\.)(?:{_URL_CHARACTER}|\({_URL_CHARACTER}*+\))+(?<![.,;:!?\]])"
+_EMAIL = r"(?<![\w.+-])[\w.+-]++@[A-Za-z0-9-]++(?:\.[A-Za-z0-9-]++)++"
+_MENTION = r"(?<![\w@/.])@\w++(?:[.-]\w++)*+(?:@[A-Za-z0-9-]++(?:\.[A-Za-z0-9-]++)++)?"
+ADDRESS = re.compile(f"{_URL}|{_EMAIL}|{_MENTION}")
+"""URLs, e-mail addresses, and the names @user and @user@host of people."""
+KEPT = re.compile(rf"{ADDRESS.pattern}|{PLACEHOLDER}|{TAG.pattern}")
+MARK = re.compile(r"</?g\d+>|<g\d+/>")
+"""What stands for a tag or an address in a sentence that is given to the model."""
+
+ORDINAL_STOP = frozenset(
+    (
+        "bs",
+        "cs",
+        "da",
+        "de",
+        "et",
+        "fi",
+        "fo",
+        "hr",
+        "hu",
+        "is",
+        "lb",
+        "lv",
+        "nb",
+        "nn",
+        "no",
+        "sk",
+        "sl",
+        "sr",
+    )
+)
+"""Languages that write a full stop after ordinal numbers."""
+ABBREVIATIONS = {
+    "fr": frozenset(("M.", "MM.", "Me.", "Mgr.", "Mlle.", "Mme.", "Mmes.", "St.", "Ste.", "env."))
+}
+"""Abbreviations that sentencex does not know."""
+
+
+class Piece(NamedTuple):
+    """A part of a block: characters `start` to `end` of the document."""
+
+    kind: Literal["text", "open", "close", "alone"]
+    """Text, an opening or closing tag, or something that is kept in one piece, such as an address."""
+    text: str
+    """What the model reads of a text, the name of a tag, or the word that stands for `alone` when sentences
+    are cut."""
+    start: int
+    end: int
+
+    @property
+    def length(self) -> int:
+        """The number of characters that it has in the text in which sentences are cut."""
+        return len(self.text) if self.kind in {"text", "alone"} else 0
+
+    @property
+    def is_content(self) -> bool:
+        """Whether it is text other than white space."""
+        return self.kind == "text" and not self.text.isspace()
+
+
+Block = list[Piece]
+"""Text that no sentence leaves: a line of plain text, or what stands between the block tags of HTML."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A sentence and the characters `start` to `end` of the document that it stands for."""
+
+    sentence: str
+    start: int
+    end: int
+    source: str
+    """These characters."""
+    marks: tuple[tuple[str, str], ...] = ()
+    """The marks of the sentence in order, and what each stands for."""
+    is_markup: bool = False
+    """&, < and > of a translation are escaped."""
+
+    def restore(self, translation: str) -> str:
+        """The translation as the document writes it: marks replaced by what they stand for.
+
+        A sentence that comes back unchanged is written as it was. If marks are missing, doubled or not
+        nested, what they stand for comes before the text.
+        """
+        if translation == self.sentence:
+            return self.source
+        if not self.marks:
+            return self.escape(translation)
+        places = self.nest(MARK.findall(translation))
+        sources = dict(self.marks)
+        if places is None:
+            text = self.escape(MARK.sub("", translation).strip())
+            return "".join(sources.values()) + " " + text
+        texts = [self.escape(text) for text in MARK.split(translation)]
+        return texts[0] + "".join(
+            "".join(sources[name] for name in names) + text
+            for names, text in zip(places, texts[1:], strict=True)
+        )
+
+    def escape(self, text: str) -> str:
+        """The text as the document writes it."""
+        return html.escape(text, quote=False) if self.is_markup else text
+
+    def nest(self, found: Sequence[str]) -> list[list[str]] | None:
+        """The marks to write in the place of each one that a translation has; None if they do not fit.
+
+        Tags whose partners are in other sentences keep their order and stand outside of all pairs.
+        """
+        names = [name for name, _ in self.marks]
+        if Counter(found) != Counter(names):
+            return None
+        known = set(names)
+        single = iter([name for name in names if is_single(name, known)])
+        places: list[list[str]] = []
+        opened: list[str] = []
+        waiting = 0
+        for name in found:
+            places.append([] if is_single(name, known) else [name])
+            if is_single(name, known):
+                waiting += 1
+            elif name.startswith("</"):
+                if not opened or opened.pop() != name.replace("/", ""):
+                    return None
+            elif not name.endswith("/>"):
+                opened.append(name)
+            if not opened:
+                places[-1] += islice(single, waiting)
+                waiting = 0
+        return places
+
+
+def is_single(name: str, names: set[str]) -> bool:
+    """Whether a mark is an opening or closing tag without its partner in `names`."""
+    partner = name.replace("/", "") if name.startswith("</") else "</" + name[1:]
+    return not name.endswith("/>") and partner not in names
+
+
+@dataclass(frozen=True)
+class Document:
+    """A text, and the sentences in it. Between them stand the gaps, which are not translated."""
+
+    text: str
+    segments: tuple[Segment, ...]
+
+    @cached_property
+    def sentences(self) -> tuple[str, ...]:
+        """The sentences as the model reads them, none of them blank."""
+        return tuple(segment.sentence for segment in self.segments)
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """The first character of each sentence in the text, and the one after its last."""
+        return [(segment.start, segment.end) for segment in self.segments]
+
+    @property
+    def needs_tags(self) -> bool:
+        """Whether a sentence contains tags or addresses, so that it has to be translated with `keep_tags`."""
+        return any(segment.marks for segment in self.segments)
+
+    def join(self, translations: Sequence[str]) -> str:
+        """The text with a translation in the place of each sentence.
+
+        Raises `DragomanError` if there are more or fewer translations than sentences.
+        """
+        return self.join_with_spans(translations)[0]
+
+    def join_with_spans(self, translations: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
+        """`join`, and the span of each translation in it, as in `spans`."""
+        if len(translations) != len(self.segments):
+            raise DragomanError(
+                f"The document has {len(self.segments)} sentences, and there are {len(translations)} "
+                "translations; give one for each."
+            )
+        parts: list[str] = []
+        spans: list[tuple[int, int]] = []
+        end = length = 0
+        for segment, translation in zip(self.segments, translations, strict=True):
+            gap, written = self.text[end : segment.start], segment.restore(translation)
+            spans.append((length + len(gap), length + len(gap) + len(written)))
+            parts += [gap, written]
+            end, length = segment.end, spans[-1][1]
+        return "".join([*parts, self.text[end:]]), spans
+
+
+def plain_text(text: str, language: str, split: bool = True) -> Document:
+    """The sentences of a plain text in a language (ISO 639, "und" if unknown); `split` cuts within lines.
+
+    Line ends, tabs, other control characters and the marks of lists and quotations are in no sentence.
+    """
+    return compose(text, plain_blocks(text), language, split)
+
+
+def plain_blocks(text: str) -> Iterator[Block]:
+    """The runs between line ends, control characters and list marks."""
+    for line in LINE.finditer(text):
+        mark = LIST_MARK.match(text, line.start(), line.end())
+        for run in RUN.finditer(text, mark.end() if mark else line.start(), line.end()):
+            yield [Piece("text", run[0], run.start(), run.end())]
+
+
+def compose(
+    text: str, blocks: Iterable[Block], language: str, split: bool, is_markup: bool = False
+) -> Document:
+    """A document of blocks. `split` cuts them into sentences."""
+    segments: list[Segment] = []
+    for block in blocks:
+        for pieces in cut_block(block, language, split, is_markup):
+            if trimmed := trim(pieces):
+                segments += (to_segment(text, part, is_markup) for part in cut_at_tags(trimmed))
+    return Document(text, tuple(segments))
+
+
+# ---- pieces → sentences
+
+
+def cut_block(block: Block, language: str, split: bool, is_markup: bool) -> list[Block]:
+    """The pieces of each sentence, addresses and placeholders as pieces that stand alone."""
+    text = "".join(piece.text for piece in block if piece.length)
+    kept = kept_spans(text, is_markup)
+    words = list(text)  # to the search for ends, an address is a word
+    for start, end in kept:
+        words[start:end] = "w" * (end - start)
+    ends = sentence_ends("".join(words), language) if split else []
+    sentences: list[Block] = [[]]
+    number = 0
+    for piece, offset in cut_pieces(block, sorted({*ends, *(edge for span in kept for edge in span)})):
+        side = bisect_left if piece.kind == "close" else bisect_right
+        number = max(number, side(ends, offset))
+        while len(sentences) <= number:
+            sentences.append([])
+        span = bisect_right(kept, (offset, len(text))) - 1
+        is_kept = piece.kind == "text" and span >= 0 and offset < kept[span][1]
+        append_piece(sentences[number], piece._replace(kind="alone") if is_kept else piece)
+    return sentences
+
+
+def append_piece(pieces: Block, piece: Piece) -> None:
+    """Append a piece. Neighbours that stand alone become one."""
+    if pieces and piece.kind == "alone" == pieces[-1].kind and pieces[-1].end == piece.start:
+        piece = Piece("alone", pieces[-1].text + piece.text, pieces[-1].start, piece.end)
+        pieces.pop()
+    pieces.append(piece)
+
+
+def kept_spans(text: str, is_markup: bool) -> list[tuple[int, int]]:
+    """Where addresses stand in a text, and in markup or beside them placeholders and what looks like tags."""
+    if not is_markup and not ADDRESS.search(text):
+        return []
+    return [match.span() for match in KEPT.finditer(text)]
+
+
+def cut_pieces(block: Block, edges: Sequence[int]) -> Iterator[tuple[Piece, int]]:
+    """The pieces with their offsets in the block's text, each text cut at the edges in it."""
+    offset = 0
+    for piece in block:
+        first, last = bisect_right(edges, offset), bisect_left(edges, offset + piece.length)
+        if piece.kind != "text" or piece.length != piece.end - piece.start or first >= last:
+            yield piece, offset
+        else:
+            bounds = [0, *(edge - offset for edge in edges[first:last]), piece.length]
+            for start, end in pairwise(bounds):
+                yield (
+                    Piece("text", piece.text[start:end], piece.start + start, piece.start + end),
+                    offset + start,
+                )
+        offset += piece.length
+
+
+def partners(pieces: Block) -> list[int]:
+    """The place of each tag's partner; -1 for what has none. Pairs are nested."""
+    found = [-1] * len(pieces)
+    opened: list[int] = []
+    names: Counter[str] = Counter()
+    for place, (kind, name, _, _) in enumerate(pieces):
+        if kind == "open":
+            opened.append(place)
+            names[name] += 1
+        elif kind == "close" and names[name]:
+            while pieces[opened[-1]].text != name:
+                names[pieces[opened.pop()].text] -= 1
+            names[name] -= 1
+            found[place] = opened.pop()
+            found[found[place]] = place
+    return found
+
+
+def has_words(pieces: Block) -> bool:
+    """Whether there is a letter outside of tags and addresses."""
+    return any(piece.kind == "text" and any(map(str.isalpha, piece.text)) for piece in pieces)
+
+
+def trim(pieces: Block) -> Block:
+    """A sentence without what may stay outside of it at its edges; [] if it has no words.
+
+    That is white space, addresses, and tags without a partner between the first and the last word.
+    """
+    if not has_words(pieces):
+        return []
+    content = [place for place, piece in enumerate(pieces) if piece.is_content]
+    first, last = content[0], content[-1]
+    partner = partners(pieces)
+    start, end = 0, len(pieces)
+    while start < first and not first < partner[start] < last:
+        start += 1
+    while end - 1 > last and not first < partner[end - 1] < last:
+        end -= 1
+    return without_empty_pairs(strip(pieces[start:end]))
+
+
+def without_empty_pairs(pieces: Block) -> Block:
+    """The pieces, each pair of tags without words in it as one piece that stands alone."""
+    partner = partners(pieces)
+    content = list(accumulate((piece.is_content for piece in pieces), initial=0))
+    joined: Block = []
+    place = 0
+    while place < len(pieces):
+        piece, closing = pieces[place], partner[place]
+        if closing > place and content[place] == content[closing]:
+            piece, place = Piece("alone", "", piece.start, pieces[closing].end), closing
+        append_piece(joined, piece)
+        place += 1
+    return joined
+
+
+def strip(pieces: Block) -> Block:
+    """The pieces without white space at their edges. The first and last text are not white space only."""
+    pieces = list(pieces)
+    head = pieces[0]
+    if head.kind == "text" and head.length == head.end - head.start:
+        text = head.text.lstrip()
+        pieces[0] = Piece("text", text, head.end - len(text), head.end)
+    tail = pieces[-1]
+    if tail.kind == "text" and tail.length == tail.end - tail.start:
+        text = tail.text.rstrip()
+        pieces[-1] = Piece("text", text, tail.start, tail.start + len(text))
+    return pieces
+
+
+def cut_at_tags(pieces: Block) -> list[Block]:
+    """A sentence, or if it has more tags than `MOST_TAGS` the texts between them."""
+    if sum(piece.kind != "text" for piece in pieces) <= MOST_TAGS:
+        return [pieces]
+    runs: list[Block] = [[]]
+    for piece in pieces:
+        if piece.kind == "text":
+            runs[-1].append(piece)
+        elif runs[-1]:
+            runs.append([])
+    return [trimmed for run in runs if (trimmed := trim(run))]
+
+
+def to_segment(text: str, pieces: Block, is_markup: bool) -> Segment:
+    """The segment of a sentence's pieces, with a mark for each that is not text."""
+    partner = partners(pieces)
+    words: list[str] = []
+    marks: list[tuple[str, str]] = []
+    numbers: dict[int, int] = {}  # of the marks; that of a pair stands at its first
+    for place, (kind, words_of_piece, start, end) in enumerate(pieces):
+        if kind == "text":
+            words.append(words_of_piece)
+            continue
+        first = partner[place] if kind == "close" and partner[place] >= 0 else place
+        number = numbers.setdefault(first, len(numbers) + 1)
+        name = {"open": f"<g{number}>", "close": f"</g{number}>", "alone": f"<g{number}/>"}[kind]
+        words.append(name)
+        marks.append((name, text[start:end]))
+    start, end = pieces[0].start, pieces[-1].end
+    return Segment("".join(words), start, end, text[start:end], tuple(marks), is_markup)
+
+
+# ---- the ends of sentences
+
+
+def sentence_ends(text: str, language: str) -> list[int]:
+    """Where sentences end in a text without control characters, white space after a sentence included.
+
+    sentencex, Wikimedia's rules and abbreviations of some 300 languages, finds them; of an unknown language
+    by the rules of English. They are checked by `is_end`.
+    """
+    code = re.match(r"[A-Za-z]{2,3}(?![A-Za-z])", language)
+    name = code[0].lower() if code else "en"
+    spaced = re.sub(r"\s", " ", text)  # sentencex 1.0.32 panics at some other white space
+    ends: list[int] = []
+    start = 0
+    while start < len(text):
+        window = spaced[start : start + WINDOW]
+        lengths = [len(part) for part in sentencex.segment(name, window)]
+        if start + WINDOW < len(text):
+            lengths = lengths[:-1] or [window.rfind(" ") + 1 or WINDOW]
+        for length in lengths:
+            start += length
+            if start < len(text) and is_end(spaced, start, name):
+                ends.append(start)
+    return ends
+
+
+def is_end(text: str, place: int, language: str) -> bool:
+    """Whether a sentence that ends before `place` according to sentencex does end there."""
+    before = text[max(0, place - 40) : place].rstrip()
+    if before.endswith((".", "…")) and text[place].islower():
+        return False
+    words = before.split()
+    word = words[-1].lstrip("([«“\"'") if words else ""
+    is_ordinal = language in ORDINAL_STOP and re.fullmatch(r"\d{1,2}\.", word) is not None
+    return not is_ordinal and word not in ABBREVIATIONS.get(language, ())

@@ -1,0 +1,307 @@
+"""HTML and XML: the blocks of text between their tags, as `documents.py` cuts them into sentences.
+
+The source is cut by positions, and a document is never built from a tree, so that everything outside of
+sentences keeps its bytes. `html.parser` is not used: it stops at some malformed declarations, and in older
+versions of Python it takes quadratic time for unclosed comments and tags. `read_markup` follows the
+tokenization of the HTML standard (13.2.5), except that `<` stands in a tag only within quotes. It takes
+linear time and has no errors: what is no tag is text.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from html import unescape
+from typing import Literal, NamedTuple
+
+from dragoman.translation.documents import CONTROL, Block, Document, Piece, compose
+
+NAME = re.compile(r"</?([^\W\d_][^\s/<>]*|[_:][^\s/<>]*)")
+ATTRIBUTE = re.compile(r"""([^\s=/<>"']++)(?:\s*+=\s*+("[^"]*+"|'[^']*+'|[^\s>]++))?""")
+DOCTYPE_SUBSET = re.compile(r"<!DOCTYPE[^<>\[]*\[", re.IGNORECASE)
+IN_TAG = re.compile(r"[^<>=]*+(?:=\s*+)?")
+"""The part of a tag before a quotation mark, `<`, `>` or the next attribute."""
+TEXT = re.compile(
+    r"(?P<entity>&(?:\#[0-9]{1,8}|\#[xX][0-9A-Fa-f]{1,8}|[A-Za-z][A-Za-z0-9._-]{0,40});?)"
+    rf"|(?P<space>[ \t\n\r\f]+)|(?P<words>[^&\s{CONTROL}]+(?: [^&\s{CONTROL}]+)*)|.",
+    re.DOTALL,
+)
+A_CONTROL = re.compile(f"[{CONTROL}]")
+STANDS_FOR = "word"  # what an element that is kept looks like where sentences are cut
+
+BLOCK_ELEMENTS = frozenset(
+    (
+        "address", "article", "aside", "audio", "base", "basefont", "bgsound", "blockquote", "body",
+        "br", "canvas", "caption", "center", "col", "colgroup", "dd", "details", "dialog", "dir",
+        "div", "dl", "dt", "embed", "fieldset", "figcaption", "figure", "footer", "form", "frame",
+        "frameset", "h1", "h2", "h3", "h4", "h5", "h6", "head", "header", "hgroup", "hr", "html",
+        "iframe", "legend", "li", "link", "main", "menu", "meta", "nav", "noembed", "noframes",
+        "noscript", "object", "ol", "optgroup", "option", "p", "param", "plaintext", "pre",
+        "search", "section", "select", "slot", "source", "summary", "table", "tbody", "td",
+        "textarea", "tfoot", "th", "thead", "title", "tr", "track", "ul", "video", "xmp",
+    )
+)  # fmt: skip
+"""HTML elements that end a sentence. All others, also unknown ones, stand within sentences."""
+VOID = frozenset(
+    (
+        "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param",
+        "source", "track", "wbr",
+    )
+)  # fmt: skip
+"""HTML elements without an end tag."""
+RAW = frozenset(("script", "style", "xmp", "iframe", "noembed", "noframes", "plaintext"))
+"""HTML elements that contain characters, and no tags."""
+KEPT_ELEMENTS = frozenset((*RAW, "code", "pre", "kbd", "samp", "var", "svg", "math"))
+"""HTML elements that are never translated."""
+
+
+class Token(NamedTuple):
+    """A part of the source, `start` to `end`."""
+
+    kind: Literal["text", "start", "end", "empty", "other"]
+    """Text, a start tag, an end tag, an element in one tag, or a comment or declaration."""
+    name: str
+    """The name of a tag, for HTML in lower case."""
+    start: int
+    end: int
+    is_kept: bool = False
+    """The tag asks not to translate the element: translate="no" or class="notranslate"."""
+
+
+def html(text: str, language: str, split: bool = True) -> Document:
+    """The sentences of an HTML document or fragment in a language (ISO 639, "und" if unknown).
+
+    `BLOCK_ELEMENTS` end a sentence; the tags of all others stand in sentences as marks. `KEPT_ELEMENTS` and
+    elements with translate="no" or class="notranslate" are not translated.
+    """
+    tokens = keep_elements(read_markup(text, is_html=True), KEPT_ELEMENTS)
+    splits = [token.name in BLOCK_ELEMENTS for token in tokens]
+    return compose(text, to_blocks(text, tokens, splits), language, split, is_markup=True)
+
+
+def xml(
+    text: str,
+    language: str,
+    ignore_tags: Collection[str] = (),
+    split: bool = True,
+    splitting_tags: Collection[str] = (),
+    non_splitting_tags: Collection[str] = (),
+) -> Document:
+    """The sentences of an XML document or fragment, with the settings of DeepL's tag_handling=xml.
+
+    Elements named in `ignore_tags` are never translated. An element is within a sentence if there is text
+    beside it in its parent, or if it is named in `non_splitting_tags`; all others, and those named in
+    `splitting_tags`, end a sentence.
+    """
+    tokens = keep_elements(read_markup(text, is_html=False), ignore_tags)
+    splits = [
+        token.kind in {"start", "end", "empty"}
+        and token.name not in non_splitting_tags
+        and (alone or token.name in splitting_tags)
+        for token, alone in zip(tokens, without_text_beside(text, tokens), strict=True)
+    ]
+    return compose(text, to_blocks(text, tokens, splits), language, split, is_markup=True)
+
+
+# ---- source → tokens
+
+
+def read_markup(text: str, is_html: bool) -> list[Token]:
+    """The tokens of a source. Together they are the source."""
+    tokens: list[Token] = []
+    failed: set[int] = set()
+    written = position = 0
+    while (position := text.find("<", position)) >= 0:
+        token = read_token(text, position, is_html, failed)
+        if token is None:
+            position += 1
+            continue
+        if written < position:
+            tokens.append(Token("text", "", written, position))
+        tokens.append(token)
+        written = position = token.end
+        if is_html and token.kind == "start" and token.name in RAW:
+            closing = re.compile(rf"</{token.name}(?=[\s/>])", re.IGNORECASE).search(text, position)
+            position = closing.start() if closing else len(text)
+    if written < len(text):
+        tokens.append(Token("text", "", written, len(text)))
+    return tokens
+
+
+def read_token(text: str, start: int, is_html: bool, failed: set[int]) -> Token | None:
+    """The token that begins with the `<` at `start`; None if it is text. Unclosed comments end with the text.
+
+    `failed` collects the quotation marks from which no end of a tag can be reached.
+    """
+    opening = text[start : start + 2]
+    if opening[1:2] in {"!", "?"}:
+        return Token("other", "", start, declaration_end(text, start, is_html))
+    name = NAME.match(text, start)
+    end = tag_end(text, name.end(), failed) if name else -1
+    if name is None or end < 0:
+        return None
+    key = name[1].lower() if is_html else name[1]
+    if opening[1] == "/":
+        return Token("end", key, start, end)
+    is_empty = text.endswith("/>", start, end) or (is_html and key in VOID)
+    return Token("empty" if is_empty else "start", key, start, end, is_kept(text[name.end() : end]))
+
+
+def declaration_end(text: str, start: int, is_html: bool) -> int:
+    """The position after a comment, CDATA section, document type or processing instruction."""
+    if text.startswith("<!--", start):
+        return after(text, "-->", start + 2)
+    if text.startswith("<![CDATA[", start):
+        return after(text, "]]>", start)
+    if text.startswith("<?", start):
+        return after(text, ">" if is_html else "?>", start)
+    subset = DOCTYPE_SUBSET.match(text, start)
+    return after(text, ">", after(text, "]", subset.end()) if subset else start)
+
+
+def after(text: str, closing: str, start: int) -> int:
+    """The position after the next `closing`, or the end of the text."""
+    found = text.find(closing, start)
+    return len(text) if found < 0 else found + len(closing)
+
+
+def tag_end(text: str, position: int, failed: set[int]) -> int:
+    """The position after the `>` of a tag whose name ends at `position`; -1 if it has none.
+
+    A quotation mark opens a value only after `=`. One that is in `failed` is not followed again, so that all
+    calls for a text take linear time.
+    """
+    opened: list[int] = []
+    while match := IN_TAG.match(text, position):
+        position = match.end()
+        mark = text[position : position + 1]
+        if mark == ">":
+            return position + 1
+        if mark in {"", "<"}:
+            break
+        if mark in {'"', "'"} and match[0].rstrip().endswith("="):
+            if position in failed:
+                break
+            opened.append(position)
+            position = text.find(mark, position + 1)
+            if position < 0:
+                break
+            position += 1
+    failed.update(opened)
+    return -1
+
+
+def is_kept(attributes: str) -> bool:
+    """Whether the attributes of a tag ask not to translate its element."""
+    if "translate" not in attributes.lower():
+        return False
+    values = {name.lower(): value.strip("\"'").lower() for name, value in ATTRIBUTE.findall(attributes)}
+    return values.get("translate") == "no" or "notranslate" in values.get("class", "").split()
+
+
+def keep_elements(tokens: Sequence[Token], names: Collection[str]) -> list[Token]:
+    """The tokens, each element that is not to be translated as one empty element.
+
+    It ends with its end tag, or without one before the end tag of an element that contains it, else with the
+    text.
+    """
+    kept: list[Token] = []
+    opened: Counter[str] = Counter()
+    inside: Counter[str] = Counter()
+    first: Token | None = None
+    for token in tokens:
+        name = token.name
+        if first is None:
+            opened[name] += (token.kind == "start") - (token.kind == "end" and opened[name] > 0)
+            if token.kind == "start" and (name in names or token.is_kept):
+                first, inside = token, Counter({name: 1})
+                opened[name] -= 1
+            elif token.kind == "empty" and (name in names or token.is_kept):
+                kept.append(token._replace(is_kept=True))
+            else:
+                kept.append(token)
+        elif token.kind == "start":
+            inside[name] += 1
+        elif token.kind == "end" and inside[name]:
+            inside[name] -= 1
+            if name == first.name and not inside[name]:
+                kept.append(first._replace(kind="empty", end=token.end, is_kept=True))
+                first = None
+        elif token.kind == "end" and opened[name]:
+            opened[name] -= 1
+            kept += (first._replace(kind="empty", end=token.start, is_kept=True), token)
+            first = None
+    if first is not None:
+        kept.append(first._replace(kind="empty", end=tokens[-1].end, is_kept=True))
+    return kept
+
+
+def without_text_beside(text: str, tokens: Sequence[Token]) -> list[bool]:
+    """For each tag whether its element's parent contains no text of its own but white space."""
+    parents = [0] * len(tokens)
+    has_text = [False]  # of each element; the first is the document
+    opened = [0]
+    names: Counter[str] = Counter()
+    open_names = [""]
+    own: dict[int, int] = {}
+    for place, token in enumerate(tokens):
+        parents[place] = opened[-1]
+        if token.kind == "text" and not text[token.start : token.end].isspace():
+            has_text[opened[-1]] = True
+        elif token.kind == "start":
+            own[len(has_text)] = opened[-1]
+            opened.append(len(has_text))
+            open_names.append(token.name)
+            names[token.name] += 1
+            has_text.append(False)
+        elif token.kind == "end" and names[token.name]:
+            while open_names[-1] != token.name:
+                names[open_names.pop()] -= 1
+                opened.pop()
+            names[open_names.pop()] -= 1
+            opened.pop()
+            parents[place] = opened[-1]
+    return [not has_text[parent] for parent in parents]
+
+
+# ---- tokens → blocks
+
+
+def to_blocks(text: str, tokens: Sequence[Token], splits: Sequence[bool]) -> Iterator[Block]:
+    """The blocks between the tags that end a sentence."""
+    block: Block = []
+    for token, is_split in zip(tokens, splits, strict=True):
+        if is_split:
+            yield block
+            block = []
+        elif token.kind == "text":
+            for piece in text_pieces(text, token.start, token.end):
+                if piece is None:
+                    yield block
+                    block = []
+                else:
+                    block.append(piece)
+        elif token.kind in {"start", "end"}:
+            block.append(
+                Piece("open" if token.kind == "start" else "close", token.name, token.start, token.end)
+            )
+        else:
+            block.append(Piece("alone", STANDS_FOR if token.is_kept else "", token.start, token.end))
+    yield block
+
+
+def text_pieces(text: str, start: int, end: int) -> Iterator[Piece | None]:
+    """The pieces of a text: entities as the characters that they stand for, white space as one space.
+
+    None stands for control characters, which end a block.
+    """
+    for match in TEXT.finditer(text, start, end):
+        source = match[0]
+        decoded = unescape(source) if match.lastgroup == "entity" else source
+        if match.lastgroup == "space" or decoded in {"\t", "\n", "\r", "\f"}:
+            yield Piece("text", " ", match.start(), match.end())
+        elif decoded == source and match.lastgroup == "entity" and source.endswith(";"):
+            yield Piece("alone", STANDS_FOR, match.start(), match.end())  # an entity of the document's own
+        elif A_CONTROL.search(decoded):
+            yield None
+        else:
+            yield Piece("text", decoded, match.start(), match.end())

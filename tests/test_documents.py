@@ -1,0 +1,194 @@
+"""Plain texts are cut into sentences, and come back with everything else as it was."""
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.system.errors import DragomanError
+from dragoman.translation.documents import MARK, WINDOW, plain_text, sentence_ends
+from dragoman.translation.translator import Translator
+
+PARTS = (
+    "Dr. Smith came. ", "z. B. ", "He left! ", "3.14 ", "1. Januar ", "...", "…", "„So.“ ", "(No.) ", "a",
+    "B. ", " ", "\t", "\n", "\r\n", "\r", "\x0c", "\x00", "\u2028", "\u2029", "\x85", "\ufeff", "\ud800",
+    "\u3000", "\xa0", "。", "はい。", "- ", "1. ", "> ", "* ", "# ", "[x] ", "https://a.org/b?c=d.e",
+    "(www.x.org)", "me@x.org", "@me", "{name}", "<b>", "</b>", "<g0/>", "<", ">", "{", "}", "&amp;",
+)  # fmt: skip
+TEXT = st.one_of(st.text(), st.lists(st.sampled_from(PARTS), max_size=30).map("".join))
+LANGUAGES = st.sampled_from(["en", "de", "fr", "ja", "ru", "und", "pt-BR", "", "\ud800", "x" * 100])
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("en", "Dr. Smith met Mr. Jones at 5 p.m. on Monday.|He left."),
+        ("en", "See e.g. the book.|It costs $3.50."),
+        ("en", "It is 3.14 exactly.|J. R. R. Tolkien wrote it."),
+        ("en", "Wait... what?|No!|Is it?!|Yes."),
+        ("en", 'He said: "Come here."|Then he left.'),
+        ("en", "The U.S. Army came.|It went."),
+        ("de", "Das ist z. B. gut.|Das gilt u. a. für ihn, d. h. für alle.|Ja."),
+        ("de", "Am 1. Januar kam er.|Im 19. Jahrhundert war es so.|Die 2. Frage ist schwer."),
+        ("de", "Er sagte: „Komm her.“|Dann ging er."),
+        ("de", "Prof. Dr. Müller zahlt 1.000,50 Euro.|J. S. Bach nicht."),
+        ("fr", "M. Dupont est là.|Mme. Dupont aussi.|Quoi ?|Rien !"),
+        ("fr", "Il a dit : « Viens. »|Puis il est parti."),
+        ("es", "El Sr. García vino.|¿Qué tal?|¡Bien!"),
+        ("ru", "Это т. е. хорошо.|В 1999 г. он умер.|А. С. Пушкин писал."),
+        ("hi", "यह अच्छा है।|वह गया।"),
+        ("ar", "كيف حالك؟|أنا بخير."),
+        ("und", "Hello there.|Good bye."),
+        ("not a language", "Hello there.|Good bye."),
+        ("en", "Go to www.example.com/a.b.|It is good."),
+        ("en", "See https://x.org/?q=A.B!C.D and www.x.org/a.b.|Then go."),
+    ],
+)
+def test_sentences_end_where_they_end(language, text):
+    document = plain_text(text.replace("|", " "), language)
+    assert [document.text[first:last] for first, last in document.spans] == text.split("|")
+
+
+def test_scripts_without_spaces_are_cut():
+    for language, text in (("ja", "これはペンです。|本当？|はい！"), ("zh", "我来了。|真的吗？|是的！")):
+        assert "|".join(plain_text(text.replace("|", ""), language).sentences) == text
+
+
+@settings(max_examples=500)
+@given(TEXT, LANGUAGES, st.booleans())
+def test_the_laws_of_a_text(text, language, split):
+    document = plain_text(text, language, split)
+    assert document.join(document.sentences) == text
+    written = ""
+    end = 0
+    for sentence, (first, last), segment in zip(
+        document.sentences, document.spans, document.segments, strict=True
+    ):
+        assert sentence.strip() == sentence != ""
+        assert any(map(str.isalpha, sentence))
+        assert sentence.splitlines() == [sentence]
+        assert all(
+            character.isprintable() or character.isspace() or ord(character) > 159 for character in sentence
+        )
+        assert end <= first < last
+        assert segment.source == text[first:last]
+        assert segment.marks or sentence == text[first:last]
+        written += text[end:first] + text[first:last]
+        end = last
+    assert written + text[end:] == text
+
+
+@settings(max_examples=300)
+@given(TEXT, st.text(alphabet="aä <>&{}/g0\n", max_size=9))
+def test_addresses_are_kept_with_every_translation(text, translation):
+    document = plain_text(text, "en")
+    joined, spans = document.join_with_spans([translation] * len(document.sentences))
+    end = written = 0
+    for segment, (first, last) in zip(document.segments, spans, strict=True):
+        assert joined[written:first] == text[end : segment.start]
+        own = joined[first:last]
+        assert all(own.count(source) >= 1 for _, source in segment.marks)
+        if not segment.marks:
+            assert own == translation
+        end, written = segment.end, last
+    assert joined[written:] == text[end:]
+
+
+def test_what_stands_between_sentences_is_kept():
+    text = "\ufeff  One.  Two!\t Three. \r\n\r\n\tFour\x0cFive\u2028Six. \n\n"
+    document = plain_text(text, "en")
+    assert document.sentences == ("One.", "Two!", "Three.", "Four", "Five", "Six.")
+    joined, spans = document.join_with_spans("abcdef")
+    assert joined == "\ufeff  a  b\t c \r\n\r\n\td\x0ce\u2028f \n\n"
+    assert [joined[first:last] for first, last in spans] == list("abcdef")
+
+
+def test_marks_of_lists_are_kept():
+    text = "- One\n  * Two\n1. Three. Four\n> > Five\n>Six\n## Seven\n- [x] Eight\n-5 degrees\n***\n12.5\n"
+    document = plain_text(text, "en")
+    assert document.sentences == (
+        "One", "Two", "Three.", "Four", "Five", "Six", "Seven", "Eight", "-5 degrees",
+    )  # fmt: skip
+    assert document.join([s.upper() for s in document.sentences]) == text.replace("x", "X").upper().replace(
+        "[X]", "[x]"
+    )
+
+
+def test_text_is_not_cut_without_split():
+    assert plain_text("One. Two.\nThree. Four.", "en", split=False).sentences == ("One. Two.", "Three. Four.")
+
+
+def test_addresses_become_marks():
+    document = plain_text("See https://x.org/a_(b). Mail me.you@x.org, please! No {name} here.", "en")
+    assert document.needs_tags
+    assert document.sentences == ("See <g1/>.", "Mail <g1/>, please!", "No <g1/> here.")
+    assert document.join(["Siehe <g1/>.", "Bitte <g1/> !", "nichts"]) == (
+        "Siehe https://x.org/a_(b). Bitte me.you@x.org ! {name} nichts"
+    )
+    document = plain_text("<b>No</b> {name} here.", "en")
+    assert document.sentences == ("<b>No</b> {name} here.",)
+    assert not document.needs_tags
+
+
+def test_addresses_at_the_edges_need_no_alignment():
+    for text in ("https://x.org/", "me@x.org", "- @me@x.org", " www.x.org, https://x.org/?a=b#c."):
+        assert plain_text(text, "en").sentences == ()
+    document = plain_text("@me read it: https://x.org", "en")
+    assert document.sentences == ("read it:",)
+    assert not document.needs_tags
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("in https://x.com/にある and", "https://x.com/"),
+        ("in (http://x.com) and", "http://x.com"),
+        ("in <https://x.com/a> and", "https://x.com/a"),
+        ("in https://de.org/wiki/Käse_(Essen)? and", "https://de.org/wiki/Käse_(Essen)"),
+        ("in a.b+c@mail.x.org. And", "a.b+c@mail.x.org"),
+        ("ask @user@x.social, or", "@user@x.social"),
+    ],
+)
+def test_an_address_ends_where_it_ends(text, address):
+    (segment,) = plain_text(text, "und", split=False).segments
+    assert [source for _, source in segment.marks] in ([address], [f"<{address}>"])
+
+
+def test_the_number_of_translations_is_that_of_the_sentences():
+    with pytest.raises(DragomanError, match="2 sentences, and there are 1"):
+        plain_text("One. Two.", "en").join(["Eins."])
+
+
+def test_windows_of_a_long_line_are_cut_like_the_line():
+    text = "One two three four. " * 1000
+    assert len(text) > 4 * WINDOW
+    assert set(plain_text(text, "en").sentences) == {"One two three four."}
+    assert sentence_ends("x" * (2 * WINDOW + 1), "en") == [WINDOW, 2 * WINDOW]
+
+
+@pytest.mark.parametrize(
+    "part", ["a", "a. ", "“", "Dr. ", "www.", "a@", "@a", "{", "<a ", "(", "http://(", "\n", "> "]
+)
+def test_the_time_is_linear(part):
+    def seconds(length):
+        text = part * (length // len(part))
+        start = time.process_time()
+        document = plain_text(text, "en")
+        assert document.join(document.sentences) == text
+        return time.process_time() - start
+
+    assert seconds(100_000) < 50 * max(seconds(10_000), 0.01)  # quadratic is 100
+
+
+def test_a_text_is_translated(trained):
+    translator = Translator.load(trained / "run", device="cpu")
+    text = "- amber birch cedar\r\n\r\n\tdelta ember https://x.org/ fjord\n  "
+    document = plain_text(text, "en")
+    assert document.sentences == ("amber birch cedar", "delta ember <g1/> fjord")
+    translations = translator.translate(document.sentences, keep_tags=document.needs_tags)
+    joined = document.join(translations)
+    assert joined.startswith("- AMBER BIRCH CEDAR\r\n\r\n\t")
+    assert joined.endswith("\n  ")
+    assert joined.count("https://x.org/") == 1
+    assert not MARK.search(joined)

@@ -1,0 +1,291 @@
+"""The text of HTML and XML is translated; tags and everything else come back byte for byte."""
+
+import re
+import time
+from collections import Counter
+from html.parser import HTMLParser
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.translation.documents import MOST_TAGS
+from dragoman.translation.markup import html, read_markup, xml
+from dragoman.translation.translator import Translator
+
+PARTS = (
+    "<p>", "</p>", "<P CLASS = 'a'>", "<b>", "</b>", "<i >", "</i\n>", '<a href="x>y" title=it\'s>', "</a>",
+    "<br>", "<br/>", "<img alt='a'>", "<!-- no -->", "<!--", "-->", "<!DOCTYPE html>", "<![CDATA[ <b> ]]>",
+    "<?php x ?>", "<", "< a", "<1>", "</>", "<x id='1'/>", "<x>", "</x>", "<code>", "</code>", "<pre>",
+    "</pre>", "<script>", "</script>", "<style>", "</STYLE>", "<span translate=no>",
+    "<span class='a notranslate'>", "</span>", "&amp;", "&lt;b&gt;", "&eacute;", "&nbsp;", "&#39;",
+    "&#x2028;", "&unknown;", "&", "One. ", "two", " ", "\n", "\t", "Three!", "\x00", "\u2028", "é", "\xa0",
+    "{name}", "https://x.org/?a=b&amp;c=d", "@me", "<g0/>", "<a '", '="', ">", "]]>", "<svg>", "</svg>",
+    "<ü>", "\ud800",
+)  # fmt: skip
+SOURCE = st.one_of(st.text(), st.lists(st.sampled_from(PARTS), max_size=30).map("".join))
+READERS = {"html": html, "xml": lambda text, language: xml(text, language, ignore_tags=("x", "code"))}
+
+
+def tags(text, is_html=True):
+    """The multiset of tags, comments and declarations."""
+    return Counter(
+        text[token.start : token.end] for token in read_markup(text, is_html) if token.kind != "text"
+    )
+
+
+@pytest.mark.parametrize("reader", READERS)
+@settings(max_examples=500)
+@given(SOURCE)
+def test_unchanged_sentences_give_the_same_bytes(reader, text):
+    document = READERS[reader](text, "en")
+    assert document.join(document.sentences) == text
+    for sentence, segment in zip(document.sentences, document.segments, strict=True):
+        assert sentence.strip() == sentence != ""
+        assert sentence.splitlines() == [sentence]
+        assert any(map(str.isalpha, sentence))
+        assert segment.source == text[segment.start : segment.end]
+        assert len(segment.marks) <= MOST_TAGS
+
+
+@pytest.mark.parametrize("reader", READERS)
+@settings(max_examples=500)
+@given(SOURCE, st.data())
+def test_tags_are_kept_with_every_translation(reader, text, data):
+    document = READERS[reader](text, "en")
+    translations = []
+    for segment in document.segments:
+        words = data.draw(st.lists(st.sampled_from(["A", "<", "&", "<b>", "<g1/>", "-->", " "]), max_size=4))
+        names = data.draw(st.permutations([name for name, _ in segment.marks]))
+        translations.append("".join(data.draw(st.permutations([*words, *names]))))
+    joined = document.join(translations)
+    assert tags(joined, reader == "html") == tags(text, reader == "html")
+
+
+def element(children):
+    return st.tuples(st.sampled_from(["p", "b", "i", "x", "a-b"]), children).map(
+        lambda pair: f'<{pair[0]} k="1>2">{"".join(pair[1])}</{pair[0]}>'
+    )
+
+
+WELL_FORMED = st.recursive(
+    st.sampled_from(
+        ["One. ", "two ", "&amp;", "Three!", "<br/>", "<!-- c -->", "é", "\n", "<![CDATA[<]]>", "@me "]
+    ),
+    lambda children: element(st.lists(children, max_size=5)),
+    max_leaves=25,
+).map(lambda text: f"<doc>{text}</doc>")
+
+
+@settings(max_examples=500)
+@given(WELL_FORMED, st.data())
+def test_xml_stays_well_formed_with_every_translation(text, data):
+    document = xml(text, "en", ignore_tags=("x",))
+    translations = [
+        " <&> ".join(data.draw(st.permutations([name for name, _ in segment.marks] or ["a"])))
+        for segment in document.segments
+    ]
+    joined = document.join(translations)
+    before, after = ET.fromstring(text), ET.fromstring(joined)
+    assert Counter(one.tag for one in after.iter()) == Counter(one.tag for one in before.iter())
+    for one in before.iter("x"):
+        one.tail = None
+        assert ET.tostring(one, "unicode") in ET.tostring(after, "unicode")
+
+
+class Oracle(HTMLParser):
+    def __init__(self):
+        super().__init__(convert_charrefs=False)
+        self.found = []
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append(self.get_starttag_text())
+
+    def handle_endtag(self, tag):
+        self.found.append(f"</{tag}>")
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "<p>", "</p>", '<a href="x>y" b=\'"\' c=d e>', "</a>", "<BR>", "<!-- <b> -->",
+                "text ", "&amp;", "<script>if (a<b) '</p>'</script>", "<style><b></style>",
+                "<!DOCTYPE html>", " < ", "<img src=a/b >",
+            ]
+        ),
+        max_size=20,
+    ).map("".join)
+)  # fmt: skip
+def test_tags_are_those_of_another_parser(text):
+    oracle = Oracle()
+    oracle.feed(text)
+    oracle.close()
+    own = [text[t.start : t.end] for t in read_markup(text, True) if t.kind not in {"text", "other"}]
+    assert own == oracle.found
+
+
+def test_a_post_of_mastodon():
+    text = '<p>Hello <a href="…" class="mention"><span>@x</span></a></p>'
+    document = html(text, "en")
+    assert document.sentences == ("Hello",)
+    assert not document.needs_tags
+    assert document.join(["Hallo"]) == text.replace("Hello", "Hallo")
+    link = (
+        '<a href="https://x.org/ab"><span class="invisible">https://</span><span>x.org/a</span>'
+        '<span class="invisible">b</span></a>'
+    )
+    name = '<span class="h-card" translate="no"><a href="https://m.s/@x">@<span>x</span></a></span>'
+    document = html(f"<p>{name} Look. See {link}, or not<br />AT&amp;T</p>", "en")
+    assert document.sentences == ("Look.", "See <g1/>, or not", "AT&T")
+    assert document.join(["Da.", "Sieh <g1/> & los", "x"]) == (
+        f"<p>{name} Da. Sieh {link} &amp; los<br />x</p>"
+    )
+
+
+def test_a_text_of_weblate():
+    document = xml('Hello <x id="1"></x>, see <x id="2">%s files</x> in <g>it</g>.', "en", ignore_tags=("x",))
+    assert document.sentences == ("Hello <g1/>, see <g2/> in <g3>it</g3>.",)
+    assert document.join(["<g3>Da</g3> <g2/> <g1/>"]) == ('<g>Da</g> <x id="2">%s files</x> <x id="1"></x>')
+
+
+def test_blocks_cut_sentences_and_inline_tags_do_not():
+    text = "<div>One <em>two</em> three<ul><li>Four<li>Five. Six</ul>Seven<h1> Eight </h1></div>"
+    document = html(text, "en")
+    assert document.sentences == ("One <g1>two</g1> three", "Four", "Five.", "Six", "Seven", "Eight")
+    document = html("<b>One. Two</b> three <i>four.</i> <u>Five</u>", "en")
+    assert document.sentences == ("One.", "Two</g1> three <g2>four.</g2>", "Five")
+    assert (
+        document.join(["Eins.", "Zwei</g1> <g2>drei</g2>", "x"]) == "<b>Eins. Zwei</b> <i>drei</i> <u>x</u>"
+    )
+    assert html("One. Two.", "en", split=False).sentences == ("One. Two.",)
+
+
+def test_the_structure_of_xml_says_what_is_inline():
+    text = "<doc>\n<par>One <b>two</b>.</par>\n<par><b>Three</b></par></doc>"
+    assert xml(text, "en").sentences == ("One <g1>two</g1>.", "Three")
+    assert xml(text, "en", splitting_tags=("b",)).sentences == ("One", "two", "Three")
+    assert xml("<a>One</a> <a>Two</a>", "en").sentences == ("One", "Two")
+    assert xml("<a>One</a> <a>Two</a>", "en", non_splitting_tags=("a",)).sentences == (
+        "<g1>One</g1> <g2>Two</g2>",
+    )
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "<code>secret</code>", "<pre>secret <b>secret</b></pre>", "<script>'secret' < 3 </b></script>",
+        "<STYLE>secret</STYLE>", "<!-- secret -->", "<![CDATA[secret]]>", "<?secret?>", "<!DOCTYPE secret>",
+        '<span translate="no">secret <span>secret</span> secret</span>',
+        "<b class='x notranslate y'>secret</b>", "<img alt=secret translate=no>", "<kbd>secret</kbd>",
+        "<svg><text>secret</text></svg>", "&secret;", "https://secret.org/", "{secret}", "@secret",
+        "me@secret.org",
+    ],
+)  # fmt: skip
+def test_the_model_never_reads_what_is_kept(kept):
+    for text in (
+        kept,
+        f"<p>One {kept} two. Three</p>",
+        f"{kept} One",
+        f"One {kept}",
+        f"<p>{kept}</p><p>One</p>",
+    ):
+        document = html(text, "en")
+        assert not any("secret" in sentence for sentence in document.sentences)
+        assert kept in document.join(["x"] * len(document.sentences))
+        assert "One" not in text or any("One" in sentence for sentence in document.sentences)
+
+
+@given(st.lists(st.sampled_from(["<x>", "</x>", "<b>", "</b>", "secret", "<x/>"]), max_size=12).map("".join))
+def test_ignored_elements_are_never_given_to_the_model(inside):
+    inside = re.sub("</?x>", "", inside)
+    document = xml(f"One <x>{inside}</x> two.<p><x k='1'>secret</x></p>", "en", ignore_tags=("x",))
+    assert not any("secret" in sentence for sentence in document.sentences)
+
+
+def test_an_unclosed_element_that_is_kept_ends_with_its_parent():
+    document = html("<div><p translate=no>no</div><p>One</p><b><code>no", "en")
+    assert document.sentences == ("One",)
+
+
+def test_entities_are_unescaped_for_the_model_and_escaped_after_it():
+    document = html("<p>AT&amp;T &lt; caf&eacute; &#x27;x&#39; &unknown; y&nbsp;z</p>", "en")
+    assert document.sentences == ("AT&T < café 'x' <g1/> y\xa0z",)
+    assert document.join(["a & b < <g1/> c > 'd'"]) == "<p>a &amp; b &lt; &unknown; c &gt; 'd'</p>"
+
+
+def test_marks_that_do_not_fit_come_before_the_text():
+    document = html("<p>Big <b>red</b> <i>house</i>.</p>", "en")
+    assert document.sentences == ("Big <g1>red</g1> <g2>house</g2>.",)
+    good, bad = "<g2>Haus</g2> <g1>rot</g1>", "<p><b></b><i></i> abc</p>"
+    assert document.join([good]) == "<p><i>Haus</i> <b>rot</b></p>"
+    assert document.join(["abc"]) == bad
+    for other in (
+        "a<g1>b</g1>c",
+        "<g1>a<g2>b</g1>c</g2>",
+        "</g1>a<g1>b<g2>c</g2>",
+        good + "<g1>",
+        good + good,
+    ):
+        assert document.join([other]).startswith("<p><b></b><i></i> ")
+
+
+def test_a_tag_without_partner_in_its_sentence_stands_outside_of_pairs():
+    document = xml("<doc>x <b>One. Two</b> three <i>four</i></doc>", "en")
+    assert document.sentences == ("x <g1>One.", "Two</g1> three <g2>four</g2>")
+    assert document.join(["Eins. <g1>x", "<g2>Zwei</g1> drei</g2> vier"]) == (
+        "<doc>Eins. <b>x <i>Zwei drei</i></b> vier</doc>"
+    )
+
+
+def test_a_sentence_with_very_many_tags_is_cut_at_them():
+    document = html("one <b>two</b> " * MOST_TAGS, "en")
+    assert set(document.sentences) == {"one", "two"}
+    assert not document.needs_tags
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize(
+    "part",
+    [
+        "<b>", "a <b>", "<", "<a ", "<!--", "<!", "</a", '<a " ="', "<a =\"'", "<p>Hi there. ",
+        "&amp", "&", "<code>", "<b>x</i>", "<b translate=no>", "a\x01", "<script>", "&lt;b&gt; ", "<?",
+        "<!DOCTYPE[",
+        "<a =", "= ", "<a\t=\t",
+    ],
+)  # fmt: skip
+def test_the_time_is_linear(reader, part):
+    def seconds(length):
+        text = part * (length // len(part))
+        start = time.process_time()
+        document = READERS[reader](text, "en")
+        assert document.join(document.sentences) == text
+        return time.process_time() - start
+
+    assert seconds(100_000) < 50 * max(seconds(10_000), 0.01)  # quadratic is 100
+
+
+def test_deep_nesting():
+    document = html("<b>" * 10_000 + "One two" + "</b>" * 10_000, "en")
+    assert document.sentences == ("One two",)
+
+
+def test_a_document_is_translated(trained):
+    translator = Translator.load(trained / "run", device="cpu")
+    text = "<p CLASS=x>amber <b>birch</b> cedar</p>\n<!-- c --><p>delta <code>x</code> ember</p>"
+    document = html(text, "en")
+    assert document.needs_tags
+    joined = document.join(translator.translate(document.sentences, keep_tags=True))
+    assert tags(joined) == tags(text)
+    assert joined.startswith("<p CLASS=x>")
+    assert "</p>\n<!-- c --><p>" in joined
+    assert re.sub("<code>x</code>|<[^>]*>", "", joined).split() == [
+        "AMBER",
+        "BIRCH",
+        "CEDAR",
+        "DELTA",
+        "EMBER",
+    ]
+    assert joined.count("<code>x</code>") == 1
