@@ -23,7 +23,8 @@ class Server:
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
         self.log: list[str] = []
         self.address = self._read_address()
-        threading.Thread(target=self._read_log, daemon=True).start()
+        self._reader = threading.Thread(target=self._read_log, daemon=True)
+        self._reader.start()
 
     def _read_address(self) -> str:
         for line in self.process.stderr:
@@ -44,7 +45,10 @@ class Server:
         """Send a signal, and return the exit status."""
         if self.process.poll() is None:
             self.process.send_signal(number)
-        return self.process.wait(MOST_SECONDS)
+        status = self.process.wait(MOST_SECONDS)
+        self._reader.join()
+        self.process.stderr.close()
+        return status
 
 
 @contextmanager

@@ -22,7 +22,10 @@ from dragoman.system.errors import DragomanError
 from tests.conftest import MOST_SECONDS
 from tests.servers import add_key, serving
 
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+pytestmark = [
+    pytest.mark.usefixtures("unchecked_shapes"),
+    pytest.mark.filterwarnings("ignore::dragoman.system.errors.LongInput"),
+]
 
 WORDS = ["amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath"]
 V1 = "/v1/translate"
@@ -309,17 +312,20 @@ def wait_until_idle(client):
 
 
 def test_a_full_queue_refuses_at_once_and_says_when(run):
-    with serving(run, "--queue-tokens", 30, "--deadline", 600) as server, server.client() as client:
-        with ThreadPoolExecutor(1) as thread:
-            long = thread.submit(server.client().post, V1, json=endless("amber birch " * 12))
-            while "dragoman_running_requests 1.0" not in client.get("/metrics").text:
-                time.sleep(0.01)
-            answer = client.post(V1, json={"text": "amber " * 20})
-            assert answer.status_code == 429
-            assert int(answer.headers["retry-after"]) >= 1
-            assert answer.json()["error"]["code"] == "queue_full"
-            server.stop(signal.SIGKILL)
-            assert isinstance(long.exception(), httpx.HTTPError)
+    with (
+        serving(run, "--queue-tokens", 30, "--deadline", 600) as server,
+        server.client() as client,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        long = thread.submit(server.client().post, V1, json=endless("amber birch " * 12))
+        while "dragoman_running_requests 1.0" not in client.get("/metrics").text:
+            time.sleep(0.01)
+        answer = client.post(V1, json={"text": "amber " * 20})
+        assert answer.status_code == 429
+        assert int(answer.headers["retry-after"]) >= 1
+        assert answer.json()["error"]["code"] == "queue_full"
+        server.stop(signal.SIGKILL)
+        assert isinstance(long.exception(), httpx.HTTPError)
 
 
 def test_a_client_that_goes_away_frees_its_place(run):

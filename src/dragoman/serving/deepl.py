@@ -130,5 +130,5 @@ def document_of(asked: TranslateParameters, text: str, language: str) -> Documen
     if asked.tag_handling == "html":
         return markup.html(text, language, split)
     if asked.tag_handling == "xml":
-        return markup.xml(text, language, split, ignore_tags=asked.ignore_tags)
+        return markup.xml(text, language, ignore_tags=asked.ignore_tags, split=split)
     return plain_text(text, language, split)
