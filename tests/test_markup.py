@@ -253,7 +253,7 @@ def test_a_sentence_with_very_many_tags_is_cut_at_them():
         "<b>", "a <b>", "<", "<a ", "<!--", "<!", "</a", '<a " ="', "<a =\"'", "<p>Hi there. ",
         "&amp", "&", "<code>", "<b>x</i>", "<b translate=no>", "a\x01", "<script>", "&lt;b&gt; ", "<?",
         "<!DOCTYPE[",
-        "<a =", "= ", "<a\t=\t",
+        "<a =", "= ", "<a\t=\t", "www.x?&amp;",
     ],
 )  # fmt: skip
 def test_the_time_is_linear(reader, part):

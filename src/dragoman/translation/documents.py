@@ -41,27 +41,9 @@ MARK = re.compile(r"</?g\d+>|<g\d+/>")
 """What stands for a tag or an address in a sentence that is given to the model."""
 
 ORDINAL_STOP = frozenset(
-    (
-        "bs",
-        "cs",
-        "da",
-        "de",
-        "et",
-        "fi",
-        "fo",
-        "hr",
-        "hu",
-        "is",
-        "lb",
-        "lv",
-        "nb",
-        "nn",
-        "no",
-        "sk",
-        "sl",
-        "sr",
-    )
-)
+    ("bs", "cs", "da", "de", "et", "fi", "fo", "hr", "hu", "is", "lb", "lv", "nb", "nn", "no",
+     "sk", "sl", "sr")
+)  # fmt: skip
 """Languages that write a full stop after ordinal numbers."""
 ABBREVIATIONS = {
     "fr": frozenset(("M.", "MM.", "Me.", "Mgr.", "Mlle.", "Mme.", "Mmes.", "St.", "Ste.", "env."))
@@ -75,8 +57,7 @@ class Piece(NamedTuple):
     kind: Literal["text", "open", "close", "alone"]
     """Text, an opening or closing tag, or something that is kept in one piece, such as an address."""
     text: str
-    """What the model reads of a text, the name of a tag, or the word that stands for `alone` when sentences
-    are cut."""
+    """What the model reads of a text, the name of a tag, or what sentencex reads for `alone`."""
     start: int
     end: int
 
@@ -270,7 +251,7 @@ def cut_block(block: Block, language: str, split: bool, is_markup: bool) -> list
 def append_piece(pieces: Block, piece: Piece) -> None:
     """Append a piece. Neighbours that stand alone become one."""
     if pieces and piece.kind == "alone" == pieces[-1].kind and pieces[-1].end == piece.start:
-        piece = Piece("alone", pieces[-1].text + piece.text, pieces[-1].start, piece.end)
+        piece = Piece("alone", "", pieces[-1].start, piece.end)
         pieces.pop()
     pieces.append(piece)
 
