@@ -146,21 +146,28 @@ def test_the_threads_of_a_decoder_end_with_it(lib):
     assert not thread.is_alive()
 
 
+# Three searches share a batch. The second one needs so much memory at each step that it is the one that fails,
+# where the first one has begun the step, and the third one has not.
 SHORT_OF_MEMORY = """
 import resource
+from dragoman.model.build import build_model
+from dragoman.model.settings import ModelSettings
 from dragoman.native.build import DECODER, load_library
 from dragoman.search.settings import Constraints, SearchSettings
-from tests.test_native import model_of, native, texts
+from tests.test_engine import SECONDS, search
+from tests.test_native import native
 
-decoder = native(load_library(DECODER), model_of("as in the paper"), "float32", 1)
-small = texts(3, 9), SearchSettings(max_length=300), Constraints(min_length=300)
-expected = decoder.search(*small)
-large = [[5, 3]], SearchSettings(beam_size=2_000, max_length=10_000), Constraints(min_length=10_000)
+wide = ModelSettings(d_model=16, d_ff=16, heads=8, d_k=64, d_v=64, encoder_layers=1, decoder_layers=6)
+decoder = native(load_library(DECODER), build_model(wide, 50, 50).eval(), "float32", 1)
+small = [[5, 6, 3]], SearchSettings(beam_size=1, max_length=600), Constraints(min_length=600)
+settings = SearchSettings(beam_size=16, max_length=10_000, batch_tokens=10**6)
+large = [[7, 3]], settings, Constraints(min_length=10_000)
 in_use = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (in_use + 300 * 2**20, -1))
-futures = [decoder.submit(*small), decoder.submit(*large), decoder.submit(*small)]
-assert isinstance(futures[1].exception(), MemoryError), futures[1]
-assert futures[0].result() == expected == futures[2].result() == decoder.search(*small)
+resource.setrlimit(resource.RLIMIT_AS, (in_use + 60 * 2**20, -1))
+futures = [decoder.submit(*each) for each in (small, large, small)]
+assert isinstance(futures[1].exception(SECONDS), MemoryError), futures[1]
+assert not futures[0].done(), "it ended before memory was short"
+assert futures[0].result(SECONDS) == futures[2].result(SECONDS) == search(decoder, *small)
 """
 
 
