@@ -146,8 +146,8 @@ def test_the_threads_of_a_decoder_end_with_it(lib):
     assert not thread.is_alive()
 
 
-# Three searches share a batch. The second one needs so much memory at each step that it is the one that fails,
-# where the first one has begun the step, and the third one has not.
+# Three searches share a batch. Memory runs out when the first one has begun a step, and the second one, which
+# needs most of it, begins the step.
 SHORT_OF_MEMORY = """
 import resource
 from dragoman.model.build import build_model
