@@ -1,10 +1,11 @@
 """Folders that appear whole or not at all."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 import torch
-from torch import nn
+from torch import distributed, nn
 
 from dragoman.model import weights as checkpoint
 from dragoman.system.errors import DragomanError
@@ -16,6 +17,10 @@ from dragoman.system.files import (
     remove_folder,
     write_folder,
 )
+from dragoman.training.checkpoint import TrainingState, resume
+from dragoman.training.distributed import World
+from dragoman.training.loop import make_optimizer
+from tests.processes import fork, worst
 
 
 def write_text(text):
@@ -157,6 +162,32 @@ def test_an_optimizer_comes_back_exactly():
     for one, optimizer in zip((model, twin), optimizers, strict=True):
         step(one, optimizer)
     assert torch.equal(model.weight, twin.weight)
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_processes_that_found_different_steps_all_refuse_to_resume(tmp_path):
+    steps = (4, 8, 12)  # the second process has the mean of all
+
+    def refuse(rank: int) -> None:
+        model, folder = nn.Linear(2, 3), tmp_path / f"{rank}"
+
+        def write(new):
+            checkpoint.save_tensors(new / "model.safetensors", checkpoint.weights(model))
+            checkpoint.save_tensors(new / "optimizer.safetensors", {})
+            (new / "place.json").write_text(json.dumps(asdict(TrainingState(steps[rank]))))
+
+        write_folder(folder / "checkpoints" / f"step-{steps[rank]:08}", write)
+        distributed.init_process_group(
+            "gloo", init_method=f"file://{tmp_path}/store", rank=rank, world_size=3
+        )
+        world = World(rank, 3, torch.device("cpu"))
+        with pytest.raises(
+            DragomanError, match=f"This process found the checkpoint of update {steps[rank]} "
+        ):
+            resume(model, make_optimizer(model), folder, pytest.fail, world)
+        distributed.destroy_process_group()
+
+    assert worst([fork(lambda rank=rank: refuse(rank)) for rank in range(3)]) == 0
 
 
 def test_nothing_in_the_package_unpickles():

@@ -18,6 +18,19 @@ def test_a_file_appears_when_it_is_whole(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_reader_sees_the_former_file_or_the_new_one(tmp_path):
+    path = tmp_path / "result.json"
+    path.write_text("before")
+    with path.open() as opened_before:
+        with atomic_write(path) as new, new.open("w") as file:
+            for part in ("af", "ter"):
+                file.write(part)
+                file.flush()
+                assert path.read_text() == "before"
+        assert path.read_text() == "after"
+        assert opened_before.read() == "before"  # its file was replaced, not changed
+
+
 def test_a_pipe_is_written_to_and_a_link_is_followed(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)

@@ -4,6 +4,7 @@ import random
 import resource
 import subprocess
 import sys
+import time
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
@@ -13,16 +14,21 @@ import pytest
 import torch
 
 from dragoman.native.build import DECODER, load_library
-from dragoman.native.decoder import PRECISIONS, Progress
+from dragoman.native.decoder import PRECISIONS, NativeDecoder, Progress
 from dragoman.search.beam import beam_steps
-from dragoman.search.hypothesis import Constraints
+from dragoman.search.hypothesis import Constraints, Hypothesis
 from dragoman.search.settings import SearchSettings
 from dragoman.search.trace import stable_prefixes
+from tests.conftest import MOST_SECONDS
 from tests.test_native import model_of, native, texts
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 FOREVER = SearchSettings(max_length=10_000), Constraints(min_length=10_000)
+# One sentence has more hypotheses than a thread extends at once.
+FULL_BATCH = replace(FOREVER[0], beam_size=64)
+SECONDS = 30
+"""The searches take milliseconds: one that takes longer than this hangs."""
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +36,115 @@ def lib():
     found = load_library(DECODER)
     assert found is not None, "these tests need a C++ compiler"
     return found
+
+
+def search(decoder: NativeDecoder, *asked) -> list[list[Hypothesis]]:
+    """`NativeDecoder.search`. Raises `TimeoutError` if it hangs."""
+    return decoder.submit(*asked).result(SECONDS)
+
+
+def test_a_large_search_does_not_delay_a_small_one(lib):
+    decoder = native(lib, model_of("as in the paper"), "float32", 2)
+    large = decoder.submit(texts(3_000, 40), SearchSettings(max_extra_tokens=40))
+    small = decoder.submit(texts(1, 5, seed=3), SearchSettings())
+    assert small.result(SECONDS)
+    (pending,) = decoder._engine._pending.values()
+    assert pending.search.next_sentence < pending.search.sentences / 2  # those that a thread has taken
+    large.cancel()
+
+
+def test_a_long_sentence_does_not_delay_short_ones(lib):
+    decoder = native(lib, model_of("as in the paper"), "float32", 1)
+    long = decoder.submit([[*range(4, 140), 3]], *FOREVER)
+    for seed in range(5):
+        assert search(decoder, texts(1, 5, seed), SearchSettings())
+    assert not long.done()
+    long.cancel()
+
+
+def test_sentences_of_any_length_are_encoded_together(lib):
+    decoder, alone = (native(lib, model_of("as in the paper"), "float32", 1) for _ in range(2))
+    busy = decoder.submit([[5, 3]], FULL_BATCH, FOREVER[1])
+    searches = [([[7] * length + [3]], SearchSettings(max_length=10)) for length in (4, 600, 9)]
+    together = [
+        decoder.submit(*each) for each in searches
+    ]  # the first one computes a short table of positions
+    busy.cancel()  # the thread then takes all of them at once
+    assert [future.result(SECONDS) for future in together] == [search(alone, *each) for each in searches]
+
+
+def test_a_cancelled_search_gives_its_place_to_others(lib):
+    decoder = native(lib, model_of("as in the paper"), "float32", 1)
+    sources, settings = [[5, 3], [6, 3]], SearchSettings()
+    expected = search(decoder, sources, settings)
+    futures = [decoder.submit([[*range(4, 140), 3]], FULL_BATCH, FOREVER[1]) for _ in range(50)]
+    waiting = decoder.submit(sources, settings)
+    for future in futures:
+        assert future.cancel()
+    assert waiting.result(SECONDS) == expected
+    with pytest.raises(CancelledError):
+        futures[0].result(SECONDS)
+
+
+def test_ten_thousand_cancelled_searches_leave_nothing_behind(lib):
+    decoder = native(lib, model_of("as in the paper"), "float32", 2)
+    sources = texts(2, 9)
+    expected = search(decoder, sources, SearchSettings())
+    threads, size = len(all_threads()), resident_bytes()
+    for _ in range(10_000):
+        decoder.submit(sources, *FOREVER).cancel()
+    assert search(decoder, sources, SearchSettings()) == expected
+    deadline = time.monotonic() + SECONDS
+    while decoder._engine._pending and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not decoder._engine._pending
+    assert len(all_threads()) == threads
+    assert resident_bytes() < 1.2 * size
+
+
+def resident_bytes() -> int:
+    """The memory of this process."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+def test_the_threads_of_a_decoder_end_with_it(lib):
+    others = set(all_threads())
+    decoder = native(lib, model_of("as in the paper"), "float32", 3)
+    search(decoder, texts(3), SearchSettings())
+    (thread,) = set(all_threads()) - others
+    del decoder
+    thread.join(SECONDS)  # after it has waited for the threads in C++
+    assert not thread.is_alive()
+
+
+# Three searches share a batch. Memory runs out when the first one has begun a step, and the second one, which
+# needs most of it, begins the step.
+SHORT_OF_MEMORY = """
+import resource
+from dragoman.model.build import build_model
+from dragoman.model.settings import ModelSettings
+from dragoman.native.build import DECODER, load_library
+from dragoman.search.settings import Constraints, SearchSettings
+from tests.test_engine import SECONDS, search
+from tests.test_native import native
+
+wide = ModelSettings(d_model=16, d_ff=16, heads=8, d_k=64, d_v=64, encoder_layers=1, decoder_layers=6)
+decoder = native(load_library(DECODER), build_model(wide, 50, 50).eval(), "float32", 1)
+small = [[5, 6, 3]], SearchSettings(beam_size=1, max_length=600), Constraints(min_length=600)
+settings = SearchSettings(beam_size=16, max_length=10_000, batch_tokens=10**6)
+large = [[7, 3]], settings, Constraints(min_length=10_000)
+in_use = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (in_use + 60 * 2**20, -1))
+futures = [decoder.submit(*each) for each in (small, large, small)]
+assert isinstance(futures[1].exception(SECONDS), MemoryError), futures[1]
+assert not futures[0].done(), "it ended before memory was short"
+assert futures[0].result(SECONDS) == futures[2].result(SECONDS) == search(decoder, *small)
+"""
+
+
+def test_a_search_that_memory_does_not_suffice_for_fails_alone():
+    subprocess.run([sys.executable, "-c", SHORT_OF_MEMORY], check=True, timeout=MOST_SECONDS)
 
 
 def random_search(draw: random.Random) -> tuple[list[list[int]], SearchSettings, Constraints]:
@@ -55,97 +170,14 @@ def test_searches_that_run_together_find_what_each_finds_alone(lib, precision):
     decoder = native(lib, model_of("as in the paper"), precision, 2)
     draw = random.Random(precision)
     searches = [random_search(draw) for _ in range(60)]
-    alone = [decoder.search(*each) for each in searches]
+    alone = [search(decoder, *each) for each in searches]
     with ThreadPoolExecutor(24) as clients:
-        together = list(clients.map(lambda each: decoder.search(*each), draw.sample(searches, len(searches))))
-    again = [future.result() for future in [decoder.submit(*each) for each in searches]]
+        together = list(
+            clients.map(lambda each: search(decoder, *each), draw.sample(searches, len(searches)))
+        )
+    again = [future.result(SECONDS) for future in [decoder.submit(*each) for each in searches]]
     assert again == alone
     assert sorted(map(repr, together)) == sorted(map(repr, alone))
-
-
-def test_a_large_search_does_not_delay_a_small_one(lib):
-    decoder = native(lib, model_of("as in the paper"), "float32", 2)
-    large = decoder.submit(texts(3_000, 40), SearchSettings(max_extra_tokens=40))
-    small = decoder.submit(texts(1, 5, seed=3), SearchSettings())
-    assert small.result()
-    assert not large.done()
-    large.cancel()
-
-
-def test_a_long_sentence_does_not_delay_short_ones(lib):
-    decoder = native(lib, model_of("as in the paper"), "float32", 1)
-    long = decoder.submit([[*range(4, 140), 3]], *FOREVER)
-    for seed in range(5):
-        assert decoder.search(texts(1, 5, seed), SearchSettings())
-    assert not long.done()
-    long.cancel()
-
-
-def test_a_cancelled_search_gives_its_place_to_others(lib):
-    decoder = native(lib, model_of("as in the paper"), "float32", 1)
-    sources, settings = [[5, 3], [6, 3]], SearchSettings()
-    expected = decoder.search(sources, settings)
-    settings_of_long = replace(FOREVER[0], beam_size=36)  # one such sentence fills a batch
-    futures = [decoder.submit([[*range(4, 140), 3]], settings_of_long, FOREVER[1]) for _ in range(50)]
-    waiting = decoder.submit(sources, settings)
-    for future in futures:
-        assert future.cancel()
-    assert waiting.result() == expected
-    with pytest.raises(CancelledError):
-        futures[0].result()
-
-
-def test_ten_thousand_cancelled_searches_leave_nothing_behind(lib):
-    decoder = native(lib, model_of("as in the paper"), "float32", 2)
-    sources = texts(2, 9)
-    expected = decoder.search(sources, SearchSettings())
-    threads, size = len(all_threads()), resident_bytes()
-    for _ in range(10_000):
-        decoder.submit(sources, *FOREVER).cancel()
-    assert decoder.search(sources, SearchSettings()) == expected
-    while decoder._engine._pending:
-        pass
-    assert len(all_threads()) == threads
-    assert resident_bytes() < 1.2 * size
-
-
-def resident_bytes() -> int:
-    """The memory of this process."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
-
-
-def test_the_threads_of_a_decoder_end_with_it(lib):
-    others = set(all_threads())
-    decoder = native(lib, model_of("as in the paper"), "float32", 3)
-    decoder.search(texts(3), SearchSettings())
-    (thread,) = set(all_threads()) - others
-    del decoder
-    thread.join(60)  # after it has waited for the threads in C++
-    assert not thread.is_alive()
-
-
-SHORT_OF_MEMORY = """
-import resource
-from dragoman.native.build import DECODER, load_library
-from dragoman.search.hypothesis import Constraints
-from dragoman.search.settings import SearchSettings
-from tests.test_native import model_of, native, texts
-
-decoder = native(load_library(DECODER), model_of("as in the paper"), "float32", 1)
-small = texts(3, 9), SearchSettings(max_length=300), Constraints(min_length=300)
-expected = decoder.search(*small)
-large = [[5, 3]], SearchSettings(beam_size=2_000, max_length=10_000), Constraints(min_length=10_000)
-in_use = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (in_use + 300 * 2**20, -1))
-futures = [decoder.submit(*small), decoder.submit(*large), decoder.submit(*small)]
-assert isinstance(futures[1].exception(), MemoryError), futures[1]
-assert futures[0].result() == expected == futures[2].result() == decoder.search(*small)
-"""
-
-
-def test_a_search_that_memory_does_not_suffice_for_fails_alone():
-    subprocess.run([sys.executable, "-c", SHORT_OF_MEMORY], check=True)
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
@@ -154,7 +186,7 @@ def test_a_search_tells_what_all_its_hypotheses_share(lib, beam_size):
     decoder, settings = native(lib, model, "float32", 1), SearchSettings(beam_size=beam_size)
     sources = [*texts(3, 6), [3], *texts(3, 9, seed=2)]
     progress = Progress()
-    found = decoder.submit(sources, settings, None, progress).result()
+    found = decoder.submit(sources, settings, None, progress).result(SECONDS)
     for number, source in enumerate(sources):
         steps = beam_steps(model, torch.tensor([source]), settings, Constraints()) if source != [3] else []
         before_the_end = [[], *stable_prefixes(steps)][:-1][-1:]

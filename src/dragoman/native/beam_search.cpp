@@ -451,7 +451,17 @@ class Engine {
         release(sentences);
     }
 
+    // The first exception of a thread allocates thread-local memory, and ends the process if that fails.
+    // Tested: tests/test_engine.py::test_a_search_that_memory_does_not_suffice_for_fails_alone.
+    static void prepare_exceptions() {
+        try {
+            throw std::bad_alloc();
+        } catch (const std::exception&) {
+        }
+    }
+
     void run() {
+        prepare_exceptions();
         Workspace workspace;
         std::vector<Sentence> sentences;
         while (!is_closing()) {
