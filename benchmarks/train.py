@@ -43,7 +43,8 @@ from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import PAD
 from dragoman.pipeline.prepare import PreparedData, make_batches, prepare
 from dragoman.pipeline.recipe import Recipe
-from dragoman.system.machine import MAX_CACHED_KERNELS, MAX_SPINS
+from dragoman.system.machine import MAX_CACHED_KERNELS
+from dragoman.system.processors import MAX_SPINS
 from dragoman.text.batches import Batch, Update
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.distributed import World

@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TypedDict
 
-from dragoman.system.errors import DragomanError, check_bounds
-from dragoman.system.toml import check_types, former_name
+from dragoman.system.errors import DragomanError
+from dragoman.system.toml import check_bounds, check_types, former_name
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.system.errors import DragomanError
-from dragoman.system.machine import granted_processors
+from dragoman.system.processors import granted_processors
 from dragoman.text.lines import line_offsets, open_bytes, raw_lines, read_lines, read_pairs
 from dragoman.text.settings import DataSettings
 from dragoman.text.tokenizer import Tokenizer
@@ -252,9 +252,9 @@ def _write_shard(shard: _Shard) -> tuple[int, int]:
 
 def _write_shards(shards: list[_Shard]) -> list[tuple[int, int]]:
     """Write the shards in as many processes as there are processors."""
+    if len(shards) == 1:
+        return [_write_shard(shards[0])]
     workers = min(len(shards), granted_processors())
-    if workers == 1:
-        return [_write_shard(shard) for shard in shards]
     # The default handler lets a worker that is interrupted end without a traceback.
     interrupt = signal.signal, (signal.SIGINT, signal.SIG_DFL)
     with ProcessPoolExecutor(workers, get_context("spawn"), *interrupt) as pool:

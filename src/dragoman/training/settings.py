@@ -3,8 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from dragoman.system.errors import check_bounds
-from dragoman.system.toml import former_name
+from dragoman.system.toml import check_bounds, former_name
 
 
 @dataclass(frozen=True)

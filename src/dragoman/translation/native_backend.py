@@ -9,7 +9,7 @@ from dragoman.native.decoder import NativeDecoder
 from dragoman.search.hypothesis import Hypothesis
 from dragoman.search.settings import Constraints, SearchSettings
 from dragoman.search.shortlist import Shortlist
-from dragoman.system.machine import usable_cores
+from dragoman.system.processors import usable_cores
 from dragoman.translation.model_folder import StoredModel
 from dragoman.translation.segmentation import explain_out_of_memory
 from dragoman.translation.settings import EngineSettings
