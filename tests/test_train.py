@@ -28,7 +28,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import check_folder, copy_folder, file_hash
 from dragoman.system.messages import silent
 from dragoman.system.toml import write_toml
-from dragoman.text.corpus import line_hash
+from dragoman.text.lines import line_hash
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.checkpoint import TrainingState, average_checkpoints, checkpoints, read_state
 from dragoman.training.distributed import World

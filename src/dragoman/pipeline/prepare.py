@@ -19,12 +19,12 @@ from dragoman.text.corpus import (
     Corpus,
     PairFilter,
     decompressed_file,
-    held_out_pairs,
     sample_pairs,
     scan_corpus,
     source_hashes,
     write_corpus,
 )
+from dragoman.text.held_out import fitting_pairs, held_out_pairs
 from dragoman.text.lines import read_lines, read_pairs
 from dragoman.text.settings import DataSettings
 from dragoman.text.tokenizer import Tokenizer
@@ -114,21 +114,10 @@ def write_valid(
             )
         write_pairs(folder, "valid", pairs)
         return 0, 0
-    pairs = held_out_pairs(*files, pair_filter)
-    source, target = (list(side) for side in zip(*pairs, strict=True))
-    ids = zip(tokenizers.source.encode(source), tokenizers.target.encode(target), strict=True)
-    fitting = [
-        pair
-        for pair, both in zip(pairs, ids, strict=True)
-        if not data.longest or max(map(len, both)) <= data.longest
-    ]
-    if not fitting:
-        raise DragomanError(
-            f"All validation pairs, held out of {data.source} and {data.target}, have more than "
-            f"{data.longest} tokens."
-        )
+    held_out = held_out_pairs(*files, pair_filter.held_out)
+    fitting = fitting_pairs(held_out, data, (tokenizers.source, tokenizers.target))
     write_pairs(folder, "valid", fitting)
-    return len(fitting), len(pairs) - len(fitting)
+    return len(fitting), len(held_out) - len(fitting)
 
 
 def write_pairs(folder: Path, name: str, pairs: list[tuple[str, str]]) -> None:

@@ -1,7 +1,5 @@
 """A corpus of memory-mapped ids. Several processes write its shards from text files in constant memory."""
 
-import hashlib
-import heapq
 import json
 import resource
 import shutil
@@ -18,19 +16,14 @@ import numpy.typing as npt
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.processors import granted_processors
-from dragoman.text.lines import line_offsets, open_bytes, raw_lines, read_lines, read_pairs
+from dragoman.text.held_out import HeldOutCandidates
+from dragoman.text.lines import line_hash, line_offsets, open_bytes, raw_lines, read_lines, read_pairs
 from dragoman.text.settings import DataSettings
 from dragoman.text.tokenizer import Tokenizer
 
 Ids = npt.NDArray[np.integer]
 SHARD_LINES = 250_000
 BLOCK_LINES = 10_000  # lines that are tokenized in one call
-MAX_HELD_OUT = 2_000
-
-
-def line_hash(line: str) -> int:
-    """64 bits of BLAKE2b of a line without surrounding white space: the same on every machine."""
-    return int.from_bytes(hashlib.blake2b(line.strip().encode(), digest_size=8).digest(), "big")
 
 
 @dataclass
@@ -52,23 +45,15 @@ class CorpusStatistics:
 
     def describe(self) -> list[str]:
         """The numbers as parts of a sentence, without those that are zero."""
-        parts = [f"{self.pairs:,} pairs"]
-        if self.empty:
-            parts.append(f"{self.empty:,} have an empty side and are left out")
-        if self.copies:
-            parts.append(f"{self.copies:,} have a source equal to its target")
-        parts += [
-            f"{count:,} have a source that is also in the {name} data"
-            for name, count in self.overlap.items()
-            if count
+        counts = [
+            (self.empty, "have an empty side and are left out"),
+            (self.copies, "have a source equal to its target"),
+            *((n, f"have a source that is also in the {name} data") for name, n in self.overlap.items()),
+            (self.held_out, "are held out for validation"),
+            (self.crlf, "lines end with CRLF; the carriage return is removed"),
+            (self.too_long, "are longer than the recipe allows and are left out"),
         ]
-        if self.held_out:
-            parts.append(f"{self.held_out:,} are held out for validation")
-        if self.crlf:
-            parts.append(f"{self.crlf:,} lines end with CRLF; the carriage return is removed")
-        if self.too_long:
-            parts.append(f"{self.too_long:,} are longer than the recipe allows and are left out")
-        return parts
+        return [f"{self.pairs:,} pairs", *(f"{count:,} {words}" for count, words in counts if count)]
 
 
 @dataclass(frozen=True)
@@ -89,54 +74,19 @@ class PairFilter:
         return hashed not in self.held_out and hashed not in self.drop_sources
 
 
-class HeldOutCandidates:
-    """The sources with the smallest hashes, from which validation pairs are chosen.
-
-    Hashes make the choice random, but the same for the same sentences in any order.
-    """
-
-    def __init__(self) -> None:
-        self.counts: dict[int, int] = {}
-        """The number of pairs with each source, by its hash."""
-        self._heap: list[int] = []  # negated hashes, so that the largest hash is on top
-
-    def add(self, hashed: int) -> None:
-        """Count a pair by the hash of its source."""
-        if hashed in self.counts:
-            self.counts[hashed] += 1
-        elif len(self._heap) <= MAX_HELD_OUT or hashed < -self._heap[0]:
-            self.counts[hashed] = 1
-            heapq.heappush(self._heap, -hashed)
-            if len(self._heap) > MAX_HELD_OUT + 1:
-                del self.counts[-heapq.heappop(self._heap)]
-
-    def choose(self, max_pairs: int) -> frozenset[int]:
-        """Hashes of sources that have at most `max_pairs` pairs together, smallest hashes first.
-
-        If every source has more pairs, only the source with the fewest is chosen.
-        """
-        chosen: set[int] = set()
-        for hashed in sorted(self.counts):
-            if self.counts[hashed] <= max_pairs:
-                chosen.add(hashed)
-                max_pairs -= self.counts[hashed]
-        return frozenset(chosen or {min(self.counts, key=lambda hashed: (self.counts[hashed], hashed))})
-
-
 def scan_corpus(
     source: Path, target: Path, settings: DataSettings, others: dict[str, frozenset[int]], hold_out: bool
 ) -> tuple[CorpusStatistics, PairFilter]:
     """Check every line of both files, count pairs, and decide which pairs are for training.
 
-    `others` has the hashes of the sources of other data, by name. With `hold_out`, one pair in 50, but at
-    most 2,000, are held out for validation. A source that has more pairs than that is not held out. Raises
-    `DragomanError` where `read_pairs` does, and if there are too few different sources to hold some out.
+    `others` has the hashes of the sources of other data, by name. With `hold_out`, some pairs are held out
+    for validation. Raises `DragomanError` where `read_pairs` and `HeldOutCandidates` do.
     """
     statistics = CorpusStatistics(overlap=dict.fromkeys(others, 0))
     statistics.crlf = sum(
         raw.endswith((b"\r\n", b"\r")) for path in (source, target) for raw in raw_lines(path)
     )
-    candidates = HeldOutCandidates()
+    candidates = HeldOutCandidates() if hold_out else None
     for source_line, target_line in read_pairs(source, target):
         statistics.pairs += 1
         if not source_line.strip() or not target_line.strip():
@@ -146,15 +96,9 @@ def scan_corpus(
         hashed = line_hash(source_line)
         for name, hashes in others.items():
             statistics.overlap[name] += hashed in hashes
-        candidates.add(hashed)
-    held_out: frozenset[int] = frozenset()
-    if hold_out:
-        if len(candidates.counts) < 2:
-            raise DragomanError(
-                f"{source} has too few different sentences to hold some out; give --valid-source and "
-                "--valid-target."
-            )
-        held_out = candidates.choose(min(MAX_HELD_OUT, max(1, statistics.pairs // 50)))
+        if candidates is not None:
+            candidates.add(hashed)
+    held_out = candidates.choose(source, statistics.pairs) if candidates is not None else frozenset()
     drop_sources = frozenset().union(*others.values()) if settings.drop_overlap else frozenset()
     return statistics, PairFilter(settings.drop_copies, drop_sources, held_out)
 
@@ -188,15 +132,6 @@ def sample_pairs(
     step = max(1, -(-total // max_pairs))
     kept = (pair for pair in read_pairs(source, target) if pair_filter.keeps(*pair))
     return islice(kept, 0, None, step)
-
-
-def held_out_pairs(source: Path, target: Path, pair_filter: PairFilter) -> list[tuple[str, str]]:
-    """The pairs that are held out for validation."""
-    return [
-        pair
-        for pair in read_pairs(source, target)
-        if all(map(str.strip, pair)) and line_hash(pair[0]) in pair_filter.held_out
-    ]
 
 
 @dataclass(frozen=True)
