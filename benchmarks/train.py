@@ -88,16 +88,16 @@ def recipe_for(source: Path, target: Path, preset: str, precision: str, out: Pat
 def dragoman_step(recipe: Recipe, data: PreparedData) -> Step:
     """Ours, as `dragoman train` runs it, with all that it imports."""
     from dragoman.native.training_kernels import start_compiling_kernels
-    from dragoman.pipeline.prepare import make_model, make_objective
+    from dragoman.pipeline.prepare import make_model
     from dragoman.system.machine import configure_allocator
     from dragoman.training.loop import make_optimizer, step_optimizer
-    from dragoman.training.objective import accumulate, seed_update
+    from dragoman.training.objective import Objective, accumulate, seed_update
 
     configure_allocator()
     start_compiling_kernels()
     world = World(device=torch.device("cpu"))
     model = make_model(recipe, data, world.device)
-    objective, optimizer = make_objective(recipe, model).train(), make_optimizer(model)
+    objective, optimizer = Objective.of(model, recipe.training).train(), make_optimizer(model)
 
     def step(update: Update) -> None:
         seed_update(1, 1, 0)

@@ -35,12 +35,10 @@ def models(tmp_path, files):
     return tmp_path / "tokenizer.model", tmp_path / "tokenizer.model"
 
 
-def build(folder, files, models, pair_filter=None, settings=None, longest=0, **more):
-    settings = settings or DataSettings()
+def build(folder, files, models, pair_filter=None, longest=0, **more):
+    settings = DataSettings(longest=longest)
     statistics, _ = scan_corpus(*files, settings, {}, hold_out=False)
-    return write_corpus(
-        folder, files, models, settings, pair_filter or PairFilter(), statistics, longest, **more
-    )
+    return write_corpus(folder, files, models, settings, pair_filter or PairFilter(), statistics, **more)
 
 
 def test_ids_are_those_of_the_lines(tmp_path, files, models):
@@ -135,9 +133,8 @@ def test_a_source_that_is_repeated_too_often_is_not_held_out(tmp_path):
     assert often not in dict(held_out)
     (tmp_path / "few").write_text("amber\nbirch\n" * 30 + "amber\n")
     _, pair_filter = scan_corpus(tmp_path / "few", tmp_path / "few", DataSettings(), {}, hold_out=True)
-    assert (
-        held_out_pairs(tmp_path / "few", tmp_path / "few", pair_filter.held_out) == [("birch", "birch")] * 30
-    )
+    few = held_out_pairs(tmp_path / "few", tmp_path / "few", pair_filter.held_out)
+    assert few == [("birch", "birch")] * 30
 
 
 def test_the_tokenizer_is_trained_on_every_kth_pair(tmp_path, files):

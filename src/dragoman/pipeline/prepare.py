@@ -1,7 +1,6 @@
 """Text files to a run's `data` folder, and from there to tokenizers, corpora, batches and a fresh model."""
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import torch
 
 from dragoman.model.build import build_model
 from dragoman.model.interface import Model
-from dragoman.pipeline.recipe import Recipe, choose_vocabulary
+from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import sync, write_manifest
 from dragoman.system.machine import is_out_of_memory
@@ -26,10 +25,9 @@ from dragoman.text.corpus import (
 )
 from dragoman.text.held_out import fitting_pairs, held_out_pairs
 from dragoman.text.lines import read_lines, read_pairs
-from dragoman.text.settings import DataSettings
+from dragoman.text.settings import DataSettings, TokenKind
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.training.distributed import World
-from dragoman.training.objective import Objective
 from dragoman.training.schedule import Schedule
 from dragoman.translation.model_folder import Tokenizers
 
@@ -46,17 +44,19 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
     assert data.source is not None
     assert data.target is not None
     others = {
-        name: source_hashes(path)
-        for name, path in (("validation", data.valid_source), ("test", data.test_source))
-        if path is not None
+        name: (source, target)
+        for name, source, target in (
+            ("validation", data.valid_source, data.valid_target),
+            ("test", data.test_source, data.test_target),
+        )
+        if source is not None and target is not None
     }
-    for source, target in ((data.valid_source, data.valid_target), (data.test_source, data.test_target)):
-        if source is not None and target is not None:
-            for _ in read_pairs(source, target):
-                pass
-    statistics, pair_filter = scan_corpus(
-        data.source, data.target, data, others, hold_out=data.valid_source is None
-    )
+    hashes = {name: source_hashes(source) for name, (source, _) in others.items()}
+    for pair in others.values():
+        for _ in read_pairs(*pair):  # raises for files that do not match
+            pass
+    hold_out = "validation" not in others
+    statistics, pair_filter = scan_corpus(data.source, data.target, data, hashes, hold_out)
     new = out / "data.partial"
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
@@ -65,8 +65,8 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
             decompressed_file(data.source, new / "plain" / "source"),
             decompressed_file(data.target, new / "plain" / "target"),
         )
-        if data.test_source is not None and data.test_target is not None:
-            write_pairs(new, "test", list(read_pairs(data.test_source, data.test_target)))
+        if "test" in others:
+            write_pairs(new, "test", list(read_pairs(*others["test"])))
         if next(sample_pairs(*files, pair_filter, 1, 1), None) is None:
             raise DragomanError(
                 f"No pair of {data.source} and {data.target} is left for training: "
@@ -76,12 +76,10 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
         tokenizers.save(new)
         statistics.held_out, statistics.too_long = write_valid(new, files, data, pair_filter, tokenizers)
         models = tokenizers.paths(new)
-        train = write_corpus(new / "train", files, models, data, pair_filter, statistics, data.longest)
-        valid_files = new / "valid.source.txt", new / "valid.target.txt"
-        valid_statistics, _ = scan_corpus(*valid_files, DataSettings(), {}, hold_out=False)
-        write_corpus(
-            new / "valid", valid_files, models, DataSettings(), PairFilter(), valid_statistics, longest=0
-        )
+        train = write_corpus(new / "train", files, models, data, pair_filter, statistics)
+        valid_files, valid = (new / "valid.source.txt", new / "valid.target.txt"), DataSettings(longest=0)
+        valid_statistics, valid_filter = scan_corpus(*valid_files, valid, {}, hold_out=False)
+        write_corpus(new / "valid", valid_files, models, valid, valid_filter, valid_statistics)
         shutil.rmtree(new / "plain", ignore_errors=True)
         write_manifest(new)
     except BaseException:
@@ -133,30 +131,32 @@ def train_tokenizers(
     """Learn one vocabulary of both sides, or one of each, from the training pairs alone."""
     settings = recipe.tokenizer
     vocabulary = settings.vocabulary or choose_vocabulary(recipe, pairs)
-    source_kind, target_kind = settings.source_tokens, settings.target_tokens or settings.source_tokens
+    kinds = settings.source_tokens, settings.target_tokens or settings.source_tokens
 
-    def sampled() -> Iterator[tuple[str, str]]:
-        return sample_pairs(*files, pair_filter, pairs, settings.tokenizer_pairs)
-
-    if settings.share_vocabulary:
-        tokenizer = Tokenizer.train(
-            (line for pair in sampled() for line in pair), source_kind, settings, vocabulary
-        )
-        tokenizers = Tokenizers(tokenizer, tokenizer)
-    else:
-        tokenizers = Tokenizers(
-            Tokenizer.train((source for source, _ in sampled()), source_kind, settings, vocabulary),
-            Tokenizer.train((target for _, target in sampled()), target_kind, settings, vocabulary),
-        )
-    for tokenizer, kind in ((tokenizers.source, source_kind), (tokenizers.target, target_kind)):
+    def train(sides: tuple[int, ...], kind: TokenKind) -> Tokenizer:
+        sampled = sample_pairs(*files, pair_filter, pairs, settings.tokenizer_pairs)
+        lines = (pair[side] for pair in sampled for side in sides)
+        tokenizer = Tokenizer.train(lines, kind, settings, vocabulary)
         if settings.vocabulary is not None and kind in ("bpe", "unigram") and len(tokenizer) < vocabulary:
             say(
                 f"Asked for a vocabulary of {vocabulary:,} tokens; the training text has only "
                 f"{len(tokenizer):,}."
             )
-            if settings.share_vocabulary:
-                break
-    return tokenizers
+        return tokenizer
+
+    if settings.share_vocabulary:
+        tokenizer = train((0, 1), kinds[0])
+        return Tokenizers(tokenizer, tokenizer)
+    return Tokenizers(train((0,), kinds[0]), train((1,), kinds[1]))
+
+
+def choose_vocabulary(recipe: Recipe, pairs: int) -> int:
+    """About 40 · √pairs tokens: 7,000 for 30,000 pairs, the paper's 37,000 for a million and more.
+
+    At most 10,000 for a small model.
+    """
+    most = 37_000 if recipe.model.d_model >= 512 else 10_000
+    return min(most, max(400, round(40 * pairs**0.5)))
 
 
 # ---- from ids to training
@@ -199,11 +199,6 @@ def make_model(recipe: Recipe, data: PreparedData, device: torch.device) -> Mode
             "There is not enough memory for a model of this size; choose a smaller --preset, or smaller "
             "sizes."
         ) from error
-
-
-def make_objective(recipe: Recipe, model: Model) -> Objective:
-    """The training objective of the model."""
-    return Objective.of(model, recipe.training)
 
 
 def make_batches(recipe: Recipe, data: PreparedData, world: World) -> Batches:

@@ -5,6 +5,7 @@ Settings check their types and bounds here, wherever they are from.
 
 import dataclasses
 import math
+import operator
 import tomllib
 import types
 import typing
@@ -113,20 +114,18 @@ def check_bounds(
 
     Raises `DragomanError` with the name, the value and the bound.
     """
-    for name, bound in (at_least or {}).items():
-        value = getattr(settings, name)
-        if value is not None and not bound <= value:
-            raise DragomanError(f"{name} is {value}; it must be at least {bound}.")
-        if value == math.inf:
-            raise DragomanError(f"{name} is infinite; it must be a number.")
-    for name, bound in (at_most or {}).items():
-        value = getattr(settings, name)
-        if value is not None and not value <= bound:
-            raise DragomanError(f"{name} is {value}; it must be at most {bound:g}.")
-    for name, bound in (below or {}).items():
-        value = getattr(settings, name)
-        if value is not None and not value < bound:
-            raise DragomanError(f"{name} is {value}; it must be below {bound}.")
+    comparisons = (
+        (at_least, operator.ge, "at least {}"),
+        (at_most, operator.le, "at most {:g}"),
+        (below, operator.lt, "below {}"),
+    )
+    for bounds, holds, words in comparisons:
+        for name, bound in (bounds or {}).items():
+            value = getattr(settings, name)
+            if value is not None and not holds(value, bound):
+                raise DragomanError(f"{name} is {value}; it must be {words.format(bound)}.")
+            if value == math.inf:
+                raise DragomanError(f"{name} is infinite; it must be a number.")
 
 
 def _checked(value: Any, hint: Any, place: str) -> Any:

@@ -138,8 +138,7 @@ def sample_pairs(
 class _Shard:
     """A range of lines of both files, with all that a process needs to encode them."""
 
-    source: Path
-    target: Path
+    files: tuple[Path, Path]
     offsets: tuple[int, int]
     """Byte offsets of the first line in both files."""
     first_line: int
@@ -147,13 +146,12 @@ class _Shard:
     folder: Path
     pair_filter: PairFilter
     tokenizers: tuple[Path, Path]
-    longest: int
+    settings: DataSettings
 
     def kept_pairs(self) -> Iterator[tuple[int, str, str]]:
         """Yield the pairs for training, with their line numbers."""
-        source = read_lines(self.source, self.offsets[0], self.first_line)
-        target = read_lines(self.target, self.offsets[1], self.first_line)
-        pairs = islice(zip(source, target, strict=False), self.lines)
+        sides = (read_lines(*place, self.first_line) for place in zip(self.files, self.offsets, strict=True))
+        pairs = islice(zip(*sides, strict=False), self.lines)
         for number, pair in enumerate(pairs, self.first_line):
             if self.pair_filter.keeps(*pair):
                 yield number, *pair
@@ -171,7 +169,7 @@ def _write_shard(shard: _Shard) -> tuple[int, int]:
         numbers, *texts = zip(*block, strict=True)
         encoded = (tokenizer.encode(lines) for tokenizer, lines in zip(tokenizers, texts, strict=True))
         for number, *pair in zip(numbers, *encoded, strict=True):
-            if shard.longest and max(map(len, pair)) > shard.longest:
+            if shard.settings.longest and max(map(len, pair)) > shard.settings.longest:
                 too_long += 1
                 continue
             line_numbers.append(number)
@@ -203,14 +201,13 @@ def write_corpus(
     settings: DataSettings,
     pair_filter: PairFilter,
     statistics: CorpusStatistics,
-    longest: int,
     shard_lines: int = SHARD_LINES,
 ) -> "Corpus":
     """Encode two uncompressed files that `scan_corpus` has checked, and write their ids to `folder`.
 
-    `tokenizers` are saved models. Pairs with more than `longest` tokens on a side are left out, unless it is
-    0. `statistics` gets the numbers of pairs kept and too long. `folder` appears once it is complete. Raises
-    `DragomanError` if no pair is left.
+    `tokenizers` are saved models. Pairs with more than `settings.longest` tokens on a side are left out,
+    unless it is 0. `statistics` gets the numbers of pairs kept and too long. `folder` appears once it is
+    complete. Raises `DragomanError` if no pair is left.
     """
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -218,7 +215,7 @@ def write_corpus(
     offsets = zip(*(line_offsets(path, shard_lines) for path in files), strict=True)
     counts = _write_shards(
         [
-            _Shard(*files, pair, n * shard_lines + 1, shard_lines, partial, pair_filter, tokenizers, longest)
+            _Shard(files, pair, n * shard_lines + 1, shard_lines, partial, pair_filter, tokenizers, settings)
             for n, pair in enumerate(offsets)
         ]
     )

@@ -68,14 +68,12 @@ def fitting_pairs(
 
     Raises `DragomanError` if there is none.
     """
-    sides = (list(side) for side in zip(*pairs, strict=True))
-    ids = zip(
-        *(tokenizer.encode(side) for tokenizer, side in zip(tokenizers, sides, strict=True)), strict=True
-    )
+    sides = zip(*pairs, strict=True)
+    encoded = (tokenizer.encode(side) for tokenizer, side in zip(tokenizers, sides, strict=True))
     fitting = [
         pair
-        for pair, both in zip(pairs, ids, strict=True)
-        if not data.longest or max(map(len, both)) <= data.longest
+        for pair, *ids in zip(pairs, *encoded, strict=True)
+        if not data.longest or max(map(len, ids)) <= data.longest
     ]
     if not fitting:
         raise DragomanError(
