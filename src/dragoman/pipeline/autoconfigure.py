@@ -74,13 +74,11 @@ def choose_from_text(
     tokenizer, batches, training = recipe.tokenizer, recipe.batches, recipe.training
     reasons = []
     if tokenizer.vocabulary is None:
-        tokenizer = replace(
-            tokenizer, vocabulary=max(len(data.tokenizers.source), len(data.tokenizers.target))
-        )
-        rule = ", which is 40 · √pairs within bounds" * (
-            tokenizer.vocabulary == choose_vocabulary(recipe, data.train.statistics.pairs)
-        )
-        reasons.append(f"a vocabulary of {tokenizer.vocabulary:,} tokens{rule}")
+        size = max(len(data.tokenizers.source), len(data.tokenizers.target))
+        is_rule = size == choose_vocabulary(recipe, data.train.statistics.pairs)
+        rule = ", which is 40 · √pairs within bounds" * is_rule
+        tokenizer = replace(tokenizer, vocabulary=size)
+        reasons.append(f"a vocabulary of {size:,} tokens{rule}")
     if batches.source_tokens_per_batch is None or batches.target_tokens_per_batch is None:
         tokens = choose_batch_tokens(target_tokens, gpu)
         batches = replace(
@@ -112,16 +110,14 @@ def choose_schedule(recipe: Recipe, updates: int) -> Recipe:
     """Warm-up and intervals for a number of updates."""
     training = recipe.training
     every = training.validate_every or min(1000, max(1, updates // 20))
-    return replace(
-        recipe,
-        training=replace(
-            training,
-            updates=updates,
-            warmup_steps=training.warmup_steps or choose_warmup(updates, recipe.model.d_model),
-            validate_every=every,
-            checkpoint_every=training.checkpoint_every or every,
-        ),
+    training = replace(
+        training,
+        updates=updates,
+        warmup_steps=training.warmup_steps or choose_warmup(updates, recipe.model.d_model),
+        validate_every=every,
+        checkpoint_every=training.checkpoint_every or every,
     )
+    return replace(recipe, training=training)
 
 
 def choose_warmup(updates: int, d_model: int) -> int:

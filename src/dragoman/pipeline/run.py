@@ -27,11 +27,7 @@ from dragoman.system.messages import Say, silent
 from dragoman.system.toml import write_toml
 from dragoman.text.batches import Batches
 from dragoman.text.lines import read_lines
-from dragoman.training.checkpoint import (
-    TrainingState,
-    average_checkpoints,
-    regular_checkpoints,
-)
+from dragoman.training.checkpoint import TrainingState, average_checkpoints, regular_checkpoints
 from dragoman.training.context import Samples, Scores, TrainingContext, Validate
 from dragoman.training.distributed import World, process_group
 from dragoman.training.interrupt import TrainingInterruptedError

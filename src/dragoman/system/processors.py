@@ -1,12 +1,16 @@
-"""Processors of this process: the affinity mask, control groups (version 2), threads."""
+"""Processors of this process: the affinity mask, control groups (version 2), threads, worker processes."""
 
 import math
 import os
 import re
+import signal
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 MAX_SPINS = 10_000  # of a thread that waits for another, before it sleeps
 
 
@@ -63,3 +67,17 @@ def configure_threads(root: Path = Path("/")) -> None:
         os.environ.setdefault("GOMP_SPINCOUNT", str(MAX_SPINS))
     if granted_processors(root) < len(allowed_processors()):
         os.environ.setdefault("OMP_NUM_THREADS", str(usable_cores(root)))
+
+
+def map_in_processes(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """The function's results for the items, from as many processes as there are processors."""
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    workers = min(len(items), granted_processors())
+    if workers == 1:
+        return [function(item) for item in items]
+    # The default handler lets a worker that is interrupted end without a traceback.
+    interrupt = signal.signal, (signal.SIGINT, signal.SIG_DFL)
+    with ProcessPoolExecutor(workers, get_context("spawn"), *interrupt) as pool:
+        return list(pool.map(function, items))

@@ -3,19 +3,16 @@
 import json
 import resource
 import shutil
-import signal
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from itertools import islice
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from dragoman.system.errors import DragomanError
-from dragoman.system.processors import granted_processors
+from dragoman.system.processors import map_in_processes
 from dragoman.text.held_out import HeldOutCandidates
 from dragoman.text.lines import line_hash, line_offsets, open_bytes, raw_lines, read_lines, read_pairs
 from dragoman.text.settings import DataSettings
@@ -183,17 +180,6 @@ def _write_shard(shard: _Shard) -> tuple[int, int]:
     return len(line_numbers), too_long
 
 
-def _write_shards(shards: list[_Shard]) -> list[tuple[int, int]]:
-    """Write the shards in as many processes as there are processors."""
-    if len(shards) == 1:
-        return [_write_shard(shards[0])]
-    workers = min(len(shards), granted_processors())
-    # The default handler lets a worker that is interrupted end without a traceback.
-    interrupt = signal.signal, (signal.SIGINT, signal.SIG_DFL)
-    with ProcessPoolExecutor(workers, get_context("spawn"), *interrupt) as pool:
-        return list(pool.map(_write_shard, shards))
-
-
 def write_corpus(
     folder: Path,
     files: tuple[Path, Path],
@@ -213,12 +199,11 @@ def write_corpus(
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     offsets = zip(*(line_offsets(path, shard_lines) for path in files), strict=True)
-    counts = _write_shards(
-        [
-            _Shard(files, pair, n * shard_lines + 1, shard_lines, partial, pair_filter, tokenizers, settings)
-            for n, pair in enumerate(offsets)
-        ]
-    )
+    shards = [
+        _Shard(files, pair, n * shard_lines + 1, shard_lines, partial, pair_filter, tokenizers, settings)
+        for n, pair in enumerate(offsets)
+    ]
+    counts = [_write_shard(shards[0])] if len(shards) == 1 else map_in_processes(_write_shard, shards)
     statistics.kept = sum(kept for kept, _ in counts)
     statistics.too_long += sum(too_long for _, too_long in counts)
     if not statistics.kept:
