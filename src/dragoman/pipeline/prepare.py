@@ -10,7 +10,7 @@ from dragoman.model.build import build_model
 from dragoman.model.interface import Model
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import sync, write_manifest
+from dragoman.system.files import complete_folder
 from dragoman.system.machine import is_out_of_memory
 from dragoman.system.messages import Say
 from dragoman.text.batches import Batches
@@ -81,12 +81,10 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
         valid_statistics, valid_filter = scan_corpus(*valid_files, valid, {}, hold_out=False)
         write_corpus(new / "valid", valid_files, models, valid, valid_filter, valid_statistics)
         shutil.rmtree(new / "plain", ignore_errors=True)
-        write_manifest(new)
+        complete_folder(new)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise
-    for path in (*new.rglob("*"), new):
-        sync(path)
     shutil.rmtree(out / "data", ignore_errors=True)
     new.rename(out / "data")
     say(f"Text: {'; '.join(train.statistics.describe())}. {len(train):,} pairs to train on.")

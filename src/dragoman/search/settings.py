@@ -5,7 +5,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TypedDict
 
 from dragoman.system.errors import DragomanError
-from dragoman.system.toml import check_bounds, check_types, former_name
+from dragoman.system.keys import former_name
+from dragoman.system.toml import check_bounds, check_types
 
 
 @dataclass(frozen=True)

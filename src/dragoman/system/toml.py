@@ -9,7 +9,6 @@ import operator
 import tomllib
 import types
 import typing
-import warnings
 from collections.abc import Mapping
 from numbers import Integral, Real
 from pathlib import Path
@@ -19,33 +18,13 @@ import tomli_w
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
-from dragoman.system.wording import in_words, shown, suggestion
+from dragoman.system.keys import known_key
+from dragoman.system.wording import in_words, shown
 
 T = TypeVar("T")
 NUMBERS: dict[Any, Any] = {int: Integral, float: Real}  # numpy's are such, too
-FORMER = "former name"
 UNIONS = (types.UnionType, typing.Union)  # X | None, and Literal[…] | None
 MAX_INTEGER = 2**64  # beyond it, floats overflow and Python refuses to write the digits
-
-
-class RenamedSetting(UserWarning):
-    """A setting was given by its former name."""
-
-
-def former_name(name: str) -> dict[str, str]:
-    """Metadata of a field that had another name in an earlier release, by which it may still be given."""
-    return {FORMER: name}
-
-
-def former_names(settings: type) -> dict[str, str]:
-    """The former names of the settings' fields, and of those in tables within, with their names of today."""
-    names: dict[str, str] = {}
-    for field, hint in zip(
-        dataclasses.fields(settings), typing.get_type_hints(settings).values(), strict=True
-    ):
-        names |= former_names(hint) if dataclasses.is_dataclass(hint) else {}  # type: ignore[arg-type]
-        names |= {field.metadata[FORMER]: field.name} if FORMER in field.metadata else {}
-    return names
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -68,19 +47,8 @@ def overlay(settings: T, table: dict[str, Any], origin: str) -> T:
     assert not isinstance(settings, type)
     hints = typing.get_type_hints(type(settings))
     values: dict[str, Any] = {}
-    former = former_names(type(settings))
     for given, value in table.items():
-        key = former.get(given, given) if given not in hints else given
-        if key != given and key in hints:
-            if key in table:
-                raise DragomanError(f"{origin}: {given} and {key} are the same setting; give one of them.")
-            warnings.warn(
-                f"{origin}: {given} is now called {key}; the former name works until the next release.",
-                RenamedSetting,
-                stacklevel=2,
-            )
-        if key not in hints:
-            raise DragomanError(f"{origin}: there is no key {shown(key)}. {suggestion(key, settings)}")
+        key = given if given in hints else known_key(given, settings, table, origin)
         place = f"{origin}: {key}"
         now = getattr(settings, key)
         if dataclasses.is_dataclass(now):

@@ -1,7 +1,7 @@
 """Batches by approximate length (section 5.1), with one cap on source and one on target tokens."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -77,13 +77,9 @@ class Batch:
 
     def _apply(self, function: Callable[[Tensor], Tensor]) -> "Batch":
         """The batch with a function applied to each tensor."""
-        return replace(
-            self,
-            source=function(self.source),
-            target_in=function(self.target_in),
-            target_out=function(self.target_out),
-            prediction_indices=function(self.prediction_indices),
-        )
+        tensors = self.source, self.target_in, self.target_out, self.prediction_indices
+        source, target_in, target_out, indices = map(function, tensors)
+        return Batch(source, target_in, target_out, indices, self.tokens, self.pairs)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from dragoman.system.toml import check_bounds, former_name
+from dragoman.system.keys import former_name
+from dragoman.system.toml import check_bounds
 
 
 @dataclass(frozen=True)
