@@ -18,6 +18,7 @@ from dragoman.text.corpus import (
     Corpus,
     PairFilter,
     decompressed_file,
+    no_pairs_left,
     sample_pairs,
     scan_corpus,
     source_hashes,
@@ -68,10 +69,7 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
         if "test" in others:
             write_pairs(new, "test", list(read_pairs(*others["test"])))
         if next(sample_pairs(*files, pair_filter, 1, 1), None) is None:
-            raise DragomanError(
-                f"No pair of {data.source} and {data.target} is left for training: "
-                f"{'; '.join(statistics.describe())}."
-            )
+            raise no_pairs_left(data.source, data.target, statistics)
         tokenizers = train_tokenizers(recipe, files, pair_filter, statistics.pairs, say)
         tokenizers.save(new)
         statistics.held_out, statistics.too_long = write_valid(new, files, data, pair_filter, tokenizers)

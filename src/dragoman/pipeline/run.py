@@ -207,10 +207,8 @@ def make_validate(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
         scores = corpus_loss(Objective.of(model, recipe.training), batches, world)
         if not math.isfinite(scores["loss"]):
             return scores | {"bleu": 0.0}, []
-        native = world.device.type == "cpu" and recipe.training.native
-        translator = Translator.from_model(
-            model, data.tokenizers, workers=torch.get_num_threads(), native=native
-        )
+        native, threads = world.device.type == "cpu" and recipe.training.native, torch.get_num_threads()
+        translator = Translator.from_model(model, data.tokenizers, workers=threads, native=native)
         part = translator.translate(world.split(data.valid_source), SearchSettings(beam_size=1))
         translations = world.gather(part, len(data.valid_source))
         model.train()
@@ -222,9 +220,7 @@ def make_validate(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
         )
         rows = list(zip(data.valid_source, data.valid_target, translations, strict=True))
         shown = rows[:: max(1, len(rows) // SAMPLES)][:SAMPLES]
-        return scores, [
-            {"source": one, "reference": other, "translation": output} for one, other, output in shown
-        ]
+        return scores, [dict(zip(("source", "reference", "translation"), row, strict=True)) for row in shown]
 
     return validate
 
@@ -300,20 +296,16 @@ def model_candidates(
 
     every, count = make_schedule(recipe).checkpoint_every, recipe.training.average
     (last,) = regular_checkpoints(out, 1, every, state.step)
-    tensors, steps = average_checkpoints(out, count, every, state.step, say)
+    average, steps = average_checkpoints(out, count, every, state.step, say)
     candidates = []
     if state.best is not None:
         candidates.append(Candidate("best", f"the checkpoint at {state.best_step}", state.best, None))
     if state.best is None or state.best_step != state.step:
-        candidates.append(
-            candidate(
-                "last", f"the last checkpoint, at {state.step}", load_tensors(last / "model.safetensors")
-            )
-        )
+        weights = load_tensors(last / "model.safetensors")
+        candidates.append(candidate("last", f"the last checkpoint, at {state.step}", weights))
     if steps != [state.step]:
-        candidates.append(
-            candidate("average", f"the average of the checkpoints at {', '.join(map(str, steps))}", tensors)
-        )
+        numbers = ", ".join(map(str, steps))
+        candidates.append(candidate("average", f"the average of the checkpoints at {numbers}", average))
     return candidates
 
 

@@ -71,6 +71,13 @@ class PairFilter:
         return hashed not in self.held_out and hashed not in self.drop_sources
 
 
+def no_pairs_left(source: Path, target: Path, statistics: CorpusStatistics) -> DragomanError:
+    """The error of files whose pairs are all left out."""
+    return DragomanError(
+        f"No pair of {source} and {target} is left for training: {'; '.join(statistics.describe())}."
+    )
+
+
 def scan_corpus(
     source: Path, target: Path, settings: DataSettings, others: dict[str, frozenset[int]], hold_out: bool
 ) -> tuple[CorpusStatistics, PairFilter]:
@@ -209,10 +216,7 @@ def write_corpus(
     if not statistics.kept:
         shutil.rmtree(partial)
         # `files` may be decompressed copies; the settings have the user's names.
-        source, target = settings.source or files[0], settings.target or files[1]
-        raise DragomanError(
-            f"No pair of {source} and {target} is left for training: {'; '.join(statistics.describe())}."
-        )
+        raise no_pairs_left(settings.source or files[0], settings.target or files[1], statistics)
     (partial / "corpus.json").write_text(json.dumps(asdict(statistics), indent=2) + "\n")
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)

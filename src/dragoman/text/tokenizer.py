@@ -39,20 +39,16 @@ class Tokenizer:
         subword-nmt is needed and not installed.
         """
         try:
-            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+            processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError as error:
             raise DragomanError(f"This is not a SentencePiece model ({error}).") from error
-        found = [
-            self._processor.pad_id(),
-            self._processor.unk_id(),
-            self._processor.bos_id(),
-            self._processor.eos_id(),
-        ]
+        found = [processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id()]
         if found != [PAD, UNKNOWN, START, END]:
             raise DragomanError(
                 f"This SentencePiece model has the ids {found} for padding, unknown, start and end; Dragoman "
                 f"needs {[PAD, UNKNOWN, START, END]}. Train it with `dragoman train`."
             )
+        self._processor = processor
         self.model = model
         """The bytes of the SentencePiece model, as in SentencePiece's own files."""
         self.codes = codes
