@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 
 from dragoman.model.interface import Model
-from dragoman.pipeline.prepare import PreparedData, choose_vocabulary, make_batches, make_model
+from dragoman.pipeline.prepare import PreparedData, choose_vocabulary, make_batches, make_model, make_schedule
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
@@ -51,9 +51,8 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     if training.updates is None:
         reasons.append(f"as many updates as {minutes:g} minutes allow, and 200 passes at most")
     recipe = choose_schedule(recipe, training.updates or choose_updates(minutes, updates_per_epoch, speed))
-    updates, warmup = recipe.training.updates, recipe.training.warmup_steps
-    assert updates is not None
-    assert warmup is not None
+    schedule = make_schedule(recipe)
+    updates, warmup = schedule.updates, schedule.warmup_steps
     if training.warmup_steps is None:
         half = ", half of the updates" * (warmup == updates // 2)
         low = ", which keep the learning rate at 0.002 or below" * (round(peak_rate(recipe), 4) <= 0.002)

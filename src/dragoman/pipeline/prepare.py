@@ -9,9 +9,8 @@ import torch
 from dragoman.model.build import build_model
 from dragoman.model.interface import Model
 from dragoman.pipeline.recipe import Recipe
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, is_out_of_memory
 from dragoman.system.files import complete_folder
-from dragoman.system.machine import is_out_of_memory
 from dragoman.system.messages import Say
 from dragoman.text.batches import Batches
 from dragoman.text.corpus import (

@@ -7,3 +7,9 @@ class DragomanError(ValueError):
 
 class LongInput(UserWarning):
     """A sentence has more tokens than any source sentence of training; its translation may be worse."""
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether PyTorch or oneDNN reports a lack of memory, of a GPU or the machine."""
+    signs = ("out of memory", "can't allocate memory", "could not create a primitive")
+    return isinstance(error, MemoryError) or any(sign in str(error) for sign in signs)

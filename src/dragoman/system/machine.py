@@ -1,4 +1,4 @@
-"""The machine's GPU and memory: whether there is one, the allocator, a lack of memory."""
+"""The machine's GPU, and the allocator of its memory."""
 
 import ctypes
 import os
@@ -43,9 +43,3 @@ def trim_memory() -> None:
     """Return free pages of glibc's heap to the system."""
     with suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Whether PyTorch or oneDNN reports a lack of memory, of a GPU or the machine."""
-    signs = ("out of memory", "can't allocate memory", "could not create a primitive")
-    return isinstance(error, MemoryError) or any(sign in str(error) for sign in signs)

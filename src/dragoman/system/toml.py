@@ -102,7 +102,8 @@ def _checked(value: Any, hint: Any, place: str) -> Any:
         raise DragomanError(f"{place} is {shown(value)}; it has to be a number of at most 64 bits.")
     options = typing.get_args(hint) if typing.get_origin(hint) in UNIONS else (hint,)
     for option in options:
-        if typing.get_origin(option) is typing.Literal:
+        kind = typing.get_origin(option)
+        if kind is typing.Literal:
             if value in typing.get_args(option):
                 return value
         elif type(value) is option:
@@ -112,9 +113,7 @@ def _checked(value: Any, hint: Any, place: str) -> Any:
         elif option in NUMBERS and isinstance(value, NUMBERS[option]) and type(value) is not bool:
             return option(value)
         elif (
-            typing.get_origin(option) is tuple
-            and isinstance(value, (list, tuple))
-            and all(isinstance(part, str) for part in value)
+            kind is tuple and isinstance(value, list | tuple) and all(isinstance(part, str) for part in value)
         ):
             return tuple(value)
     raise DragomanError(f"{place} is {shown(value)}; it has to be {in_words(options)}.")

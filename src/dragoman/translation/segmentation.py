@@ -8,8 +8,7 @@ from contextlib import contextmanager
 
 from dragoman.model.symbols import END
 from dragoman.search.settings import SearchSettings
-from dragoman.system.errors import DragomanError
-from dragoman.system.machine import is_out_of_memory
+from dragoman.system.errors import DragomanError, is_out_of_memory
 from dragoman.text.tokenizer import SPACE, Tokenizer
 
 PAUSES = (".", "!", "?", ";", ":", ",", "。", "！", "？", "；", "，", "、")
