@@ -15,6 +15,7 @@ from dragoman.system.messages import Say
 from dragoman.text.batches import Batches
 from dragoman.text.corpus import (
     Corpus,
+    Files,
     PairFilter,
     decompressed_file,
     no_pairs_left,
@@ -88,11 +89,7 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
 
 
 def write_valid(
-    folder: Path,
-    files: tuple[Path, Path],
-    data: DataSettings,
-    pair_filter: PairFilter,
-    tokenizers: Tokenizers,
+    folder: Path, files: Files, data: DataSettings, pair_filter: PairFilter, tokenizers: Tokenizers
 ) -> tuple[int, int]:
     """Write the validation pairs, given or held out.
 
@@ -121,7 +118,7 @@ def write_pairs(folder: Path, name: str, pairs: list[tuple[str, str]]) -> None:
 
 
 def train_tokenizers(
-    recipe: Recipe, files: tuple[Path, Path], pair_filter: PairFilter, pairs: int, say: Say
+    recipe: Recipe, files: Files, pair_filter: PairFilter, pairs: int, say: Say
 ) -> Tokenizers:
     """Learn one vocabulary of both sides, or one of each, from the training pairs alone."""
     settings = recipe.tokenizer

@@ -1,4 +1,7 @@
-"""Errors that the command line prints as a sentence: what was given, what was wanted, what to do."""
+"""Errors that the command line prints as a sentence: what was given, what was wanted, what to do.
+
+Also how a lack of memory is told from other errors.
+"""
 
 
 class DragomanError(ValueError):

@@ -101,6 +101,7 @@ def _checked(value: Any, hint: Any, place: str) -> Any:
     if type(value) is int and abs(value) > MAX_INTEGER:
         raise DragomanError(f"{place} is {shown(value)}; it has to be a number of at most 64 bits.")
     options = typing.get_args(hint) if typing.get_origin(hint) in UNIONS else (hint,)
+    are_texts = isinstance(value, list | tuple) and all(isinstance(part, str) for part in value)
     for option in options:
         kind = typing.get_origin(option)
         if kind is typing.Literal:
@@ -112,9 +113,7 @@ def _checked(value: Any, hint: Any, place: str) -> Any:
             return Path(value)
         elif option in NUMBERS and isinstance(value, NUMBERS[option]) and type(value) is not bool:
             return option(value)
-        elif (
-            kind is tuple and isinstance(value, list | tuple) and all(isinstance(part, str) for part in value)
-        ):
+        elif kind is tuple and are_texts:
             return tuple(value)
     raise DragomanError(f"{place} is {shown(value)}; it has to be {in_words(options)}.")
 

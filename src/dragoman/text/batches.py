@@ -67,8 +67,6 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """The batch on a device. The copy from pinned memory to a GPU is asynchronous."""
-        if device.type == "cpu":
-            return self
         return self._apply(lambda ids: ids.to(device, non_blocking=True))
 
     def pin_memory(self) -> "Batch":

@@ -18,6 +18,7 @@ from dragoman.text.lines import line_hash, line_offsets, open_bytes, raw_lines, 
 from dragoman.text.settings import DataSettings
 from dragoman.text.tokenizer import Tokenizer
 
+Files = tuple[Path, Path]  # of sources and of targets
 Ids = npt.NDArray[np.integer]
 SHARD_LINES = 250_000
 BLOCK_LINES = 10_000  # lines that are tokenized in one call
@@ -142,7 +143,7 @@ def sample_pairs(
 class _Shard:
     """A range of lines of both files, with all that a process needs to encode them."""
 
-    files: tuple[Path, Path]
+    files: Files
     offsets: tuple[int, int]
     """Byte offsets of the first line in both files."""
     first_line: int
@@ -189,7 +190,7 @@ def _write_shard(shard: _Shard) -> tuple[int, int]:
 
 def write_corpus(
     folder: Path,
-    files: tuple[Path, Path],
+    files: Files,
     tokenizers: tuple[Path, Path],
     settings: DataSettings,
     pair_filter: PairFilter,
