@@ -43,7 +43,8 @@ from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import PAD
 from dragoman.pipeline.prepare import PreparedData, make_batches, prepare
 from dragoman.pipeline.recipe import Recipe
-from dragoman.system.machine import MAX_CACHED_KERNELS, MAX_SPINS
+from dragoman.system.machine import MAX_CACHED_KERNELS
+from dragoman.system.processors import MAX_SPINS
 from dragoman.text.batches import Batch, Update
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.distributed import World
@@ -87,16 +88,16 @@ def recipe_for(source: Path, target: Path, preset: str, precision: str, out: Pat
 def dragoman_step(recipe: Recipe, data: PreparedData) -> Step:
     """Ours, as `dragoman train` runs it, with all that it imports."""
     from dragoman.native.training_kernels import start_compiling_kernels
-    from dragoman.pipeline.prepare import make_model, make_objective
+    from dragoman.pipeline.prepare import make_model
     from dragoman.system.machine import configure_allocator
     from dragoman.training.loop import make_optimizer, step_optimizer
-    from dragoman.training.objective import accumulate, seed_update
+    from dragoman.training.objective import Objective, accumulate, seed_update
 
     configure_allocator()
     start_compiling_kernels()
     world = World(device=torch.device("cpu"))
     model = make_model(recipe, data, world.device)
-    objective, optimizer = make_objective(recipe, model).train(), make_optimizer(model)
+    objective, optimizer = Objective.of(model, recipe.training).train(), make_optimizer(model)
 
     def step(update: Update) -> None:
         seed_update(1, 1, 0)

@@ -7,7 +7,8 @@ import pytest
 
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
-from dragoman.system.toml import RenamedSetting, former_name, overlay, read_toml, to_table, write_toml
+from dragoman.system.keys import RenamedSetting, former_name
+from dragoman.system.toml import overlay, read_toml, to_table, write_toml
 
 
 def read(text, tmp_path):

@@ -11,13 +11,13 @@ from dragoman.text.corpus import (
     Corpus,
     PairFilter,
     decompressed_file,
-    held_out_pairs,
-    line_hash,
     sample_pairs,
     scan_corpus,
     source_hashes,
     write_corpus,
 )
+from dragoman.text.held_out import held_out_pairs
+from dragoman.text.lines import line_hash
 from dragoman.text.settings import DataSettings, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from tests.conftest import write_copies
@@ -35,12 +35,10 @@ def models(tmp_path, files):
     return tmp_path / "tokenizer.model", tmp_path / "tokenizer.model"
 
 
-def build(folder, files, models, pair_filter=None, settings=None, longest=0, **more):
-    settings = settings or DataSettings()
+def build(folder, files, models, pair_filter=None, longest=0, **more):
+    settings = DataSettings(longest=longest)
     statistics, _ = scan_corpus(*files, settings, {}, hold_out=False)
-    return write_corpus(
-        folder, files, models, settings, pair_filter or PairFilter(), statistics, longest, **more
-    )
+    return write_corpus(folder, files, models, settings, pair_filter or PairFilter(), statistics, **more)
 
 
 def test_ids_are_those_of_the_lines(tmp_path, files, models):
@@ -118,7 +116,7 @@ def test_held_out_sources_are_not_in_training(tmp_path):
     target.write_text("".join(f"Zeile {number}\n" for number in range(300)))
     settings = DataSettings()
     statistics, pair_filter = scan_corpus(source, target, settings, {}, hold_out=True)
-    held_out = held_out_pairs(source, target, pair_filter)
+    held_out = held_out_pairs(source, target, pair_filter.held_out)
     kept = list(sample_pairs(source, target, pair_filter, 300, 1000))
     assert len(held_out) + len(kept) == statistics.pairs
     assert not {one for one, _ in held_out} & {one for one, _ in kept}
@@ -130,12 +128,13 @@ def test_a_source_that_is_repeated_too_often_is_not_held_out(tmp_path):
     for text in (tmp_path / "s", tmp_path / "t"):
         text.write_text("".join(f"{one}\n" for one in [often] * 100 + others))
     _, pair_filter = scan_corpus(tmp_path / "s", tmp_path / "t", DataSettings(), {}, hold_out=True)
-    held_out = held_out_pairs(tmp_path / "s", tmp_path / "t", pair_filter)
+    held_out = held_out_pairs(tmp_path / "s", tmp_path / "t", pair_filter.held_out)
     assert len(held_out) == 20
     assert often not in dict(held_out)
     (tmp_path / "few").write_text("amber\nbirch\n" * 30 + "amber\n")
     _, pair_filter = scan_corpus(tmp_path / "few", tmp_path / "few", DataSettings(), {}, hold_out=True)
-    assert held_out_pairs(tmp_path / "few", tmp_path / "few", pair_filter) == [("birch", "birch")] * 30
+    few = held_out_pairs(tmp_path / "few", tmp_path / "few", pair_filter.held_out)
+    assert few == [("birch", "birch")] * 30
 
 
 def test_the_tokenizer_is_trained_on_every_kth_pair(tmp_path, files):

@@ -125,7 +125,8 @@ import resource
 from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.native.build import DECODER, load_library
-from dragoman.search.settings import Constraints, SearchSettings
+from dragoman.search.hypothesis import Constraints
+from dragoman.search.settings import SearchSettings
 from tests.test_engine import SECONDS, search
 from tests.test_native import native
 

@@ -20,7 +20,7 @@ from dragoman.model.recurrent import Recurrent
 from dragoman.model.settings import ModelSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import check_folder
-from dragoman.text.tokenizer import subword_nmt_segmenter
+from dragoman.text.subword_nmt import make_segmenter
 from dragoman.translation.model_folder import save_model
 from tests.test_cli import call
 from tests.test_huggingface import SIZES, SOURCE, marian, ours
@@ -259,7 +259,7 @@ def test_missing_extras_are_named(tmp_path, monkeypatch):
         ),
         (
             "subword_nmt.apply_bpe",
-            lambda: subword_nmt_segmenter("", []),
+            lambda: make_segmenter("", []),
             "split by subword-nmt, which is not installed: pip install subword-nmt",
         ),
         (

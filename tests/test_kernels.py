@@ -22,8 +22,7 @@ from dragoman.native import fused as fused_modules
 from dragoman.native import training_kernels as kernels
 from dragoman.native.dropout import DropoutMask, random_bits
 from dragoman.native.fused import COMPILED, ON_A_CPU, FusedCrossEntropy, fuse
-from dragoman.system.errors import DragomanError
-from dragoman.system.machine import is_out_of_memory
+from dragoman.system.errors import DragomanError, is_out_of_memory
 from dragoman.text.batches import Batch, pad
 from dragoman.training.objective import Objective
 from tests.processes import fork

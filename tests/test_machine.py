@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from dragoman.system.machine import (
+from dragoman.system.processors import (
     MAX_SPINS,
     allowed_processors,
     configure_threads,

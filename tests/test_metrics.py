@@ -9,8 +9,9 @@ import pytest
 import sacrebleu
 
 from dragoman.evaluation.compare import difference, paired_bootstrap
-from dragoman.evaluation.metrics import bleu, chrf, pronunciation_errors, suitable_tokenization
+from dragoman.evaluation.metrics import bleu, chrf, suitable_tokenization
 from dragoman.evaluation.paper import tokenised_bleu
+from dragoman.evaluation.pronunciation import pronunciation_errors
 from dragoman.system.errors import DragomanError
 from dragoman.translation.mbr import minimum_bayes_risk
 

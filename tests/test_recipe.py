@@ -6,16 +6,14 @@ from pathlib import Path
 import pytest
 
 from dragoman.model.settings import PRESETS
-from dragoman.pipeline.recipe import (
-    Recipe,
+from dragoman.pipeline.autoconfigure import (
     choose_batch_tokens,
     choose_schedule,
     choose_updates,
-    choose_vocabulary,
     choose_warmup,
-    complete_recipe,
-    resolve_paths,
 )
+from dragoman.pipeline.prepare import choose_vocabulary
+from dragoman.pipeline.recipe import Recipe, complete_recipe, resolve_paths
 from dragoman.pipeline.reopen import allowed_changes, apply_changes, describe_changes, forbidden_changes
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError

@@ -25,7 +25,6 @@ from dragoman.pipeline.prepare import (
     PreparedData,
     make_batches,
     make_model,
-    make_objective,
     make_schedule,
     prepare,
 )
@@ -45,7 +44,7 @@ from dragoman.training.log import Log
 from dragoman.training.loop import make_optimizer, step_optimizer, train
 from dragoman.training.memory import available_memory, fitting_tokens, free_memory, kept_for_backward
 from dragoman.training.metrics import DivergenceError
-from dragoman.training.objective import accumulate, corpus_loss
+from dragoman.training.objective import Objective, accumulate, corpus_loss
 from dragoman.translation.translator import Translator
 from tests.conftest import MOST_SECONDS, small_recipe
 from tests.processes import fork, worst
@@ -348,7 +347,7 @@ def split_where_memory_is_short(folder: Path) -> None:
     recipe, data = prepared_run(folder, "short")
     recipe = replace(recipe, model=replace(recipe.model, dropout=0.0))
     model, batches = make_model(recipe, data, HERE.device).double(), make_batches(recipe, data, HERE)
-    objective = make_objective(recipe, model)
+    objective = Objective.of(model, recipe.training)
     batch = batches.load(list(range(len(data.train))) * 40)
     update = Update(0, 1, [batch], batch.tokens)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -478,7 +477,7 @@ def test_max_tokens_does_not_change_the_gradient(tmp_path):
         batches = make_batches(replace(recipe, batches=replace(recipe.batches, max_tokens=most)), data, HERE)
         update = next(batches.updates(0, 0))
         model.zero_grad()
-        accumulate(make_objective(recipe, model), update, HERE)
+        accumulate(Objective.of(model, recipe.training), update, HERE)
         gradients.append([weight.grad.clone() for weight in model.parameters()])
         assert (len(update.batches) == 2) == (most is None)
     for one, other in zip(*gradients, strict=True):
@@ -556,7 +555,7 @@ def train_poisoned(recipe, data, calls, messages, loss=1.0, keep_best=lambda mod
 def test_a_non_finite_update_changes_neither_weights_nor_moments(tmp_path):
     recipe, data = prepared_run(tmp_path, "run")
     model = make_model(recipe, data, HERE.device)
-    optimizer, objective = make_optimizer(model), make_objective(recipe, model)
+    optimizer, objective = make_optimizer(model), Objective.of(model, recipe.training)
     update = next(make_batches(recipe, data, HERE).updates(0, 0))
     accumulate(objective, update, HERE)
     assert step_optimizer(optimizer, model, 0.001, 0.0).isfinite()
@@ -728,7 +727,7 @@ def test_a_model_with_nan_weights_has_a_nan_validation_loss(tmp_path):
 def test_the_first_non_finite_layer_is_named(tmp_path):
     recipe, data = prepared_run(tmp_path, "run")
     model = make_model(recipe, data, HERE.device)
-    objective = make_objective(recipe, model)
+    objective = Objective.of(model, recipe.training)
     batch = next(make_batches(recipe, data, HERE).updates(0, 0)).batches[0]
     assert first_non_finite_layer(objective, batch) is None
     handle = model.decoder[0].feed_forward.outer.weight.register_hook(lambda gradient: gradient / 0)

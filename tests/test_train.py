@@ -28,7 +28,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import check_folder, copy_folder, file_hash
 from dragoman.system.messages import silent
 from dragoman.system.toml import write_toml
-from dragoman.text.corpus import line_hash
+from dragoman.text.lines import line_hash
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.checkpoint import TrainingState, average_checkpoints, checkpoints, read_state
 from dragoman.training.distributed import World
@@ -173,7 +173,7 @@ def test_the_kept_model_has_the_lowest_validation_loss_of_best_last_and_average(
     state = fit(recipe, schedule, data, silent, HERE)
     state = replace(state, best=validation_scores(recipe, 8) | {"bleu": 99.0}, best_step=8)
     best = file_hash(recipe.out / "model" / "model.safetensors")
-    finish(recipe, schedule, data, state, messages.append, HERE)
+    finish(recipe, data, state, messages.append, HERE)
     result = json.loads((recipe.out / "result.json").read_text())
     losses = {kind: scores["loss"] for kind, scores in result["candidates"].items()}
     assert losses.keys() == {"best", "last", "average"}
@@ -262,7 +262,7 @@ def test_a_run_killed_while_it_finishes_or_reopens_keeps_its_best_model(tmp_path
         from_the_start_of(begun)
         ends = killed_at(
             operations := operations + 1,
-            lambda: finish(recorded, make_schedule(recorded), data, state, silent, HERE),
+            lambda: finish(recorded, data, state, silent, HERE),
         )
         if not (folder / "result.json").exists():
             has_the_best()

@@ -30,7 +30,7 @@ from dragoman.cli import (
 from dragoman.cli.console import print_own_warnings, silence_write_errors_of_threads
 from dragoman.cli.parsing import Command
 from dragoman.system.errors import DragomanError
-from dragoman.system.machine import configure_threads
+from dragoman.system.processors import configure_threads
 
 VERBS = (
     quickstart,

@@ -15,7 +15,7 @@ from typing import Any, Generic, Literal, NoReturn, TypeVar
 from dragoman.cli.console import warn
 from dragoman.system.docs import field_docs
 from dragoman.system.errors import DragomanError
-from dragoman.system.toml import former_names
+from dragoman.system.keys import former_names
 
 T = TypeVar("T")
 Given = dict[str, Any]  # values of the options that the user gave, by the names of their fields

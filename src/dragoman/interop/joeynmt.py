@@ -36,7 +36,8 @@ from dragoman.interop.weights import (
 from dragoman.model.settings import Activation, ModelSettings
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import TokenizerSettings
-from dragoman.text.tokenizer import WITHIN_VOCABULARY, Tokenizer
+from dragoman.text.subword_nmt import WITHIN_VOCABULARY
+from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import Tokenizers
 
 FEED_FORWARD = {

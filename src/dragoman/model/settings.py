@@ -3,7 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from dragoman.system.errors import DragomanError, check_bounds
+from dragoman.system.errors import DragomanError
+from dragoman.system.toml import check_bounds
 
 Architecture = Literal["transformer", "lstm", "gru"]
 Activation = Literal["relu", "gelu", "swish"]

@@ -7,27 +7,21 @@ from dataclasses import replace
 import torch
 
 from dragoman.model.interface import Model
-from dragoman.pipeline.prepare import PreparedData, make_batches, make_model, make_objective
-from dragoman.pipeline.recipe import (
-    Recipe,
-    choose_batch_tokens,
-    choose_schedule,
-    choose_updates,
-    choose_vocabulary,
-)
+from dragoman.pipeline.prepare import PreparedData, choose_vocabulary, make_batches, make_model, make_schedule
+from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
 from dragoman.text.batches import Batches, Update
 from dragoman.training.distributed import World
 from dragoman.training.loop import make_optimizer
-from dragoman.training.objective import accumulate
+from dragoman.training.objective import Objective, accumulate
 from dragoman.training.schedule import learning_rate
 from dragoman.translation.token_ids import constraint_ids
 
-GRADIENT_AND_MOMENTS = 3  # times the bytes of the weights: what the first update allocates
 TIMED_UPDATES = 8
 LEAST_SECONDS = 3.0  # of the timed updates
 VALIDATION_OVERHEAD = 1.1  # of training time
+PAPER_UPDATES, MOST_PASSES = 100_000, 200  # bounds of a chosen number of updates
 
 
 def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) -> Recipe:
@@ -44,10 +38,11 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     check_positions(model, data)
     say(describe_model(recipe, data, model))
     if batches.max_tokens == "auto":
-        recipe = replace(
-            recipe, batches=replace(batches, max_tokens=choose_max_tokens(model, recipe, data, world))
-        )
-        reasons.append(f"{recipe.batches.max_tokens:,} tokens at once, which fit into memory")
+        from dragoman.pipeline.max_tokens import choose_max_tokens
+
+        max_tokens = choose_max_tokens(model, recipe, data, world)
+        recipe = replace(recipe, batches=replace(batches, max_tokens=max_tokens))
+        reasons.append(f"{max_tokens:,} tokens at once, which fit into memory")
     train_batches = make_batches(recipe, data, world)
     updates_per_epoch = max(1, len(train_batches.plan(0)) // batches.accumulate)
     sharded = training.shard and world.size > 1
@@ -56,9 +51,8 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     if training.updates is None:
         reasons.append(f"as many updates as {minutes:g} minutes allow, and 200 passes at most")
     recipe = choose_schedule(recipe, training.updates or choose_updates(minutes, updates_per_epoch, speed))
-    updates, warmup = recipe.training.updates, recipe.training.warmup_steps
-    assert updates is not None
-    assert warmup is not None
+    schedule = make_schedule(recipe)
+    updates, warmup = schedule.updates, schedule.warmup_steps
     if training.warmup_steps is None:
         half = ", half of the updates" * (warmup == updates // 2)
         low = ", which keep the learning rate at 0.002 or below" * (round(peak_rate(recipe), 4) <= 0.002)
@@ -79,13 +73,11 @@ def choose_from_text(
     tokenizer, batches, training = recipe.tokenizer, recipe.batches, recipe.training
     reasons = []
     if tokenizer.vocabulary is None:
-        tokenizer = replace(
-            tokenizer, vocabulary=max(len(data.tokenizers.source), len(data.tokenizers.target))
-        )
-        rule = ", which is 40 · √pairs within bounds" * (
-            tokenizer.vocabulary == choose_vocabulary(recipe, data.train.statistics.pairs)
-        )
-        reasons.append(f"a vocabulary of {tokenizer.vocabulary:,} tokens{rule}")
+        size = max(len(data.tokenizers.source), len(data.tokenizers.target))
+        is_rule = size == choose_vocabulary(recipe, data.train.statistics.pairs)
+        rule = ", which is 40 · √pairs within bounds" * is_rule
+        tokenizer = replace(tokenizer, vocabulary=size)
+        reasons.append(f"a vocabulary of {size:,} tokens{rule}")
     if batches.source_tokens_per_batch is None or batches.target_tokens_per_batch is None:
         tokens = choose_batch_tokens(target_tokens, gpu)
         batches = replace(
@@ -98,6 +90,42 @@ def choose_from_text(
         training = replace(training, precision="bfloat16" if has_bfloat16(gpu) else "float32")
         reasons.append(f"{training.precision}, which this processor multiplies fastest")
     return replace(recipe, tokenizer=tokenizer, batches=batches, training=training), reasons
+
+
+def choose_batch_tokens(target_tokens: int, gpu: bool) -> int:
+    """A 200th of the corpus, so that even a small one gives enough updates.
+
+    At most the paper's 25,000 (4,096 on a CPU).
+    """
+    return min(25_000 if gpu else 4_096, max(1_024, target_tokens // 200))
+
+
+def choose_updates(minutes: float, updates_per_epoch: int, updates_per_second: float) -> int:
+    """As many as fit into the minutes, but at most the paper's 100,000 and 200 passes over the corpus."""
+    return max(1, min(PAPER_UPDATES, MOST_PASSES * updates_per_epoch, int(minutes * 60 * updates_per_second)))
+
+
+def choose_schedule(recipe: Recipe, updates: int) -> Recipe:
+    """Warm-up and intervals for a number of updates."""
+    training = recipe.training
+    every = training.validate_every or min(1000, max(1, updates // 20))
+    training = replace(
+        training,
+        updates=updates,
+        warmup_steps=training.warmup_steps or choose_warmup(updates, recipe.model.d_model),
+        validate_every=every,
+        checkpoint_every=training.checkpoint_every or every,
+    )
+    return replace(recipe, training=training)
+
+
+def choose_warmup(updates: int, d_model: int) -> int:
+    """An eighth of the updates, or more to keep the rate at 0.002 or below; at most the paper's 4000.
+
+    Never more than half of the updates: a shorter run would end during the warm-up. Its peak rate may exceed
+    0.002.
+    """
+    return max(1, min(4000, max(updates // 8, 250_000 // d_model), updates // 2))
 
 
 def check_positions(model: Model, data: PreparedData) -> None:
@@ -157,26 +185,6 @@ def has_bfloat16(gpu: bool) -> bool:
     return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
-def choose_max_tokens(model: Model, recipe: Recipe, data: PreparedData, world: World) -> int:
-    """The number of tokens of the longest pairs that fit into memory at once."""
-    import numpy as np
-
-    from dragoman.training.memory import fitting_tokens
-
-    objective = make_objective(recipe, model)
-    batches = make_batches(replace(recipe, batches=replace(recipe.batches, max_tokens=None)), data, world)
-    lengths = np.maximum(*batches.lengths)
-    longest_first = np.argsort(-lengths)
-
-    def forward(pairs: int) -> object:
-        return objective(batches.load(longest_first[:pairs]).to(world.device))
-
-    weights = sum(weight.numel() * weight.element_size() for weight in model.parameters())
-    return fitting_tokens(
-        forward, int(lengths.max()), max(batches.caps), world.device, GRADIENT_AND_MOMENTS * weights
-    )
-
-
 def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: World) -> float:
     """The speed of training, validations included, measured on a model that is thrown away.
 
@@ -184,7 +192,7 @@ def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: Wo
     first computation compiles kernels for each shape. One process is measured, and several are taken to be as
     many times as fast.
     """
-    objective, optimizer = make_objective(recipe, model), make_optimizer(model)
+    objective, optimizer = Objective.of(model, recipe.training), make_optimizer(model)
     plan = batches.plan(0)
     chosen = [plan[number * (len(plan) - 1) // TIMED_UPDATES] for number in range(TIMED_UPDATES + 1)]
     updates = [[batches.load(part) for part in batches.split_pairs(pairs)] for pairs in chosen]

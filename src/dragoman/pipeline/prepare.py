@@ -1,7 +1,6 @@
 """Text files to a run's `data` folder, and from there to tokenizers, corpora, batches and a fresh model."""
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -9,27 +8,27 @@ import torch
 
 from dragoman.model.build import build_model
 from dragoman.model.interface import Model
-from dragoman.pipeline.recipe import Recipe, choose_vocabulary
-from dragoman.system.errors import DragomanError
-from dragoman.system.files import sync, write_manifest
-from dragoman.system.machine import is_out_of_memory
+from dragoman.pipeline.recipe import Recipe
+from dragoman.system.errors import DragomanError, is_out_of_memory
+from dragoman.system.files import complete_folder
 from dragoman.system.messages import Say
 from dragoman.text.batches import Batches
 from dragoman.text.corpus import (
     Corpus,
+    Files,
     PairFilter,
     decompressed_file,
-    held_out_pairs,
+    no_pairs_left,
     sample_pairs,
     scan_corpus,
     source_hashes,
     write_corpus,
 )
+from dragoman.text.held_out import fitting_pairs, held_out_pairs
 from dragoman.text.lines import read_lines, read_pairs
-from dragoman.text.settings import DataSettings
+from dragoman.text.settings import DataSettings, TokenKind
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.training.distributed import World
-from dragoman.training.objective import Objective
 from dragoman.training.schedule import Schedule
 from dragoman.translation.model_folder import Tokenizers
 
@@ -46,17 +45,19 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
     assert data.source is not None
     assert data.target is not None
     others = {
-        name: source_hashes(path)
-        for name, path in (("validation", data.valid_source), ("test", data.test_source))
-        if path is not None
+        name: (source, target)
+        for name, source, target in (
+            ("validation", data.valid_source, data.valid_target),
+            ("test", data.test_source, data.test_target),
+        )
+        if source is not None and target is not None
     }
-    for source, target in ((data.valid_source, data.valid_target), (data.test_source, data.test_target)):
-        if source is not None and target is not None:
-            for _ in read_pairs(source, target):
-                pass
-    statistics, pair_filter = scan_corpus(
-        data.source, data.target, data, others, hold_out=data.valid_source is None
-    )
+    hashes = {name: source_hashes(source) for name, (source, _) in others.items()}
+    for pair in others.values():
+        for _ in read_pairs(*pair):  # raises for files that do not match
+            pass
+    hold_out = "validation" not in others
+    statistics, pair_filter = scan_corpus(data.source, data.target, data, hashes, hold_out)
     new = out / "data.partial"
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
@@ -65,41 +66,30 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
             decompressed_file(data.source, new / "plain" / "source"),
             decompressed_file(data.target, new / "plain" / "target"),
         )
-        if data.test_source is not None and data.test_target is not None:
-            write_pairs(new, "test", list(read_pairs(data.test_source, data.test_target)))
+        if "test" in others:
+            write_pairs(new, "test", list(read_pairs(*others["test"])))
         if next(sample_pairs(*files, pair_filter, 1, 1), None) is None:
-            raise DragomanError(
-                f"No pair of {data.source} and {data.target} is left for training: "
-                f"{'; '.join(statistics.describe())}."
-            )
+            raise no_pairs_left(data.source, data.target, statistics)
         tokenizers = train_tokenizers(recipe, files, pair_filter, statistics.pairs, say)
         tokenizers.save(new)
         statistics.held_out, statistics.too_long = write_valid(new, files, data, pair_filter, tokenizers)
         models = tokenizers.paths(new)
-        train = write_corpus(new / "train", files, models, data, pair_filter, statistics, data.longest)
-        valid_files = new / "valid.source.txt", new / "valid.target.txt"
-        valid_statistics, _ = scan_corpus(*valid_files, DataSettings(), {}, hold_out=False)
-        write_corpus(
-            new / "valid", valid_files, models, DataSettings(), PairFilter(), valid_statistics, longest=0
-        )
+        train = write_corpus(new / "train", files, models, data, pair_filter, statistics)
+        valid_files, valid = (new / "valid.source.txt", new / "valid.target.txt"), DataSettings(longest=0)
+        valid_statistics, valid_filter = scan_corpus(*valid_files, valid, {}, hold_out=False)
+        write_corpus(new / "valid", valid_files, models, valid, valid_filter, valid_statistics)
         shutil.rmtree(new / "plain", ignore_errors=True)
-        write_manifest(new)
+        complete_folder(new)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise
-    for path in (*new.rglob("*"), new):
-        sync(path)
     shutil.rmtree(out / "data", ignore_errors=True)
     new.rename(out / "data")
     say(f"Text: {'; '.join(train.statistics.describe())}. {len(train):,} pairs to train on.")
 
 
 def write_valid(
-    folder: Path,
-    files: tuple[Path, Path],
-    data: DataSettings,
-    pair_filter: PairFilter,
-    tokenizers: Tokenizers,
+    folder: Path, files: Files, data: DataSettings, pair_filter: PairFilter, tokenizers: Tokenizers
 ) -> tuple[int, int]:
     """Write the validation pairs, given or held out.
 
@@ -114,21 +104,10 @@ def write_valid(
             )
         write_pairs(folder, "valid", pairs)
         return 0, 0
-    pairs = held_out_pairs(*files, pair_filter)
-    source, target = (list(side) for side in zip(*pairs, strict=True))
-    ids = zip(tokenizers.source.encode(source), tokenizers.target.encode(target), strict=True)
-    fitting = [
-        pair
-        for pair, both in zip(pairs, ids, strict=True)
-        if not data.longest or max(map(len, both)) <= data.longest
-    ]
-    if not fitting:
-        raise DragomanError(
-            f"All validation pairs, held out of {data.source} and {data.target}, have more than "
-            f"{data.longest} tokens."
-        )
+    held_out = held_out_pairs(*files, pair_filter.held_out)
+    fitting = fitting_pairs(held_out, data, (tokenizers.source, tokenizers.target))
     write_pairs(folder, "valid", fitting)
-    return len(fitting), len(pairs) - len(fitting)
+    return len(fitting), len(held_out) - len(fitting)
 
 
 def write_pairs(folder: Path, name: str, pairs: list[tuple[str, str]]) -> None:
@@ -139,35 +118,37 @@ def write_pairs(folder: Path, name: str, pairs: list[tuple[str, str]]) -> None:
 
 
 def train_tokenizers(
-    recipe: Recipe, files: tuple[Path, Path], pair_filter: PairFilter, pairs: int, say: Say
+    recipe: Recipe, files: Files, pair_filter: PairFilter, pairs: int, say: Say
 ) -> Tokenizers:
     """Learn one vocabulary of both sides, or one of each, from the training pairs alone."""
     settings = recipe.tokenizer
     vocabulary = settings.vocabulary or choose_vocabulary(recipe, pairs)
-    source_kind, target_kind = settings.source_tokens, settings.target_tokens or settings.source_tokens
+    kinds = settings.source_tokens, settings.target_tokens or settings.source_tokens
 
-    def sampled() -> Iterator[tuple[str, str]]:
-        return sample_pairs(*files, pair_filter, pairs, settings.tokenizer_pairs)
-
-    if settings.share_vocabulary:
-        tokenizer = Tokenizer.train(
-            (line for pair in sampled() for line in pair), source_kind, settings, vocabulary
-        )
-        tokenizers = Tokenizers(tokenizer, tokenizer)
-    else:
-        tokenizers = Tokenizers(
-            Tokenizer.train((source for source, _ in sampled()), source_kind, settings, vocabulary),
-            Tokenizer.train((target for _, target in sampled()), target_kind, settings, vocabulary),
-        )
-    for tokenizer, kind in ((tokenizers.source, source_kind), (tokenizers.target, target_kind)):
+    def train(sides: tuple[int, ...], kind: TokenKind) -> Tokenizer:
+        sampled = sample_pairs(*files, pair_filter, pairs, settings.tokenizer_pairs)
+        lines = (pair[side] for pair in sampled for side in sides)
+        tokenizer = Tokenizer.train(lines, kind, settings, vocabulary)
         if settings.vocabulary is not None and kind in ("bpe", "unigram") and len(tokenizer) < vocabulary:
             say(
                 f"Asked for a vocabulary of {vocabulary:,} tokens; the training text has only "
                 f"{len(tokenizer):,}."
             )
-            if settings.share_vocabulary:
-                break
-    return tokenizers
+        return tokenizer
+
+    if settings.share_vocabulary:
+        tokenizer = train((0, 1), kinds[0])
+        return Tokenizers(tokenizer, tokenizer)
+    return Tokenizers(train((0,), kinds[0]), train((1,), kinds[1]))
+
+
+def choose_vocabulary(recipe: Recipe, pairs: int) -> int:
+    """About 40 · √pairs tokens: 7,000 for 30,000 pairs, the paper's 37,000 for a million and more.
+
+    At most 10,000 for a small model.
+    """
+    most = 37_000 if recipe.model.d_model >= 512 else 10_000
+    return min(most, max(400, round(40 * pairs**0.5)))
 
 
 # ---- from ids to training
@@ -210,11 +191,6 @@ def make_model(recipe: Recipe, data: PreparedData, device: torch.device) -> Mode
             "There is not enough memory for a model of this size; choose a smaller --preset, or smaller "
             "sizes."
         ) from error
-
-
-def make_objective(recipe: Recipe, model: Model) -> Objective:
-    """The training objective of the model."""
-    return Objective.of(model, recipe.training)
 
 
 def make_batches(recipe: Recipe, data: PreparedData, world: World) -> Batches:

@@ -134,7 +134,7 @@ def report(out: Path, say: Say) -> None:
     """Print error rates on the held-out words beside published ones, ten words, and what to do next."""
     from rich.console import Console
 
-    from dragoman.evaluation.metrics import pronunciation_errors
+    from dragoman.evaluation.pronunciation import pronunciation_errors
     from dragoman.translation.translator import Translator
 
     test: Pronunciations = json.loads((out / "dictionary" / "test.json").read_text("utf-8"))

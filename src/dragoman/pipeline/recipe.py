@@ -1,4 +1,4 @@
-"""A recipe: all settings of a run, each defined once, and rules for those that it leaves open.
+"""A recipe: all settings of a run, each defined once.
 
 Does not import torch.
 """
@@ -16,7 +16,6 @@ from dragoman.system.toml import overlay, read_toml
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings
 
-PAPER_UPDATES, MOST_PASSES = 100_000, 200  # bounds of a chosen number of updates
 Preset = Literal["auto", "tiny", "small", "base", "big"]
 
 
@@ -49,18 +48,17 @@ def complete_recipe(
     for unknown keys, wrong values, contradictions and missing training data.
     """
     asked = flags(overlay(Recipe(), {key: value for key, value in table.items() if key != "model"}, origin))
-    preset, model = asked.preset, PRESETS.get(asked.preset, ModelSettings())
-    choose = preset == "auto"
-    if choose:
-        preset, model = choose_preset(asked.data, gpu())
+    if asked.preset == "auto":
+        from dragoman.pipeline.presets import choose_preset
+
+        preset, model, reason = choose_preset(asked.data, gpu())
+    else:
+        preset, model, reason = asked.preset, PRESETS[asked.preset], None
     recipe = replace(flags(overlay(replace(asked, model=model), table, origin)), preset=preset)
     check_recipe(recipe)
-    if choose and replace(recipe.model, dropout=model.dropout) == model:
-        size = f"{text_size(asked.data) / 1e6:.1f} MB of text and {'a' if gpu() else 'no'} GPU"
-        say(
-            f"Chosen: preset {preset}{f' with dropout {model.dropout}' * (recipe.model == model)}, for "
-            f"{size}."
-        )
+    if reason is not None and replace(recipe.model, dropout=model.dropout) == model:
+        dropout = f" with dropout {model.dropout}" * (recipe.model == model)
+        say(f"Chosen: preset {preset}{dropout}, for {reason}.")
     if recipe.tokenizer.share_vocabulary is False and recipe.model.tied == "all":
         recipe = replace(recipe, model=replace(recipe.model, tied="target"))
     return recipe
@@ -124,75 +122,3 @@ def resolve_paths(data: DataSettings) -> DataSettings:
         if not path.is_file():
             raise DragomanError(f"{name} is {path}, and there is no such file.")
     return replace(data, folder=None, **paths)
-
-
-# ---- what a recipe leaves open
-
-
-def choose_preset(data: DataSettings, gpu: bool) -> tuple[Preset, ModelSettings]:
-    """Sizes for the text and the machine.
-
-    More text and a GPU allow larger sizes; little text needs more dropout.
-    """
-    megabytes = text_size(data) / 1e6
-    name: Preset = ("base" if megabytes > 50 else "small") if gpu else ("small" if megabytes > 1 else "tiny")
-    # On a CPU, few passes over a larger text do not need much dropout (experiments/LOG.md).
-    little = 20 if gpu else 8
-    return name, replace(PRESETS[name], dropout=0.3 if megabytes < little else 0.1)
-
-
-def text_size(data: DataSettings) -> int:
-    """Bytes of the training files (gzip files count three times); 5 million for a named dataset."""
-    if data.dataset is not None or data.source is None or data.target is None:
-        return 5_000_000
-    files = resolve_paths(
-        DataSettings(source=data.source, target=data.target, folder=data.folder)
-    ).files.values()
-    return sum(path.stat().st_size * (3 if path.suffix == ".gz" else 1) for path in files)
-
-
-def choose_vocabulary(recipe: Recipe, pairs: int) -> int:
-    """About 40 · √pairs tokens: 7,000 for 30,000 pairs, the paper's 37,000 for a million and more.
-
-    At most 10,000 for a small model.
-    """
-    most = 37_000 if recipe.model.d_model >= 512 else 10_000
-    return min(most, max(400, round(40 * pairs**0.5)))
-
-
-def choose_batch_tokens(target_tokens: int, gpu: bool) -> int:
-    """A 200th of the corpus, so that even a small one gives enough updates.
-
-    At most the paper's 25,000 (4,096 on a CPU).
-    """
-    return min(25_000 if gpu else 4_096, max(1_024, target_tokens // 200))
-
-
-def choose_updates(minutes: float, updates_per_epoch: int, updates_per_second: float) -> int:
-    """As many as fit into the minutes, but at most the paper's 100,000 and 200 passes over the corpus."""
-    return max(1, min(PAPER_UPDATES, MOST_PASSES * updates_per_epoch, int(minutes * 60 * updates_per_second)))
-
-
-def choose_schedule(recipe: Recipe, updates: int) -> Recipe:
-    """Warm-up and intervals for a number of updates."""
-    training = recipe.training
-    every = training.validate_every or min(1000, max(1, updates // 20))
-    return replace(
-        recipe,
-        training=replace(
-            training,
-            updates=updates,
-            warmup_steps=training.warmup_steps or choose_warmup(updates, recipe.model.d_model),
-            validate_every=every,
-            checkpoint_every=training.checkpoint_every or every,
-        ),
-    )
-
-
-def choose_warmup(updates: int, d_model: int) -> int:
-    """An eighth of the updates, or more to keep the rate at 0.002 or below; at most the paper's 4000.
-
-    Never more than half of the updates: a shorter run would end during the warm-up. Its peak rate may exceed
-    0.002.
-    """
-    return max(1, min(4000, max(updates // 8, 250_000 // d_model), updates // 2))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.model.settings import ModelSettings
+from dragoman.pipeline.autoconfigure import duration
 from dragoman.pipeline.prepare import make_schedule
 from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.system.errors import DragomanError
@@ -19,8 +20,10 @@ from dragoman.system.files import (
 from dragoman.system.messages import Say, silent
 from dragoman.system.toml import overlay, to_table, write_toml
 from dragoman.text.settings import DataSettings
-from dragoman.training.checkpoint import newest_intact, read_state
+from dragoman.training.checkpoint import checkpoints, newest_intact, read_state, step_of
+from dragoman.training.log import read_events
 from dragoman.training.loop import is_finished
+from dragoman.training.schedule import Schedule
 from dragoman.translation.model_folder import model_hash, read_settings
 
 CHANGEABLE = (
@@ -120,6 +123,16 @@ def reopen(out: Path, recipe: Recipe, say: Say) -> None:
     if changes:
         write_toml(changed, out / "recipe.toml")
         say(f"Changed: {'; '.join(describe_changes(changes, recorded))}.")
+    say_remaining_time(out, make_schedule(changed), say)
+
+
+def say_remaining_time(out: Path, schedule: Schedule, say: Say) -> None:
+    """Say how long the rest of a resumed run takes, at its speed so far."""
+    validations = [event for event in read_events(out / "log.jsonl") if event["event"] == "validation"]
+    done = max(map(step_of, checkpoints(out)), default=0)
+    if validations and done and (updates := schedule.updates - done) > 0:
+        seconds = updates * 60 * validations[-1]["minutes"] / validations[-1]["step"]
+        say(f"Remaining: {updates:,} updates at most, {duration(seconds)}.")
 
 
 def reopen_finished(out: Path, recipe: Recipe, say: Say) -> bool:

@@ -17,14 +17,7 @@ from dragoman.evaluation.metrics import Score, bleu, chrf, suitable_tokenization
 from dragoman.model.interface import Model
 from dragoman.model.weights import load_tensors, load_weights
 from dragoman.pipeline.autoconfigure import autoconfigure, duration
-from dragoman.pipeline.prepare import (
-    PreparedData,
-    make_batches,
-    make_model,
-    make_objective,
-    make_schedule,
-    prepare,
-)
+from dragoman.pipeline.prepare import PreparedData, make_batches, make_model, make_schedule, prepare
 from dragoman.pipeline.recipe import Recipe, read_recipe, resolve_paths
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
@@ -34,19 +27,13 @@ from dragoman.system.messages import Say, silent
 from dragoman.system.toml import write_toml
 from dragoman.text.batches import Batches
 from dragoman.text.lines import read_lines
-from dragoman.training.checkpoint import (
-    TrainingState,
-    average_checkpoints,
-    checkpoints,
-    regular_checkpoints,
-    step_of,
-)
+from dragoman.training.checkpoint import TrainingState, average_checkpoints, regular_checkpoints
 from dragoman.training.context import Samples, Scores, TrainingContext, Validate
 from dragoman.training.distributed import World, process_group
 from dragoman.training.interrupt import TrainingInterruptedError
-from dragoman.training.log import NO_TENSORBOARD, read_events
+from dragoman.training.log import NO_TENSORBOARD
 from dragoman.training.loop import train
-from dragoman.training.objective import corpus_loss
+from dragoman.training.objective import Objective, corpus_loss
 from dragoman.training.schedule import Schedule
 from dragoman.translation.model_folder import save_model
 from dragoman.translation.translator import Translator
@@ -73,10 +60,9 @@ def run(recipe: Recipe, say: Say) -> Path:
             return out
         recipe = read_recipe(out)
         set_threads(recipe)
-        data, schedule = PreparedData.load(out / "data"), make_schedule(recipe)
-        say_remaining_time(out, schedule, say)
-        state = fit(recipe, schedule, data, say, world)
-        finish(recipe, schedule, data, state, say, world)
+        data = PreparedData.load(out / "data")
+        state = fit(recipe, make_schedule(recipe), data, say, world)
+        finish(recipe, data, state, say, world)
     return out
 
 
@@ -127,15 +113,6 @@ def set_threads(recipe: Recipe) -> None:
     """Use as many CPU threads as the recipe says, if it does."""
     if recipe.training.threads is not None:
         torch.set_num_threads(recipe.training.threads)
-
-
-def say_remaining_time(out: Path, schedule: Schedule, say: Say) -> None:
-    """Say how long the rest of a resumed run takes, at its speed so far."""
-    validations = [event for event in read_events(out / "log.jsonl") if event["event"] == "validation"]
-    done = max(map(step_of, checkpoints(out)), default=0)
-    if validations and done and (updates := schedule.updates - done) > 0:
-        seconds = updates * 60 * validations[-1]["minutes"] / validations[-1]["step"]
-        say(f"Remaining: {updates:,} updates at most, {duration(seconds)}.")
 
 
 # ---- prepare
@@ -227,13 +204,11 @@ def make_validate(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     tokenize = suitable_tokenization(data.valid_target)
 
     def validate(model: Model, name: str) -> tuple[Scores, Samples]:
-        scores = corpus_loss(make_objective(recipe, model), batches, world)
+        scores = corpus_loss(Objective.of(model, recipe.training), batches, world)
         if not math.isfinite(scores["loss"]):
             return scores | {"bleu": 0.0}, []
-        native = world.device.type == "cpu" and recipe.training.native
-        translator = Translator.from_model(
-            model, data.tokenizers, workers=torch.get_num_threads(), native=native
-        )
+        native, threads = world.device.type == "cpu" and recipe.training.native, torch.get_num_threads()
+        translator = Translator.from_model(model, data.tokenizers, workers=threads, native=native)
         part = translator.translate(world.split(data.valid_source), SearchSettings(beam_size=1))
         translations = world.gather(part, len(data.valid_source))
         model.train()
@@ -245,9 +220,7 @@ def make_validate(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
         )
         rows = list(zip(data.valid_source, data.valid_target, translations, strict=True))
         shown = rows[:: max(1, len(rows) // SAMPLES)][:SAMPLES]
-        return scores, [
-            {"source": one, "reference": other, "translation": output} for one, other, output in shown
-        ]
+        return scores, [dict(zip(("source", "reference", "translation"), row, strict=True)) for row in shown]
 
     return validate
 
@@ -255,13 +228,11 @@ def make_validate(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
 # ---- finish
 
 
-def finish(
-    recipe: Recipe, schedule: Schedule, data: PreparedData, state: TrainingState, say: Say, world: World
-) -> None:
+def finish(recipe: Recipe, data: PreparedData, state: TrainingState, say: Say, world: World) -> None:
     """Choose the model to keep, translate and score the test data, write result.json."""
     out = recipe.out
     assert out is not None
-    candidates = model_candidates(recipe, schedule, data, state, say, world)
+    candidates = model_candidates(recipe, data, state, say, world)
     chosen = min(candidates, key=Candidate.loss)
     if chosen.tensors is not None and world.is_main:
         if state.best is not None and (out / "model").exists() and not (out / "best").exists():
@@ -308,7 +279,7 @@ class Candidate:
 
 
 def model_candidates(
-    recipe: Recipe, schedule: Schedule, data: PreparedData, state: TrainingState, say: Say, world: World
+    recipe: Recipe, data: PreparedData, state: TrainingState, say: Say, world: World
 ) -> list[Candidate]:
     """The best checkpoint by validation, the last one, and the average of the last ones (section 6.1).
 
@@ -323,22 +294,18 @@ def model_candidates(
         scores, _ = validate(model, f"of {description}")
         return Candidate(kind, description, scores, tensors)
 
-    every, count = schedule.checkpoint_every, recipe.training.average
+    every, count = make_schedule(recipe).checkpoint_every, recipe.training.average
     (last,) = regular_checkpoints(out, 1, every, state.step)
-    tensors, steps = average_checkpoints(out, count, every, state.step, say)
+    average, steps = average_checkpoints(out, count, every, state.step, say)
     candidates = []
     if state.best is not None:
         candidates.append(Candidate("best", f"the checkpoint at {state.best_step}", state.best, None))
     if state.best is None or state.best_step != state.step:
-        candidates.append(
-            candidate(
-                "last", f"the last checkpoint, at {state.step}", load_tensors(last / "model.safetensors")
-            )
-        )
+        weights = load_tensors(last / "model.safetensors")
+        candidates.append(candidate("last", f"the last checkpoint, at {state.step}", weights))
     if steps != [state.step]:
-        candidates.append(
-            candidate("average", f"the average of the checkpoints at {', '.join(map(str, steps))}", tensors)
-        )
+        numbers = ", ".join(map(str, steps))
+        candidates.append(candidate("average", f"the average of the checkpoints at {numbers}", average))
     return candidates
 
 

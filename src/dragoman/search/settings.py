@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, fields, replace
 
 from dragoman.search.contradictions import refuse_contradictions
 from dragoman.search.options import SearchOptions
-from dragoman.system.errors import check_bounds
-from dragoman.system.toml import check_types, former_name
+from dragoman.system.keys import former_name
+from dragoman.system.toml import check_bounds, check_types
 
 COMPATIBLE = {"beam_size", "length_penalty", "max_extra_tokens", "batch_tokens"}
 """Settings of the paper's search, which do not contradict each other."""

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman.system.errors import DragomanError, check_bounds
+from dragoman.system.errors import DragomanError
+from dragoman.system.toml import check_bounds
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 

@@ -1,7 +1,7 @@
-"""Errors that the command line prints as a sentence: what was given, what was wanted, what to do."""
+"""Errors that the command line prints as a sentence: what was given, what was wanted, what to do.
 
-import math
-from collections.abc import Mapping
+Also how a lack of memory is told from other errors.
+"""
 
 
 class DragomanError(ValueError):
@@ -12,27 +12,7 @@ class LongInput(UserWarning):
     """A sentence has more tokens than any source sentence of training; its translation may be worse."""
 
 
-def check_bounds(
-    settings: object,
-    at_least: Mapping[str, float] | None = None,
-    below: Mapping[str, float] | None = None,
-    at_most: Mapping[str, float] | None = None,
-) -> None:
-    """Compare values of settings, given by their names, with bounds. None is always allowed.
-
-    Raises `DragomanError` with the name, the value and the bound.
-    """
-    for name, bound in (at_least or {}).items():
-        value = getattr(settings, name)
-        if value is not None and not bound <= value:
-            raise DragomanError(f"{name} is {value}; it must be at least {bound}.")
-        if value == math.inf:
-            raise DragomanError(f"{name} is infinite; it must be a number.")
-    for name, bound in (at_most or {}).items():
-        value = getattr(settings, name)
-        if value is not None and not value <= bound:
-            raise DragomanError(f"{name} is {value}; it must be at most {bound:g}.")
-    for name, bound in (below or {}).items():
-        value = getattr(settings, name)
-        if value is not None and not value < bound:
-            raise DragomanError(f"{name} is {value}; it must be below {bound}.")
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether PyTorch or oneDNN reports a lack of memory, of a GPU or the machine."""
+    signs = ("out of memory", "can't allocate memory", "could not create a primitive")
+    return isinstance(error, MemoryError) or any(sign in str(error) for sign in signs)

@@ -89,13 +89,7 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     new.mkdir(parents=True)
     try:
         write(new)
-        write_manifest(new)
-        mode = new.stat().st_mode & 0o666  # of the umask; safetensors writes with 0600
-        for path in new.rglob("*"):
-            if path.is_file():
-                path.chmod(mode)
-            sync(path)
-        sync(new)
+        complete_folder(new)
     except BaseException as error:
         shutil.rmtree(new, ignore_errors=True)
         if isinstance(error, OSError | SafetensorError):
@@ -109,6 +103,20 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
     new.rename(folder)
     sync(folder.parent)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def complete_folder(folder: Path) -> None:
+    """Add a manifest of the files' hashes, and wait until all is on the disk.
+
+    Files get the mode of the umask; safetensors writes with 0600.
+    """
+    write_manifest(folder)
+    mode = folder.stat().st_mode & 0o666
+    for path in folder.rglob("*"):
+        if path.is_file():
+            path.chmod(mode)
+        sync(path)
+    sync(folder)
 
 
 def copy_folder(folder: Path, to: Path) -> None:

@@ -1,11 +1,15 @@
-"""Dataclass ↔ TOML, strictly: a key that does not exist is an error that names the nearest one that does."""
+"""Dataclass ↔ TOML, strictly: a key that does not exist is an error that names the nearest one that does.
+
+Settings check their types and bounds here, wherever they are from.
+"""
 
 import dataclasses
-import difflib
+import math
+import operator
 import tomllib
 import types
 import typing
-import warnings
+from collections.abc import Mapping
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,32 +18,13 @@ import tomli_w
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
+from dragoman.system.keys import known_key
+from dragoman.system.wording import in_words, shown
 
 T = TypeVar("T")
 NUMBERS: dict[Any, Any] = {int: Integral, float: Real}  # numpy's are such, too
-FORMER = "former name"
 UNIONS = (types.UnionType, typing.Union)  # X | None, and Literal[…] | None
 MAX_INTEGER = 2**64  # beyond it, floats overflow and Python refuses to write the digits
-
-
-class RenamedSetting(UserWarning):
-    """A setting was given by its former name."""
-
-
-def former_name(name: str) -> dict[str, str]:
-    """Metadata of a field that had another name in an earlier release, by which it may still be given."""
-    return {FORMER: name}
-
-
-def former_names(settings: type) -> dict[str, str]:
-    """The former names of the settings' fields, and of those in tables within, with their names of today."""
-    names: dict[str, str] = {}
-    for field, hint in zip(
-        dataclasses.fields(settings), typing.get_type_hints(settings).values(), strict=True
-    ):
-        names |= former_names(hint) if dataclasses.is_dataclass(hint) else {}  # type: ignore[arg-type]
-        names |= {field.metadata[FORMER]: field.name} if FORMER in field.metadata else {}
-    return names
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -62,27 +47,13 @@ def overlay(settings: T, table: dict[str, Any], origin: str) -> T:
     assert not isinstance(settings, type)
     hints = typing.get_type_hints(type(settings))
     values: dict[str, Any] = {}
-    former = former_names(type(settings))
     for given, value in table.items():
-        key = former.get(given, given) if given not in hints else given
-        if key != given and key in hints:
-            if key in table:
-                raise DragomanError(f"{origin}: {given} and {key} are the same setting; give one of them.")
-            warnings.warn(
-                f"{origin}: {given} is now called {key}; the former name works until the next release.",
-                RenamedSetting,
-                stacklevel=2,
-            )
-        if key not in hints:
-            names = known_keys(settings)
-            near = difflib.get_close_matches(key, names, n=1, cutoff=0.6)
-            hint = f"Did you mean {names[near[0]]}?" if near else f"There are: {', '.join(hints)}."
-            raise DragomanError(f"{origin}: there is no key {_shown(key)}. {hint}")
+        key = given if given in hints else known_key(given, settings, table, origin)
         place = f"{origin}: {key}"
         now = getattr(settings, key)
         if dataclasses.is_dataclass(now):
             if not isinstance(value, dict):
-                raise DragomanError(f"{place} is a table, and {_shown(value)} is not.")
+                raise DragomanError(f"{place} is a table, and {shown(value)} is not.")
             values[key] = overlay(now, value, f"{origin} [{key}]")
         else:
             values[key] = _checked(value, hints[key], place)
@@ -101,22 +72,39 @@ def check_types(settings: Any) -> None:
         object.__setattr__(settings, name, _checked(getattr(settings, name), hint, name))
 
 
-def known_keys(settings: Any, table: str = "") -> dict[str, str]:
-    """Every key of the settings, and of those within, with the way to write it."""
-    names: dict[str, str] = {}
-    for field in dataclasses.fields(settings):
-        value = getattr(settings, field.name)
-        here = {field.name: f"{field.name!r} in the table [{table}]" if table else repr(field.name)}
-        names |= known_keys(value, field.name) if dataclasses.is_dataclass(value) else here
-    return names
+def check_bounds(
+    settings: object,
+    at_least: Mapping[str, float] | None = None,
+    below: Mapping[str, float] | None = None,
+    at_most: Mapping[str, float] | None = None,
+) -> None:
+    """Compare values of settings, given by their names, with bounds. None is always allowed.
+
+    Raises `DragomanError` with the name, the value and the bound.
+    """
+    comparisons = (
+        (at_least, operator.ge, "at least {}"),
+        (at_most, operator.le, "at most {:g}"),
+        (below, operator.lt, "below {}"),
+    )
+    for bounds, holds, words in comparisons:
+        for name, bound in (bounds or {}).items():
+            value = getattr(settings, name)
+            if value is not None and not holds(value, bound):
+                raise DragomanError(f"{name} is {value}; it must be {words.format(bound)}.")
+            if value == math.inf:
+                raise DragomanError(f"{name} is infinite; it must be a number.")
 
 
 def _checked(value: Any, hint: Any, place: str) -> Any:
     """The value, converted to the type. Raises `DragomanError` if it is of another type."""
     if type(value) is int and abs(value) > MAX_INTEGER:
-        raise DragomanError(f"{place} is {_shown(value)}; it has to be a number of at most 64 bits.")
-    for option in typing.get_args(hint) if typing.get_origin(hint) in UNIONS else (hint,):
-        if typing.get_origin(option) is typing.Literal:
+        raise DragomanError(f"{place} is {shown(value)}; it has to be a number of at most 64 bits.")
+    options = typing.get_args(hint) if typing.get_origin(hint) in UNIONS else (hint,)
+    are_texts = isinstance(value, list | tuple) and all(isinstance(part, str) for part in value)
+    for option in options:
+        kind = typing.get_origin(option)
+        if kind is typing.Literal:
             if value in typing.get_args(option):
                 return value
         elif type(value) is option:
@@ -125,40 +113,9 @@ def _checked(value: Any, hint: Any, place: str) -> Any:
             return Path(value)
         elif option in NUMBERS and isinstance(value, NUMBERS[option]) and type(value) is not bool:
             return option(value)
-        elif (
-            typing.get_origin(option) is tuple
-            and isinstance(value, (list, tuple))
-            and all(isinstance(part, str) for part in value)
-        ):
+        elif kind is tuple and are_texts:
             return tuple(value)
-    raise DragomanError(f"{place} is {_shown(value)}; it has to be {_type_in_words(hint)}.")
-
-
-def _shown(value: Any) -> str:
-    """A value as Python writes it, shortened."""
-    try:
-        written = repr(value)
-    except (ValueError, RecursionError):  # thousands of digits, or of nested lists
-        return "too long to show"
-    return written if len(written) <= 200 else written[:200] + "…"
-
-
-def _type_in_words(hint: Any) -> str:
-    """A type in words."""
-    names = {
-        int: "a whole number",
-        float: "a number",
-        bool: "true or false",
-        str: "a text in quotes",
-        Path: "a path in quotes",
-    }
-    if typing.get_origin(hint) in UNIONS:
-        return " or ".join(
-            _type_in_words(option) for option in typing.get_args(hint) if option is not types.NoneType
-        )
-    if typing.get_origin(hint) is typing.Literal:
-        return "one of " + ", ".join(repr(value) for value in typing.get_args(hint))
-    return "a list of texts in quotes" if typing.get_origin(hint) is tuple else names.get(hint, str(hint))
+    raise DragomanError(f"{place} is {shown(value)}; it has to be {in_words(options)}.")
 
 
 def to_table(settings: Any) -> dict[str, Any]:

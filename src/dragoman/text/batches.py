@@ -1,7 +1,7 @@
 """Batches by approximate length (section 5.1), with one cap on source and one on target tokens."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -13,8 +13,8 @@ from torch import Tensor
 from dragoman.model.symbols import END, PAD, START
 from dragoman.system.errors import DragomanError
 from dragoman.text.corpus import Corpus
+from dragoman.text.shares import Pairs, share_batches
 
-Pairs = npt.NDArray[np.int64]
 POOL_PAIRS = 2**17  # pairs that are sorted by length and cut into batches together
 # The number of pairs of a batch, and of its predictions, is rounded to a multiple: kernels are compiled or
 # chosen for each shape of a matrix, so few shapes are faster.
@@ -67,8 +67,6 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """The batch on a device. The copy from pinned memory to a GPU is asynchronous."""
-        if device.type == "cpu":
-            return self
         return self._apply(lambda ids: ids.to(device, non_blocking=True))
 
     def pin_memory(self) -> "Batch":
@@ -77,13 +75,9 @@ class Batch:
 
     def _apply(self, function: Callable[[Tensor], Tensor]) -> "Batch":
         """The batch with a function applied to each tensor."""
-        return replace(
-            self,
-            source=function(self.source),
-            target_in=function(self.target_in),
-            target_out=function(self.target_out),
-            prediction_indices=function(self.prediction_indices),
-        )
+        tensors = self.source, self.target_in, self.target_out, self.prediction_indices
+        source, target_in, target_out, indices = map(function, tensors)
+        return Batch(source, target_in, target_out, indices, self.tokens, self.pairs)
 
 
 @dataclass(frozen=True)
@@ -175,27 +169,10 @@ class Batches:
             first += count
 
     def share(self, update: list[Pairs], rank: int) -> list[Pairs]:
-        """The part of an update's batches that a rank computes, cut by `split_pairs`.
-
-        If the number of batches is a multiple of `ranks`, each rank gets whole batches: they are assigned
-        from the fullest to the emptiest to ranks 0, 1, …, 1, 0, 0, 1, …, so that shares have about the same
-        number of tokens. Otherwise each rank gets every `ranks`-th pair of each batch. A batch is sorted by
-        length, so its parts have about the same number of tokens. The rank with the longest pair varies.
-        """
-        if len(update) % self.ranks == 0:
-            fullest_first = sorted(
-                range(len(update)), key=lambda number: -int(self.lengths[1][update[number]].sum())
-            )
-            turns = [*range(self.ranks), *reversed(range(self.ranks))]
-            own = {number for turn, number in enumerate(fullest_first) if turns[turn % len(turns)] == rank}
-            share = [pairs for number, pairs in enumerate(update) if number in own]
-        else:
-            share = [
-                part
-                for pairs in update
-                if len(part := pairs[(rank + int(pairs[0])) % self.ranks :: self.ranks])
-            ]
-        return [part for pairs in share for part in self.split_pairs(pairs)]
+        """The part of an update's batches that a rank computes, cut by `split_pairs`."""
+        if self.ranks > 1:
+            update = share_batches(update, self.lengths[1], rank, self.ranks)
+        return [part for pairs in update for part in self.split_pairs(pairs)]
 
     def split_pairs(self, pairs: Pairs) -> list[Pairs]:
         """Split the pairs into the fewest parts of at most `max_tokens` tokens a side, padding included.

@@ -1,36 +1,27 @@
 """A corpus of memory-mapped ids. Several processes write its shards from text files in constant memory."""
 
-import hashlib
-import heapq
 import json
 import resource
 import shutil
-import signal
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from itertools import islice
-from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from dragoman.system.errors import DragomanError
-from dragoman.system.machine import granted_processors
-from dragoman.text.lines import line_offsets, open_bytes, raw_lines, read_lines, read_pairs
+from dragoman.system.processors import map_in_processes
+from dragoman.text.held_out import HeldOutCandidates
+from dragoman.text.lines import line_hash, line_offsets, open_bytes, raw_lines, read_lines, read_pairs
 from dragoman.text.settings import DataSettings
 from dragoman.text.tokenizer import Tokenizer
 
+Files = tuple[Path, Path]  # of sources and of targets
 Ids = npt.NDArray[np.integer]
 SHARD_LINES = 250_000
 BLOCK_LINES = 10_000  # lines that are tokenized in one call
-MAX_HELD_OUT = 2_000
-
-
-def line_hash(line: str) -> int:
-    """64 bits of BLAKE2b of a line without surrounding white space: the same on every machine."""
-    return int.from_bytes(hashlib.blake2b(line.strip().encode(), digest_size=8).digest(), "big")
 
 
 @dataclass
@@ -52,23 +43,15 @@ class CorpusStatistics:
 
     def describe(self) -> list[str]:
         """The numbers as parts of a sentence, without those that are zero."""
-        parts = [f"{self.pairs:,} pairs"]
-        if self.empty:
-            parts.append(f"{self.empty:,} have an empty side and are left out")
-        if self.copies:
-            parts.append(f"{self.copies:,} have a source equal to its target")
-        parts += [
-            f"{count:,} have a source that is also in the {name} data"
-            for name, count in self.overlap.items()
-            if count
+        counts = [
+            (self.empty, "have an empty side and are left out"),
+            (self.copies, "have a source equal to its target"),
+            *((n, f"have a source that is also in the {name} data") for name, n in self.overlap.items()),
+            (self.held_out, "are held out for validation"),
+            (self.crlf, "lines end with CRLF; the carriage return is removed"),
+            (self.too_long, "are longer than the recipe allows and are left out"),
         ]
-        if self.held_out:
-            parts.append(f"{self.held_out:,} are held out for validation")
-        if self.crlf:
-            parts.append(f"{self.crlf:,} lines end with CRLF; the carriage return is removed")
-        if self.too_long:
-            parts.append(f"{self.too_long:,} are longer than the recipe allows and are left out")
-        return parts
+        return [f"{self.pairs:,} pairs", *(f"{count:,} {words}" for count, words in counts if count)]
 
 
 @dataclass(frozen=True)
@@ -89,38 +72,11 @@ class PairFilter:
         return hashed not in self.held_out and hashed not in self.drop_sources
 
 
-class HeldOutCandidates:
-    """The sources with the smallest hashes, from which validation pairs are chosen.
-
-    Hashes make the choice random, but the same for the same sentences in any order.
-    """
-
-    def __init__(self) -> None:
-        self.counts: dict[int, int] = {}
-        """The number of pairs with each source, by its hash."""
-        self._heap: list[int] = []  # negated hashes, so that the largest hash is on top
-
-    def add(self, hashed: int) -> None:
-        """Count a pair by the hash of its source."""
-        if hashed in self.counts:
-            self.counts[hashed] += 1
-        elif len(self._heap) <= MAX_HELD_OUT or hashed < -self._heap[0]:
-            self.counts[hashed] = 1
-            heapq.heappush(self._heap, -hashed)
-            if len(self._heap) > MAX_HELD_OUT + 1:
-                del self.counts[-heapq.heappop(self._heap)]
-
-    def choose(self, max_pairs: int) -> frozenset[int]:
-        """Hashes of sources that have at most `max_pairs` pairs together, smallest hashes first.
-
-        If every source has more pairs, only the source with the fewest is chosen.
-        """
-        chosen: set[int] = set()
-        for hashed in sorted(self.counts):
-            if self.counts[hashed] <= max_pairs:
-                chosen.add(hashed)
-                max_pairs -= self.counts[hashed]
-        return frozenset(chosen or {min(self.counts, key=lambda hashed: (self.counts[hashed], hashed))})
+def no_pairs_left(source: Path, target: Path, statistics: CorpusStatistics) -> DragomanError:
+    """The error of files whose pairs are all left out."""
+    return DragomanError(
+        f"No pair of {source} and {target} is left for training: {'; '.join(statistics.describe())}."
+    )
 
 
 def scan_corpus(
@@ -128,15 +84,14 @@ def scan_corpus(
 ) -> tuple[CorpusStatistics, PairFilter]:
     """Check every line of both files, count pairs, and decide which pairs are for training.
 
-    `others` has the hashes of the sources of other data, by name. With `hold_out`, one pair in 50, but at
-    most 2,000, are held out for validation. A source that has more pairs than that is not held out. Raises
-    `DragomanError` where `read_pairs` does, and if there are too few different sources to hold some out.
+    `others` has the hashes of the sources of other data, by name. With `hold_out`, some pairs are held out
+    for validation. Raises `DragomanError` where `read_pairs` and `HeldOutCandidates` do.
     """
     statistics = CorpusStatistics(overlap=dict.fromkeys(others, 0))
     statistics.crlf = sum(
         raw.endswith((b"\r\n", b"\r")) for path in (source, target) for raw in raw_lines(path)
     )
-    candidates = HeldOutCandidates()
+    candidates = HeldOutCandidates() if hold_out else None
     for source_line, target_line in read_pairs(source, target):
         statistics.pairs += 1
         if not source_line.strip() or not target_line.strip():
@@ -146,15 +101,9 @@ def scan_corpus(
         hashed = line_hash(source_line)
         for name, hashes in others.items():
             statistics.overlap[name] += hashed in hashes
-        candidates.add(hashed)
-    held_out: frozenset[int] = frozenset()
-    if hold_out:
-        if len(candidates.counts) < 2:
-            raise DragomanError(
-                f"{source} has too few different sentences to hold some out; give --valid-source and "
-                "--valid-target."
-            )
-        held_out = candidates.choose(min(MAX_HELD_OUT, max(1, statistics.pairs // 50)))
+        if candidates is not None:
+            candidates.add(hashed)
+    held_out = candidates.choose(source, statistics.pairs) if candidates is not None else frozenset()
     drop_sources = frozenset().union(*others.values()) if settings.drop_overlap else frozenset()
     return statistics, PairFilter(settings.drop_copies, drop_sources, held_out)
 
@@ -190,21 +139,11 @@ def sample_pairs(
     return islice(kept, 0, None, step)
 
 
-def held_out_pairs(source: Path, target: Path, pair_filter: PairFilter) -> list[tuple[str, str]]:
-    """The pairs that are held out for validation."""
-    return [
-        pair
-        for pair in read_pairs(source, target)
-        if all(map(str.strip, pair)) and line_hash(pair[0]) in pair_filter.held_out
-    ]
-
-
 @dataclass(frozen=True)
 class _Shard:
     """A range of lines of both files, with all that a process needs to encode them."""
 
-    source: Path
-    target: Path
+    files: Files
     offsets: tuple[int, int]
     """Byte offsets of the first line in both files."""
     first_line: int
@@ -212,13 +151,12 @@ class _Shard:
     folder: Path
     pair_filter: PairFilter
     tokenizers: tuple[Path, Path]
-    longest: int
+    settings: DataSettings
 
     def kept_pairs(self) -> Iterator[tuple[int, str, str]]:
         """Yield the pairs for training, with their line numbers."""
-        source = read_lines(self.source, self.offsets[0], self.first_line)
-        target = read_lines(self.target, self.offsets[1], self.first_line)
-        pairs = islice(zip(source, target, strict=False), self.lines)
+        sides = (read_lines(*place, self.first_line) for place in zip(self.files, self.offsets, strict=True))
+        pairs = islice(zip(*sides, strict=False), self.lines)
         for number, pair in enumerate(pairs, self.first_line):
             if self.pair_filter.keeps(*pair):
                 yield number, *pair
@@ -236,7 +174,7 @@ def _write_shard(shard: _Shard) -> tuple[int, int]:
         numbers, *texts = zip(*block, strict=True)
         encoded = (tokenizer.encode(lines) for tokenizer, lines in zip(tokenizers, texts, strict=True))
         for number, *pair in zip(numbers, *encoded, strict=True):
-            if shard.longest and max(map(len, pair)) > shard.longest:
+            if shard.settings.longest and max(map(len, pair)) > shard.settings.longest:
                 too_long += 1
                 continue
             line_numbers.append(number)
@@ -250,52 +188,36 @@ def _write_shard(shard: _Shard) -> tuple[int, int]:
     return len(line_numbers), too_long
 
 
-def _write_shards(shards: list[_Shard]) -> list[tuple[int, int]]:
-    """Write the shards in as many processes as there are processors."""
-    workers = min(len(shards), granted_processors())
-    if workers == 1:
-        return [_write_shard(shard) for shard in shards]
-    # The default handler lets a worker that is interrupted end without a traceback.
-    interrupt = signal.signal, (signal.SIGINT, signal.SIG_DFL)
-    with ProcessPoolExecutor(workers, get_context("spawn"), *interrupt) as pool:
-        return list(pool.map(_write_shard, shards))
-
-
 def write_corpus(
     folder: Path,
-    files: tuple[Path, Path],
+    files: Files,
     tokenizers: tuple[Path, Path],
     settings: DataSettings,
     pair_filter: PairFilter,
     statistics: CorpusStatistics,
-    longest: int,
     shard_lines: int = SHARD_LINES,
 ) -> "Corpus":
     """Encode two uncompressed files that `scan_corpus` has checked, and write their ids to `folder`.
 
-    `tokenizers` are saved models. Pairs with more than `longest` tokens on a side are left out, unless it is
-    0. `statistics` gets the numbers of pairs kept and too long. `folder` appears once it is complete. Raises
-    `DragomanError` if no pair is left.
+    `tokenizers` are saved models. Pairs with more than `settings.longest` tokens on a side are left out,
+    unless it is 0. `statistics` gets the numbers of pairs kept and too long. `folder` appears once it is
+    complete. Raises `DragomanError` if no pair is left.
     """
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     offsets = zip(*(line_offsets(path, shard_lines) for path in files), strict=True)
-    counts = _write_shards(
-        [
-            _Shard(*files, pair, n * shard_lines + 1, shard_lines, partial, pair_filter, tokenizers, longest)
-            for n, pair in enumerate(offsets)
-        ]
-    )
+    shards = [
+        _Shard(files, pair, n * shard_lines + 1, shard_lines, partial, pair_filter, tokenizers, settings)
+        for n, pair in enumerate(offsets)
+    ]
+    counts = [_write_shard(shards[0])] if len(shards) == 1 else map_in_processes(_write_shard, shards)
     statistics.kept = sum(kept for kept, _ in counts)
     statistics.too_long += sum(too_long for _, too_long in counts)
     if not statistics.kept:
         shutil.rmtree(partial)
         # `files` may be decompressed copies; the settings have the user's names.
-        source, target = settings.source or files[0], settings.target or files[1]
-        raise DragomanError(
-            f"No pair of {source} and {target} is left for training: {'; '.join(statistics.describe())}."
-        )
+        raise no_pairs_left(settings.source or files[0], settings.target or files[1], statistics)
     (partial / "corpus.json").write_text(json.dumps(asdict(statistics), indent=2) + "\n")
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)
@@ -310,9 +232,8 @@ def raise_open_file_limit(count: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = count + 500
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(
-            resource.RLIMIT_NOFILE, (wanted if hard == resource.RLIM_INFINITY else min(hard, wanted), hard)
-        )
+        allowed = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
 class Corpus:

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dragoman.text.corpus import line_hash
-from dragoman.text.lines import raw_lines
+from dragoman.text.lines import line_hash, raw_lines
 
 MAX_EXAMPLES = 5  # line numbers that a finding shows
 SAMPLE_PAIRS = 20_000  # pairs that the n-gram models and the median length ratio are estimated from

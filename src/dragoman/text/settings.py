@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
-from dragoman.system.errors import check_bounds
+from dragoman.system.toml import check_bounds
 
 TokenKind = Literal["bpe", "unigram", "char", "word"]
 

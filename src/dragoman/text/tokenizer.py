@@ -5,7 +5,6 @@ Ids 0 to 3 are PAD, UNKNOWN, START and END.
 
 import io
 import re
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -18,49 +17,13 @@ from dragoman.text.settings import TokenizerSettings, TokenKind
 # The text of an unknown token, and of an incomplete sequence of byte tokens.
 UNKNOWN_TEXT = "\N{REPLACEMENT CHARACTER}"
 CODES_SUFFIX = ".codes"  # of the file beside a SentencePiece model
-# First line of codes that are applied with a vocabulary: pieces outside it are split again, down to letters.
-WITHIN_VOCABULARY = "#within the vocabulary\n"
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # SentencePiece's symbol for a space: the first token of a word has it
 SEPARATOR = re.compile("@@( |$)")  # subword-nmt's, between the pieces of a word
-
-
-def subword_nmt_segmenter(codes: str, pieces: Iterable[str]) -> Callable[[str], str]:
-    """A function that segments a line by byte-pair merges: it puts `@@ ` between the pieces of a word.
-
-    `pieces` is the vocabulary, for codes that begin with `WITHIN_VOCABULARY`. Raises `DragomanError` if
-    subword-nmt is not installed.
-    """
-    try:
-        from subword_nmt.apply_bpe import BPE
-    except ImportError as error:
-        raise DragomanError(
-            "This vocabulary's words are split by subword-nmt, which is not installed: pip install "
-            "subword-nmt."
-        ) from error
-    vocabulary = set(pieces) if codes.startswith(WITHIN_VOCABULARY) else None
-    bpe = BPE(io.StringIO(codes.removeprefix(WITHIN_VOCABULARY)), vocab=vocabulary)
-    return lambda line: str(bpe.process_line(replace_surrogates(line)))
 
 
 def replace_surrogates(text: str) -> str:
     """Replace each lone surrogate, which UTF-8 cannot encode, by U+FFFD, and each pair by its character."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def character_words(line: str, is_segmented: bool) -> list[int]:
-    """For each character of a line the number of its word, counted from 0.
-
-    A space belongs to the word after it. In a line that subword-nmt has segmented, a space after `@@` does
-    not end a word.
-    """
-    numbers, word, ended = [], -1, True
-    for place, character in enumerate(line):
-        if character.isspace():
-            ended = not is_segmented or not line[:place].endswith("@@")
-        elif ended:
-            word, ended = word + 1, False
-        numbers.append(word + (character.isspace() and ended))
-    return [min(number, word) for number in numbers]
 
 
 class Tokenizer:
@@ -76,20 +39,16 @@ class Tokenizer:
         subword-nmt is needed and not installed.
         """
         try:
-            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+            processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError as error:
             raise DragomanError(f"This is not a SentencePiece model ({error}).") from error
-        found = [
-            self._processor.pad_id(),
-            self._processor.unk_id(),
-            self._processor.bos_id(),
-            self._processor.eos_id(),
-        ]
+        found = [processor.pad_id(), processor.unk_id(), processor.bos_id(), processor.eos_id()]
         if found != [PAD, UNKNOWN, START, END]:
             raise DragomanError(
                 f"This SentencePiece model has the ids {found} for padding, unknown, start and end; Dragoman "
                 f"needs {[PAD, UNKNOWN, START, END]}. Train it with `dragoman train`."
             )
+        self._processor = processor
         self.model = model
         """The bytes of the SentencePiece model, as in SentencePiece's own files."""
         self.codes = codes
@@ -98,8 +57,11 @@ class Tokenizer:
         """Whether an unknown token is a whole word, as in a vocabulary of words."""
         self._segment: Callable[[str], str] = replace_surrogates
         if codes is not None:
+            from dragoman.text.subword_nmt import make_segmenter
+
             pieces = (piece.removeprefix(SPACE) for piece in self.pieces(range(END + 1, len(self))))
-            self._segment = subword_nmt_segmenter(codes, pieces)
+            segment = make_segmenter(codes, pieces)
+            self._segment = lambda line: segment(replace_surrogates(line))
 
     @classmethod
     def train(
@@ -192,22 +154,11 @@ class Tokenizer:
         Words are those of `str.split` before normalisation. A blank line has none, whatever its tokens are. A
         word that normalisation removes, such as a zero-width space, has no token.
         """
+        from dragoman.text.words import word_ids
+
         line = self._segment(line) if line.strip() else ""
-        word_of = character_words(line, is_segmented=self.codes is not None)
-        words, offset = [], 0
-        for part in line.split(" ") if self.unknown_is_word else [line]:
-            normalized, origins = self._processor.normalize(part, with_offsets=True)
-            # The places in `part` of the characters that are not spaces: the first one at or after the
-            # beginning of a token shows its word.
-            places = [
-                origin
-                for character, origin in zip(normalized, origins, strict=False)
-                if character not in (" ", SPACE)
-            ] or [0]
-            for begin, _ in self._processor.encode(part, out_type="offset_mapping")["offsets"]:
-                words.append(word_of[offset + places[min(bisect_left(places, begin), len(places) - 1)]])
-            offset += len(part) + 1
-        return words
+        parts = line.split(" ") if self.unknown_is_word else [line]
+        return word_ids(self._processor, parts, is_segmented=self.codes is not None)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The pieces of ids, as they are written in the vocabulary."""

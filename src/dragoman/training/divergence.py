@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from dragoman.model.interface import Model
 from dragoman.native.fused import unfused
-from dragoman.system.machine import is_out_of_memory
+from dragoman.system.errors import is_out_of_memory
 from dragoman.text.batches import Batch, Update
 from dragoman.training.context import TrainingContext
 from dragoman.training.objective import seed_update

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from dragoman.system.machine import control_groups, read_system_file
+from dragoman.system.processors import control_groups, read_system_file
 
 # `current` includes caches.
 CONTROL_GROUP = {

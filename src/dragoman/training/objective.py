@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from dragoman.model.interface import Model
 from dragoman.model.loss import LabelSmoothedCrossEntropy, perplexity
-from dragoman.system.errors import DragomanError
-from dragoman.system.machine import is_out_of_memory, trim_memory
+from dragoman.system.errors import DragomanError, is_out_of_memory
+from dragoman.system.machine import trim_memory
 from dragoman.text.batches import Batch, Update
 from dragoman.training.distributed import World, communicates_in_last_backward_only, gradient_sync
 from dragoman.training.settings import TrainingSettings

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from dragoman.system.errors import check_bounds
-from dragoman.system.toml import former_name
+from dragoman.system.keys import former_name
+from dragoman.system.toml import check_bounds
 
 
 @dataclass(frozen=True)

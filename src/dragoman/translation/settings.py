@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dragoman.model.settings import Precision
-from dragoman.system.errors import DragomanError, check_bounds
-from dragoman.system.toml import check_types, former_name
+from dragoman.system.errors import DragomanError
+from dragoman.system.keys import former_name
+from dragoman.system.toml import check_bounds, check_types
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from dragoman.model.symbols import END
 from dragoman.search.hypothesis import Constraints
 from dragoman.search.settings import SearchSettings
-from dragoman.system.errors import DragomanError
-from dragoman.system.machine import is_out_of_memory
+from dragoman.system.errors import DragomanError, is_out_of_memory
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.constraints import encode_constraints
 from dragoman.translation.segmentation import split, truncate

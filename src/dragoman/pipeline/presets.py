@@ -1,0 +1,30 @@
+"""The preset that `auto` stands for. Does not import torch."""
+
+from dataclasses import replace
+
+from dragoman.model.settings import PRESETS, ModelSettings
+from dragoman.pipeline.recipe import Preset, resolve_paths
+from dragoman.text.settings import DataSettings
+
+
+def choose_preset(data: DataSettings, gpu: bool) -> tuple[Preset, ModelSettings, str]:
+    """Sizes for the text and the machine, and the reason.
+
+    More text and a GPU allow larger sizes; little text needs more dropout.
+    """
+    megabytes = text_size(data) / 1e6
+    name: Preset = ("base" if megabytes > 50 else "small") if gpu else ("small" if megabytes > 1 else "tiny")
+    # On a CPU, few passes over a larger text do not need much dropout (experiments/LOG.md).
+    little = 20 if gpu else 8
+    reason = f"{megabytes:.1f} MB of text and {'a' if gpu else 'no'} GPU"
+    return name, replace(PRESETS[name], dropout=0.3 if megabytes < little else 0.1), reason
+
+
+def text_size(data: DataSettings) -> int:
+    """Bytes of the training files (gzip files count three times); 5 million for a named dataset."""
+    if data.dataset is not None or data.source is None or data.target is None:
+        return 5_000_000
+    files = resolve_paths(
+        DataSettings(source=data.source, target=data.target, folder=data.folder)
+    ).files.values()
+    return sum(path.stat().st_size * (3 if path.suffix == ".gz" else 1) for path in files)

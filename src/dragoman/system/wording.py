@@ -1,0 +1,35 @@
+"""What a sentence says about a wrong setting: its value, and the types that it may have."""
+
+import types
+import typing
+from pathlib import Path
+from typing import Any
+
+
+def shown(value: Any) -> str:
+    """A value as Python writes it, shortened."""
+    try:
+        written = repr(value)
+    except (ValueError, RecursionError):  # thousands of digits, or of nested lists
+        return "too long to show"
+    return written if len(written) <= 200 else written[:200] + "…"
+
+
+def in_words(options: tuple[Any, ...]) -> str:
+    """Types, of which a value may have any, in words."""
+    names = {
+        int: "a whole number",
+        float: "a number",
+        bool: "true or false",
+        str: "a text in quotes",
+        Path: "a path in quotes",
+    }
+    words = []
+    for option in options:
+        if typing.get_origin(option) is typing.Literal:
+            words.append("one of " + ", ".join(repr(value) for value in typing.get_args(option)))
+        elif typing.get_origin(option) is tuple:
+            words.append("a list of texts in quotes")
+        elif option is not types.NoneType:
+            words.append(names.get(option, str(option)))
+    return " or ".join(words)

@@ -1,0 +1,83 @@
+"""Validation pairs held out of the training files, where a recipe names no others."""
+
+import heapq
+from pathlib import Path
+
+from dragoman.system.errors import DragomanError
+from dragoman.text.lines import line_hash, read_pairs
+from dragoman.text.settings import DataSettings
+from dragoman.text.tokenizer import Tokenizer
+
+MAX_HELD_OUT = 2_000
+
+
+class HeldOutCandidates:
+    """The sources with the smallest hashes, from which validation pairs are chosen.
+
+    Hashes make the choice random, but the same for the same sentences in any order.
+    """
+
+    def __init__(self) -> None:
+        self.counts: dict[int, int] = {}
+        """The number of pairs with each source, by its hash."""
+        self._heap: list[int] = []  # negated hashes, so that the largest hash is on top
+
+    def add(self, hashed: int) -> None:
+        """Count a pair by the hash of its source."""
+        if hashed in self.counts:
+            self.counts[hashed] += 1
+        elif len(self._heap) <= MAX_HELD_OUT or hashed < -self._heap[0]:
+            self.counts[hashed] = 1
+            heapq.heappush(self._heap, -hashed)
+            if len(self._heap) > MAX_HELD_OUT + 1:
+                del self.counts[-heapq.heappop(self._heap)]
+
+    def choose(self, source: Path, pairs: int) -> frozenset[int]:
+        """Hashes of sources that have a 50th of all `pairs` together, at most 2,000; smallest hashes first.
+
+        If every source has more pairs, only the source with the fewest is chosen. Raises `DragomanError` with
+        the name of the file if there are too few different sources.
+        """
+        if len(self.counts) < 2:
+            raise DragomanError(
+                f"{source} has too few different sentences to hold some out; give --valid-source and "
+                "--valid-target."
+            )
+        left = min(MAX_HELD_OUT, max(1, pairs // 50))
+        chosen: set[int] = set()
+        for hashed in sorted(self.counts):
+            if self.counts[hashed] <= left:
+                chosen.add(hashed)
+                left -= self.counts[hashed]
+        return frozenset(chosen or {min(self.counts, key=lambda hashed: (self.counts[hashed], hashed))})
+
+
+def held_out_pairs(source: Path, target: Path, held_out: frozenset[int]) -> list[tuple[str, str]]:
+    """The pairs whose sources have these hashes."""
+    return [
+        pair
+        for pair in read_pairs(source, target)
+        if all(map(str.strip, pair)) and line_hash(pair[0]) in held_out
+    ]
+
+
+def fitting_pairs(
+    pairs: list[tuple[str, str]], data: DataSettings, tokenizers: tuple[Tokenizer, Tokenizer]
+) -> list[tuple[str, str]]:
+    """The pairs that have at most `data.longest` tokens on a side; all of them if that is 0.
+
+    Raises `DragomanError` if there is none.
+    """
+    sides = zip(*pairs, strict=True)
+    encoded = (tokenizer.encode(side) for tokenizer, side in zip(tokenizers, sides, strict=True))
+    fitting = [
+        pair
+        for pair, *ids in zip(pairs, *encoded, strict=True)
+        if not data.longest or max(map(len, ids)) <= data.longest
+    ]
+    if not fitting:
+        raise DragomanError(
+            f"All validation pairs, held out of {data.source} and {data.target}, have more than "
+            f"{data.longest} tokens."
+        )
+    return fitting
