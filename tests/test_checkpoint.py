@@ -16,6 +16,7 @@ from dragoman.system.files import (
     remove_folder,
     write_folder,
 )
+from dragoman.training.checkpoint import load_optimizer, optimizer_tensors
 
 
 def write_text(text):
@@ -150,10 +151,8 @@ def test_an_optimizer_comes_back_exactly():
 
     step(model, optimizers[0])
     twin.load_state_dict(model.state_dict())
-    saved = {
-        name: tensor.clone() for name, tensor in checkpoint.optimizer_tensors(model, optimizers[0]).items()
-    }
-    checkpoint.load_optimizer(twin, optimizers[1], saved)
+    saved = {name: tensor.clone() for name, tensor in optimizer_tensors(model, optimizers[0]).items()}
+    load_optimizer(twin, optimizers[1], saved)
     for one, optimizer in zip((model, twin), optimizers, strict=True):
         step(one, optimizer)
     assert torch.equal(model.weight, twin.weight)

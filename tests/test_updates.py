@@ -8,9 +8,15 @@ from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD
 from dragoman.text.batches import Batch, Update
-from dragoman.training.distributed import World
-from dragoman.training.loop import make_optimizer, step_optimizer
-from dragoman.training.objective import Objective, accumulate, corpus_loss, seed_update
+from dragoman.training.objective import (
+    Objective,
+    accumulate,
+    corpus_loss,
+    make_optimizer,
+    seed_update,
+    step_optimizer,
+)
+from dragoman.training.world import World
 
 HERE = World(device=torch.device("cpu"))
 

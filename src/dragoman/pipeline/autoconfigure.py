@@ -18,10 +18,8 @@ from dragoman.pipeline.recipe import (
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
 from dragoman.text.batches import Batches, Update
-from dragoman.training.distributed import World
-from dragoman.training.loop import make_optimizer
-from dragoman.training.objective import accumulate
-from dragoman.training.schedule import learning_rate
+from dragoman.training.objective import accumulate, learning_rate, make_optimizer
+from dragoman.training.world import World
 from dragoman.translation.constraints import constraint_ids
 
 GRADIENT_AND_MOMENTS = 3  # times the bytes of the weights: what the first update allocates

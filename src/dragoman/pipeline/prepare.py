@@ -28,9 +28,9 @@ from dragoman.text.corpus import (
 from dragoman.text.lines import read_lines, read_pairs
 from dragoman.text.settings import DataSettings
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.training.distributed import World
 from dragoman.training.objective import Objective
-from dragoman.training.schedule import Schedule
+from dragoman.training.settings import Schedule
+from dragoman.training.world import World
 from dragoman.translation.model_folder import Tokenizers
 
 # ---- from text to ids

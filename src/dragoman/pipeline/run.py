@@ -42,12 +42,13 @@ from dragoman.training.checkpoint import (
     step_of,
 )
 from dragoman.training.context import Samples, Scores, TrainingContext, Validate
-from dragoman.training.distributed import World, process_group
 from dragoman.training.interrupt import TrainingInterruptedError
-from dragoman.training.log import NO_TENSORBOARD, read_events
+from dragoman.training.log import read_events
 from dragoman.training.loop import train
 from dragoman.training.objective import corpus_loss
-from dragoman.training.schedule import Schedule
+from dragoman.training.settings import Schedule
+from dragoman.training.tensorboard import NO_TENSORBOARD
+from dragoman.training.world import World, process_group
 from dragoman.translation.model_folder import save_model
 from dragoman.translation.translator import Translator
 
