@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
-from dragoman.model.build import build_model
 from dragoman.model.interface import Model
+from dragoman.model.transformer import build_model
 from dragoman.pipeline.recipe import Recipe, choose_vocabulary
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import sync, write_manifest

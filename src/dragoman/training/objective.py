@@ -1,6 +1,5 @@
 """An update (section 5): the objective (5.4), its gradient, Adam and the learning rate (5.3); validation."""
 
-import warnings
 from collections.abc import Iterable
 
 import numpy as np
@@ -12,6 +11,7 @@ from dragoman.model.loss import LabelSmoothedCrossEntropy, perplexity
 from dragoman.system.errors import DragomanError
 from dragoman.system.machine import is_out_of_memory, trim_memory
 from dragoman.text.batches import Batch, Update
+from dragoman.training.memory import memory_message, smaller_batches
 from dragoman.training.settings import TrainingSettings
 from dragoman.training.world import World, unsharded
 
@@ -69,18 +69,10 @@ def accumulate(objective: nn.Module, update: Update, world: World) -> Tensor:
         try:
             return _accumulate(objective, batches, update.tokens, world)
         except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            divisible = any(len(batch.pairs) > 1 for batch in batches)
-            if not (divisible and world.communicates_in_last_backward_only(objective)):
-                raise DragomanError(memory_message(batches)) from error
-        message = f"{memory_message(batches)} Until then gradients are accumulated from smaller batches."
-        warnings.warn(message, stacklevel=2)
+            may_retry = world.communicates_in_last_backward_only(objective)
+            batches = smaller_batches(batches, error, may_retry)
         objective.zero_grad()
         trim_memory()  # oneDNN compiles kernels for the smaller shapes and cannot use freed blocks
-        batches = [
-            half for batch in batches for half in (batch.halves() if len(batch.pairs) > 1 else [batch])
-        ]
 
 
 def _accumulate(objective: nn.Module, batches: list[Batch], tokens: int, world: World) -> Tensor:
@@ -99,12 +91,6 @@ def _accumulate(objective: nn.Module, batches: list[Batch], tokens: int, world: 
                 raise
         sums += torch.stack([loss.detach(), nll])
     return sums
-
-
-def memory_message(batches: list[Batch]) -> str:
-    """What to do if these batches do not fit into memory."""
-    most = max(len(batch.pairs) for batch in batches)
-    return f"There is not enough memory for {most} pairs at once; give the same command a lower --max-tokens."
 
 
 # ---- the optimizer (section 5.3)
