@@ -3,7 +3,7 @@
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -158,19 +158,24 @@ def newest_intact(folder: Path, say: Say) -> Path | None:
     Damaged ones are named. Raises `DragomanError` if all are damaged.
     """
     paths = checkpoints(folder)
-    for path in reversed(paths):
-        try:
-            check_folder(path)
-        except DragomanError as error:
-            say(f"{error} Trying the checkpoint before it.")
-        else:
-            return path
-    if paths:
+    newest = next(intact(reversed(paths), say, "Trying the checkpoint before it."), None)
+    if paths and newest is None:
         raise DragomanError(
             f"All {len(paths)} checkpoints in {folder / 'checkpoints'} are damaged; start again with another "
             "--out."
         )
-    return None
+    return newest
+
+
+def intact(paths: Iterable[Path], say: Say, consequence: str) -> Iterator[Path]:
+    """The checkpoints whose files match their manifest. Damaged ones are named, with the consequence."""
+    for path in paths:
+        try:
+            check_folder(path)
+        except DragomanError as error:
+            say(f"{error} {consequence}")
+        else:
+            yield path
 
 
 def refuse_lost_checkpoints(folder: Path) -> None:
@@ -200,12 +205,6 @@ def average_checkpoints(
 
     Damaged ones are named and left out.
     """
-    paths = []
-    for path in regular_checkpoints(folder, count, every, step):
-        try:
-            check_folder(path)
-        except DragomanError as error:
-            say(f"{error} It is left out of the average.")
-        else:
-            paths.append(path)
+    regular = regular_checkpoints(folder, count, every, step)
+    paths = list(intact(regular, say, "It is left out of the average."))
     return weights.average(path / "model.safetensors" for path in paths), [step_of(path) for path in paths]

@@ -196,9 +196,11 @@ def progress_bar(updates: int, done: int, visible: bool) -> Iterator[Callable[[i
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    console = Console(stderr=True)
-    hidden = not (visible and console.is_terminal)
-    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    if not (visible and bar.console.is_terminal):
+        yield lambda _: None
+        return
+    with bar as progress:
         task = progress.add_task("", total=updates, completed=done, speed="")
         total, started = 0, time.monotonic()
 
