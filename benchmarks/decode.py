@@ -30,10 +30,9 @@ from peers import marian_config
 from rich.console import Console
 from rich.table import Table
 
-from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import END, PAD
-from dragoman.model.transformer import Transformer
+from dragoman.model.transformer import Transformer, build_model
 from dragoman.search.settings import SearchSettings
 from dragoman.system.machine import configure_allocator
 from dragoman.text.batches import pad

@@ -24,17 +24,18 @@ from pathlib import Path
 import torch
 from passport import asked, keep, passport
 
-from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import END
+from dragoman.model.transformer import build_model
 from dragoman.pipeline.prepare import PreparedData, make_batches, prepare
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.messages import silent
 from dragoman.text.batches import Batch, Update
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
-from dragoman.training.distributed import World
-from dragoman.training.loop import compile_layers, make_optimizer, prefetch, step_optimizer
-from dragoman.training.objective import Objective, accumulate, seed_update
+from dragoman.training.compile import compile_layers
+from dragoman.training.loop import prefetch
+from dragoman.training.objective import Objective, accumulate, make_optimizer, seed_update, step_optimizer
+from dragoman.training.world import World
 
 PEAKS = {"NVIDIA H100 80GB HBM3": 989e12, "NVIDIA H200": 989e12}
 """Floating-point operations a second in bfloat16, not sparse, by NVIDIA's data sheets, of devices as PyTorch

@@ -47,9 +47,9 @@ from dragoman.system.machine import MAX_CACHED_KERNELS
 from dragoman.system.processors import MAX_SPINS
 from dragoman.text.batches import Batch, Update
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
-from dragoman.training.distributed import World
 from dragoman.training.loop import prefetch
 from dragoman.training.settings import TrainingSettings
+from dragoman.training.world import World
 
 ALLOCATOR = {
     "MALLOC_MMAP_MAX_": "0",
@@ -90,8 +90,13 @@ def dragoman_step(recipe: Recipe, data: PreparedData) -> Step:
     from dragoman.native.training_kernels import start_compiling_kernels
     from dragoman.pipeline.prepare import make_model
     from dragoman.system.machine import configure_allocator
-    from dragoman.training.loop import make_optimizer, step_optimizer
-    from dragoman.training.objective import Objective, accumulate, seed_update
+    from dragoman.training.objective import (
+        Objective,
+        accumulate,
+        make_optimizer,
+        seed_update,
+        step_optimizer,
+    )
 
     configure_allocator()
     start_compiling_kernels()

@@ -8,10 +8,10 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from dragoman.model.build import build_model
 from dragoman.model.interface import Model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD
+from dragoman.model.transformer import build_model
 from dragoman.pipeline.recipe import Recipe
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.model.build import build_model
 from dragoman.model.settings import PRESETS
+from dragoman.model.transformer import build_model
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import Tokenizers, save_model

@@ -17,9 +17,8 @@ from dragoman.system.files import (
     remove_folder,
     write_folder,
 )
-from dragoman.training.checkpoint import TrainingState, resume
-from dragoman.training.distributed import World
-from dragoman.training.loop import make_optimizer
+from dragoman.training.checkpoint import TrainingState, load_optimizer, optimizer_tensors, resume
+from dragoman.training.objective import make_optimizer
 from tests.processes import fork, worst
 
 
@@ -155,10 +154,8 @@ def test_an_optimizer_comes_back_exactly():
 
     step(model, optimizers[0])
     twin.load_state_dict(model.state_dict())
-    saved = {
-        name: tensor.clone() for name, tensor in checkpoint.optimizer_tensors(model, optimizers[0]).items()
-    }
-    checkpoint.load_optimizer(twin, optimizers[1], saved)
+    saved = {name: tensor.clone() for name, tensor in optimizer_tensors(model, optimizers[0]).items()}
+    load_optimizer(twin, optimizers[1], saved)
     for one, optimizer in zip((model, twin), optimizers, strict=True):
         step(one, optimizer)
     assert torch.equal(model.weight, twin.weight)
@@ -180,7 +177,7 @@ def test_processes_that_found_different_steps_all_refuse_to_resume(tmp_path):
         distributed.init_process_group(
             "gloo", init_method=f"file://{tmp_path}/store", rank=rank, world_size=3
         )
-        world = World(rank, 3, torch.device("cpu"))
+        world = ProcessGroup(rank, 3, torch.device("cpu"))
         with pytest.raises(
             DragomanError, match=f"This process found the checkpoint of update {steps[rank]} "
         ):

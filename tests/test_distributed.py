@@ -19,14 +19,15 @@ import torch
 from safetensors.torch import load_file
 from torch import distributed, nn
 
-from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
+from dragoman.model.transformer import build_model
 from dragoman.pipeline import run
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch, Update
 from dragoman.training.checkpoint import checkpoints
-from dragoman.training.distributed import World, data_parallel, process_group
+from dragoman.training.distributed import ProcessGroup
 from dragoman.training.objective import Objective, accumulate
+from dragoman.training.world import World, process_group
 from dragoman.translation.translator import Translator
 from tests.conftest import MOST_SECONDS, write_copies
 from tests.processes import dragoman, fork, start, worst
@@ -197,11 +198,11 @@ def test_processes_synchronise_gradients_once_an_update_however_it_is_cut(tmp_pa
         distributed.init_process_group(
             "gloo", init_method=f"file://{tmp_path}/store", rank=rank, world_size=2
         )
-        world = World(rank, 2, torch.device("cpu"))
+        world = ProcessGroup(rank, 2, torch.device("cpu"))
         model = build_model(
             ModelSettings(d_model=8, d_ff=8, heads=2, encoder_layers=1, decoder_layers=1), 11, 11
         )
-        parallel = data_parallel(Objective(model, 0.1, bfloat16=False), model, world, shards)
+        parallel = world.data_parallel(Objective(model, 0.1, bfloat16=False), model, shards)
         batch = Batch.of(*torch.randint(4, 11, (2, 8, 5)), list(range(8)))
         updates = [
             Update(0, 0, batches, 2 * batch.tokens)
@@ -225,7 +226,7 @@ def ask_for_much(_, given):
 def two_of(tmp_path: Path, rank: int) -> tuple[World, Objective, nn.Module, list[Batch], int]:
     """One of two processes: the objective alone and in parallel, both batches, and their number of tokens."""
     distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/short", rank=rank, world_size=2)
-    world = World(rank, 2, torch.device("cpu"))
+    world = ProcessGroup(rank, 2, torch.device("cpu"))
     torch.manual_seed(1)
     model = build_model(
         ModelSettings(d_model=8, d_ff=8, heads=2, encoder_layers=1, decoder_layers=1, dropout=0.0), 11, 11
@@ -235,7 +236,7 @@ def two_of(tmp_path: Path, rank: int) -> tuple[World, Objective, nn.Module, list
     return (
         world,
         objective,
-        data_parallel(objective, model, world, shards_weights=False),
+        world.data_parallel(objective, model, shards=False),
         shares,
         sum(batch.tokens for batch in shares),
     )

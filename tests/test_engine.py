@@ -122,7 +122,7 @@ def test_the_threads_of_a_decoder_end_with_it(lib):
 # needs most of it, begins the step.
 SHORT_OF_MEMORY = """
 import resource
-from dragoman.model.build import build_model
+from dragoman.model.transformer import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.native.build import DECODER, load_library
 from dragoman.search.hypothesis import Constraints

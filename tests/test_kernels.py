@@ -14,10 +14,9 @@ from torch.nn import functional as F
 
 from dragoman.model import attention as oracle
 from dragoman.model.attention import MultiHeadAttention, causal_mask
-from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD
-from dragoman.model.transformer import FeedForward, Residual
+from dragoman.model.transformer import FeedForward, Residual, build_model
 from dragoman.native import fused as fused_modules
 from dragoman.native import training_kernels as kernels
 from dragoman.native.dropout import DropoutMask, random_bits

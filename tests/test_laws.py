@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from dragoman.model.build import build_model
 from dragoman.model.interface import Model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import PAD
+from dragoman.model.transformer import build_model
 from tests.conftest import VOCABULARY
 
 

@@ -11,8 +11,9 @@ from dragoman.pipeline.run import run
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import silent
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
-from dragoman.training.log import Log, scalars
+from dragoman.training.log import Log
 from dragoman.training.settings import TrainingSettings
+from dragoman.training.tensorboard import scalars
 from tests.conftest import write_copies
 
 LINE = {

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
-from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.shapes import count_layers, weight_shapes
+from dragoman.model.transformer import build_model
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import MANIFEST, write_manifest
 from dragoman.text.settings import TokenizerSettings

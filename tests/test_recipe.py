@@ -18,7 +18,7 @@ from dragoman.pipeline.reopen import allowed_changes, apply_changes, describe_ch
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import DataSettings
-from dragoman.training.schedule import learning_rate
+from dragoman.training.objective import learning_rate
 
 TABLE = {"out": "runs/x", "preset": "base", "data": {"source": "a", "target": "b"}}
 

@@ -37,14 +37,20 @@ from dragoman.system.messages import silent
 from dragoman.system.toml import write_toml
 from dragoman.text.batches import Update
 from dragoman.training.checkpoint import average_checkpoints, checkpoints, resume
-from dragoman.training.context import TrainingContext
-from dragoman.training.distributed import World
+from dragoman.training.context import DivergenceError, TrainingContext
+from dragoman.training.distributed import ProcessGroup
 from dragoman.training.divergence import first_non_finite_layer
 from dragoman.training.log import Log
-from dragoman.training.loop import make_optimizer, step_optimizer, train
+from dragoman.training.loop import train
 from dragoman.training.memory import available_memory, fitting_tokens, free_memory, kept_for_backward
-from dragoman.training.metrics import DivergenceError
-from dragoman.training.objective import Objective, accumulate, corpus_loss
+from dragoman.training.objective import (
+    Objective,
+    accumulate,
+    corpus_loss,
+    make_optimizer,
+    step_optimizer,
+)
+from dragoman.training.world import World
 from dragoman.translation.translator import Translator
 from tests.conftest import MOST_SECONDS, small_recipe
 from tests.processes import fork, worst
@@ -288,7 +294,7 @@ def test_without_an_intact_checkpoint_a_run_does_not_start_again(tmp_path):
 
 @pytest.mark.parametrize("others", [[28], [20, 28]], ids=["another step", "others whose mean is ours"])
 def test_processes_that_see_different_checkpoints_do_not_resume(tmp_path, others):
-    class Other(World):
+    class Other(ProcessGroup):
         """Beside it there are processes that have found checkpoints of other steps."""
 
         def all_reduce(self, values):
@@ -358,7 +364,7 @@ def split_where_memory_is_short(folder: Path) -> None:
         match=r"not enough memory for \d+ pairs at once; give the same command a lower --max-tokens\.",
     ):
         accumulate(
-            objective, update, replace(HERE, size=2)
+            objective, update, ProcessGroup(size=2, device=HERE.device)
         )  # where batches cannot be cut: the other process would not know
     model.zero_grad()
     calls = []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.training.schedule import learning_rate
+from dragoman.training.objective import learning_rate
 
 
 def test_it_rises_linearly_for_the_warm_up_and_then_falls_with_the_inverse_root():

@@ -31,11 +31,10 @@ from dragoman.system.toml import write_toml
 from dragoman.text.lines import line_hash
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.checkpoint import TrainingState, average_checkpoints, checkpoints, read_state
-from dragoman.training.distributed import World
 from dragoman.training.interrupt import TrainingInterruptedError
 from dragoman.training.loop import is_better, stopped_early
-from dragoman.training.schedule import Schedule
-from dragoman.training.settings import TrainingSettings
+from dragoman.training.settings import Schedule, TrainingSettings
+from dragoman.training.world import World
 from dragoman.translation.translator import Translator
 from tests.conftest import MOST_SECONDS, small_recipe, write_copies
 from tests.processes import dragoman, fork, run_command, worst

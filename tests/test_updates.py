@@ -4,13 +4,19 @@ import pytest
 import torch
 from torch import nn
 
-from dragoman.model.build import build_model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD
+from dragoman.model.transformer import build_model
 from dragoman.text.batches import Batch, Update
-from dragoman.training.distributed import World
-from dragoman.training.loop import make_optimizer, step_optimizer
-from dragoman.training.objective import Objective, accumulate, corpus_loss, seed_update
+from dragoman.training.objective import (
+    Objective,
+    accumulate,
+    corpus_loss,
+    make_optimizer,
+    seed_update,
+    step_optimizer,
+)
+from dragoman.training.world import World
 
 HERE = World(device=torch.device("cpu"))
 

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from dragoman.model.interface import Model, State
-from dragoman.model.settings import ModelSettings, untieable
+from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import PAD
 from dragoman.system.errors import DragomanError
 
@@ -103,8 +103,7 @@ class Recurrent(Model):
                 raise DragomanError(
                     f"{name} is an option of the Transformer; the {settings.architecture} has none."
                 )
-        if settings.tied == "all" and source_vocabulary != target_vocabulary:
-            raise DragomanError(untieable(source_vocabulary, target_vocabulary))
+        settings.check_vocabularies(source_vocabulary, target_vocabulary)
         width, depth = settings.d_model, settings.decoder_layers
         self.target_embedding = nn.Embedding(target_vocabulary, width)
         self.source_embedding = (

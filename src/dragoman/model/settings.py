@@ -92,6 +92,14 @@ class ModelSettings:
         """Tokens, END included, of the longest text that the model has positions for. None is no limit."""
         return self.max_positions if self.positions == "learned" else None
 
+    def check_vocabularies(self, source: int, target: int) -> None:
+        """Raise `DragomanError` if embeddings are tied for different vocabularies, of these sizes."""
+        if self.tied == "all" and source != target:
+            raise DragomanError(
+                f"Three-way tied embeddings need one vocabulary, and these are two, of {source} and {target} "
+                'tokens; share the vocabulary, or set tied = "target".'
+            )
+
     def _head_width(self) -> int:
         if self.d_model % self.heads:
             raise DragomanError(
@@ -108,11 +116,3 @@ PRESETS = {
     "big": replace(ModelSettings(), d_model=1024, d_ff=4096, heads=16, dropout=0.3),
 }
 """`base` and `big` are the paper's (Table 3); `tiny` and `small` are for CPUs."""
-
-
-def untieable(source: int, target: int) -> str:
-    """The message for tied embeddings of different vocabularies."""
-    return (
-        f"Three-way tied embeddings need one vocabulary, and these are two, of {source} and {target} tokens; "
-        'share the vocabulary, or set tied = "target".'
-    )

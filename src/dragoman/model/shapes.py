@@ -6,8 +6,7 @@ Weights of a file are compared with these before memory is allocated for a model
 import re
 from collections.abc import Iterable
 
-from dragoman.model.settings import ModelSettings, untieable
-from dragoman.system.errors import DragomanError
+from dragoman.model.settings import ModelSettings
 
 Shapes = dict[str, tuple[int, ...]]
 LAYER = re.compile(r"(encoder|decoder)\.(?:weight_ih_l)?(\d+)(?:\.|$)")  # of a Transformer, LSTM or GRU
@@ -24,16 +23,18 @@ def weight_shapes(settings: ModelSettings, source_vocabulary: int, target_vocabu
 
     Raises `DragomanError` if the settings contradict each other or the vocabularies.
     """
-    if settings.tied == "all" and source_vocabulary != target_vocabulary:
-        raise DragomanError(untieable(source_vocabulary, target_vocabulary))
+    settings.check_vocabularies(source_vocabulary, target_vocabulary)
     width = settings.d_model
     shapes: Shapes = {"target_embedding.weight": (target_vocabulary, width)}
     if settings.tied != "all":
         shapes["source_embedding.weight"] = (source_vocabulary, width)
     if settings.tied == "none":
         shapes["output.weight"] = (target_vocabulary, width)
-    own = transformer_shapes if settings.architecture == "transformer" else recurrent_shapes
-    return shapes | own(settings, target_vocabulary)
+    if settings.architecture == "transformer":
+        return shapes | transformer_shapes(settings, target_vocabulary)
+    from dragoman.model.recurrent_shapes import recurrent_shapes
+
+    return shapes | recurrent_shapes(settings)
 
 
 def transformer_shapes(settings: ModelSettings, target_vocabulary: int) -> Shapes:
@@ -58,29 +59,6 @@ def transformer_shapes(settings: ModelSettings, target_vocabulary: int) -> Shape
             shapes |= linear_shapes(f"{layer}.feed_forward.inner", settings.d_ff, width)
             shapes |= linear_shapes(f"{layer}.feed_forward.outer", width, settings.d_ff)
             shapes |= norm_shapes(f"{layer}.feed_forward_residual.norm", width)
-    return shapes
-
-
-def recurrent_shapes(settings: ModelSettings, _: int) -> Shapes:
-    """The weights of `Recurrent` but its embeddings."""
-    width, gates = settings.d_model, 4 if settings.architecture == "lstm" else 3
-    shapes = (
-        linear_shapes("attention.query", width, width)
-        | linear_shapes("attention.key", width, 2 * width, bias=False)
-        | linear_shapes("attention.score", 1, width, bias=False)
-        | linear_shapes("start", settings.decoder_layers * width, 2 * width)
-        | linear_shapes("features", width, 4 * width)
-    )
-
-    def cell(prefix: str, suffix: str, inputs: int) -> Shapes:
-        sizes = {"weight_ih": (inputs,), "weight_hh": (width,), "bias_ih": (), "bias_hh": ()}
-        return {f"{prefix}.{name}{suffix}": (gates * width, *rest) for name, rest in sizes.items()}
-
-    for layer in range(settings.encoder_layers):
-        for direction in ("", "_reverse"):
-            shapes |= cell("encoder", f"_l{layer}{direction}", 2 * width if layer else width)
-    for layer in range(settings.decoder_layers):
-        shapes |= cell(f"decoder.{layer}", "", width if layer else 3 * width)
     return shapes
 
 

@@ -16,9 +16,8 @@ from dragoman.model.attention import KeysValues, MultiHeadAttention
 from dragoman.model.cache import TransformerState
 from dragoman.model.interface import Model, State
 from dragoman.model.positions import Positions
-from dragoman.model.settings import Activation, ModelSettings, untieable
+from dragoman.model.settings import Activation, ModelSettings
 from dragoman.model.symbols import END, PAD
-from dragoman.system.errors import DragomanError
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "swish": F.silu}
 
@@ -135,14 +134,11 @@ class Transformer(Model):
 
     def __init__(self, settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
+        settings.check_vocabularies(source_vocabulary, target_vocabulary)
         self.settings = settings
         self.target_embedding = self._embedding(target_vocabulary)
-        if settings.tied != "all":
-            self.source_embedding = self._embedding(source_vocabulary)
-        elif source_vocabulary == target_vocabulary:
-            self.source_embedding = self.target_embedding
-        else:
-            raise DragomanError(untieable(source_vocabulary, target_vocabulary))
+        shared = settings.tied == "all"
+        self.source_embedding = self.target_embedding if shared else self._embedding(source_vocabulary)
         self.longest_source = self.longest_target = settings.longest
         self.source_positions, self.target_positions = Positions(settings), Positions(settings)
         self.dropout = nn.Dropout(settings.dropout)
@@ -202,3 +198,15 @@ class Transformer(Model):
 
     def logits(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]:
         return F.linear(features, self.output.weight, self.output_bias)
+
+
+def build_model(settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> Model:
+    """A model with fresh weights for vocabularies of these sizes: a Transformer, or its opponent.
+
+    Raises `DragomanError` if the settings contradict them.
+    """
+    if settings.architecture == "transformer":
+        return Transformer(settings, source_vocabulary, target_vocabulary)
+    from dragoman.model.recurrent import Recurrent
+
+    return Recurrent(settings, source_vocabulary, target_vocabulary)

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -56,21 +55,3 @@ def average(paths: Iterable[Path]) -> dict[str, Tensor]:
         for name, tensor in load_tensors(path).items():
             total[name] = total[name] + tensor.double() if name in total else tensor.double()
     return {name: (tensor / len(paths)).float() for name, tensor in total.items()}
-
-
-def optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The optimizer's state, named after the weights that it belongs to."""
-    return {
-        f"{name}|{key}": torch.as_tensor(value)
-        for name, weight in model.named_parameters()
-        for key, value in optimizer.state[weight].items()
-    }
-
-
-def load_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Load what `optimizer_tensors` returned."""
-    named = dict(model.named_parameters())
-    for full_name, tensor in tensors.items():
-        name, key = full_name.split("|")
-        weight = named[name]
-        optimizer.state[weight][key] = tensor.to(weight.device, copy=True)  # not a view of a file that may go

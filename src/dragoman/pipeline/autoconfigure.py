@@ -12,10 +12,8 @@ from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
 from dragoman.text.batches import Batches, Update
-from dragoman.training.distributed import World
-from dragoman.training.loop import make_optimizer
-from dragoman.training.objective import Objective, accumulate
-from dragoman.training.schedule import learning_rate
+from dragoman.training.objective import Objective, accumulate, learning_rate, make_optimizer
+from dragoman.training.world import World
 from dragoman.translation.token_ids import constraint_ids
 
 TIMED_UPDATES = 8

@@ -7,9 +7,9 @@ import numpy as np
 from dragoman.model.interface import Model
 from dragoman.pipeline.prepare import PreparedData, make_batches
 from dragoman.pipeline.recipe import Recipe
-from dragoman.training.distributed import World
 from dragoman.training.memory import fitting_tokens
 from dragoman.training.objective import Objective
+from dragoman.training.world import World
 
 GRADIENT_AND_MOMENTS = 3  # times the bytes of the weights: what the first update allocates
 

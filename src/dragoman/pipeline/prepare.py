@@ -6,8 +6,8 @@ from pathlib import Path
 
 import torch
 
-from dragoman.model.build import build_model
 from dragoman.model.interface import Model
+from dragoman.model.transformer import build_model
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError, is_out_of_memory
 from dragoman.system.files import complete_folder
@@ -28,8 +28,8 @@ from dragoman.text.held_out import fitting_pairs, held_out_pairs
 from dragoman.text.lines import read_lines, read_pairs
 from dragoman.text.settings import DataSettings, TokenKind
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.training.distributed import World
-from dragoman.training.schedule import Schedule
+from dragoman.training.settings import Schedule
+from dragoman.training.world import World
 from dragoman.translation.model_folder import Tokenizers
 
 # ---- from text to ids

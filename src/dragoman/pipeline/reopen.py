@@ -23,7 +23,7 @@ from dragoman.text.settings import DataSettings
 from dragoman.training.checkpoint import checkpoints, newest_intact, read_state, step_of
 from dragoman.training.log import read_events
 from dragoman.training.loop import is_finished
-from dragoman.training.schedule import Schedule
+from dragoman.training.settings import Schedule
 from dragoman.translation.model_folder import model_hash, read_settings
 
 CHANGEABLE = (

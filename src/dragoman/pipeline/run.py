@@ -29,12 +29,12 @@ from dragoman.text.batches import Batches
 from dragoman.text.lines import read_lines
 from dragoman.training.checkpoint import TrainingState, average_checkpoints, regular_checkpoints
 from dragoman.training.context import Samples, Scores, TrainingContext, Validate
-from dragoman.training.distributed import World, process_group
 from dragoman.training.interrupt import TrainingInterruptedError
-from dragoman.training.log import NO_TENSORBOARD
 from dragoman.training.loop import train
 from dragoman.training.objective import Objective, corpus_loss
-from dragoman.training.schedule import Schedule
+from dragoman.training.settings import Schedule
+from dragoman.training.tensorboard import NO_TENSORBOARD
+from dragoman.training.world import World, process_group
 from dragoman.translation.model_folder import save_model
 from dragoman.translation.translator import Translator
 

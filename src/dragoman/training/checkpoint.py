@@ -3,11 +3,12 @@
 import json
 import re
 import shutil
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dragoman.model import weights
 from dragoman.model.interface import Model
@@ -15,8 +16,8 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import check_folder, write_folder
 from dragoman.system.messages import Say
 from dragoman.training.context import TrainingContext
-from dragoman.training.distributed import World, shard_like, unsharded_on_cpu
 from dragoman.training.log import read_events
+from dragoman.training.world import World, unsharded_on_cpu
 
 # Of intact, invalid and partial checkpoints; other files are the user's.
 OWN_NAME = re.compile(r"(ruined-)?step-\d+(\.new|\.old)?")
@@ -64,7 +65,7 @@ def save_checkpoint(
     """
     is_main = context.world.is_main
     tensors = unsharded_on_cpu(weights.weights(model), is_main)
-    moments = unsharded_on_cpu(weights.optimizer_tensors(model, optimizer), is_main)
+    moments = unsharded_on_cpu(optimizer_tensors(model, optimizer), is_main)
     if not is_main:
         return
 
@@ -93,11 +94,13 @@ def regular_checkpoints(folder: Path, count: int, every: int, step: int) -> list
     return [*older[max(0, len(older) - count + 1) :], newest]
 
 
-def invalidate(path: Path, world: World) -> None:
-    """Rename a checkpoint, so that it is not loaded; the next save deletes it. All processes call this."""
-    if world.is_main:
-        path.rename(path.with_name(f"ruined-{path.name}"))
-    world.barrier()
+def optimizer_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimizer's state, named after the weights that it belongs to."""
+    return {
+        f"{name}|{key}": torch.as_tensor(value)
+        for name, weight in model.named_parameters()
+        for key, value in optimizer.state[weight].items()
+    }
 
 
 # ---- reading
@@ -110,10 +113,16 @@ def resume(
 
     Raises `DragomanError` if no checkpoint is intact, and if the processes see different checkpoints.
     """
-    state = load_newest_intact(model, optimizer, folder, say)
-    step = torch.tensor(float(state.step), dtype=torch.float64, device=world.device)
-    total, squares = world.all_reduce(torch.stack([step, step**2])).tolist()
-    if squares * world.size != total**2:  # the steps are not all equal, and every process finds the same
+    path = newest_intact(folder, say)
+    if path is None:
+        refuse_lost_checkpoints(folder)
+        state = TrainingState()
+    else:
+        load_checkpoint(model, optimizer, path, world)
+        state = read_state(path)
+        if path != checkpoints(folder)[-1]:
+            say(f"Resuming from {path.name}; the updates after it are repeated.")
+    if not world.all_equal(state.step):
         raise DragomanError(
             f"This process found the checkpoint of update {state.step} in {folder}, and another process "
             "another one. All machines must see the same folder."
@@ -121,25 +130,26 @@ def resume(
     return state
 
 
-def load_newest_intact(
-    model: Model, optimizer: torch.optim.Optimizer, folder: Path, say: Say
-) -> TrainingState:
-    """`resume`, for one process."""
-    path = newest_intact(folder, say)
-    if path is None:
-        refuse_lost_checkpoints(folder)
-        return TrainingState()
+def load_checkpoint(model: Model, optimizer: torch.optim.Optimizer, path: Path, world: World) -> None:
+    """Load the weights and the optimizer of a checkpoint. Raises `DragomanError` if they do not fit."""
     try:
-        weights.load_weights(model, shard_like(model, weights.load_tensors(path / "model.safetensors")), path)
+        tensors = world.shard_like(model, weights.load_tensors(path / "model.safetensors"))
+        weights.load_weights(model, tensors, path)
     except DragomanError as error:
         raise DragomanError(
             f"{error} The recipe.toml of this run was changed since it began; restore it."
         ) from error
     moments = weights.load_tensors(path / "optimizer.safetensors")
-    weights.load_optimizer(model, optimizer, shard_like(model, moments))
-    if path != checkpoints(folder)[-1]:
-        say(f"Resuming from {path.name}; the updates after it are repeated.")
-    return read_state(path)
+    load_optimizer(model, optimizer, world.shard_like(model, moments))
+
+
+def load_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Load what `optimizer_tensors` returned."""
+    named = dict(model.named_parameters())
+    for full_name, tensor in tensors.items():
+        name, key = full_name.split("|")
+        weight = named[name]
+        optimizer.state[weight][key] = tensor.to(weight.device, copy=True)  # not a view of a file that may go
 
 
 def newest_intact(folder: Path, say: Say) -> Path | None:
@@ -148,19 +158,24 @@ def newest_intact(folder: Path, say: Say) -> Path | None:
     Damaged ones are named. Raises `DragomanError` if all are damaged.
     """
     paths = checkpoints(folder)
-    for path in reversed(paths):
-        try:
-            check_folder(path)
-        except DragomanError as error:
-            say(f"{error} Trying the checkpoint before it.")
-        else:
-            return path
-    if paths:
+    newest = next(intact(reversed(paths), say, "Trying the checkpoint before it."), None)
+    if paths and newest is None:
         raise DragomanError(
             f"All {len(paths)} checkpoints in {folder / 'checkpoints'} are damaged; start again with another "
             "--out."
         )
-    return None
+    return newest
+
+
+def intact(paths: Iterable[Path], say: Say, consequence: str) -> Iterator[Path]:
+    """The checkpoints whose files match their manifest. Damaged ones are named, with the consequence."""
+    for path in paths:
+        try:
+            check_folder(path)
+        except DragomanError as error:
+            say(f"{error} {consequence}")
+        else:
+            yield path
 
 
 def refuse_lost_checkpoints(folder: Path) -> None:
@@ -190,12 +205,6 @@ def average_checkpoints(
 
     Damaged ones are named and left out.
     """
-    paths = []
-    for path in regular_checkpoints(folder, count, every, step):
-        try:
-            check_folder(path)
-        except DragomanError as error:
-            say(f"{error} It is left out of the average.")
-        else:
-            paths.append(path)
+    regular = regular_checkpoints(folder, count, every, step)
+    paths = list(intact(regular, say, "It is left out of the average."))
     return weights.average(path / "model.safetensors" for path in paths), [step_of(path) for path in paths]

@@ -1,16 +1,15 @@
-"""All that the training loop is given."""
+"""What the training loop is given, and the error that it raises."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.model.interface import Model
+from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
 from dragoman.text.batches import Batches
-from dragoman.training.distributed import World
-from dragoman.training.objective import Objective
-from dragoman.training.schedule import Schedule
-from dragoman.training.settings import TrainingSettings
+from dragoman.training.settings import Schedule, TrainingSettings
+from dragoman.training.world import World
 
 Scores = dict[str, float]
 """Of a validation: `loss` and `nll` in nats a token, `perplexity`, `bleu`."""
@@ -38,11 +37,11 @@ class TrainingContext:
     say: Say
     world: World
 
-    @property
-    def shards_weights(self) -> bool:
-        """Whether each process has a part of every weight."""
-        return self.settings.shard and self.world.size > 1
 
-    def objective(self, model: Model) -> Objective:
-        """The training objective of this model or of a copy of it."""
-        return Objective.of(model, self.settings)
+class DivergenceError(DragomanError):
+    """The loss, the gradient or the weights are NaN or infinite."""
+
+    def __init__(self, finding: str, remedy: str) -> None:
+        """`finding` is what was seen, and `remedy` what the user can do. The message has both."""
+        super().__init__(f"{finding} {remedy}")
+        self.finding = finding

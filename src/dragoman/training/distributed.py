@@ -1,15 +1,16 @@
 """Processes that train together, started by torchrun: collective operations, gradients, sharded weights.
 
-FSDP2 is imported by runs that shard weights: that takes most of a second.
+Imported by runs of several processes. FSDP2 is imported by runs that shard weights: that takes most of a
+second.
 """
 
 import ctypes
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeGuard
 
 import torch
 from torch import Tensor, distributed, nn
@@ -24,66 +25,44 @@ from torch.nn.parallel import DistributedDataParallel
 
 from dragoman.model.interface import Model
 from dragoman.system.errors import DragomanError
-
-if TYPE_CHECKING:
-    from torch.distributed.tensor import DTensor
+from dragoman.training.interrupt import STOP_SIGNALS, StopRequest
+from dragoman.training.world import World, is_sharded
 
 PREPARATION_TIMEOUT = timedelta(days=2)  # of the processes that wait while the main one prepares the corpus
+SECONDS_BETWEEN_QUERIES = 2.0  # about, between two exchanges of processes about signals
 
 
 @dataclass(frozen=True)
-class World:
-    """This process among the `size` that train together. All processes call the methods that communicate."""
+class ProcessGroup(World):
+    """This process among several that train together. All processes call the methods that communicate."""
 
-    rank: int = 0
-    size: int = 1
-    device: torch.device = field(
-        default_factory=lambda: torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    )
     store: Store | None = None
     """Key-value store that the processes share."""
 
-    @property
-    def is_main(self) -> bool:
-        """Whether this process writes files and messages."""
-        return self.rank == 0
-
-    @property
-    def local(self) -> "World":
-        """A world of this process alone."""
-        return World(device=self.device)
-
     def all_reduce(self, values: Tensor) -> Tensor:
-        """The sum of all processes' values, which also replaces them."""
-        if self.size > 1:
-            distributed.all_reduce(values)
+        distributed.all_reduce(values)
         return values
 
+    def all_equal(self, number: int) -> bool:
+        own = torch.tensor(float(number), dtype=torch.float64, device=self.device)
+        total, squares = self.all_reduce(torch.stack([own, own**2])).tolist()
+        return bool(squares * self.size == total**2)  # every process finds the same
+
     def main_first(self, work: Callable[[], None]) -> None:
-        """Let the main process do the work while the others wait, however long it takes."""
+        assert self.store is not None
         if self.is_main:
             work()
-        if self.store is not None and self.is_main:
             self.store.set("done", "yes")
-        elif self.store is not None:
+        else:
             self.store.wait(["done"], PREPARATION_TIMEOUT)
 
     def barrier(self) -> None:
-        """Wait until all processes have called this."""
-        if self.size > 1:
-            distributed.barrier(device_ids=[self.device.index] if self.device.type == "cuda" else None)
+        distributed.barrier(device_ids=[self.device.index] if self.device.type == "cuda" else None)
 
     def split(self, lines: Sequence[str]) -> Sequence[str]:
-        """This process's part of the lines."""
         return lines[self.rank :: self.size]
 
     def gather(self, part: Sequence[str], count: int) -> list[str]:
-        """All `count` lines in order, from the processes' parts as `split` gives them.
-
-        No line holds a line feed.
-        """
-        if self.size == 1:
-            return list(part)
         encoded = torch.tensor(list("\n".join(part).encode()), dtype=torch.uint8, device=self.device)
         lengths = torch.zeros(self.size, dtype=torch.int64, device=self.device)
         lengths[self.rank] = len(encoded)
@@ -96,16 +75,90 @@ class World:
                 lines[rank :: self.size] = bytes(row[:size].tolist()).decode().split("\n")
         return lines
 
+    def stop_request(self, step: int) -> StopRequest:
+        return SharedStopRequest(self, step)
+
+    # ---- gradients and weights
+
+    def data_parallel(self, objective: nn.Module, model: Model, shards: bool) -> nn.Module:
+        """Each process has all weights (DDP), or a part of every weight and gathers layers (FSDP2)."""
+        if shards:
+            from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+
+            for layer, methods in model.layers():
+                fully_shard(layer)
+                for method in methods:
+                    register_fsdp_forward_method(layer, method)
+            fully_shard(objective)
+            return objective
+        # Tables of positions grow as needed, in each process by itself: there is nothing to synchronise.
+        buffers = [name for name, _ in objective.named_buffers()]
+        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(objective, buffers)
+        devices = [self.device] if self.device.type == "cuda" else None
+        return DistributedDataParallel(objective, device_ids=devices, gradient_as_bucket_view=True)
+
+    def gradient_sync(self, objective: nn.Module, last: bool) -> AbstractContextManager[None]:
+        if isinstance(objective, DistributedDataParallel):
+            return nullcontext() if last else objective.no_sync()
+        if distributed.is_initialized():
+            from torch.distributed.fsdp import FSDPModule
+
+            if isinstance(objective, FSDPModule):
+                objective.set_requires_gradient_sync(last)
+        return nullcontext()
+
+    def communicates_in_last_backward_only(self, objective: nn.Module) -> bool:
+        return isinstance(objective, DistributedDataParallel)
+
+    def shard_like(self, model: nn.Module, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        sharded_weights = {name: weight for name, weight in model.named_parameters() if is_sharded(weight)}
+        if not sharded_weights:
+            return tensors
+        from torch.distributed.tensor import distribute_tensor
+
+        def part(name: str, tensor: Tensor) -> Tensor:
+            weight = sharded_weights.get(name.split("|", 1)[0])
+            if weight is None or weight.shape != tensor.shape:
+                return tensor
+            return distribute_tensor(
+                tensor.to(weight.device), weight.device_mesh, weight.placements, src_data_rank=None
+            )
+
+        return {name: part(name, tensor) for name, tensor in tensors.items()}
+
+
+class SharedStopRequest(StopRequest):
+    """Records the first stop signal of this process and tells all processes about it.
+
+    They communicate about every `SECONDS_BETWEEN_QUERIES`, at a step that they agree on: a query in every
+    step would wait for the GPU.
+    """
+
+    def __init__(self, world: World, step: int) -> None:
+        super().__init__()
+        self.world = world
+        self._next_query, self._last_query, self._last_time = step + 1, step, time.monotonic()
+
+    def after(self, step: int) -> int | None:
+        if step < self._next_query:
+            return None
+        now = time.monotonic()
+        seconds_per_step = (now - self._last_time) / (step - self._last_query)
+        received = [float(number == self.signal_number) for number in STOP_SIGNALS]
+        *counts, seconds = self.world.all_reduce(
+            torch.tensor([*received, seconds_per_step], device=self.world.device)
+        ).tolist()
+        interval = max(1, round(SECONDS_BETWEEN_QUERIES * self.world.size / seconds))
+        self._next_query, self._last_query, self._last_time = step + interval, step, now
+        return next((number for number, count in zip(STOP_SIGNALS, counts, strict=True) if count), None)
+
 
 @contextmanager
-def process_group() -> Iterator[World]:
-    """The world that torchrun has made, or a world of this process alone.
+def torchrun_group() -> Iterator[World]:
+    """The world that torchrun has made.
 
     Raises `DragomanError` in the remaining processes if one of them has ended.
     """
-    if not {"RANK", "WORLD_SIZE", "MASTER_ADDR"} <= os.environ.keys():
-        yield World()
-        return
     gpu = torch.cuda.is_available()
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if gpu else torch.device("cpu")
     if gpu:
@@ -116,7 +169,7 @@ def process_group() -> Iterator[World]:
         store = PrefixStore(f"start {os.environ['TORCHELASTIC_RESTART_COUNT']}", store)
     distributed.init_process_group("nccl" if gpu else "gloo", store=store, rank=rank, world_size=size)
     try:
-        yield World(rank, size, device, store)
+        yield ProcessGroup(rank, size, device, store) if size > 1 else World(device=device)
     except RuntimeError as error:
         if "gloo" not in str(error).lower() and "nccl" not in str(error).lower():
             raise
@@ -130,94 +183,3 @@ def process_group() -> Iterator[World]:
         # destructor waits for them while it holds that lock. The extra reference keeps it from being called.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(distributed.group.WORLD))
         distributed.destroy_process_group()
-
-
-# ---- gradients
-
-
-def data_parallel(objective: nn.Module, model: Model, world: World, shards_weights: bool) -> nn.Module:
-    """Wrap the objective of a model: `backward` then averages the gradients over the processes.
-
-    Each process has all weights (DDP), or a part of every weight, and gathers a layer while it computes
-    (FSDP2).
-    """
-    if world.size == 1:
-        return objective
-    if shards_weights:
-        from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
-
-        for layer, methods in model.layers():
-            fully_shard(layer)
-            for method in methods:
-                register_fsdp_forward_method(layer, method)
-        fully_shard(objective)
-        return objective
-    # Tables of positions grow as needed, in each process by itself: there is nothing to synchronise.
-    buffers = [name for name, _ in objective.named_buffers()]
-    DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(objective, buffers)
-    devices = [world.device] if world.device.type == "cuda" else None
-    return DistributedDataParallel(objective, device_ids=devices, gradient_as_bucket_view=True)
-
-
-def gradient_sync(objective: nn.Module, last: bool) -> AbstractContextManager[None]:
-    """Around each batch of an update: only the backward pass of the last one synchronises gradients."""
-    if isinstance(objective, DistributedDataParallel):
-        return nullcontext() if last else objective.no_sync()
-    if distributed.is_initialized():
-        from torch.distributed.fsdp import FSDPModule
-
-        if isinstance(objective, FSDPModule):
-            objective.set_requires_gradient_sync(last)
-    return nullcontext()
-
-
-def communicates_in_last_backward_only(objective: nn.Module, world: World) -> bool:
-    """Whether a process may compute any number of batches before the last backward pass of an update."""
-    return world.size == 1 or isinstance(objective, DistributedDataParallel)
-
-
-# ---- sharded weights
-
-
-def is_sharded(tensor: Tensor) -> "TypeGuard[DTensor]":
-    """Whether each process has a part of the tensor: such a tensor has a class of its own."""
-    return type(tensor) not in (Tensor, nn.Parameter)
-
-
-def unsharded(tensor: Tensor) -> Tensor:
-    """The full tensor, gathered from all processes. All processes call this."""
-    return tensor.full_tensor() if is_sharded(tensor) else tensor
-
-
-def unsharded_on_cpu(tensors: Mapping[str, Tensor], keep: bool) -> dict[str, Tensor]:
-    """The full tensors on the CPU, in the processes that keep them; elsewhere an empty table.
-
-    All processes call this.
-    """
-    full: dict[str, Tensor] = {}
-    for name, tensor in tensors.items():
-        gathered = unsharded(tensor)
-        if keep:
-            full[name] = gathered.cpu()
-    return full
-
-
-def shard_like(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """This process's part of each tensor, sharded as the model's weight of that name.
-
-    A name is that of a weight, or `weight|moment`.
-    """
-    sharded_weights = {name: weight for name, weight in model.named_parameters() if is_sharded(weight)}
-    if not sharded_weights:
-        return dict(tensors)
-    from torch.distributed.tensor import distribute_tensor
-
-    def part(name: str, tensor: Tensor) -> Tensor:
-        weight = sharded_weights.get(name.split("|", 1)[0])
-        if weight is None or weight.shape != tensor.shape:
-            return tensor
-        return distribute_tensor(
-            tensor.to(weight.device), weight.device_mesh, weight.placements, src_data_rank=None
-        )
-
-    return {name: part(name, tensor) for name, tensor in tensors.items()}

@@ -1,4 +1,4 @@
-"""Where a NaN or an infinity comes from. Imported when one occurs."""
+"""An update that is NaN or infinite: where that comes from, and what is done. Imported when one occurs."""
 
 import torch
 from torch import Tensor, nn
@@ -7,10 +7,33 @@ from dragoman.model.interface import Model
 from dragoman.native.fused import unfused
 from dragoman.system.errors import is_out_of_memory
 from dragoman.text.batches import Batch, Update
-from dragoman.training.context import TrainingContext
-from dragoman.training.objective import seed_update
+from dragoman.training.context import DivergenceError, TrainingContext
+from dragoman.training.objective import Objective, seed_update
 
+MAX_NON_FINITE = 20  # updates in succession that are NaN or infinite end the run
 MOST_LINES = 8  # that a message names
+
+
+def skip_or_raise(
+    context: TrainingContext, model: Model, step: int, update: Update, values: str, consecutive: int
+) -> str:
+    """Say that a non-finite update is skipped and return what was found, or raise `DivergenceError`.
+
+    `values` names its loss and gradient norm; `consecutive` counts such updates in succession, up to this
+    one.
+    """
+    finding = (
+        f"In update {step} (epoch {update.epoch}, batch {update.batches_done}) {values}, in lines "
+        f"{locate(context, model, step, update)}"
+    )
+    if context.settings.on_divergence == "skip" and consecutive < MAX_NON_FINITE:
+        context.say(f"{finding} The update is skipped.")
+        return finding
+    raise DivergenceError(
+        f"{finding} It did not change the weights.",
+        "Give the same command a lower --learning-rate-scale, a --clip-norm or another --on-divergence, "
+        "or check these lines.",
+    )
 
 
 def locate(context: TrainingContext, model: Model, step: int, update: Update) -> str:
@@ -34,7 +57,7 @@ def locate(context: TrainingContext, model: Model, step: int, update: Update) ->
 
 def _first_layer(context: TrainingContext, model: Model, step: int, update: Update) -> str:
     """`first_non_finite_layer` of this process's batches, or an empty string."""
-    objective = context.objective(model).train()
+    objective = Objective.of(model, context.settings).train()
     seed_update(context.settings.seed, step, context.world.rank)
     try:
         layers = (

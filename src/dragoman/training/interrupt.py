@@ -2,17 +2,11 @@
 
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
-import torch
-
-from dragoman.training.distributed import World
-
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if sys.platform != "win32" else ()))
-SECONDS_BETWEEN_QUERIES = 2.0  # about, between two exchanges of processes about signals
 
 
 class TrainingInterruptedError(Exception):
@@ -27,12 +21,10 @@ class TrainingInterruptedError(Exception):
 
 
 class StopRequest:
-    """Records the first stop signal of this process and tells all processes about it."""
+    """Records the first stop signal of this process."""
 
-    def __init__(self, world: World, step: int) -> None:
-        self.world = world
+    def __init__(self) -> None:
         self.signal_number: int | None = None
-        self._next_query, self._last_query, self._last_time = step + 1, step, time.monotonic()
 
     def handle(self, number: int, _: FrameType | None) -> None:
         """Signal handler. A second Ctrl-C raises `KeyboardInterrupt`."""
@@ -40,31 +32,17 @@ class StopRequest:
             raise KeyboardInterrupt
         self.signal_number = self.signal_number or number
 
-    def after(self, step: int) -> int | None:
+    def after(self, step: int) -> int | None:  # noqa: ARG002  needed by several processes
         """The signal that a process has received by the end of this step, if any.
 
-        All processes call this after each step. Several processes communicate about every
-        `SECONDS_BETWEEN_QUERIES`, at a step that they agree on: a query in every step would wait for the GPU.
+        All processes call this after each step.
         """
-        if self.world.size == 1:
-            return self.signal_number
-        if step < self._next_query:
-            return None
-        now = time.monotonic()
-        seconds_per_step = (now - self._last_time) / (step - self._last_query)
-        received = [float(number == self.signal_number) for number in STOP_SIGNALS]
-        *counts, seconds = self.world.all_reduce(
-            torch.tensor([*received, seconds_per_step], device=self.world.device)
-        ).tolist()
-        interval = max(1, round(SECONDS_BETWEEN_QUERIES * self.world.size / seconds))
-        self._next_query, self._last_query, self._last_time = step + interval, step, now
-        return next((number for number, count in zip(STOP_SIGNALS, counts, strict=True) if count), None)
+        return self.signal_number
 
 
 @contextmanager
-def stop_signals(world: World, step: int) -> Iterator[StopRequest]:
-    """Catch stop signals, except those that are ignored (nohup). `step` is the last step that is done."""
-    request = StopRequest(world, step)
+def stop_signals(request: StopRequest) -> Iterator[StopRequest]:
+    """Record stop signals in the request, except those that are ignored (nohup)."""
     former = {}
     for number in STOP_SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:

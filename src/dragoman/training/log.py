@@ -1,12 +1,15 @@
-"""What users see of a training: log.jsonl, TensorBoard, a progress bar."""
+"""What users see of a training: log.jsonl with the metrics of updates, and a progress bar."""
 
 import json
+import math
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -16,11 +19,16 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from torch import Tensor, nn
 
+from dragoman.model.interface import Model
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
+from dragoman.text.batches import Update
+from dragoman.training.context import TrainingContext
+from dragoman.training.world import unsharded
 
-NO_TENSORBOARD = "TensorBoard is not installed: pip install 'dragoman[tensorboard]'"
+LAYER = re.compile(r"^(\w+(\.\d+)?).*")  # the part of a weight's name before its sub-layer
 
 
 class Log:
@@ -37,42 +45,24 @@ class Log:
             new.write_text("".join(lines))
         self.board = None
         if tensorboard:
-            try:
-                from torch.utils.tensorboard import SummaryWriter
-            except ImportError as error:
-                raise DragomanError(NO_TENSORBOARD) from error
-            self.board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+            from dragoman.training.tensorboard import Board
+
+            self.board = Board(folder / "tensorboard", step)
 
     def write(self, event: str, step: int, values: Mapping[str, Any]) -> None:
-        """Add a line.
-
-        TensorBoard gets its numbers, also those of a table in it, as curves, and lists as texts. Raises
-        `DragomanError` if the disk is full or cannot be written to.
-        """
+        """Add a line. Raises `DragomanError` if the disk is full or cannot be written to."""
         path = self.path
         try:
             with path.open("a") as file:
                 file.write(json.dumps({"event": event, "step": step, **rounded(values)}) + "\n")
-            path = self.path.with_name("tensorboard")
-            self._write_board(event, step, values)
+            if self.board is not None:
+                path = self.path.with_name("tensorboard")
+                self.board.write(event, step, values)
         except OSError as error:
             raise DragomanError(
                 f"{path} could not be written: {error.strerror}. The checkpoints before it are intact: free "
                 "some space, then resume with the same command."
             ) from error
-
-    def _write_board(self, event: str, step: int, values: Mapping[str, Any]) -> None:
-        """The same for TensorBoard. `flush` waits for the thread that writes, and raises its errors."""
-        if self.board is None:
-            return
-        for name, value in scalars(values).items():
-            self.board.add_scalar(f"{event}/{name}", value, step)
-        for name, rows in values.items():
-            if isinstance(rows, list):
-                self.board.add_text(
-                    f"{event}/{name}", "\n\n".join(" · ".join(row.values()) for row in rows), step
-                )
-        self.board.flush()
 
 
 def read_events(path: Path) -> list[dict[str, Any]]:
@@ -100,13 +90,96 @@ def rounded(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: round(value, 6) if isinstance(value, float) else value for key, value in pairs}
 
 
-def scalars(values: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers among the values; those of a table are named `table/name`."""
-    numbers = {key: value for key, value in values.items() if isinstance(value, int | float)}
-    for key, table in values.items():
-        if isinstance(table, Mapping):
-            numbers |= {f"{key}/{name}": value for name, value in scalars(table).items()}
-    return numbers
+class UpdateMetrics:
+    """Loss, gradient norm and speed of the updates since the last line of the log.
+
+    They stay on the device until the line is written, so that no update waits for the device.
+    """
+
+    def __init__(
+        self, context: TrainingContext, full_model: Callable[[], Model], step: int, seconds: float
+    ) -> None:
+        """`step` and `seconds` are those of the state that training begins from."""
+        self.context, self.world, self.full_model = context, context.world, full_model
+        self.log = Log(context.folder, step, context.settings.tensorboard) if self.world.is_main else None
+        self.updates: list[tuple[int, Update, Tensor, float]] = []
+        self.consecutive_non_finite = 0
+        self._last_line = time.monotonic()
+        self._started = self._last_line - seconds
+
+    @property
+    def seconds(self) -> float:
+        """The duration of training, including that of earlier processes."""
+        return time.monotonic() - self._started
+
+    def restart_clock(self) -> None:
+        """Exclude the time since the last line, spent on validation or a checkpoint, from the next one."""
+        self._last_line = time.monotonic()
+
+    def write(self, event: str, step: int, values: Mapping[str, object]) -> None:
+        """Add a line to the log, in the main process."""
+        if self.log is not None:
+            self.log.write(event, step, values)
+
+    def add(self, step: int, update: Update, sums: Tensor, norm: Tensor, rate: float) -> None:
+        """Add an update: its [loss, nll] summed over tokens, its gradient norm and its learning rate."""
+        self.updates.append((step, update, torch.stack([*sums, norm.double()]), rate))
+
+    def flush(self, layer_norms: Mapping[str, Tensor] | None = None) -> None:
+        """Write the updates since the last line as one line: sums of tokens and seconds, mean losses a token.
+
+        Raises `DivergenceError` if an update is NaN or infinite, unless the settings say to skip it.
+        """
+        if not self.updates:
+            return
+        updates, self.updates = self.updates, []
+        values = torch.stack([values for _, _, values, _ in updates])
+        norms = values[:, 2].tolist()
+        sums = self.world.all_reduce(values[:, :2].contiguous()).cpu()
+        finite = [number for number, norm in enumerate(norms) if math.isfinite(norm)]
+        for number, norm in enumerate(norms):
+            self.consecutive_non_finite = 0 if number in finite else self.consecutive_non_finite + 1
+            if number not in finite:
+                self._report_non_finite(*updates[number][:2], float(sums[number, 0]), norm)
+        seconds = time.monotonic() - self._last_line
+        self._last_line += seconds
+        if not finite:
+            return
+        step, update, _, rate = updates[finite[-1]]
+        tokens = sum(updates[number][1].tokens for number in finite)
+        loss, nll = (sums[finite].sum(0) / tokens).tolist()
+        line = {
+            "epoch": update.epoch,
+            "loss": loss,
+            "nll": nll,
+            "tokens": tokens,
+            "seconds": seconds,
+            "gradient_norm": norms[finite[-1]],
+            "learning_rate": rate,
+            "tokens_per_second": tokens / seconds,
+        }
+        if layer_norms and len(updates) - 1 in finite:
+            line["gradient_norms"] = {name: float(norm) for name, norm in layer_norms.items()}
+        self.write("train", step, line)
+
+    def _report_non_finite(self, step: int, update: Update, loss: float, norm: float) -> None:
+        """Log a skipped update, or raise `DivergenceError`."""
+        from dragoman.training.divergence import skip_or_raise
+
+        values = f"the loss is {loss:g} and the gradient norm {norm:g}"
+        message = skip_or_raise(
+            self.context, self.full_model(), step, update, values, self.consecutive_non_finite
+        )
+        self.write("skipped", step, {"message": message})
+
+
+def gradient_norms_by_layer(model: nn.Module) -> dict[str, Tensor]:
+    """The gradient norm of each layer: `encoder.0`, `target_embedding` and so on."""
+    layers: dict[str, list[Tensor]] = {}
+    for name, weight in model.named_parameters():
+        if weight.grad is not None:
+            layers.setdefault(LAYER.sub(r"\1", name), []).append(weight.grad)
+    return {name: unsharded(nn.utils.get_total_norm(gradients)) for name, gradients in layers.items()}
 
 
 @contextmanager

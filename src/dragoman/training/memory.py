@@ -1,14 +1,17 @@
-"""How many tokens fit into memory at once. Imported if a recipe has `max_tokens = "auto"`."""
+"""How many tokens fit into memory at once (`max_tokens = "auto"`), and what to do if they do not."""
 
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from dragoman.system.errors import DragomanError, is_out_of_memory
 from dragoman.system.processors import control_groups, read_system_file
+from dragoman.text.batches import Batch
 
 # `current` includes caches.
 CONTROL_GROUP = {
@@ -66,3 +69,24 @@ def available_memory(root: Path) -> Iterator[int]:
         )
         if most and used and cached:
             yield max(0, int(most[1]) - int(used[1]) + int(cached[1]))
+
+
+def smaller_batches(batches: list[Batch], error: Exception, may_retry: bool) -> list[Batch]:
+    """Every batch cut in two, with a warning, after `error` has said that memory is short.
+
+    Raises any other error, and `DragomanError` if the process must not repeat its batches or if all have one
+    pair.
+    """
+    if not is_out_of_memory(error):
+        raise error
+    if not may_retry or all(len(batch.pairs) < 2 for batch in batches):
+        raise DragomanError(memory_message(batches)) from error
+    message = f"{memory_message(batches)} Until then gradients are accumulated from smaller batches."
+    warnings.warn(message, stacklevel=3)
+    return [half for batch in batches for half in (batch.halves() if len(batch.pairs) > 1 else [batch])]
+
+
+def memory_message(batches: list[Batch]) -> str:
+    """What to do if these batches do not fit into memory."""
+    most = max(len(batch.pairs) for batch in batches)
+    return f"There is not enough memory for {most} pairs at once; give the same command a lower --max-tokens."

@@ -1,6 +1,5 @@
-"""The training objective (section 5.4): of a batch, of an update and of a corpus."""
+"""An update (section 5): the objective (5.4), its gradient, Adam and the learning rate (5.3); validation."""
 
-import warnings
 from collections.abc import Iterable
 
 import numpy as np
@@ -12,8 +11,9 @@ from dragoman.model.loss import LabelSmoothedCrossEntropy, perplexity
 from dragoman.system.errors import DragomanError, is_out_of_memory
 from dragoman.system.machine import trim_memory
 from dragoman.text.batches import Batch, Update
-from dragoman.training.distributed import World, communicates_in_last_backward_only, gradient_sync
+from dragoman.training.memory import memory_message, smaller_batches
 from dragoman.training.settings import TrainingSettings
+from dragoman.training.world import World, unsharded
 
 
 class Objective(nn.Module):
@@ -69,19 +69,10 @@ def accumulate(objective: nn.Module, update: Update, world: World) -> Tensor:
         try:
             return _accumulate(objective, batches, update.tokens, world)
         except (RuntimeError, MemoryError) as error:
-            if not is_out_of_memory(error):
-                raise
-            if all(len(batch.pairs) < 2 for batch in batches) or not communicates_in_last_backward_only(
-                objective, world
-            ):
-                raise DragomanError(_memory_message(batches)) from error
-        message = f"{_memory_message(batches)} Until then gradients are accumulated from smaller batches."
-        warnings.warn(message, stacklevel=2)
+            may_retry = world.communicates_in_last_backward_only(objective)
+            batches = smaller_batches(batches, error, may_retry)
         objective.zero_grad()
         trim_memory()  # oneDNN compiles kernels for the smaller shapes and cannot use freed blocks
-        batches = [
-            half for batch in batches for half in (batch.halves() if len(batch.pairs) > 1 else [batch])
-        ]
 
 
 def _accumulate(objective: nn.Module, batches: list[Batch], tokens: int, world: World) -> Tensor:
@@ -89,22 +80,55 @@ def _accumulate(objective: nn.Module, batches: list[Batch], tokens: int, world: 
     sums = torch.zeros(2, dtype=torch.float64, device=world.device)
     for number, batch in enumerate(batches, 1):
         last = number == len(batches)
-        with gradient_sync(objective, last):
+        with world.gradient_sync(objective, last):
             loss, nll = objective(batch.to(world.device))
             try:
                 (loss * (world.size / tokens)).backward()
             except (RuntimeError, MemoryError) as error:
                 # Other processes have a part of this gradient.
                 if last and world.size > 1 and is_out_of_memory(error):
-                    raise DragomanError(_memory_message(batches)) from error
+                    raise DragomanError(memory_message(batches)) from error
                 raise
         sums += torch.stack([loss.detach(), nll])
     return sums
 
 
-def _memory_message(batches: list[Batch]) -> str:
-    most = max(len(batch.pairs) for batch in batches)
-    return f"There is not enough memory for {most} pairs at once; give the same command a lower --max-tokens."
+# ---- the optimizer (section 5.3)
+
+
+def make_optimizer(model: nn.Module) -> torch.optim.Adam:
+    """Adam with the paper's β₁ = 0.9, β₂ = 0.98 and ε = 10⁻⁹ (section 5.3)."""
+    return torch.optim.Adam(model.parameters(), lr=0.0, betas=(0.9, 0.98), eps=1e-9, fused=True)
+
+
+def learning_rate(step: int, d_model: int, warmup_steps: int) -> float:
+    """Equation 3: d_model^-0.5 · min(step^-0.5, step · warmup_steps^-1.5), for steps from 1.
+
+    Raises `ValueError` for a step below 1.
+    """
+    if step < 1:
+        raise ValueError(f"The learning rate begins with step 1, not {step}.")
+    return float(d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5))
+
+
+def step_optimizer(optimizer: torch.optim.Adam, model: nn.Module, rate: float, clip_norm: float) -> Tensor:
+    """Update the weights and return the gradient's norm before clipping.
+
+    A NaN or infinite gradient changes nothing: the device decides that without asking the host.
+    """
+    trained = [weight for weight in model.parameters() if weight.grad is not None]
+    norm = unsharded(nn.utils.get_total_norm([weight.grad for weight in trained if weight.grad is not None]))
+    if clip_norm:
+        nn.utils.clip_grads_with_norm_(trained, clip_norm, norm)
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    # The fused kernel skips the step if this is 1.
+    optimizer.found_inf = (~norm.isfinite()).float()  # type: ignore[attr-defined]
+    optimizer.step()
+    return norm
+
+
+# ---- validation
 
 
 @torch.no_grad()

@@ -84,3 +84,15 @@ class TrainingSettings:
     def fuses(self) -> bool:
         """Whether C++ computes operations between matrix products; with `compile`, PyTorch fuses them."""
         return self.native and not self.compile
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Numbers of updates, all chosen: a recipe may leave them open."""
+
+    updates: int
+    """At which training ends."""
+    warmup_steps: int
+    """During which the learning rate rises."""
+    validate_every: int
+    checkpoint_every: int

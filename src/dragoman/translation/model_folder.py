@@ -177,7 +177,7 @@ def torch_model(stored: StoredModel) -> "Model":
     """
     import torch
 
-    from dragoman.model.build import build_model
+    from dragoman.model.transformer import build_model
     from dragoman.model.weights import load_weights
 
     model = build_model(stored.settings, len(stored.tokenizers.source), len(stored.tokenizers.target))

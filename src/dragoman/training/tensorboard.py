@@ -1,0 +1,43 @@
+"""The log as curves and texts for TensorBoard (`--tensorboard`)."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dragoman.system.errors import DragomanError
+
+NO_TENSORBOARD = "TensorBoard is not installed: pip install 'dragoman[tensorboard]'"
+
+
+class Board:
+    """A folder of TensorBoard's."""
+
+    def __init__(self, folder: Path, step: int) -> None:
+        """Hide what is after `step`. Raises `DragomanError` if TensorBoard is not installed."""
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError as error:
+            raise DragomanError(NO_TENSORBOARD) from error
+        self.writer = SummaryWriter(str(folder), purge_step=step + 1)
+
+    def write(self, event: str, step: int, values: Mapping[str, Any]) -> None:
+        """Add numbers, also those of a table in it, as curves, and lists as texts.
+
+        `flush` waits for the thread that writes, and raises its errors.
+        """
+        for name, value in scalars(values).items():
+            self.writer.add_scalar(f"{event}/{name}", value, step)
+        for name, rows in values.items():
+            if isinstance(rows, list):
+                text = "\n\n".join(" · ".join(row.values()) for row in rows)
+                self.writer.add_text(f"{event}/{name}", text, step)
+        self.writer.flush()
+
+
+def scalars(values: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers among the values; those of a table are named `table/name`."""
+    numbers = {key: value for key, value in values.items() if isinstance(value, int | float)}
+    for key, table in values.items():
+        if isinstance(table, Mapping):
+            numbers |= {f"{key}/{name}": value for name, value in scalars(table).items()}
+    return numbers
