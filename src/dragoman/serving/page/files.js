@@ -7,7 +7,8 @@ const FORMATS = { txt: "text", html: "html", htm: "html" };
 export async function readFile(file) {
   const format = FORMATS[file.name.split(".").pop().toLowerCase()];
   if (!format) throw new Error(`“${file.name}” is neither a text file (.txt) nor a web page (.html).`);
-  if (file.size > MOST_BYTES) throw new Error(`“${file.name}” is larger than 2 MB, the most that this page reads.`);
+  if (file.size > MOST_BYTES)
+    throw new Error(`“${file.name}” is larger than 2 MB, the most that this page reads.`);
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
     return { name: file.name, text: text.replace(/\r\n?/g, "\n"), format };

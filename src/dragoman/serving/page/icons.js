@@ -22,6 +22,7 @@ export function icon(name) {
 export function tulip() {
   return html`<svg class="tulip" viewBox="0 0 32 32" aria-hidden="true">
     <path class="leaf" d="M16 30C9 29 4 23 4 15c6 1 11 6 12 15zM16 30c7-1 12-7 12-15-6 1-11 6-12 15z" />
-    <path class="petal" d="M16 20c-4-3-6-7-6-11 0-2 .6-4 1.5-5.5 1.5 1 2.6 2 3.300 3.200L16 2l1.200 4.700c.7-1.200 1.800-2.200 3.300-3.200C21.400 5 22 7 22 9c0 4-2 8-6 11z" />
+    <path class="petal" d="M16 20c-4-3-6-7-6-11 0-2 .6-4 1.5-5.5 1.5 1 2.6 2 3.3 3.2L16 2
+      l1.2 4.7c.7-1.2 1.8-2.2 3.3-3.2C21.4 5 22 7 22 9c0 4-2 8-6 11z" />
   </svg>`;
 }

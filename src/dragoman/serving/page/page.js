@@ -31,7 +31,8 @@ function App() {
   return html`
     <header class="top">
       <h1>${tulip()}<span>Dragoman</span></h1>
-      <button class="quiet" id="history" aria-expanded=${historyOpen} onClick=${() => setHistoryOpen(!historyOpen)}>
+      <button class="quiet" id="history" aria-expanded=${historyOpen}
+        onClick=${() => setHistoryOpen(!historyOpen)}>
         ${icon("clock")}<span>History</span></button>
       <${ThemeSwitch} />
     </header>
@@ -52,7 +53,8 @@ function App() {
       <p><kbd>Ctrl</kbd> <kbd>Enter</kbd> translates at once. A click on a word of the translation shows
         alternatives from there. Texts go to this server and nowhere else.</p>
     </footer>
-    <p class="hidden" role="status" aria-live="polite" lang=${session.failure || session.seconds ? "en" : session.target}>
+    <p class="hidden" role="status" aria-live="polite"
+      lang=${session.failure || session.seconds ? "en" : session.target || null}>
       ${session.announcement}</p>`;
 }
 
@@ -75,7 +77,9 @@ function Select({ label, options, value, choose }) {
   return html`<span class="select">
     <select aria-label=${label} value=${value} onChange=${(event) => choose(event.target.value)}
       disabled=${!options.length}>
-      ${options.map(({ code, name }) => html`<option key=${code} value=${code} selected=${code === value}>${name}</option>`)}
+      ${options.map(
+        ({ code, name }) => html`<option key=${code} value=${code} selected=${code === value}>${name}</option>`,
+      )}
     </select>
   </span>`;
 }
@@ -87,15 +91,20 @@ function ModelLine() {
   const model = (session.models ?? []).find((one) => one.name === name);
   const choices = fitting.map((one) => ({ code: one.name, name: one.name }));
   const choosable = source !== "auto" && choices.length > 1;
-  const millions = new Intl.NumberFormat("en", { maximumSignificantDigits: 2 });
   return html`<div class="model">
-    ${choosable
-      ? html`<span>Model</span><${Select} label="Model" options=${choices} value=${session.model}
+    ${
+      choosable
+        ? html`<span>Model</span><${Select} label="Model" options=${choices} value=${session.model}
           choose=${(code) => session.setPair(source, target, code)} />`
-      : html`<span>${model ? `Model ${model.name}` : "The model follows from the language"}</span>`}
-    ${model ? html`<span>${model.architecture}</span>
-      <span>${millions.format(model.parameters / 1e6)} million parameters</span><span>${model.precision}</span>` : null}
+        : html`<span>${model ? `Model ${model.name}` : "The model follows from the language"}</span>`
+    }
+    ${model ? html`<span>${choosable ? "" : "· "}${facts(model)}</span>` : null}
   </div>`;
+}
+
+function facts({ architecture, parameters, precision }) {
+  const millions = (parameters / 1e6).toLocaleString("en", { maximumSignificantDigits: 2 });
+  return `${architecture} · ${millions} million parameters · ${precision}`;
 }
 
 function KeyForm() {

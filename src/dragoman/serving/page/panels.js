@@ -26,16 +26,20 @@ export function Others({ session }) {
   return html`<${Panel} title="More translations" close=${() => session.closeOthers()}>
     ${sentences === null ? html`<p class="note">Looking for more translations …</p>` : null}
     ${message ? html`<p class="failure">${message}</p>` : null}
-    ${(sentences ?? []).map(({ source, nBest }, index) => html`
+    ${(sentences ?? []).map(
+      ({ source, nBest }, index) => html`
       ${sentences.length > 1 ? html`<h3 dir="auto" lang=${result.source}>${source}</h3>` : null}
       <ol class="others">
-        ${nBest.map(({ text, score }) => html`<li>
+        ${nBest.map(
+          ({ text, score }) => html`<li>
           <button dir="auto" lang=${result.target} onClick=${() => session.adopt(index, text)}
             aria-pressed=${text === result.sentences[index]?.text}>${text}</button>
-          <span class="score">${score.toFixed(2)}</span>
-        </li>`)}
-      </ol>`)}
-    <p class="note">Score: the log-probability divided by the length penalty. The nearer to zero, the better.</p>
+          <span class="score">${score.toFixed(2).replace("-", "−")}</span>
+        </li>`,
+        )}
+      </ol>`,
+    )}
+    <p class="note">Score: the log-probability divided by the length penalty. Nearer to zero is better.</p>
   <//>`;
 }
 
@@ -54,14 +58,16 @@ export function History({ session, close, redraw }) {
     </div>
     ${entries.length ? null : html`<p class="note">${on ? "Nothing yet." : "The history is off."}</p>`}
     <ul class="entries">
-      ${entries.map((entry, index) => html`<li>
+      ${entries.map(
+        (entry, index) => html`<li>
         <button class="entry" onClick=${() => session.restore(entry)}>
           <span dir="auto" lang=${entry.source}>${entry.text}</span>
           <span dir="auto" lang=${entry.target} class="translation">${entry.translation}</span>
         </button>
         <button class="quiet" aria-label=${`Remove “${entry.text.slice(0, 40)}” from the history`}
           onClick=${act(() => history.remove(index))}>${icon("cross")}</button>
-      </li>`)}
+      </li>`,
+      )}
     </ul>
     <p class="note">The history is stored in this browser and is sent nowhere.</p>
   <//>`;

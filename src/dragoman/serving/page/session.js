@@ -8,7 +8,7 @@ import * as history from "./history.js";
 import { toResult, withAlignments, withHypothesis } from "./words.js";
 
 const PAUSE = 250; // milliseconds without typing before a request
-const PAIR = "dragoman.pair";
+const MODEL = "dragoman.model"; // the one chosen last
 const ALTERNATIVES = 8;
 const N_BEST = 4;
 
@@ -31,8 +31,7 @@ export class Session {
 
   #changed;
   #turn = 0;
-  #request = new AbortController(); // of the translation
-  #side = new AbortController(); // of what is asked about a result
+  #requests = {}; // the AbortController of the latest request of each kind
   #pause = null;
   #countdown = null;
   #alignmentAsked = false;
@@ -51,8 +50,8 @@ export class Session {
   async load() {
     try {
       const models = await api.fetchModels();
-      const pair = JSON.parse(history.recall(PAIR) ?? "null");
-      const known = models.find((model) => model.name === pair?.model) ?? models[0];
+      const former = history.recall(MODEL);
+      const known = models.find((model) => model.name === former) ?? models[0];
       const failure = known ? null : { message: "The server has no model loaded.", again: true };
       this.#change({ models, failure });
       if (known) this.setPair(known.source, known.target, known.name);
@@ -101,7 +100,7 @@ export class Session {
     Object.assign(this, { source, target, model });
     if (!this.targets.some(({ code }) => code === target)) this.target = this.targets[0].code;
     if (!this.fitting.some(({ name }) => name === model)) this.model = this.fitting[0].name;
-    history.store(PAIR, JSON.stringify({ model: this.model }));
+    history.store(MODEL, this.model);
     this.translate();
   }
 
@@ -138,8 +137,7 @@ export class Session {
     this.#turn++;
     clearTimeout(this.#pause);
     clearInterval(this.#countdown);
-    this.#request.abort();
-    this.#side.abort();
+    for (const request of Object.values(this.#requests)) request.abort();
     this.#change({ working: false, partial: null, failure: null, seconds: 0, menu: null, others: null });
   }
 
@@ -149,7 +147,6 @@ export class Session {
     if (!text.trim()) return this.#change({ result: null, announcement: "" });
     if (!this.models?.length) return this.load();
     const turn = this.#turn;
-    this.#request = new AbortController();
     this.#change({ working: true });
     try {
       const answer = await this.#ask(turn, { ...this.#pair(), text, format });
@@ -161,9 +158,17 @@ export class Session {
 
   /** HTML is translated as a whole: a piece of it is no page. */
   #ask(turn, body) {
-    if (body.format === "html") return api.translate(body, this.#request.signal);
+    const signal = this.#signal("translation");
+    if (body.format === "html") return api.translate(body, signal);
     const onPiece = (piece) => turn === this.#turn && this.#change({ partial: (this.partial ?? "") + piece });
-    return api.stream(body, onPiece, this.#request.signal);
+    return api.stream(body, onPiece, signal);
+  }
+
+  /** The signal of a new request; the former one of its kind is aborted. */
+  #signal(kind) {
+    this.#requests[kind]?.abort();
+    this.#requests[kind] = new AbortController();
+    return this.#requests[kind].signal;
   }
 
   #pair() {
@@ -231,19 +236,13 @@ export class Session {
     return { model, source, target, ...body };
   }
 
-  #newSide() {
-    this.#side.abort();
-    this.#side = new AbortController();
-    return this.#side.signal;
-  }
-
   /** Alternatives from a word on; start: the word's place in its sentence. */
   async openMenu(sentence, start) {
     const { result } = this;
     const { text, source } = result.sentences[sentence];
     const prefix = text.slice(0, start).trimEnd();
     const menu = { sentence, start, prefix, items: null, message: "" };
-    const signal = this.#newSide();
+    const signal = this.#signal("alternatives");
     this.#change({ menu });
     try {
       const body = this.#about(result, { text: source, prefix, count: ALTERNATIVES });
@@ -260,7 +259,7 @@ export class Session {
 
   async openOthers() {
     const { result } = this;
-    const signal = this.#newSide();
+    const signal = this.#signal("n-best");
     const others = { sentences: null, message: "" };
     this.#change({ others, menu: null });
     try {
@@ -287,7 +286,7 @@ export class Session {
     this.#change({ result, menu: null, announcement: result.text });
     this.#record();
     const settings = { text: sentence.source, prefix: text, split_sentences: false, alignment: true };
-    const signal = this.#newSide();
+    const signal = this.#signal("scores");
     try {
       const answer = await api.patiently(() => api.translate(this.#about(result, settings), signal), signal);
       const [scored] = toResult(answer, sentence.source, "text").sentences;
@@ -305,7 +304,7 @@ export class Session {
     const { result } = this;
     if (this.#alignmentAsked || !this.isCurrent || result.format === "html") return;
     this.#alignmentAsked = true;
-    const { signal } = this.#request;
+    const signal = this.#signal("alignment");
     try {
       const body = this.#about(result, { text: result.sourceText, alignment: true });
       const answer = await api.patiently(() => api.translate(body, signal), signal);
@@ -326,5 +325,7 @@ function languages(models, side) {
 
 /** Alternatives without a text twice: two tokens can begin the same translation. */
 function distinct(alternatives) {
-  return alternatives.filter(({ text }, index) => alternatives.findIndex((one) => one.text === text) === index);
+  return alternatives.filter(
+    ({ text }, index) => alternatives.findIndex((one) => one.text === text) === index,
+  );
 }

@@ -28,9 +28,12 @@ export function SourcePane({ session, openFile }) {
   const mirror = useRef();
   const { text, result } = session;
   const aligned = session.isCurrent && result.sentences.some(({ alignment }) => alignment);
-  useEffect(() => area.current.focus(), []);
   useEffect(() => {
-    const onCaret = () => document.activeElement === area.current && lightCaret(area.current, result, aligned);
+    if (matchMedia("(hover: hover)").matches) area.current.focus(); // a phone would show its keyboard
+  }, []);
+  useEffect(() => {
+    const onCaret = () =>
+      document.activeElement === area.current && lightCaret(area.current, result, aligned);
     document.addEventListener("selectionchange", onCaret);
     return () => document.removeEventListener("selectionchange", onCaret);
   }, [result, aligned]);
@@ -43,10 +46,10 @@ export function SourcePane({ session, openFile }) {
     <div class="stack text" onPointerEnter=${() => session.align()}
       onPointerMove=${(event) => aligned && lightPointer(event, mirror.current, result)}
       onPointerLeave=${() => highlight(null)}>
-      <div class="mirror" ref=${mirror} aria-hidden="true" lang=${session.spoken}>
+      <div class="mirror" ref=${mirror} aria-hidden="true" lang=${session.spoken || null}>
         ${aligned ? pieces(result, "source").map(mirrorPiece) : text}${"\n"}
       </div>
-      <textarea ref=${area} aria-label="Text to translate" dir="auto" lang=${session.spoken} rows="1"
+      <textarea ref=${area} aria-label="Text to translate" dir="auto" lang=${session.spoken || null} rows="1"
         placeholder="Type or paste text, or drop a file." value=${text}
         onFocus=${() => session.align()} onBlur=${() => highlight(null)}
         onInput=${(event) => session.edit(event.target.value)}></textarea>
@@ -103,7 +106,12 @@ function lightPointer(event, mirror, result) {
   const within = ({ left, right, top, bottom }) =>
     left <= event.clientX && event.clientX < right && top <= event.clientY && event.clientY < bottom;
   const word = [...mirror.children].find((child) => [...child.getClientRects()].some(within));
-  highlight(word ? { side: "source", sentence: Number(word.dataset.sentence), word: Number(word.dataset.word) } : null, result);
+  highlight(
+    word
+      ? { side: "source", sentence: Number(word.dataset.sentence), word: Number(word.dataset.word) }
+      : null,
+    result,
+  );
 }
 
 function lightCaret(area, result, aligned) {

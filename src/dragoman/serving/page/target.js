@@ -12,12 +12,14 @@ export function TargetPane({ session }) {
   const interactive = session.isCurrent && result.format === "text";
   return html`<section class="pane target" aria-label="Translation" aria-busy=${session.working} ref=${pane}>
     <${Failure} session=${session} />
-    <div class="text words" dir="auto" lang=${(interactive && result.target) || session.target}
+    <div class="text words" dir="auto" lang=${(interactive ? result.target : session.target) || null}
       onPointerEnter=${() => session.align()} onfocusin=${() => session.align()}>
-      ${interactive
-        ? html`<${Words} session=${session} result=${result} />`
-        : html`<${Draft} partial=${partial} former=${session.text.trim() ? (result?.text ?? "") : ""}
-            working=${session.working} />`}
+      ${
+        interactive
+          ? html`<${Words} session=${session} result=${result} />`
+          : html`<${Draft} partial=${partial} former=${session.text.trim() ? (result?.text ?? "") : ""}
+            working=${session.working} />`
+      }
     </div>
     ${session.menu ? html`<${Menu} session=${session} pane=${pane} />` : null}
     <div class="foot">
@@ -42,7 +44,8 @@ function Draft({ partial, former, working }) {
   const come = partial ?? "";
   const rest = former.startsWith(come) ? former.slice(come.length) : "";
   return html`<span>${come}</span><span class="pale">${rest}</span>${
-    working ? html`<span class="caret"></span>` : null}`;
+    working ? html`<span class="caret"></span>` : null
+  }`;
 }
 
 /** The words as buttons with one tab stop; arrow keys move between them. */
@@ -71,12 +74,16 @@ class Words extends Component {
   }
 
   mark(event) {
-    highlight(this.point(event, (_, place) => place), this.props.result);
+    highlight(
+      this.point(event, (_, place) => place),
+      this.props.result,
+    );
   }
 
   choose(event) {
     const selecting = event.type === "click" && !getSelection().isCollapsed;
-    if (!selecting) this.point(event, (_, { sentence }, start) => this.props.session.openMenu(sentence, start));
+    if (!selecting)
+      this.point(event, (_, { sentence }, start) => this.props.session.openMenu(sentence, start));
   }
 
   press(event) {
@@ -105,8 +112,8 @@ class Words extends Component {
     const piece = ({ text, sentence, word, start }) =>
       word === undefined
         ? text
-        : html`<span role="button" aria-haspopup="menu" tabindex="-1" data-side="target" data-sentence=${sentence}
-            data-word=${word} data-start=${start}>${text}</span>`;
+        : html`<span role="button" aria-haspopup="menu" tabindex="-1" data-side="target"
+            data-sentence=${sentence} data-word=${word} data-start=${start}>${text}</span>`;
     return html`<div role="group" aria-label="Words of the translation" ref=${(root) => (this.root = root)}
       onClick=${(event) => this.choose(event)} onKeyDown=${(event) => this.press(event)}
       onfocusin=${(event) => this.focus(event)} onfocusout=${() => highlight(null)}
@@ -120,7 +127,8 @@ class Words extends Component {
 function Menu({ session, pane }) {
   const box = useRef();
   const { sentence, start, prefix, items, message } = session.menu;
-  const word = () => pane.current.querySelector(`.words [data-sentence="${sentence}"][data-start="${start}"]`);
+  const word = () =>
+    pane.current.querySelector(`.words [data-sentence="${sentence}"][data-start="${start}"]`);
   useLayoutEffect(() => placeBelow(box.current, word(), pane.current), [items]);
   useEffect(() => (box.current.querySelector("[role=menuitem]") ?? box.current).focus(), [items]);
 
@@ -132,7 +140,9 @@ function Menu({ session, pane }) {
     const choices = [...box.current.querySelectorAll("[role=menuitem]")];
     const at = choices.indexOf(document.activeElement);
     const count = choices.length;
-    const to = { ArrowDown: (at + 1) % count, ArrowUp: (at + count - 1) % count, Home: 0, End: count - 1 }[event.key];
+    const to = { ArrowDown: (at + 1) % count, ArrowUp: (at + count - 1) % count, Home: 0, End: count - 1 }[
+      event.key
+    ];
     if (event.key === "Escape" || event.key === "Tab") close();
     else if (to === undefined) return;
     else choices[to]?.focus();
@@ -146,7 +156,9 @@ function Menu({ session, pane }) {
   return html`<div class="menu" ref=${box} role="menu" tabindex="-1" onKeyDown=${onKey}
     aria-label=${`Alternatives from “${word()?.textContent ?? ""}”`} aria-busy=${items === null}>
     ${items === null ? html`<p role="none" class="note">Looking for alternatives …</p>` : null}
-    ${items?.length === 0 ? html`<p role="none" class="note">${message || "There is no alternative here."}</p>` : null}
+    ${items?.length === 0
+      ? html`<p role="none" class="note">${message || "There is no alternative here."}</p>`
+      : null}
     ${(items ?? []).map(
       (item) => html`<${Alternative} key=${item.text} item=${item} prefix=${prefix} choose=${choose}
         target=${session.result.target} current=${item.text === session.result.sentences[sentence].text} />`,
@@ -177,6 +189,7 @@ function placeBelow(menu, word, pane) {
   const most = Math.max(frame.width - menu.offsetWidth - 12, 12);
   menu.style.left = `${Math.min(Math.max(last.left - frame.left - 12, 12), most)}px`;
   menu.style.top = `${last.bottom - frame.top + 6}px`;
+  menu.scrollIntoView({ block: "nearest" });
 }
 
 function Sureness({ sentences }) {
@@ -191,13 +204,13 @@ function Sureness({ sentences }) {
   return html`<span class=${`sure ${closed ? "closed" : ""}`} onPointerEnter=${() => setClosed(false)}>
     <button class="quiet" aria-describedby="sure-tip" onKeyDown=${onKey} onBlur=${() => setClosed(false)}
       onClick=${() => setClosed(false)}>
-      <meter class="hidden" min="0" max="1" value=${probability} aria-label="Mean probability per token"></meter>
-      <span class="dial" data-level=${Math.ceil(5 * probability)} aria-hidden="true"><i/><i/><i/><i/><i/></span>
+      <span class="dial" aria-hidden="true" data-level=${Math.max(Math.round(5 * probability), 1)}>
+        <i/><i/><i/><i/><i/></span>
       <span>${sureness(probability)} · ${probability.toFixed(2)}</span>
     </button>
-    <span class="tip" role="tooltip" id="sure-tip">Mean probability per token: the geometric mean of the
-      probabilities that the model gave to the tokens of its translation, ends of sentences included. It says how
-      sure the model is, not whether the translation is right.</span>
+    <span class="tip" role="tooltip" id="sure-tip">Mean probability per token: the geometric mean of
+      the probabilities that the model gave to the tokens of its translation, ends of sentences included. It says
+      how sure the model is, not whether the translation is right.</span>
   </span>`;
 }
 
@@ -215,8 +228,9 @@ function Tools({ session }) {
   };
   const onOthers = () => (session.others ? session.closeOthers() : session.openOthers());
   return html`
-    <button class="quiet" disabled=${!isCurrent || result.format === "html"} aria-expanded=${session.others !== null}
-      onClick=${onOthers}>${icon("list")}<span>More translations</span></button>
+    <button class="quiet" disabled=${!isCurrent || result.format === "html"} aria-label="More translations"
+      aria-expanded=${session.others !== null} onClick=${onOthers}>
+      ${icon("list")}<span>More<span class="wide"> translations</span></span></button>
     <button class="quiet" disabled=${!isCurrent} onClick=${onCopy}>
       ${icon(copied ? "check" : "copy")}<span>${copied ? "Copied" : "Copy"}</span>
     </button>`;

@@ -5,7 +5,7 @@
 
 // Python's str.split() separates words: its whitespace differs from \s by \x1c-\x1f, \x85 and \ufeff.
 const WORD = /[^\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/g;
-const UNSPACED = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
+const UNSPACED = /\p{sc=Han}|\p{sc=Hira}|\p{sc=Kana}|\p{sc=Thai}|\p{sc=Laoo}|\p{sc=Khmr}|\p{sc=Mymr}/u;
 
 /** The result that an answer of /v1/translate to one text means. */
 export function toResult(answer, sourceText, format) {
@@ -74,7 +74,9 @@ function wordsOf(text) {
 /** Numbers of the words on the other side that are aligned with a word. */
 export function alignedWords(sentence, side, word) {
   const own = side === "source" ? 0 : 1;
-  return new Set((sentence.alignment ?? []).filter((pair) => pair[own] === word).map((pair) => pair[1 - own]));
+  return new Set(
+    (sentence.alignment ?? []).filter((pair) => pair[own] === word).map((pair) => pair[1 - own]),
+  );
 }
 
 /** The result with the alignments of another result of the same text, where the sentences are the same. */
