@@ -1,6 +1,6 @@
 """A stand-in for the server of the page's tests: the /v1 API with a few words instead of a model.
 
-    python -m tests.page_server [PORT] [KEY]
+python -m tests.page_server [PORT] [KEY]
 """
 
 import json
@@ -20,14 +20,14 @@ CONTENT_SECURITY_POLICY = (
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 PIECE_SECONDS = 0.02
 
-ENGLISH_GERMAN = dict(
-    pair.split("=")
-    for pair in (
-        "the=das weather=Wetter is=ist lovely=schön today=heute and=und train=Zug on=nach time=Plan a=ein "
-        "man=Mann rides=fährt bicycle=Fahrrad along=entlang river=Fluss old=alte garden=Garten hello=hallo "
-        "world=Welt one=eins two=zwei three=drei good=gut morning=Morgen"
-    ).split()
+ENGLISH = (
+    "the weather is lovely today and train on time a man rides bicycle along river old garden hello world"
 )
+GERMAN = (
+    "das Wetter ist schön heute und Zug nach Plan ein Mann fährt Fahrrad entlang Fluss alte Garten hallo Welt"
+)
+ENGLISH_GERMAN = dict(zip(ENGLISH.split(), GERMAN.split(), strict=True))
+ENGLISH_GERMAN |= {"good": "gut", "morning": "Morgen"}
 LANGUAGES = {"en": "English", "de": "German", "ar": "Arabic"}
 MODELS = [
     {

@@ -160,7 +160,11 @@ export class Session {
   #ask(turn, body) {
     const signal = this.#signal("translation");
     if (body.format === "html") return api.translate(body, signal);
-    const onPiece = (piece) => turn === this.#turn && this.#change({ partial: (this.partial ?? "") + piece });
+    const onPiece = (piece) => {
+      if (turn !== this.#turn) return;
+      this.partial = (this.partial ?? "") + piece;
+      requestAnimationFrame(this.#changed); // pieces of one frame are drawn together
+    };
     return api.stream(body, onPiece, signal);
   }
 
