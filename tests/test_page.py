@@ -346,6 +346,16 @@ def test_a_pair_without_a_way_back_cannot_be_swapped(open_page, page_url):
     assert page.inner_text(".model").startswith("Model ende")
 
 
+def test_a_translation_into_another_language_is_not_offered(page, page_url):
+    """After a change of languages whose request fails, the former translation cannot be copied."""
+    translate(page, page_url, "Hello world.")
+    refuse(page, 500, "The model has failed.")
+    page.get_by_label("Language of the text").select_option("de")
+    page.wait_for_selector(".failure")
+    assert button(page, "Copy").is_disabled()
+    assert page.locator(".words [data-word]").count() == 0
+
+
 def test_a_detected_language_is_named(page, page_url):
     page.get_by_label("Language of the text").select_option("auto")
     page.get_by_label("Language of the translation").select_option("en")
@@ -560,6 +570,10 @@ def test_how_sure_the_model_is_has_a_number_and_a_definition(page, page_url):
     mean = exp(sum(sentence["log_probability"] for sentence in sentences) / tokens)
     sure = page.locator(".sure button")
     assert f"{mean:.2f}" in sure.inner_text()
+    colours = "(bars) => bars.map((bar) => getComputedStyle(bar).backgroundColor)"
+    bars = page.locator(".dial i").evaluate_all(colours)
+    assert bars == [bars[0]] * round(5 * mean) + [bars[-1]] * (5 - round(5 * mean))
+    assert bars[0] != bars[-1]
     tip = page.locator("[role=tooltip]")
     assert not tip.is_visible()
     sure.focus()
@@ -651,8 +665,9 @@ def test_the_history_is_kept_restored_cleared_and_switched_off(page, page_url):
 @long
 def test_the_page_works_where_storage_is_switched_off(open_page, page_url):
     page = open_page(WIDE, load=False)
-    storage = "get() { throw new DOMException('', 'SecurityError'); }"
-    page.add_init_script(f"Object.defineProperty(window, 'localStorage', {{ {storage} }});")
+    refusal = "{ get() { throw new DOMException('', 'SecurityError'); } }"
+    for storage in ("localStorage", "sessionStorage"):
+        page.add_init_script(f"Object.defineProperty(window, '{storage}', {refusal});")
     page.goto(page_url)
     translate(page, page_url, "Hello world.")
     button(page, "History").click()
@@ -808,6 +823,12 @@ def test_every_state_is_accessible_and_fits_the_window(open_page, page_url, view
     assert_accessible(page)  # waiting
     page.evaluate("() => { window.delays = {}; }")
     shows(page, translation_of(page_url, TEXT))
+    page.evaluate("() => { window.delays = {garden: 1500}; }")
+    page.fill("textarea", "The old garden.")
+    page.wait_for_selector(".target[aria-busy=true]")
+    assert_accessible(page)  # waiting, with the former translation
+    page.evaluate("() => { window.delays = {}; }")
+    translate(page, page_url)
     page.hover('.words [data-sentence="1"][data-word="1"]')
     page.wait_for_selector(".mirror .aligned")
     assert_accessible(page)  # aligned words

@@ -1,6 +1,6 @@
 // Requests to the server's /v1 API. Every failure is an ApiError, whose message is a sentence for the reader.
 
-const KEY = "dragoman.key"; // in sessionStorage: the key is forgotten with the tab
+const KEY = "dragoman.key";
 const RETRY_SECONDS = 2; // if a busy server does not say how long to wait
 const MOST_RETRY_SECONDS = 60;
 
@@ -18,8 +18,20 @@ export class ApiError extends Error {
   }
 }
 
-export function setKey(key) {
-  sessionStorage.setItem(KEY, key);
+let key = null;
+try {
+  key = sessionStorage.getItem(KEY); // until the tab is closed
+} catch {
+  // Storage is switched off: until the page is left.
+}
+
+export function setKey(given) {
+  key = given;
+  try {
+    sessionStorage.setItem(KEY, given);
+  } catch {
+    // As above.
+  }
 }
 
 export async function fetchModels() {
@@ -60,7 +72,6 @@ export async function patiently(request, signal) {
 
 async function send(path, body, signal) {
   const headers = body ? { "Content-Type": "application/json" } : {};
-  const key = sessionStorage.getItem(KEY);
   if (key) headers.Authorization = `Bearer ${key}`;
   let response;
   try {

@@ -16,23 +16,20 @@ const session = new Session(() => redraw());
 
 function App() {
   const [, count] = useReducer((number) => number + 1, 0);
-  const [historyOpen, setHistoryOpen] = useState(false);
+  const { historyOpen } = session;
   const [dropping, setDropping] = useState(false);
   redraw = count;
   useEffect(() => {
     session.load();
-    window.addEventListener("online", () => session.reconnect());
-    window.addEventListener("pointerdown", (event) => event.target.closest(".menu") ?? session.closeMenu());
+    const onPointerDown = (event) => event.target.closest(".menu") ?? session.closeMenu();
+    const listeners = { online: () => session.reconnect(), pointerdown: onPointerDown, keydown: onKey };
+    listen({ ...listeners, ...dropListeners(setDropping) });
   }, []);
-  useEffect(() => listen(window, { keydown: (event) => onKey(event, historyOpen, setHistoryOpen) }));
-  useEffect(() => listen(window, dropListeners(setDropping)), []);
-
-  const closeHistory = () => setHistoryOpen(false);
   return html`
     <header class="top">
       <h1>${tulip()}<span>Dragoman</span></h1>
       <button class="quiet" id="history" aria-expanded=${historyOpen}
-        onClick=${() => setHistoryOpen(!historyOpen)}>
+        onClick=${() => session.showHistory(!historyOpen)}>
         ${icon("clock")}<span>History</span></button>
       <${ThemeSwitch} />
     </header>
@@ -47,7 +44,7 @@ function App() {
         <${ModelLine} />
       </div>
       ${session.others ? html`<${Others} session=${session} />` : null}
-      ${historyOpen ? html`<${History} session=${session} close=${closeHistory} redraw=${redraw} />` : null}
+      ${historyOpen ? html`<${History} session=${session} redraw=${redraw} />` : null}
     </main>
     <footer>
       <p><kbd>Ctrl</kbd> <kbd>Enter</kbd> translates at once. A click on a word of the translation shows
@@ -90,15 +87,18 @@ function ModelLine() {
   const name = source === "auto" ? result?.model : session.model;
   const model = (session.models ?? []).find((one) => one.name === name);
   const choices = fitting.map((one) => ({ code: one.name, name: one.name }));
-  const choosable = source !== "auto" && choices.length > 1;
+  if (!model) {
+    const note = source === "auto" && "The server chooses the model when it knows the language.";
+    return html`<div class="model">${note}</div>`;
+  }
+  if (source === "auto" || choices.length < 2) {
+    return html`<div class="model"><span>Model ${model.name} · ${facts(model)}</span></div>`;
+  }
   return html`<div class="model">
-    ${
-      choosable
-        ? html`<span>Model</span><${Select} label="Model" options=${choices} value=${session.model}
-          choose=${(code) => session.setPair(source, target, code)} />`
-        : html`<span>${model ? `Model ${model.name}` : "The model follows from the language"}</span>`
-    }
-    ${model ? html`<span>${choosable ? "" : "· "}${facts(model)}</span>` : null}
+    <span>Model</span>
+    <${Select} label="Model" options=${choices} value=${session.model}
+      choose=${(code) => session.setPair(source, target, code)} />
+    <span>${facts(model)}</span>
   </div>`;
 }
 
@@ -168,7 +168,8 @@ function dropListeners(setDropping) {
 }
 
 /** Escape closes what is open, the latest first, and then ends a translation under way. */
-function onKey(event, historyOpen, setHistoryOpen) {
+function onKey(event) {
+  if (event.isComposing) return; // an input method's own keys
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
     event.preventDefault();
     session.translate();
@@ -176,18 +177,14 @@ function onKey(event, historyOpen, setHistoryOpen) {
   if (event.key !== "Escape") return;
   if (session.menu) session.closeMenu();
   else if (session.others) session.closeOthers();
-  else if (historyOpen) {
-    setHistoryOpen(false);
+  else if (session.historyOpen) {
+    session.showHistory(false);
     document.getElementById("history").focus();
   } else if (session.working || session.seconds) session.stop();
 }
 
-/** Adds listeners {name: function}; returns what removes them. */
-function listen(element, listeners) {
-  for (const [name, listener] of Object.entries(listeners)) element.addEventListener(name, listener);
-  return () => {
-    for (const [name, listener] of Object.entries(listeners)) element.removeEventListener(name, listener);
-  };
+function listen(listeners) {
+  for (const [name, listener] of Object.entries(listeners)) window.addEventListener(name, listener);
 }
 
 const root = document.getElementById("page");

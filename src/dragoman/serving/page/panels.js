@@ -43,14 +43,18 @@ export function Others({ session }) {
   <//>`;
 }
 
-export function History({ session, close, redraw }) {
+export function History({ session, redraw }) {
   const on = history.isOn();
   const entries = history.entries();
   const act = (action) => () => {
     action();
     redraw();
   };
-  return html`<${Panel} title="History" close=${close}>
+  const restore = (entry) => {
+    session.restore(entry);
+    scrollTo({ top: 0 });
+  };
+  return html`<${Panel} title="History" close=${() => session.showHistory(false)}>
     <div class="settings">
       <label><input type="checkbox" checked=${on} onChange=${act(() => history.switchTo(!on))} />
         Keep a history on this device</label>
@@ -60,7 +64,7 @@ export function History({ session, close, redraw }) {
     <ul class="entries">
       ${entries.map(
         (entry, index) => html`<li>
-        <button class="entry" onClick=${() => session.restore(entry)}>
+        <button class="entry" onClick=${() => restore(entry)}>
           <span dir="auto" lang=${entry.source}>${entry.text}</span>
           <span dir="auto" lang=${entry.target} class="translation">${entry.translation}</span>
         </button>

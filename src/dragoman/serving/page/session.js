@@ -28,6 +28,7 @@ export class Session {
   menu = null; // alternatives of a word: {sentence, start, prefix, items, message}
   others = null; // n-best lists: {sentences, message}
   announcement = "";
+  historyOpen = false;
 
   #changed;
   #turn = 0;
@@ -77,9 +78,11 @@ export class Session {
     return this.file?.format ?? "text";
   }
 
-  /** Whether the result is the translation of the text as it stands. */
+  /** Whether the result is the translation of the text as it stands, between these languages. */
   get isCurrent() {
-    return !this.working && this.result !== null && this.result.sourceText === this.text;
+    const { result } = this;
+    if (this.working || !result || result.sourceText !== this.text || result.format !== this.format) return false;
+    return result.target === this.target && (this.source === "auto" || result.source === this.source);
   }
 
   #from(source) {
@@ -106,8 +109,7 @@ export class Session {
 
   swap() {
     if (!this.canSwap) return;
-    if (this.result && this.text.trim()) this.text = this.result.text;
-    this.file = null;
+    if (this.isCurrent) this.text = this.result.text;
     this.setPair(this.target, this.spoken);
   }
 
@@ -197,6 +199,10 @@ export class Session {
     const known = this.models?.some((model) => model.source === source && model.target === target);
     if (known) this.setPair(source, target);
     else this.translate();
+  }
+
+  showHistory(historyOpen) {
+    this.#change({ historyOpen });
   }
 
   // Failures

@@ -55,8 +55,8 @@ export function SourcePane({ session, openFile }) {
         onInput=${(event) => session.edit(event.target.value)}></textarea>
     </div>
     ${text ? null : html`<${Example} session=${session} />`}
+    ${session.file ? html`<${FileChip} session=${session} />` : null}
     <div class="foot">
-      ${session.file ? html`<${FileChip} session=${session} />` : null}
       <span class="count">${characters(text)}</span>
       <span class="spring"></span>
       <label class="quiet file" title="Open a .txt or .html file">
@@ -93,12 +93,12 @@ function FileChip({ session }) {
   const { name, format } = session.file;
   const { result } = session;
   const save = () => download(name, result.target, result.text, format);
-  return html`<span class="chip">
+  return html`<div class="chip">
     <span class="name">${name}</span>
     <button class="quiet" disabled=${!session.isCurrent} onClick=${save}>
       ${icon("down")}<span>Download the translation</span>
     </button>
-  </span>`;
+  </div>`;
 }
 
 /** The text area receives the pointer; the word is the mirror's one at that place. */

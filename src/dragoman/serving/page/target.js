@@ -7,23 +7,20 @@ import { icon } from "./icons.js";
 import { meanProbability, pieces, sureness } from "./words.js";
 
 export function TargetPane({ session }) {
-  const { result, partial } = session;
+  const { result, partial, isCurrent } = session;
   const pane = useRef();
-  const interactive = session.isCurrent && result.format === "text";
   return html`<section class="pane target" aria-label="Translation" aria-busy=${session.working} ref=${pane}>
     <${Failure} session=${session} />
-    <div class="text words" dir="auto" lang=${(interactive ? result.target : session.target) || null}
+    <div class="text words" dir="auto" lang=${session.target || null}
       onPointerEnter=${() => session.align()} onfocusin=${() => session.align()}>
-      ${
-        interactive
-          ? html`<${Words} session=${session} result=${result} />`
-          : html`<${Draft} partial=${partial} former=${session.text.trim() ? (result?.text ?? "") : ""}
-            working=${session.working} />`
-      }
+      ${isCurrent
+        ? html`<${Words} session=${session} result=${result} />`
+        : html`<${Draft} partial=${partial} former=${session.text.trim() ? (result?.text ?? "") : ""}
+            working=${session.working} />`}
     </div>
     ${session.menu ? html`<${Menu} session=${session} pane=${pane} />` : null}
     <div class="foot">
-      ${session.isCurrent ? html`<${Sureness} sentences=${result.sentences} />` : null}
+      ${isCurrent ? html`<${Sureness} sentences=${result.sentences} />` : null}
       <span class="spring"></span>
       <${Tools} session=${session} />
     </div>
