@@ -456,6 +456,16 @@ def test_failing_alternatives_are_a_sentence(page, page_url):
     page.wait_for_selector("[role=menu] >> text=The deadline has passed.")
 
 
+def test_the_probability_of_an_alternative_is_shown(page, page_url):
+    translate(page, page_url)
+    values = {"a": 0, "b": -0.7, "c": -9, "d": None}
+    found = [{"text": f"Das {name} ist", "log_probability": value} for name, value in values.items()]
+    page.route("**/v1/alternatives", lambda route: route.fulfill(json={"alternatives": found}))
+    word(page, 1).click()
+    page.wait_for_selector("[role=menuitem]")
+    assert page.locator("[role=menuitem] .share").all_inner_texts() == ["100 %", "50 %", "< 1 %", "< 1 %"]
+
+
 def marks(page) -> dict[str, list[str]]:
     return {name: page.locator(f".{name}").all_inner_texts() for name in ("marked", "aligned")}
 

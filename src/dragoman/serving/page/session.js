@@ -95,7 +95,8 @@ export class Session {
   }
 
   get canSwap() {
-    return (this.models ?? []).some((model) => model.source === this.target && model.target === this.spoken);
+    const back = (model) => model.source === this.target && model.target === this.spoken;
+    return this.target !== this.spoken && (this.models ?? []).some(back);
   }
 
   /** Chooses languages and model; a target or model that does not fit gives way to the first that does. */

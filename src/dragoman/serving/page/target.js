@@ -169,11 +169,13 @@ function Alternative({ item, prefix, choose, target, current }) {
   return html`<button role="menuitem" tabindex="-1" class=${current ? "current" : ""} lang=${target}
     onClick=${() => choose(item.text)}>
     <bdi class="onward"><b>${first}</b>${others}</bdi>
-    <span class="share" lang="en">${percent(Math.exp(item.log_probability))}</span>
+    <span class="share" lang="en">${percent(item.log_probability)}</span>
   </button>`;
 }
 
-function percent(probability) {
+/** The probability of a token; a logarithm of null is that of 0. */
+function percent(logProbability) {
+  const probability = logProbability === null ? 0 : Math.exp(logProbability);
   return probability < 0.01 ? "< 1 %" : `${Math.round(100 * probability)} %`;
 }
 
