@@ -225,15 +225,26 @@ def test_a_text_is_translated_while_it_is_typed(open_page, page_url):
     translate(page, page_url)
 
 
+TYPE = """([text, key]) => {
+  const area = document.querySelector("textarea");
+  for (let end = 1; end <= text.length; end++) {
+    area.value = text.slice(0, end);
+    area.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+  if (key) area.dispatchEvent(new KeyboardEvent("keydown", { key, ctrlKey: true, bubbles: true }));
+  return [performance.now(), requests.filter(({ body }) => body).length];
+}"""  # in one turn of the event loop: a busy machine makes no pause
+
+
 def test_typing_sends_one_request_after_a_pause(page, page_url):
-    page.focus("textarea")
-    page.keyboard.type("Hello old world", delay=20)
+    typed, sent = page.evaluate(TYPE, ["Hello old world", ""])
+    assert sent == 0
     shows(page, translation_of(page_url, "Hello old world"))
-    texts = [one["body"]["text"] for one in requests_to(page, "v1/translate/stream")]
-    assert texts == ["Hello old world"]
+    (request,) = requests_to(page, "v1/translate/stream")
+    assert request["body"]["text"] == "Hello old world"
+    assert request["time"] - typed > 240
 
 
-@long
 @pytest.mark.parametrize("deaf", [False, True], ids=["aborts work", "aborts are not heard"])
 def test_answers_never_come_out_of_order(page, page_url, deaf):
     """Each request is faster than the one before it; also if the network does not hear of an abort."""
@@ -248,9 +259,10 @@ def test_answers_never_come_out_of_order(page, page_url, deaf):
     shows(page, last)
     page.wait_for_timeout(1300)  # the delayed answers have come
     assert page.inner_text(".words") == last
-    assert page.evaluate("requests.filter(({body}) => body).map(({signal}) => signal.aborted)") == [
-        True
-    ] * 3 + [False]
+    aborted = page.evaluate("requests.filter(({body}) => body).map(({signal}) => signal.aborted)")
+    assert len(aborted) >= len(texts)
+    assert all(aborted[:-1])
+    assert not aborted[-1]
     shown = page.evaluate("shown")
     assert all(last.startswith(text) for text in shown if text)
 
@@ -303,23 +315,21 @@ def test_characters_are_counted_as_people_count_them(page):
 
 
 def test_control_and_enter_translate_at_once(page, page_url):
-    page.fill("textarea", "Hello world.")
-    page.keyboard.press("Control+Enter")
+    _, sent = page.evaluate(TYPE, ["Hello world.", "Enter"])
+    assert sent == 1
     shows(page, translation_of(page_url, "Hello world."))
-    typed, sent = page.evaluate("[performance.now(), requests.at(-1).time]")
     page.wait_for_timeout(400)
-    assert sent < typed
     assert len(requests_to(page, "v1/translate/stream")) == 1  # the pause sends no second one
 
 
 def test_escape_stops_a_translation(page, page_url):
-    page.evaluate("() => { window.delays = {Hello: 700}; }")
+    page.evaluate("() => { window.delays = {Hello: 2000}; }")
     page.fill("textarea", "Hello world.")
     page.keyboard.press("Control+Enter")
     page.wait_for_selector(".target[aria-busy=true]")
     page.keyboard.press("Escape")
     page.wait_for_selector(".target[aria-busy=false]")
-    page.wait_for_timeout(900)
+    page.wait_for_timeout(2200)
     assert page.inner_text(".words") == ""
 
 
@@ -939,7 +949,7 @@ def test_a_script_from_right_to_left_stands_on_the_right(page, page_url):
 @long
 def test_nothing_moves_for_those_who_ask_for_it(open_page, page_url):
     page = open_page(WIDE, reduced_motion="reduce")
-    page.evaluate("() => { window.delays = {Hello: 1000}; }")
+    page.evaluate("() => { window.delays = {Hello: 5000}; }")
     page.fill("textarea", "Hello world.")
     page.wait_for_selector(".caret")
     assert page.evaluate("getComputedStyle(document.querySelector('.caret')).animationName") == "none"
