@@ -1,0 +1,192 @@
+// The page's layout, and what concerns it as a whole: keys, dropped files, the theme.
+
+import { html, render, useEffect, useReducer, useRef, useState } from "./vendor/preact.js";
+import { readFile } from "./files.js";
+import { recall, store } from "./history.js";
+import { icon, tulip } from "./icons.js";
+import { History, Others } from "./panels.js";
+import { Session } from "./session.js";
+import { SourcePane } from "./source.js";
+import { TargetPane } from "./target.js";
+
+const THEME = "dragoman.theme"; // "light" or "dark"; absent where the system decides
+
+let redraw = () => {};
+const session = new Session(() => redraw());
+
+function App() {
+  const [, count] = useReducer((number) => number + 1, 0);
+  const { historyOpen } = session;
+  const [dropping, setDropping] = useState(false);
+  redraw = count;
+  useEffect(() => {
+    session.load();
+    const onPointerDown = (event) => event.target.closest(".menu") ?? session.closeMenu();
+    const listeners = { online: () => session.reconnect(), pointerdown: onPointerDown, keydown: onKey };
+    listen({ ...listeners, ...dropListeners(setDropping) });
+  }, []);
+  return html`
+    <header class="top">
+      <h1>${tulip()}<span>Dragoman</span></h1>
+      <button class="quiet" id="history" aria-expanded=${historyOpen}
+        onClick=${() => session.showHistory(!historyOpen)}>
+        ${icon("clock")}<span>History</span></button>
+      <${ThemeSwitch} />
+    </header>
+    <main>
+      ${session.needsKey ? html`<${KeyForm} />` : null}
+      <div class=${`sheet ${dropping ? "dropping" : ""}`}>
+        <${Languages} />
+        <div class="panes">
+          <${SourcePane} session=${session} openFile=${openFile} />
+          <${TargetPane} session=${session} />
+        </div>
+        <${ModelLine} />
+      </div>
+      ${session.others ? html`<${Others} session=${session} />` : null}
+      ${historyOpen ? html`<${History} session=${session} redraw=${redraw} />` : null}
+    </main>
+    <footer>
+      <p><kbd>Ctrl</kbd> <kbd>Enter</kbd> translates at once. A click on a word of the translation shows
+        alternatives from there. Texts go to this server and nowhere else.</p>
+    </footer>
+    <p class="hidden" role="status" aria-live="polite"
+      lang=${session.failure || session.seconds ? "en" : session.target || null}>
+      ${session.announcement}</p>`;
+}
+
+function Languages() {
+  const { source, target, sources, targets, spoken } = session;
+  const detected = sources.find(({ code }) => source === "auto" && code === spoken);
+  const auto = { code: "auto", name: detected ? `${detected.name} (detected)` : "Detect language" };
+  const choices = sources.length > 1 ? [auto, ...sources] : sources;
+  return html`<div class="languages">
+    <${Select} label="Language of the text" options=${choices} value=${source}
+      choose=${(code) => session.setPair(code)} />
+    <button class="swap" aria-label="Swap the languages" title="Swap the languages" disabled=${!session.canSwap}
+      onClick=${() => session.swap()}>${icon("swap")}</button>
+    <${Select} label="Language of the translation" options=${targets} value=${target}
+      choose=${(code) => session.setPair(source, code)} />
+  </div>`;
+}
+
+function Select({ label, options, value, choose }) {
+  return html`<span class="select">
+    <select aria-label=${label} value=${value} onChange=${(event) => choose(event.target.value)}
+      disabled=${!options.length}>
+      ${options.map(
+        ({ code, name }) => html`<option key=${code} value=${code} selected=${code === value}>${name}</option>`,
+      )}
+    </select>
+  </span>`;
+}
+
+/** Which model translates. With a language to detect, the server chooses it. */
+function ModelLine() {
+  const { fitting, source, target, result } = session;
+  const name = source === "auto" ? result?.model : session.model;
+  const model = (session.models ?? []).find((one) => one.name === name);
+  const choices = fitting.map((one) => ({ code: one.name, name: one.name }));
+  if (!model) {
+    const note = source === "auto" && "The server chooses the model when it knows the language.";
+    return html`<div class="model">${note}</div>`;
+  }
+  if (source === "auto" || choices.length < 2) {
+    return html`<div class="model"><span>Model ${model.name} · ${facts(model)}</span></div>`;
+  }
+  return html`<div class="model">
+    <span>Model</span>
+    <${Select} label="Model" options=${choices} value=${session.model}
+      choose=${(code) => session.setPair(source, target, code)} />
+    <span>${facts(model)}</span>
+  </div>`;
+}
+
+function facts({ architecture, parameters, precision }) {
+  const millions = (parameters / 1e6).toLocaleString("en", { maximumSignificantDigits: 2 });
+  return `${architecture} · ${millions} million parameters · ${precision}`;
+}
+
+function KeyForm() {
+  const field = useRef();
+  useEffect(() => field.current.focus(), []);
+  const submit = (event) => {
+    event.preventDefault();
+    session.useKey(field.current.value.trim());
+  };
+  return html`<form class="key" onSubmit=${submit}>
+    <label for="key">API key</label>
+    <input id="key" type="password" autocomplete="off" required ref=${field} />
+    <button>Use this key</button>
+    <span class="note">It is kept until this tab is closed.</span>
+  </form>`;
+}
+
+function ThemeSwitch() {
+  const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  const [theme, setTheme] = useState(recall(THEME) ?? system);
+  const change = () => {
+    const chosen = theme === "dark" ? "light" : "dark";
+    store(THEME, chosen === system ? null : chosen);
+    if (chosen === system) delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = chosen;
+    setTheme(chosen);
+  };
+  return html`<button class="quiet" aria-pressed=${theme === "dark"} onClick=${change}>
+    ${icon("moon")}<span>Dark</span></button>`;
+}
+
+async function openFile(input) {
+  const [file] = input.files;
+  if (!file) return;
+  try {
+    const { text, ...origin } = await readFile(file);
+    session.open(text, origin);
+  } catch (error) {
+    session.refuse(error.message);
+  }
+  if ("value" in input) input.value = ""; // the same file can be opened again
+}
+
+/** A file may be dropped anywhere: the browser would leave the page otherwise. */
+function dropListeners(setDropping) {
+  const hasFile = (event) => event.dataTransfer?.types.includes("Files");
+  return {
+    dragover: (event) => {
+      if (!hasFile(event)) return;
+      event.preventDefault();
+      setDropping(true);
+    },
+    dragleave: (event) => event.relatedTarget ?? setDropping(false),
+    drop: (event) => {
+      setDropping(false);
+      if (!hasFile(event)) return;
+      event.preventDefault();
+      openFile({ files: event.dataTransfer.files });
+    },
+  };
+}
+
+/** Escape closes what is open, the latest first, and then ends a translation under way. */
+function onKey(event) {
+  if (event.isComposing) return; // an input method's own keys
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+    event.preventDefault();
+    session.translate();
+  }
+  if (event.key !== "Escape") return;
+  if (session.menu) session.closeMenu();
+  else if (session.others) session.closeOthers();
+  else if (session.historyOpen) {
+    session.showHistory(false);
+    document.getElementById("history").focus();
+  } else if (session.working || session.seconds) session.stop();
+}
+
+function listen(listeners) {
+  for (const [name, listener] of Object.entries(listeners)) window.addEventListener(name, listener);
+}
+
+const root = document.getElementById("page");
+root.textContent = "";
+render(html`<${App} />`, root);

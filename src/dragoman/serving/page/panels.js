@@ -1,0 +1,78 @@
+// The panels under the sheet: more translations, and the history.
+
+import { html, useEffect, useRef } from "./vendor/preact.js";
+import * as history from "./history.js";
+import { icon } from "./icons.js";
+
+function Panel({ title, close, children }) {
+  const heading = useRef();
+  useEffect(() => {
+    heading.current.focus({ preventScroll: true });
+    heading.current.scrollIntoView({ block: "nearest" });
+  }, []);
+  return html`<section class="panel" aria-label=${title}>
+    <header>
+      <h2 tabindex="-1" ref=${heading}>${title}</h2>
+      <button class="quiet" onClick=${close}>${icon("cross")}<span>Close</span></button>
+    </header>
+    ${children}
+  </section>`;
+}
+
+/** The n-best list of each sentence; choosing one puts it into the translation. */
+export function Others({ session }) {
+  const { sentences, message } = session.others;
+  const { result } = session;
+  return html`<${Panel} title="More translations" close=${() => session.closeOthers()}>
+    ${sentences === null ? html`<p class="note">Looking for more translations …</p>` : null}
+    ${message ? html`<p class="failure">${message}</p>` : null}
+    ${(sentences ?? []).map(
+      ({ source, nBest }, index) => html`
+      ${sentences.length > 1 ? html`<h3 dir="auto" lang=${result.source}>${source}</h3>` : null}
+      <ol class="others">
+        ${nBest.map(
+          ({ text, score }) => html`<li>
+          <button dir="auto" lang=${result.target} onClick=${() => session.adopt(index, text)}
+            aria-pressed=${text === result.sentences[index]?.text}>${text}</button>
+          <span class="score">${score.toFixed(2).replace("-", "−")}</span>
+        </li>`,
+        )}
+      </ol>`,
+    )}
+    <p class="note">Score: the log-probability divided by the length penalty. Nearer to zero is better.</p>
+  <//>`;
+}
+
+export function History({ session, redraw }) {
+  const on = history.isOn();
+  const entries = history.entries();
+  const act = (action) => () => {
+    action();
+    redraw();
+  };
+  const restore = (entry) => {
+    session.restore(entry);
+    scrollTo({ top: 0 });
+  };
+  return html`<${Panel} title="History" close=${() => session.showHistory(false)}>
+    <div class="settings">
+      <label><input type="checkbox" checked=${on} onChange=${act(() => history.switchTo(!on))} />
+        Keep a history on this device</label>
+      <button class="link" disabled=${!entries.length} onClick=${act(history.clear)}>Clear the history</button>
+    </div>
+    ${entries.length ? null : html`<p class="note">${on ? "Nothing yet." : "The history is off."}</p>`}
+    <ul class="entries">
+      ${entries.map(
+        (entry, index) => html`<li>
+        <button class="entry" onClick=${() => restore(entry)}>
+          <span dir="auto" lang=${entry.source}>${entry.text}</span>
+          <span dir="auto" lang=${entry.target} class="translation">${entry.translation}</span>
+        </button>
+        <button class="quiet" aria-label=${`Remove “${entry.text.slice(0, 40)}” from the history`}
+          onClick=${act(() => history.remove(index))}>${icon("cross")}</button>
+      </li>`,
+      )}
+    </ul>
+    <p class="note">The history is stored in this browser and is sent nowhere.</p>
+  <//>`;
+}

@@ -1,0 +1,342 @@
+// What is being translated: the text, the languages, the requests under way and their answers.
+//
+// Every translation has a turn. A new turn aborts the former request, and whatever an older turn still brings
+// is dropped: answers never appear out of order.
+
+import * as api from "./api.js";
+import * as history from "./history.js";
+import { toResult, withAlignments, withHypothesis } from "./words.js";
+
+const PAUSE = 250; // milliseconds without typing before a request
+const MODEL = "dragoman.model"; // the one chosen last
+const ALTERNATIVES = 8;
+const N_BEST = 4;
+
+export class Session {
+  models = null; // null until they are known
+  source = ""; // a language's code, or "auto"
+  target = "";
+  model = "";
+  text = "";
+  file = null; // {name, format} of a file that was opened
+  result = null; // the latest complete translation
+  partial = null; // what has been streamed of the next one
+  working = false;
+  failure = null; // {message, again}: a sentence, and whether trying again can help
+  seconds = 0; // until a busy server is asked again
+  needsKey = false;
+  menu = null; // alternatives of a word: {sentence, start, prefix, items, message}
+  others = null; // n-best lists: {sentences, message}
+  announcement = "";
+  historyOpen = false;
+
+  #changed;
+  #turn = 0;
+  #requests = {}; // the AbortController of the latest request of each kind
+  #pause = null;
+  #countdown = null;
+  #alignmentAsked = false;
+
+  constructor(changed) {
+    this.#changed = changed;
+  }
+
+  #change(values) {
+    Object.assign(this, values);
+    this.#changed();
+  }
+
+  // Models and languages
+
+  async load() {
+    try {
+      const models = await api.fetchModels();
+      const former = history.recall(MODEL);
+      const known = models.find((model) => model.name === former) ?? models[0];
+      const failure = known ? null : { message: "The server has no model loaded.", again: true };
+      this.#change({ models, failure });
+      if (known) this.setPair(known.source, known.target, known.name);
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  get sources() {
+    return languages(this.models ?? [], "source");
+  }
+
+  get targets() {
+    return languages(this.#from(this.source), "target");
+  }
+
+  /** Models of the chosen pair. */
+  get fitting() {
+    return this.#from(this.source).filter((model) => model.target === this.target);
+  }
+
+  get format() {
+    return this.file?.format ?? "text";
+  }
+
+  /** Whether the result is the translation of the text as it stands, between these languages. */
+  get isCurrent() {
+    const { result } = this;
+    if (this.working || !result || result.sourceText !== this.text || result.format !== this.format) return false;
+    return result.target === this.target && (this.source === "auto" || result.source === this.source);
+  }
+
+  #from(source) {
+    return (this.models ?? []).filter((model) => source === "auto" || model.source === source);
+  }
+
+  /** The source language; if it is to be detected, the one that was. */
+  get spoken() {
+    return this.source === "auto" ? (this.result?.source ?? "") : this.source;
+  }
+
+  get canSwap() {
+    const back = (model) => model.source === this.target && model.target === this.spoken;
+    return this.target !== this.spoken && (this.models ?? []).some(back);
+  }
+
+  /** Chooses languages and model; a target or model that does not fit gives way to the first that does. */
+  setPair(source, target = this.target, model = this.model) {
+    Object.assign(this, { source, target, model });
+    if (!this.targets.some(({ code }) => code === target)) this.target = this.targets[0].code;
+    if (!this.fitting.some(({ name }) => name === model)) this.model = this.fitting[0].name;
+    history.store(MODEL, this.model);
+    this.translate();
+  }
+
+  swap() {
+    if (!this.canSwap) return;
+    if (this.isCurrent) this.text = this.result.text;
+    this.setPair(this.target, this.spoken);
+  }
+
+  // Text and translation
+
+  /** The text as it is being typed; it is translated after a pause. A wait for a busy server goes on. */
+  edit(text) {
+    clearTimeout(this.#pause);
+    if (!text.trim()) return this.open(text, null);
+    this.#change({ text, menu: null });
+    if (!this.seconds) this.#pause = setTimeout(() => this.translate(), PAUSE);
+  }
+
+  /** A whole text, of a file {name, format} or of none; it is translated at once. */
+  open(text, file) {
+    this.text = text;
+    this.file = file;
+    return this.translate();
+  }
+
+  refuse(message) {
+    this.#change({ failure: { message, again: false }, announcement: message });
+  }
+
+  /** Ends what is under way; an older answer can no longer appear. */
+  stop() {
+    this.#turn++;
+    clearTimeout(this.#pause);
+    clearInterval(this.#countdown);
+    for (const request of Object.values(this.#requests)) request.abort();
+    this.#change({ working: false, partial: null, failure: null, seconds: 0, menu: null, others: null });
+  }
+
+  async translate() {
+    this.stop();
+    const { text, format } = this;
+    if (!text.trim()) return this.#change({ result: null, announcement: "" });
+    if (!this.models?.length) return this.load();
+    const turn = this.#turn;
+    this.#change({ working: true });
+    try {
+      const answer = await this.#ask(turn, { ...this.#pair(), text, format });
+      if (turn === this.#turn) this.#finish(toResult(answer, text, format));
+    } catch (error) {
+      if (turn === this.#turn) this.#fail(error);
+    }
+  }
+
+  /** HTML is translated as a whole: a piece of it is no page. */
+  #ask(turn, body) {
+    const signal = this.#signal("translation");
+    if (body.format === "html") return api.translate(body, signal);
+    const onPiece = (piece) => {
+      if (turn !== this.#turn) return;
+      this.partial = (this.partial ?? "") + piece;
+      requestAnimationFrame(this.#changed); // pieces of one frame are drawn together
+    };
+    return api.stream(body, onPiece, signal);
+  }
+
+  /** The signal of a new request; the former one of its kind is aborted. */
+  #signal(kind) {
+    this.#requests[kind]?.abort();
+    this.#requests[kind] = new AbortController();
+    return this.#requests[kind].signal;
+  }
+
+  #pair() {
+    const { source, target, model } = this;
+    return source === "auto" ? { source, target } : { source, target, model };
+  }
+
+  #finish(result) {
+    this.#alignmentAsked = false;
+    this.#change({ result, partial: null, working: false, announcement: result.text });
+    this.#record();
+  }
+
+  #record() {
+    const { sourceText: text, text: translation, source, target } = this.result;
+    if (this.isCurrent && this.format === "text") history.add({ text, translation, source, target });
+  }
+
+  restore({ text, source, target }) {
+    this.text = text;
+    this.file = null;
+    const known = this.models?.some((model) => model.source === source && model.target === target);
+    if (known) this.setPair(source, target);
+    else this.translate();
+  }
+
+  showHistory(historyOpen) {
+    this.#change({ historyOpen });
+  }
+
+  // Failures
+
+  #fail(error) {
+    if (error.busy) return this.#wait(error.retryAfter);
+    const known = error instanceof api.ApiError;
+    const message = known ? error.message : "The server’s answer could not be read.";
+    const again = !known || error.status === 0 || error.status >= 500;
+    const needsKey = error.status === 403;
+    const failure = { message, again, unreachable: error.code === "unreachable" };
+    this.#change({ working: false, partial: null, failure, needsKey, announcement: message });
+  }
+
+  #wait(seconds) {
+    const announcement = `The server is busy. Trying again in ${seconds} s.`;
+    this.#change({ working: false, partial: null, seconds, announcement });
+    this.#countdown = setInterval(() => {
+      if (this.seconds > 1) return this.#change({ seconds: this.seconds - 1 });
+      this.again();
+    }, 1000);
+  }
+
+  again() {
+    return this.models?.length ? this.translate() : (this.stop(), this.load());
+  }
+
+  reconnect() {
+    if (this.failure?.unreachable) this.again();
+  }
+
+  useKey(key) {
+    api.setKey(key);
+    this.#change({ needsKey: false });
+    this.again();
+  }
+
+  // What is asked about a result. Requests name the result's model: a detected language stays as it was.
+
+  #about({ model, source, target }, body) {
+    return { model, source, target, ...body };
+  }
+
+  /** Alternatives from a word on; start: the word's place in its sentence. */
+  async openMenu(sentence, start) {
+    const { result } = this;
+    const { text, source } = result.sentences[sentence];
+    const prefix = text.slice(0, start).trimEnd();
+    const menu = { sentence, start, prefix, items: null, message: "" };
+    const signal = this.#signal("alternatives");
+    this.#change({ menu });
+    try {
+      const body = this.#about(result, { text: source, prefix, count: ALTERNATIVES });
+      const found = await api.patiently(() => api.alternatives(body, signal), signal);
+      if (this.menu === menu) this.#change({ menu: { ...menu, items: distinct(found) } });
+    } catch (error) {
+      if (this.menu === menu) this.#change({ menu: { ...menu, items: [], message: error.message } });
+    }
+  }
+
+  closeMenu() {
+    if (this.menu) this.#change({ menu: null });
+  }
+
+  async openOthers() {
+    const { result } = this;
+    const signal = this.#signal("n-best");
+    const others = { sentences: null, message: "" };
+    this.#change({ others, menu: null });
+    try {
+      const settings = { text: result.sourceText, format: result.format, n_best: N_BEST, beam_size: N_BEST };
+      const body = this.#about(result, settings);
+      const answer = await api.patiently(() => api.translate(body, signal), signal);
+      const { sentences } = toResult(answer, result.sourceText, result.format);
+      if (this.others === others) this.#change({ others: { ...others, sentences } });
+    } catch (error) {
+      if (this.others === others) this.#change({ others: { sentences: [], message: error.message } });
+    }
+  }
+
+  closeOthers() {
+    if (this.others) this.#change({ others: null });
+  }
+
+  /** Shows another translation of a sentence at once, then asks for its scores and alignment: the text is the
+   * prefix of a translation that has nothing to add. */
+  async adopt(index, text) {
+    const sentence = this.result.sentences[index];
+    const other = { text, tokens: null, score: null, logProbability: null };
+    const result = withHypothesis(this.result, index, other);
+    this.#change({ result, menu: null, announcement: result.text });
+    this.#record();
+    const settings = { text: sentence.source, prefix: text, split_sentences: false, alignment: true };
+    const signal = this.#signal("scores");
+    try {
+      const answer = await api.patiently(() => api.translate(this.#about(result, settings), signal), signal);
+      const [scored] = toResult(answer, sentence.source, "text").sentences;
+      if (this.result !== result || scored?.text !== text) return;
+      const { tokens, score, logProbability, alignment } = scored;
+      const hypothesis = { text, tokens, score, logProbability, alignment };
+      this.#change({ result: withHypothesis(result, index, hypothesis) });
+    } catch {
+      // The translation stands; it has no scores and no alignment.
+    }
+  }
+
+  /** Asks once for the alignments of the current result. */
+  async align() {
+    const { result } = this;
+    if (this.#alignmentAsked || !this.isCurrent || result.format === "html") return;
+    this.#alignmentAsked = true;
+    const signal = this.#signal("alignment");
+    try {
+      const body = this.#about(result, { text: result.sourceText, alignment: true });
+      const answer = await api.patiently(() => api.translate(body, signal), signal);
+      const aligned = toResult(answer, result.sourceText, "text");
+      if (this.result?.sourceText === result.sourceText) {
+        this.#change({ result: withAlignments(this.result, aligned) });
+      }
+    } catch {
+      if (this.result === result) this.#alignmentAsked = false; // asked again when the pointer comes back
+    }
+  }
+}
+
+function languages(models, side) {
+  const names = new Map(models.map((model) => [model[side], model[`${side}_name`] ?? model[side]]));
+  return [...names].map(([code, name]) => ({ code, name }));
+}
+
+/** Alternatives without a text twice: two tokens can begin the same translation. */
+function distinct(alternatives) {
+  return alternatives.filter(
+    ({ text }, index) => alternatives.findIndex((one) => one.text === text) === index,
+  );
+}

@@ -1,0 +1,125 @@
+// The left pane: the text. Behind the transparent text area lies a mirror with the same text, which gives the
+// pane its height and shows aligned words.
+
+import { html, useEffect, useRef } from "./vendor/preact.js";
+import { download } from "./files.js";
+import { highlight } from "./highlight.js";
+import { icon } from "./icons.js";
+import { countCharacters, pieces } from "./words.js";
+
+const EXAMPLES = {
+  en: "The weather is lovely today, and the train is on time.",
+  de: "Das Wetter ist heute schön, und der Zug ist pünktlich.",
+  fr: "Il fait beau aujourd’hui, et le train est à l’heure.",
+  es: "Hoy hace buen tiempo y el tren llega puntual.",
+  it: "Oggi il tempo è bello e il treno è in orario.",
+  nl: "Het is mooi weer vandaag en de trein is op tijd.",
+  pt: "Hoje o tempo está bom e o comboio chega a horas.",
+  pl: "Dziś jest ładna pogoda, a pociąg jest punktualny.",
+  ru: "Сегодня прекрасная погода, и поезд прибыл вовремя.",
+  ar: "الطقس جميل اليوم والقطار في موعده.",
+  he: "מזג האוויר יפה היום והרכבת מגיעה בזמן.",
+  zh: "今天天气很好，火车也准点。",
+  ja: "今日はいい天気で、電車も時間どおりです。",
+};
+
+export function SourcePane({ session, openFile }) {
+  const area = useRef();
+  const mirror = useRef();
+  const { text, result } = session;
+  const aligned = session.isCurrent && result.sentences.some(({ alignment }) => alignment);
+  useEffect(() => {
+    if (matchMedia("(hover: hover)").matches) area.current.focus(); // a phone would show its keyboard
+  }, []);
+  useEffect(() => {
+    const onCaret = () =>
+      document.activeElement === area.current && lightCaret(area.current, result, aligned);
+    document.addEventListener("selectionchange", onCaret);
+    return () => document.removeEventListener("selectionchange", onCaret);
+  }, [result, aligned]);
+
+  const clear = () => {
+    session.open("", null);
+    area.current.focus();
+  };
+  return html`<section class="pane source" aria-label="Text">
+    <div class="stack text" onPointerEnter=${() => session.align()}
+      onPointerMove=${(event) => aligned && lightPointer(event, mirror.current, result)}
+      onPointerLeave=${() => highlight(null)}>
+      <div class="mirror" ref=${mirror} aria-hidden="true" lang=${session.spoken || null}>
+        ${aligned ? pieces(result, "source").map(mirrorPiece) : text}${"\n"}
+      </div>
+      <textarea ref=${area} aria-label="Text to translate" dir="auto" lang=${session.spoken || null} rows="1"
+        placeholder="Type or paste text, or drop a file." value=${text}
+        onFocus=${() => session.align()} onBlur=${() => highlight(null)}
+        onInput=${(event) => session.edit(event.target.value)}></textarea>
+    </div>
+    ${text ? null : html`<${Example} session=${session} />`}
+    ${session.file ? html`<${FileChip} session=${session} />` : null}
+    <div class="foot">
+      <span class="count">${characters(text)}</span>
+      <span class="spring"></span>
+      <label class="quiet file" title="Open a .txt or .html file">
+        <input type="file" class="hidden" accept=".txt,.html,.htm" aria-label="Open a text or HTML file"
+          onChange=${(event) => openFile(event.target)} />
+        ${icon("file")}<span>Open</span>
+      </label>
+      <button class="quiet" onClick=${clear} disabled=${!text}>${icon("cross")}<span>Clear</span></button>
+    </div>
+  </section>`;
+}
+
+function characters(text) {
+  const count = countCharacters(text);
+  return `${count.toLocaleString("en")} ${count === 1 ? "character" : "characters"}`;
+}
+
+function mirrorPiece({ text, sentence, word }) {
+  if (word === undefined) return text;
+  return html`<span data-side="source" data-sentence=${sentence} data-word=${word}>${text}</span>`;
+}
+
+function Example({ session }) {
+  const language = session.source === "auto" ? "en" : session.source;
+  const example = EXAMPLES[language.split("-")[0]];
+  if (!example) return null;
+  return html`<div class="example">
+    <span class="label">An example</span>
+    <button lang=${language} dir="auto" onClick=${() => session.open(example, null)}>${example}</button>
+  </div>`;
+}
+
+function FileChip({ session }) {
+  const { name, format } = session.file;
+  const { result } = session;
+  const save = () => download(name, result.target, result.text, format);
+  return html`<div class="chip">
+    <span class="name">${name}</span>
+    <button class="quiet" disabled=${!session.isCurrent} onClick=${save}>
+      ${icon("down")}<span>Download the translation</span>
+    </button>
+  </div>`;
+}
+
+/** The text area receives the pointer; the word is the mirror's one at that place. */
+function lightPointer(event, mirror, result) {
+  const within = ({ left, right, top, bottom }) =>
+    left <= event.clientX && event.clientX < right && top <= event.clientY && event.clientY < bottom;
+  const word = [...mirror.children].find((child) => [...child.getClientRects()].some(within));
+  highlight(
+    word
+      ? { side: "source", sentence: Number(word.dataset.sentence), word: Number(word.dataset.word) }
+      : null,
+    result,
+  );
+}
+
+function lightCaret(area, result, aligned) {
+  if (!aligned) return;
+  const caret = area.selectionStart;
+  const index = result.sentences.findIndex((one) => one.sourceStart <= caret && caret <= one.sourceEnd);
+  let place = 0;
+  const piece = pieces(result, "source").find(({ text }) => (place += text.length) >= caret);
+  const found = index >= 0 && piece?.word !== undefined;
+  highlight(found ? { side: "source", sentence: piece.sentence, word: piece.word } : null, result);
+}

@@ -1,0 +1,127 @@
+// Words, sentences and alignments of a translation. All functions are pure.
+//
+// A result is {model, source, target, sourceText, text, format, sentences}. The server counts code points; a
+// result counts UTF-16 units, as JavaScript does. Sentences of HTML have no places (start is null).
+
+// Python's str.split() separates words: its whitespace differs from \s by \x1c-\x1f, \x85 and \ufeff.
+const WORD = /[^\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/g;
+const UNSPACED = /\p{sc=Han}|\p{sc=Hira}|\p{sc=Kana}|\p{sc=Thai}|\p{sc=Laoo}|\p{sc=Khmr}|\p{sc=Mymr}/u;
+
+/** The result that an answer of /v1/translate to one text means. */
+export function toResult(answer, sourceText, format) {
+  const { text, sentences } = answer.translations[0];
+  const inSource = unitsOfCodePoints(sourceText);
+  const inTarget = unitsOfCodePoints(text);
+  return {
+    model: answer.model,
+    source: answer.source,
+    target: answer.target,
+    sourceText,
+    text,
+    format,
+    sentences: sentences.map((sentence) => ({
+      ...toHypothesis(sentence),
+      source: sentence.source,
+      nBest: (sentence.n_best ?? []).map(toHypothesis),
+      alignment: sentence.alignment ?? null,
+      sourceStart: inSource(sentence.source_start),
+      sourceEnd: inSource(sentence.source_end),
+      start: inTarget(sentence.start),
+      end: inTarget(sentence.end),
+    })),
+  };
+}
+
+function toHypothesis({ text, tokens, score, log_probability: logProbability }) {
+  return { text, tokens, score, logProbability };
+}
+
+function unitsOfCodePoints(text) {
+  if (!/[\ud800-\udfff]/.test(text)) return (place) => place ?? null;
+  const units = [0];
+  for (const character of text) units.push(units.at(-1) + character.length);
+  return (place) => units[place] ?? null;
+}
+
+/** The text cut into words {text, sentence, word, start} and what lies between them {text}. start: in the
+ * sentence. In scripts without spaces a word is cut further; its parts have one word number. */
+export function pieces(result, side) {
+  const whole = side === "source" ? result.sourceText : result.text;
+  const [from, to] = side === "source" ? ["sourceStart", "sourceEnd"] : ["start", "end"];
+  const found = [];
+  let place = 0;
+  const gapUntil = (end) => end > place && found.push({ text: whole.slice(place, end) });
+  result.sentences.forEach((sentence, index) => {
+    if (sentence[from] === null) return;
+    wordsOf(whole.slice(sentence[from], sentence[to])).forEach(({ text, word, start }) => {
+      gapUntil(sentence[from] + start);
+      found.push({ text, sentence: index, word, start });
+      place = sentence[from] + start + text.length;
+    });
+  });
+  gapUntil(whole.length);
+  return found;
+}
+
+function wordsOf(text) {
+  return [...text.matchAll(WORD)].flatMap((match, word) => {
+    if (!UNSPACED.test(match[0])) return [{ text: match[0], word, start: match.index }];
+    const segments = [...new Intl.Segmenter(undefined, { granularity: "word" }).segment(match[0])];
+    return segments.map((part) => ({ text: part.segment, word, start: match.index + part.index }));
+  });
+}
+
+/** Numbers of the words on the other side that are aligned with a word. */
+export function alignedWords(sentence, side, word) {
+  const own = side === "source" ? 0 : 1;
+  return new Set(
+    (sentence.alignment ?? []).filter((pair) => pair[own] === word).map((pair) => pair[1 - own]),
+  );
+}
+
+/** The result with the alignments of another result of the same text, where the sentences are the same. */
+export function withAlignments(result, aligned) {
+  const sentences = result.sentences.map((sentence, index) => {
+    const other = aligned.sentences[index];
+    const same = other?.text === sentence.text && other.source === sentence.source;
+    return same && !sentence.alignment ? { ...sentence, alignment: other.alignment } : sentence;
+  });
+  return { ...result, sentences };
+}
+
+/** The result with another hypothesis of a sentence; later sentences move. */
+export function withHypothesis(result, index, hypothesis) {
+  const old = result.sentences[index];
+  const shift = hypothesis.text.length - (old.end - old.start);
+  const sentences = result.sentences.map((sentence, other) => {
+    if (other < index) return sentence;
+    if (other === index) return { ...sentence, alignment: null, ...hypothesis, end: sentence.end + shift };
+    return { ...sentence, start: sentence.start + shift, end: sentence.end + shift };
+  });
+  const text = result.text.slice(0, old.start) + hypothesis.text + result.text.slice(old.end);
+  return { ...result, text, sentences };
+}
+
+/** The geometric mean of the probabilities of all tokens, ends of sentences included; null without tokens. */
+export function meanProbability(sentences) {
+  let logProbability = 0;
+  let tokens = 0;
+  for (const sentence of sentences) {
+    if (!sentence.tokens?.length || !Number.isFinite(sentence.logProbability)) continue;
+    logProbability += sentence.logProbability;
+    tokens += sentence.tokens.length + 1;
+  }
+  return tokens ? Math.exp(logProbability / tokens) : null;
+}
+
+export function sureness(probability) {
+  if (probability >= 0.8) return "Very sure";
+  if (probability >= 0.6) return "Fairly sure";
+  return probability >= 0.4 ? "Unsure" : "Very unsure";
+}
+
+export function countCharacters(text) {
+  let count = 0;
+  for (const _ of text) count++;
+  return count;
+}

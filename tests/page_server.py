@@ -1,0 +1,253 @@
+"""A stand-in for the server of the page's tests: the /v1 API with a few words instead of a model.
+
+python -m tests.page_server [PORT] [KEY]
+"""
+
+import json
+import math
+import re
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+PAGE = Path(__file__).parents[1] / "src" / "dragoman" / "serving" / "page"
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+PIECE_SECONDS = 0.02
+
+ENGLISH = (
+    "the weather is lovely today and train on time a man rides bicycle along river old garden hello world"
+)
+GERMAN = (
+    "das Wetter ist schön heute und Zug nach Plan ein Mann fährt Fahrrad entlang Fluss alte Garten hallo Welt"
+)
+ENGLISH_GERMAN = dict(zip(ENGLISH.split(), GERMAN.split(), strict=True))
+ENGLISH_GERMAN |= {"good": "gut", "morning": "Morgen"}
+LANGUAGES = {"en": "English", "de": "German", "ar": "Arabic"}
+MODELS = [
+    {
+        "name": name,
+        "source": source,
+        "target": target,
+        "source_name": LANGUAGES[source],
+        "target_name": LANGUAGES[target],
+        "architecture": "transformer",
+        "parameters": parameters,
+        "precision": "int8",
+    }
+    for name, source, target, parameters in (
+        ("ende", "en", "de", 7_300_000),
+        ("deen", "de", "en", 7_300_000),
+        ("ende-big", "en", "de", 61_000_000),
+        ("enar", "en", "ar", 7_300_000),
+    )
+]
+ARABIC = {"hello": "مرحبا", "world": "العالم", "good": "صباح", "morning": "الخير"}
+SYNONYMS = ["wunderbar", "herrlich", "angenehm", "mild", "prächtig", "freundlich", "heiter"]
+
+
+def translate_word(word: str, model: str) -> str:
+    """A word of the dictionary, else the word in capitals; capital letters and signs stay."""
+    core = word.strip(".,!?;:")
+    known = {
+        "en-de": ENGLISH_GERMAN,
+        "de-en": {value: key for key, value in ENGLISH_GERMAN.items()},
+        "en-ar": ARABIC,
+    }
+    chosen = next(one for one in MODELS if one["name"] == model)
+    words = known[f"{chosen['source']}-{chosen['target']}"]
+    found = words.get(core) or words.get(core.lower()) or core.upper()
+    if core[:1].isupper():
+        found = found[:1].upper() + found[1:]
+    return word.replace(core, found) if core else word
+
+
+def hypothesis(text: str, rank: int = 0) -> dict:
+    """A text as a sentence of the answer, without its places."""
+    tokens = [f"▁{word}" for word in text.split()]
+    log_probability = -0.22 * (len(tokens) + 1) - 0.7 * rank
+    penalty = ((5 + len(tokens) + 1) / 6) ** 0.6
+    return {
+        "text": text,
+        "tokens": tokens,
+        "log_probability": log_probability,
+        "score": log_probability / penalty,
+    }
+
+
+def translate_sentence(source: str, request: dict, model: str) -> dict:
+    """A translation word by word; its two first words change places, so that alignments cross."""
+    words = [translate_word(word, model) for word in source.split()]
+    prefix = (request.get("prefix") or "").split()
+    words[: len(prefix)] = prefix
+    text = " ".join(words)
+    answer = {"source": source, **hypothesis(text)}
+    count = request.get("n_best", 1)
+    others = [" ".join([*words[:-1], f"{other} {words[-1]}"]) for other in SYNONYMS] if words else []
+    answer["n_best"] = [hypothesis(other, rank) for rank, other in enumerate([text, *others][:count])]
+    if request.get("alignment"):
+        answer["alignment"] = [[number, number] for number in range(len(words))]
+    return answer
+
+
+def translate_text(text: str, request: dict, model: str) -> dict:
+    """Sentences end at a full stop or a line's end; what lies between them is kept."""
+    if request.get("format") == "html":
+        out = re.sub(
+            r">([^<]*)<", lambda m: ">" + " ".join(translate_word(w, model) for w in m[1].split()) + "<", text
+        )
+        return {"text": out, "sentences": [{"source": text, **hypothesis(out), "n_best": []}]}
+    pattern = r"\S[^\n.!?]*[.!?]*" if request.get("split_sentences", True) else r"(?s)\S.*\S|\S"
+    out, place, sentences = "", 0, []
+    for match in re.finditer(pattern, text):
+        source = match[0].rstrip()
+        out += text[place : match.start()]
+        place = match.start() + len(source)
+        sentence = translate_sentence(source, request, model)
+        sentences.append(
+            {
+                **sentence,
+                "source_start": match.start(),
+                "source_end": place,
+                "start": len(out),
+                "end": len(out) + len(sentence["text"]),
+            }
+        )
+        out += sentence["text"]
+    return {"text": out + text[place:], "sentences": sentences}
+
+
+def model_of(request: dict) -> str | None:
+    """The model's name, else the first of the pair; a language is detected by its umlauts."""
+    source = request.get("source")
+    if source == "auto":
+        german = re.search(r"[äöüß]|\b(der|das|und|ist)\b", str(request["text"]), re.IGNORECASE)
+        source = "de" if german else "en"
+    for model in MODELS:
+        named = request.get("model") in {None, model["name"]}
+        if named and source in {None, model["source"]} and request.get("target") in {None, model["target"]}:
+            return model["name"]
+    return None
+
+
+def alternatives(request: dict, model: str) -> list[dict]:
+    """The translation's next word, and others in its place."""
+    prefix = request["prefix"].split()
+    words = translate_sentence(request["text"], {}, model)["text"].split()
+    rest = words[len(prefix) :]
+    firsts = [*rest[:1], *SYNONYMS][: request["count"]]
+    return [
+        {
+            "token": f"▁{first}",
+            "text": " ".join([*prefix, first, *rest[1:]]),
+            "log_probability": math.log(0.5) * (rank + 1),
+            "score": -0.4 - 0.3 * rank,
+        }
+        for rank, first in enumerate(firsts)
+    ]
+
+
+class Handler(BaseHTTPRequestHandler):
+    """The page's files and the /v1 API; `key` is the key that requests need, if any."""
+
+    key: str | None = None
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def answer(self, content: bytes, content_type: str, status: int = 200) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", f"{content_type}; charset=utf-8")
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Content-Security-Policy", CONTENT_SECURITY_POLICY)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def answer_json(self, value: object, status: int = 200) -> None:
+        self.answer(json.dumps(value).encode(), "application/json", status)
+
+    def refuse(self, status: int, code: str, message: str) -> None:
+        self.answer_json({"error": {"code": code, "message": message}}, status)
+
+    def is_allowed(self) -> bool:
+        if self.key is None or self.headers.get("Authorization") == f"Bearer {self.key}":
+            return True
+        self.refuse(403, "key", "This server needs an API key.")
+        return False
+
+    def do_GET(self) -> None:
+        if self.path == "/v1/models":
+            if self.is_allowed():
+                self.answer_json({"models": MODELS})
+            return
+        name = "index.html" if self.path == "/" else self.path.removeprefix("/page/")
+        file = (PAGE / name).resolve()
+        if file.is_relative_to(PAGE) and file.is_file():
+            self.answer(file.read_bytes(), TYPES.get(file.suffix, "text/plain"))
+        else:
+            self.refuse(404, "not_found", "There is no such file.")
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if not self.is_allowed():
+            return
+        model = model_of(request)
+        if model is None:
+            self.refuse(404, "no_model", "No model translates this pair of languages.")
+        elif self.path == "/v1/alternatives":
+            self.answer_json({"alternatives": alternatives(request, model)})
+        elif self.path == "/v1/translate":
+            self.answer_json(self.translation(request, model))
+        else:
+            self.stream(self.translation(request, model))
+
+    def translation(self, request: dict, model: str) -> dict:
+        chosen = next(one for one in MODELS if one["name"] == model)
+        texts = request["text"] if isinstance(request["text"], list) else [request["text"]]
+        translations = [translate_text(text, request, model) for text in texts]
+        return {
+            "model": model,
+            "source": chosen["source"],
+            "target": chosen["target"],
+            "translations": translations,
+        }
+
+    def stream(self, answer: dict) -> None:
+        """The pieces, then the end; the connection is closed after it."""
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        try:
+            for piece in re.findall(r"\s*\S+\s*", answer["translations"][0]["text"]):
+                self.event("piece", {"text": piece})
+                time.sleep(PIECE_SECONDS)
+            self.event("end", answer)
+        except OSError:
+            pass  # the request was aborted
+        self.close_connection = True
+
+    def event(self, name: str, data: dict) -> None:
+        self.wfile.write(f"event: {name}\ndata: {json.dumps(data)}\n\n".encode())
+        self.wfile.flush()
+
+
+def start(port: int = 0, key: str | None = None) -> ThreadingHTTPServer:
+    """A server in a thread; its port is server_address[1]."""
+    handler = type("KeyedHandler", (Handler,), {"key": key})
+    server = ThreadingHTTPServer(("127.0.0.1", port), handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+if __name__ == "__main__":
+    running = start(int(sys.argv[1]) if len(sys.argv) > 1 else 8123, *sys.argv[2:3])
+    print(f"http://127.0.0.1:{running.server_address[1]}/")
+    threading.Event().wait()
