@@ -18,6 +18,7 @@ from dragoman.system.files import (
     write_folder,
 )
 from dragoman.training.checkpoint import TrainingState, load_optimizer, optimizer_tensors, resume
+from dragoman.training.distributed import ProcessGroup
 from dragoman.training.objective import make_optimizer
 from tests.processes import fork, worst
 

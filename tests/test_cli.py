@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from dragoman import Translator
 from dragoman.cli import main as cli
 from dragoman.cli.translate import Translate, TranslationJob, load
+from dragoman.native.settings import EngineSettings
 from dragoman.pipeline.recipe import Recipe
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import read_toml
-from dragoman.translation.settings import EngineSettings
 from tests.conftest import MOST_SECONDS
 from tests.processes import fork, run_command
 

@@ -9,11 +9,11 @@ import torch
 
 from dragoman.model.symbols import END, UNKNOWN
 from dragoman.model.weights import save_tensors
+from dragoman.native.settings import EngineSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.search.shortlist import Shortlist, best_translations
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import file_hash
-from dragoman.translation.settings import EngineSettings
 from dragoman.translation.token_ids import encode_sentences
 from dragoman.translation.translator import Translator
 from tests.test_cli import call

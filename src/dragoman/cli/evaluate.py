@@ -7,10 +7,10 @@ from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, refuse_replacing, settings_from
 from dragoman.cli.translate import load
 from dragoman.evaluation.metrics import Tokenization
+from dragoman.native.settings import EngineSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
-from dragoman.translation.settings import EngineSettings
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.system.errors import DragomanError
+from dragoman.text.settings import Languages
 
 if TYPE_CHECKING:
     from dragoman.interop.verify import Engine
@@ -32,7 +33,7 @@ class Export:
     samples: Path | None = None
     """Sentences to compare with, one a line. None is a few of the model's own vocabulary."""
     source_language: str | None = None
-    """For argos: the code of the source's language, as en or pt-BR."""
+    """For argos: the code of the source's language, as en or pt-BR; None is what the run says."""
     target_language: str | None = None
     """The same for the target."""
 
@@ -46,9 +47,10 @@ def export(given: Given) -> None:
     from dragoman.interop.verify import samples, verify
     from dragoman.model.transformer import Transformer
     from dragoman.system.files import write_folder
-    from dragoman.translation.model_folder import load_model
+    from dragoman.translation.model_folder import StoredModel, torch_model
 
-    model, tokenizers, _ = load_model(asked.run)
+    stored = StoredModel.load(asked.run)
+    model, tokenizers = torch_model(stored), stored.tokenizers
     if not isinstance(model, Transformer):
         raise DragomanError(
             f"{asked.run} holds no Transformer but a recurrent network, which none of these formats can hold."
@@ -57,7 +59,7 @@ def export(given: Given) -> None:
     sentences = (
         sample_sentences(asked.samples) if asked.samples else samples(tokenizers, model.longest_source)
     )
-    formats = formats_of(asked, model, tokenizers)
+    formats = formats_of(asked, model, tokenizers, stored.languages)
     differences = []
 
     def write(folder: Path) -> None:
@@ -88,7 +90,9 @@ READERS = {
 Format = tuple[Callable[[Path], None], Callable[[Path], "Engine"]]
 
 
-def formats_of(asked: Export, model: "Transformer", tokenizers: "Tokenizers") -> list[Format]:
+def formats_of(
+    asked: Export, model: "Transformer", tokenizers: "Tokenizers", known: Languages
+) -> list[Format]:
     """Functions that write the folder, each with one that opens the engine for it.
 
     Raises `DragomanError` if an extra is missing, or a language that the format asks for.
@@ -111,7 +115,9 @@ def formats_of(asked: Export, model: "Transformer", tokenizers: "Tokenizers") ->
         if asked.to == "argos":
             from dragoman.interop import argos
 
-            languages = argos.Languages.of(asked.source_language, asked.target_language)
+            languages = argos.Languages.of(
+                asked.source_language or known.source, asked.target_language or known.target
+            )
         from dragoman.interop import ctranslate2
     except ImportError as error:
         raise DragomanError(

@@ -9,6 +9,7 @@ from dragoman.cli.console import say
 from dragoman.cli.export import refuse_existing, sample_sentences
 from dragoman.cli.parsing import Command, Given, option_name, settings_from
 from dragoman.system.errors import DragomanError
+from dragoman.text.settings import Languages, languages_of_name
 
 if TYPE_CHECKING:
     from dragoman.interop.weights import Imported
@@ -26,6 +27,10 @@ class Import:
     """The folder to write, as a run's."""
     samples: Path | None = None
     """Sentences to compare with, one a line. None is a few of the model's own vocabulary."""
+    source_language: str | None = None
+    """Code of the language that it reads, as en or pt-BR; None is what its name says (opus-mt-en-de)."""
+    target_language: str | None = None
+    """The same for the language that it writes."""
 
 
 def import_model(given: Given) -> None:
@@ -39,7 +44,15 @@ def import_model(given: Given) -> None:
 
     imported = read_model(asked)
     compare(asked, imported)
-    save_model(asked.out / "model", imported.model, imported.model.settings, imported.tokenizers)
+    named = languages_of_name(asked.model.name)
+    languages = Languages(asked.source_language or named.source, asked.target_language or named.target)
+    save_model(
+        asked.out / "model",
+        imported.model,
+        imported.model.settings,
+        imported.tokenizers,
+        languages=languages,
+    )
     say(f"{asked.out} holds the model. Translate with: dragoman translate {asked.out} < FILE")
 
 
@@ -109,6 +122,6 @@ COMMAND = Command(
     example="dragoman import opus-mt-en-de --from huggingface --out runs/opus",
     arguments="MODEL --from TOOLKIT -o DIR",
     positional=("model",),
-    groups={"options": ("model", "origin", "out", "samples")},
+    groups={"options": ("model", "origin", "out", "samples", "source_language", "target_language")},
     metavars={"model": "MODEL", "out": "DIR"},
 )

@@ -13,7 +13,7 @@ from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.cli.translate import load
 from dragoman.model.settings import Precision
-from dragoman.translation.settings import EngineSettings
+from dragoman.native.settings import EngineSettings
 
 if TYPE_CHECKING:
     from dragoman.translation.translator import Translator

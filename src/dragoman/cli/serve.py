@@ -9,10 +9,10 @@ from typing import NoReturn
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.native.build import DECODER, start_compiling
+from dragoman.native.settings import EngineSettings
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.machine import configure_allocator
-from dragoman.translation.settings import EngineSettings
 
 
 @dataclass(frozen=True)

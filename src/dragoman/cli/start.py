@@ -10,9 +10,9 @@ from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.cli.serve import check_installed, serve_runs
 from dragoman.cli.train import COMMAND as TRAIN
 from dragoman.cli.train import recipe_of, run_recipe
+from dragoman.native.settings import EngineSettings
 from dragoman.pipeline.recipe import Recipe
 from dragoman.serving.settings import ServerSettings
-from dragoman.translation.settings import EngineSettings
 
 
 @dataclass(frozen=True)

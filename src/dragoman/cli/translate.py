@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from dragoman.cli.console import say, warn
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.native.build import DECODER, start_compiling
+from dragoman.native.settings import EngineSettings
 from dragoman.search.contradictions import refuse_more_than_a_beam
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.machine import configure_allocator, has_gpu
-from dragoman.translation.settings import EngineSettings
 
 if TYPE_CHECKING:
     from dragoman.translation.analysis import Alternative

@@ -25,6 +25,7 @@ from dragoman.model.settings import Precision
 from dragoman.model.symbols import END
 from dragoman.model.transformer import Transformer
 from dragoman.system.errors import DragomanError
+from dragoman.text.settings import UNKNOWN_LANGUAGE
 from dragoman.text.tokenizer import SPACE
 from dragoman.translation.model_folder import Tokenizers
 
@@ -70,8 +71,8 @@ class Languages:
     target: str
 
     @classmethod
-    def of(cls, source: str | None, target: str | None) -> "Languages":
-        """Those of two BCP 47 codes. Raises `DragomanError` for a code that is missing or invalid."""
+    def of(cls, source: str, target: str) -> "Languages":
+        """Those of two BCP 47 codes. Raises `DragomanError` for an unknown language and an invalid code."""
         return cls(argos_code("source", source), argos_code("target", target))
 
     @property
@@ -85,9 +86,9 @@ class Languages:
         return NAMES.get(self.source, self.source), NAMES.get(self.target, self.target)
 
 
-def argos_code(side: str, code: str | None) -> str:
-    """The program's code of a language. Raises `DragomanError` if it is missing or invalid."""
-    if code is None:
+def argos_code(side: str, code: str) -> str:
+    """The program's code of a language. Raises `DragomanError` if it is unknown or invalid."""
+    if code == UNKNOWN_LANGUAGE:
         raise DragomanError(
             f"Argos Translate has to know the {side} language; give --{side}-language with its code (en, de, "
             "pt-BR, …)."

@@ -27,6 +27,8 @@ from dragoman.training.settings import Schedule
 from dragoman.translation.model_folder import model_hash, read_settings
 
 CHANGEABLE = (
+    "data.source_language",
+    "data.target_language",
     "batches.max_tokens",
     "training.updates",
     "training.learning_rate_scale",

@@ -180,7 +180,7 @@ def fit(recipe: Recipe, schedule: Schedule, data: PreparedData, say: Say, world:
         folder=out,
         validate=make_validate(recipe, data, say, world),
         keep_best=lambda model: save_model(
-            out / "model", model, recipe.model, data.tokenizers, data.longest_source
+            out / "model", model, recipe.model, data.tokenizers, data.longest_source, recipe.data.languages
         ),
         say=say,
         world=world,
@@ -239,7 +239,9 @@ def finish(recipe: Recipe, data: PreparedData, state: TrainingState, say: Say, w
             copy_folder(out / "model", out / "best")  # for a later end, which resumes with the best model
         model = make_model(recipe, data, world.device)
         load_weights(model, chosen.tensors, out / "checkpoints")
-        save_model(out / "model", model, recipe.model, data.tokenizers, data.longest_source)
+        save_model(
+            out / "model", model, recipe.model, data.tokenizers, data.longest_source, recipe.data.languages
+        )
     world.barrier()
     names = {"best": "best by BLEU" if recipe.training.best_by == "bleu" else "best by loss"}
     losses = ", ".join(f"{names.get(each.kind, each.kind)} {each.scores['loss']:.3f}" for each in candidates)

@@ -15,7 +15,8 @@ from rich.table import Column, Table
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
 from dragoman.system.messages import Say
-from dragoman.system.toml import read_toml
+from dragoman.system.toml import overlay, read_toml
+from dragoman.text.settings import DataSettings, Languages
 from dragoman.training.log import read_events
 
 CURVES = {
@@ -43,6 +44,7 @@ class RunState:
     """Scores of the best validation; of a finished run, those of the model that was kept."""
     test: str
     """The first score on the test data, as sacreBLEU writes it; empty without one."""
+    languages: Languages
 
 
 def read_log(folder: Path) -> list[dict[str, Any]]:
@@ -92,6 +94,7 @@ def state_of(folder: Path) -> RunState:
     recipe = read_toml(recipe_path)
     with damage_named(recipe_path):
         updates, by_bleu = int(recipe["training"]["updates"]), recipe["training"]["best_by"] == "bleu"
+        languages = overlay(DataSettings(), recipe["data"], str(recipe_path)).languages
     with damage_named(log_path):
         events = read_events(log_path)
         validations = [event for event in events if event["event"] == "validation"]
@@ -103,14 +106,28 @@ def state_of(folder: Path) -> RunState:
         scores = scores_of(best)
     if not result_path.exists():
         return RunState(
-            folder, "training" if is_locked(folder) else "stopped", step, updates, minutes, scores, ""
+            folder,
+            "training" if is_locked(folder) else "stopped",
+            step,
+            updates,
+            minutes,
+            scores,
+            "",
+            languages,
         )
     with damage_named(result_path):
         result = json.loads(result_path.read_text())
         test = "".join(f"{score['name']} = {score['value']:.2f}" for score in result.get("test", [])[:1])
         scores = scores_of(result["validation"])
         return RunState(
-            folder, "finished", int(result["updates"]), updates, float(result["minutes"]), scores, test
+            folder,
+            "finished",
+            int(result["updates"]),
+            updates,
+            float(result["minutes"]),
+            scores,
+            test,
+            languages,
         )
 
 
@@ -141,6 +158,7 @@ def runs_table(states: list[RunState]) -> Table:
     """The runs as a table for a terminal."""
     table = Table(
         Column("run", no_wrap=True),
+        "languages",
         "state",
         "update",
         "minutes",
@@ -156,6 +174,7 @@ def runs_table(states: list[RunState]) -> Table:
         ]
         table.add_row(
             str(run.folder),
+            f"{run.languages.source} → {run.languages.target}",
             run.state,
             f"{run.step:,} of {run.updates:,}",
             f"{run.minutes:.1f}",

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from dragoman import __version__
+from dragoman.native.settings import EngineSettings
 from dragoman.serving import deepl, docs, libretranslate, v1
 from dragoman.serving.errors import ApiError, answer_api_error, error_response
 from dragoman.serving.keys import Keys, RateLimit
@@ -20,7 +21,6 @@ from dragoman.serving.middleware import Gateway
 from dragoman.serving.models import Models
 from dragoman.serving.service import Service
 from dragoman.serving.settings import ServerSettings
-from dragoman.translation.settings import EngineSettings
 
 PAGE = Path(__file__).parent / "page"
 

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from functools import cache
 from typing import TYPE_CHECKING
 
-from dragoman.translation.languages import UNKNOWN
+from dragoman.text.settings import UNKNOWN_LANGUAGE
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -15,7 +15,7 @@ def language_name(code: str) -> str:
     """The English name of a language code such as `en` or `pt-BR`; the code itself if it has none."""
     from babel import Locale, UnknownLocaleError
 
-    if code == UNKNOWN:
+    if code == UNKNOWN_LANGUAGE:
         return "Unknown language"
     try:
         return Locale.parse(code.replace("-", "_")).get_display_name("en") or code

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dragoman.native.settings import EngineSettings
 from dragoman.serving.errors import ApiError
 from dragoman.serving.languages import identify, language_name
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import array_types
-from dragoman.translation.languages import UNKNOWN
+from dragoman.text.settings import UNKNOWN_LANGUAGE
 from dragoman.translation.model_folder import WEIGHTS, model_folder, read_settings
-from dragoman.translation.settings import EngineSettings
 from dragoman.translation.translator import Translator
 
 
@@ -98,7 +98,7 @@ def matches(asked: str, language: str) -> bool:
 
     A model whose language is unknown translates every one.
     """
-    if not asked or language == UNKNOWN:
+    if not asked or language == UNKNOWN_LANGUAGE:
         return True
     one, other = (code.replace("_", "-").lower() for code in (asked, language))
     return one == other or one.split("-")[0] == other or one == other.split("-")[0]

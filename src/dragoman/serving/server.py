@@ -12,13 +12,13 @@ from pathlib import Path
 
 import uvicorn
 
+from dragoman.native.settings import EngineSettings
 from dragoman.serving.app import load_app
 from dragoman.serving.middleware import Gateway
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
 from dragoman.system.toml import overlay, to_table
-from dragoman.translation.settings import EngineSettings
 
 ENVIRONMENT = "DRAGOMAN_SERVE"  # of a server process that another one has started
 GRACE_SECONDS = 30  # for running requests, after a signal

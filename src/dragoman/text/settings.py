@@ -1,12 +1,54 @@
 """Settings of the text files, the tokenizer and the batches. This module does not import torch."""
 
+import re
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
+from dragoman.system.errors import DragomanError
 from dragoman.system.toml import check_bounds
 
 TokenKind = Literal["bpe", "unigram", "char", "word"]
+UNKNOWN_LANGUAGE = "und"  # as BCP 47 has it
+LANGUAGE_CODE = re.compile(r"[a-zA-Z]{2,3}(-[a-zA-Z0-9]{2,8})*")
+ISO_639_1 = (
+    "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv "
+    "dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie ig "
+    "ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo lt lu lv mg mh "
+    "mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru "
+    "rw sa sc sd se sg si sk sl sm sn so sq sr ss st su sv sw ta te tg th ti tk tl tn to tr ts tt tw ty ug "
+    "uk ur uz ve vi vo wa wo xh yi yo za zh zu"
+)
+
+
+@dataclass(frozen=True)
+class Languages:
+    """The language that a model reads, and the one that it writes: codes of BCP 47, such as `en`, `pt-BR`.
+
+    Raises `DragomanError` for what is no such code.
+    """
+
+    source: str = UNKNOWN_LANGUAGE
+    target: str = UNKNOWN_LANGUAGE
+
+    def __post_init__(self) -> None:
+        for side, code in (("source", self.source), ("target", self.target)):
+            if not LANGUAGE_CODE.fullmatch(code):
+                raise DragomanError(
+                    f"The {side} language is {code!r}; it has to be a language code such as en, de or pt-BR."
+                )
+
+
+def language_of_name(name: str) -> str:
+    """The language that the end of a file's name says, as in `train.en` or `train.en.gz`; else `und`."""
+    ending = name.removesuffix(".gz").removesuffix(".txt").rpartition(".")[2].lower()
+    return ending if ending in ISO_639_1.split() and ending != name else UNKNOWN_LANGUAGE
+
+
+def languages_of_name(name: str) -> Languages:
+    """The languages that the end of a name says, as in `multi30k-en-de` or `opus-mt-en-de`."""
+    *_, source, target = ["", *name.split("-")]
+    return Languages(language_of_name("." + source), language_of_name("." + target))
 
 
 @dataclass(frozen=True)
@@ -41,6 +83,10 @@ class DataSettings(CorpusFiles):
 
     dataset: str | None = None
     """A named dataset (multi30k-en-de) instead of the paths above; found in `folder`, or downloaded to it."""
+    source_language: str | None = None
+    """Code of the language of the source, as en or pt-BR; None is what the file's ending says (train.en)."""
+    target_language: str | None = None
+    """The same for the target."""
     longest: int = 250
     """Pairs with more tokens than this on a side are left out of training, counted and reported; 0 keeps
     them."""
@@ -54,6 +100,15 @@ class DataSettings(CorpusFiles):
 
     def __post_init__(self) -> None:
         check_bounds(self, at_least={"longest": 0})
+        _ = self.languages  # raises for what is no language code
+
+    @property
+    def languages(self) -> Languages:
+        """The languages that are given, or those that the endings of the training files or dataset say."""
+        named = Languages(*(language_of_name(path.name) for path in (self.source, self.target) if path))
+        if self.dataset is not None:
+            named = languages_of_name(self.dataset)
+        return Languages(self.source_language or named.source, self.target_language or named.target)
 
     @property
     def files(self) -> dict[str, Path]:

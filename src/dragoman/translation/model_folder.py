@@ -2,7 +2,7 @@
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from dragoman.system.files import (
     write_folder,
 )
 from dragoman.system.toml import overlay, read_toml, write_toml
+from dragoman.text.settings import Languages
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.weight_errors import refuse_weights
 
@@ -78,6 +79,7 @@ class StoredModel:
     tokenizers: Tokenizers
     longest_trained: int | None = None
     """Tokens, END included, of the longest source that the model was trained on; None if unknown."""
+    languages: Languages = field(default_factory=Languages)
 
     @classmethod
     def load(cls, folder: Path) -> "StoredModel":
@@ -90,7 +92,7 @@ class StoredModel:
         check_folder(folder)
         settings, tokenizers = read_settings(folder), Tokenizers.load(folder)
         check_weights(folder, settings, tokenizers)
-        return cls(read_arrays(folder / WEIGHTS), settings, tokenizers, read_longest_trained(folder))
+        return cls(read_arrays(folder / WEIGHTS), settings, tokenizers, *read_about(folder))
 
     def save(self, folder: Path) -> None:
         """Write the folder atomically in place of the former one."""
@@ -98,7 +100,12 @@ class StoredModel:
         def write(new: Path) -> None:
             save_file(self.weights, new / WEIGHTS)
             write_toml(self.settings, new / SETTINGS)
-            (new / ABOUT).write_text(json.dumps({"longest_source": self.longest_trained}) + "\n")
+            about = {
+                "longest_source": self.longest_trained,
+                "source_language": self.languages.source,
+                "target_language": self.languages.target,
+            }
+            (new / ABOUT).write_text(json.dumps(about) + "\n")
             self.tokenizers.save(new)
 
         write_folder(folder, write)
@@ -127,18 +134,27 @@ def read_settings(folder: Path) -> ModelSettings:
     return overlay(ModelSettings(), table, str(path))
 
 
-def read_longest_trained(folder: Path) -> int | None:
-    """The longest source of training, from `about.json`. Raises `DragomanError` if the file is invalid."""
+def read_about(folder: Path) -> tuple[int | None, Languages]:
+    """The longest source of training and the languages, from `about.json`; unknown ones without it.
+
+    Raises `DragomanError` if the file is invalid.
+    """
     path = folder / ABOUT
     if not path.exists():
-        return None
+        return None, Languages()
     about = read_json(path)
-    value = about.get("longest_source") if isinstance(about, dict) else about
-    if value is not None and (type(value) is not int or not 0 < value < 2**31):
+    longest = about.get("longest_source") if isinstance(about, dict) else about
+    if longest is not None and (type(longest) is not int or not 0 < longest < 2**31):
         raise DragomanError(
-            f"{path} has to hold longest_source as a positive whole number; it holds {str(value)[:80]!r}."
+            f"{path} has to hold longest_source as a positive whole number; it holds {str(longest)[:80]!r}."
         )
-    return value
+    codes = {side: about[f"{side}_language"] for side in ("source", "target") if f"{side}_language" in about}
+    if not all(isinstance(code, str) and len(code) < 40 for code in codes.values()):
+        raise DragomanError(f"{path} has to hold the languages as texts; it holds {str(codes)[:80]}.")
+    try:
+        return longest, Languages(**codes)
+    except DragomanError as error:
+        raise DragomanError(f"{path}: {error}") from error
 
 
 def check_weights(folder: Path, settings: ModelSettings, tokenizers: Tokenizers) -> None:
@@ -192,18 +208,12 @@ def save_model(
     settings: ModelSettings,
     tokenizers: Tokenizers,
     longest_trained: int | None = None,
+    languages: Languages | None = None,
 ) -> None:
     """Write the folder that `Translator.load` reads, in place of the former one.
 
     `longest_trained` is the number of tokens, END included, of the longest source of training.
     """
-    StoredModel(numpy_weights(model), settings, tokenizers, longest_trained).save(folder)
-
-
-def load_model(folder: Path) -> "tuple[Model, Tokenizers, int | None]":
-    """The model, its vocabularies, and the tokens of the longest source of training, if known.
-
-    Raises `DragomanError` as `StoredModel.load`.
-    """
-    stored = StoredModel.load(folder)
-    return torch_model(stored), stored.tokenizers, stored.longest_trained
+    StoredModel(numpy_weights(model), settings, tokenizers, longest_trained, languages or Languages()).save(
+        folder
+    )

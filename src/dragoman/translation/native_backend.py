@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 
 from dragoman.native.decoder import NativeDecoder, Progress
+from dragoman.native.settings import EngineSettings
 from dragoman.search.hypothesis import Constraints, Hypothesis
 from dragoman.search.settings import SearchSettings
 from dragoman.search.shortlist import Shortlist
 from dragoman.system.processors import usable_cores
 from dragoman.translation.model_folder import StoredModel
-from dragoman.translation.settings import EngineSettings
 from dragoman.translation.token_ids import explain_out_of_memory
 
 

@@ -1,9 +1,14 @@
 """Sentences that are too long: split into parts, or truncated. This module imports no torch."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from dragoman.model.symbols import END
 from dragoman.text.tokenizer import SPACE
+
+if TYPE_CHECKING:
+    from dragoman.translation.translator import Translation
 
 PAUSES = (".", "!", "?", ";", ":", ",", "。", "！", "？", "；", "，", "、")
 
@@ -34,6 +39,17 @@ def best_split(pieces: Sequence[str], first: int, last: int) -> int:
 def truncate(ids: Sequence[int], max_tokens: int) -> list[int]:
     """The first `max_tokens` tokens, the last of them END."""
     return list(ids) if len(ids) <= max_tokens else [*ids[: max_tokens - 1], END]
+
+
+def join_translations(parts: "Sequence[Translation]") -> "Translation":
+    """The translations of a sentence's parts as one, with summed log-probabilities and scores."""
+    return replace(
+        parts[0],
+        text=" ".join(one.text for one in parts if one.text),
+        log_probability=sum((one.log_probability for one in parts), 0.0),
+        score=sum((one.score for one in parts), 0.0),
+        tokens=tuple(token for one in parts for token in one.tokens),
+    )
 
 
 def long_message(count: int, longest_trained: int | None, treatment: str) -> str:

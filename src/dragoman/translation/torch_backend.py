@@ -14,6 +14,7 @@ from dragoman.model.interface import Model
 from dragoman.model.transformer import Transformer
 from dragoman.native.cuda_graphs import GraphSearch
 from dragoman.native.packed_linear import can_pack, pack
+from dragoman.native.settings import EngineSettings
 from dragoman.search.beam import beam_search, greedy_search
 from dragoman.search.ensemble import Ensemble
 from dragoman.search.grid_beam import grid_beam_search
@@ -23,7 +24,6 @@ from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import pad
 from dragoman.translation.model_folder import StoredModel, torch_model
-from dragoman.translation.settings import EngineSettings
 from dragoman.translation.token_ids import batch_by_length, explain_out_of_memory
 
 T = TypeVar("T")

@@ -15,25 +15,23 @@ from typing import TYPE_CHECKING, Protocol, Unpack
 from dragoman.model.settings import Precision
 from dragoman.native.build import DECODER, is_compiled
 from dragoman.native.decoder import Progress
+from dragoman.native.settings import EngineSettings
 from dragoman.search.hypothesis import NON_FINITE, Constraints, Hypothesis
 from dragoman.search.options import SearchOptions
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError, LongInput
-from dragoman.system.futures import then
 from dragoman.system.machine import has_gpu
-from dragoman.translation.languages import Languages
+from dragoman.text.settings import Languages
 from dragoman.translation.mbr import minimum_bayes_risk
 from dragoman.translation.model_folder import StoredModel, Tokenizers
 from dragoman.translation.native_backend import NativeBackend, supports
-from dragoman.translation.segmentation import long_message
-from dragoman.translation.settings import EngineSettings
+from dragoman.translation.segmentation import join_translations, long_message
 from dragoman.translation.streaming import stream_native
 from dragoman.translation.tags import Tag, remove_tags, restore_tags
 from dragoman.translation.token_ids import (
     constraint_ids,
     encode_parts,
     encode_sentences,
-    explain_out_of_memory,
     split_length,
 )
 
@@ -169,6 +167,7 @@ class Translator:
             min(
                 (each.settings.longest for each in stored if each.settings.longest is not None), default=None
             ),
+            stored[0].languages,
         )
         if not in_cpp or precision == "bfloat16" or cuda_graphs:
             _ = translator.torch  # refuses unsupported settings, and weights that do not fit, now
@@ -262,7 +261,7 @@ class Translator:
         refuse_non_texts(sentences)
         self._warn_of_long(sentences, settings)
         prepared = self.prepare(sentences, settings)
-        return self._assemble(prepared, self.search(prepared.sources, settings))
+        return self.assemble(prepared, self.search(prepared.sources, settings))
 
     def prepare(
         self,
@@ -292,28 +291,16 @@ class Translator:
         there is no progress. Raises `DragomanError` for constraints that contradict each other; other errors
         are the future's.
         """
-        settings, sources = prepared.settings, prepared.sources
-        constraints = constraint_ids(settings, self.tokenizers.target)
-        backend = self.backend(settings, len(sources))
-        if not isinstance(backend, NativeBackend):
-            return self._thread.submit(
-                lambda: self._assemble(prepared, backend.search(sources, settings, constraints))
-            )
-        hypotheses = backend.submit(sources, settings, constraints, progress)
+        from dragoman.translation import submission
 
-        def finish(done: "Future[list[list[Hypothesis]]]") -> list[list[Translation]]:
-            with explain_out_of_memory(len(sources)):
-                found = done.result()
-            return self._assemble(prepared, found)
-
-        return then(hypotheses, finish, self._thread if prepared.needs_alignment else None)
+        return submission.submit(self, prepared, progress)
 
     @cached_property
-    def _thread(self) -> ThreadPoolExecutor:
+    def thread(self) -> ThreadPoolExecutor:
         """The thread that computes by PyTorch for the callers of `submit`."""
         return ThreadPoolExecutor(1, "dragoman-torch")
 
-    def _assemble(
+    def assemble(
         self, prepared: PreparedSentences, hypotheses: list[list[Hypothesis]]
     ) -> list[list[Translation]]:
         """The translations of prepared sentences, from the hypotheses of all their parts."""
@@ -323,7 +310,11 @@ class Translator:
             prepared.without_tags, prepared.parts, pairwise(ends), strict=True
         ):
             if len(own) > 1:
-                translations.append([self._join_parts(own, hypotheses[first:last])])
+                texts = [
+                    self._to_translations("", [], part, found, prepared.settings)[0]
+                    for part, found in zip(own, hypotheses[first:last], strict=True)
+                ]
+                translations.append([join_translations(texts)])
             else:
                 translations.append(
                     self._to_translations(*sentence, own[0], hypotheses[first], prepared.settings)
@@ -349,20 +340,6 @@ class Translator:
         if settings.mbr:
             return [translations[minimum_bayes_risk([one.text for one in translations])]]
         return translations
-
-    def _join_parts(self, parts: list[list[int]], hypotheses: list[list[Hypothesis]]) -> Translation:
-        """The best translations of a sentence's parts as one, with summed log-probabilities and scores."""
-        best = []
-        for part, own in zip(parts, hypotheses, strict=True):
-            if len(part) > 1:
-                refuse_no_hypotheses(own)
-                best.append(self.translation(own[0], self.text(own[0].ids)))
-        return Translation(
-            " ".join(one.text for one in best if one.text),
-            sum((one.log_probability for one in best), 0.0),
-            sum((one.score for one in best), 0.0),
-            tuple(token for one in best for token in one.tokens),
-        )
 
     def _to_text(
         self, sentence: str, tags: list[Tag], source: list[int], target: list[int], settings: SearchSettings
