@@ -34,6 +34,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -53,7 +54,7 @@ from dragoman.translation.translator import Translator
 
 HERE = Path(__file__).parent
 SYSTEMS = ("dragoman", "plain", "libretranslate", "libretranslate-default")
-CONNECTIONS = (8, 32)
+MANY = 32  # connections
 TEXTS = 32  # of a request with several
 ANSWERS = 50  # sentences whose translations are compared
 SHORT = "A man rides a bike."
@@ -246,6 +247,8 @@ def is_up(url: str) -> bool:
         return False
 
 
+Step = Callable[[System, Server], Row]
+
 # ---- measuring
 
 
@@ -380,63 +383,67 @@ class Benchmark:
     systems: list[str]
     seconds: float
 
-    def turn(self, name: str, *steps: tuple[Row, Callable[[System, Server], Row]]) -> None:
+    def turn(self, name: str, *steps: tuple[Row, Step], threads: tuple[int, int] | None = None) -> None:
         """Start a server, warm it up, and make the measurements that are missing, if any."""
         missing = [(key, make) for key, make in steps if self.pieces.find(system=name, **key) is None]
         if not missing:
             return
-        system = self.peers.system(name, self.threads)
+        system = self.peers.system(name, threads or self.threads)
         with running(system, self.peers.folder) as server:
-            saturation(self.peers, system, server, CONNECTIONS[-1], min(3, self.seconds))
+            saturation(self.peers, system, server, MANY, min(3, self.seconds))
             for key, make in missing:
                 time.sleep(0.5)
                 self.pieces.once(lambda make=make: make(system, server), system=name, **key)
 
     @property
     def threads(self) -> tuple[int, int]:
-        """The plain server's best numbers of workers and of threads of each, so far."""
-        tried = [row for row in self.pieces.rows if row["measured"] == "threads"]
-        best = max(tried, key=lambda row: row["sentences_per_second"], default={"workers": 1, "threads": 1})
-        return best["workers"], best["threads"]
+        """The plain server's best numbers of workers and of threads of each, of those that were tried."""
+        found: dict[tuple[int, int], float] = defaultdict(float)
+        for row in self.pieces.rows:
+            if row["measured"] == "threads":
+                found[row["workers"], row["threads"]] += row["sentences_per_second"]
+        return max(found, key=found.get, default=(1, 1))
 
     def try_threads(self) -> None:
-        """Measure the plain server with a few numbers of threads."""
+        """Measure the plain server with a few numbers of threads, twice each, in turn."""
         cores = os.cpu_count() or 1
-        for workers, threads in sorted({(cores, 1), (1, cores), (max(1, cores - 1), 1)}):
-            key = {"measured": "threads", "system": "plain", "workers": workers, "threads": threads}
-            if self.pieces.find(**key) is None:
-                system = self.peers.system("plain", (workers, threads))
-                with running(system, self.peers.folder) as server:
-                    for _ in ("warm-up", "measured"):
-                        row = saturation(self.peers, system, server, CONNECTIONS[-1], min(5, self.seconds))
-                self.pieces.once(lambda row=row: row, **key)
+        for turn in (1, 2):
+            for workers, threads in sorted({(cores, 1), (1, cores), (max(1, cores - 1), 1)}):
+                key = {"measured": "threads", "turn": turn, "workers": workers, "threads": threads}
+                self.turn("plain", (key, self.saturation(MANY)), threads=(workers, threads))
+
+    def saturation(self, connections: int, texts: int = 1) -> Step:
+        return lambda system, server: saturation(self.peers, system, server, connections, self.seconds, texts)
 
     def compare_answers(self) -> None:
         for name in self.systems:
             self.turn(name, ({"measured": "answers"}, lambda *on: answers(self.peers, *on, self.seconds)))
 
     def saturate(self, number: int) -> None:
-        """Saturation of each system in turn."""
+        """Saturation of each system in turn, ours between two measurements of the offline translator."""
         for name in self.systems:
-            kinds = [(connections, 1) for connections in CONNECTIONS]
-            kinds += [(CONNECTIONS[0], TEXTS)] if name == "dragoman" else []
-            self.turn(
-                name,
-                *(
-                    (
-                        {
-                            "measured": "saturation",
-                            "round": number,
-                            "connections": connections,
-                            "texts": texts,
-                        },
-                        lambda system, server, connections=connections, texts=texts: saturation(
-                            self.peers, system, server, connections, self.seconds, texts
-                        ),
-                    )
-                    for connections, texts in kinds
-                ),
-            )
+            steps = [
+                (
+                    {"measured": "saturation", "round": number, "connections": connections, "texts": texts},
+                    self.saturation(connections, texts),
+                )
+                for connections, texts in ((8, 1), (MANY, 1), (8, TEXTS))
+                if texts == 1 or name == "dragoman"
+            ]
+            if name == "dragoman":
+                self.offline(number, "before")
+            self.turn(name, *steps)
+            if name == "dragoman":
+                self.offline(number, "after")
+
+    def offline(self, number: int, when: str) -> None:
+        self.pieces.once(
+            lambda: apart("offline", self.peers, self.seconds),
+            system="dragoman",
+            measured="offline",
+            round=number,
+            when=when,
+        )
 
     def saturated(self, number: int, name: str) -> float:
         """The most sentences a second, one a request, of a system in a round."""
@@ -467,12 +474,6 @@ class Benchmark:
 
     def round(self, number: int) -> None:
         """One round of everything."""
-        self.pieces.once(
-            lambda: apart("offline", self.peers, self.seconds),
-            system="dragoman",
-            measured="offline",
-            round=number,
-        )
         self.saturate(number)
         self.open_loops(number)
         if "dragoman" in self.systems:
@@ -486,81 +487,82 @@ class Benchmark:
 
 
 def medians(rows: list[Row]) -> list[Row]:
-    """The medians over the rounds, and the share of the offline translator in the same round."""
-    offline = {row["round"]: row["sentences_per_second"] for row in rows if row["measured"] == "offline"}
-
-    def kind(row: Row) -> tuple[str, ...]:
-        return tuple(
-            str(row.get(name, "")) for name in ("measured", "connections", "texts", "rate", "system")
-        )
-
-    found = []
-    for _, group in groupby(sorted((row for row in rows if "round" in row), key=kind), kind):
-        same = [
-            row | {"share_of_offline": row["sentences_per_second"] / offline[row["round"]]}
-            if row["measured"] == "saturation"
-            else row
-            for row in group
-        ]
-        values = {
-            name: statistics.median(row[name] for row in same)
-            for name, value in same[0].items()
-            if isinstance(value, float)
-        }
-        totals = {
-            name: sum(row[name] for row in same) for name in ("errors", "unanswered") if name in same[0]
-        }
-        found.append(same[0] | {"rounds": len(same)} | values | totals)
-        del found[-1]["round"]
-    return found
+    """The medians over the rounds, with the share of the offline translator in the same round."""
+    speeds = defaultdict(list)
+    for row in rows:
+        if row["measured"] == "offline":
+            speeds[row["round"]].append(row["sentences_per_second"])
+    kinds = defaultdict(list)
+    for row in rows:
+        share = {}
+        if row["measured"] == "saturation" and row["round"] in speeds:
+            share = {"share_of_offline": row["sentences_per_second"] / statistics.mean(speeds[row["round"]])}
+        kind = (row["measured"], *(row.get(name) for name in (*HOW, "system")))
+        if "round" in row:
+            kinds[kind].append(row | share)
+    order = {name: number for number, name in enumerate(("offline", "saturation", "open loop", "overhead"))}
+    return [median(same) for kind, same in sorted(kinds.items(), key=lambda each: order[each[0][0]])]
 
 
-COLUMNS = {
+def median(same: list[Row]) -> Row:
+    """The medians of several measurements of the same, and their sums of errors."""
+    names = [name for name, value in same[0].items() if isinstance(value, float)]
+    found = same[0] | {name: statistics.median(row[name] for row in same) for name in names}
+    sums = {name: sum(row[name] for row in same) for name in ("errors", "unanswered") if name in found}
+    return {name: value for name, value in (found | sums).items() if name not in ("round", "when")}
+
+
+HOW = {"connections": "connections", "texts": "sentences a request", "rate": "rate"}
+FIGURES = {
     "sentences_per_second": "sentences/s",
     "share_of_offline": "of offline",
-    "requests_per_second": "rate",
+    "requests_per_second": "requests/s",
     "p50_ms": "p50 ms",
     "p95_ms": "p95 ms",
     "errors": "errors",
     "unanswered": "unanswered",
-    "server_cpu_ms": "CPU ms",
+    "server_cpu_ms": "server CPU ms",
     "http_ms": "HTTP ms",
     "direct_ms": "direct ms",
     "overhead_ms": "overhead ms",
 }
-HOW = {"connections": "connections", "texts": "a request", "rate": "rate"}
 
 
 def report(pieces: Pieces) -> None:
-    """Print the medians with where they come from."""
-    stamp = pieces.rows[-1]
-    console = Console(width=150)
+    """Print the medians with where they come from, a table a kind of measurement."""
+    stamp, console = pieces.stamp, Console(width=120)
     console.print(f"{stamp['machine']}; commit {stamp['commit']}{', dirty' if stamp['dirty'] else ''}")
     console.print(", ".join(f"{name} {number}" for name, number in stamp["versions"].items()))
-    table = Table("measured", "how", "system", *COLUMNS.values())
-    for row in medians(pieces.rows):
-        table.add_row(
-            row["measured"],
-            ", ".join(f"{row[name]} {word}" for name, word in HOW.items() if name in row),
-            row["system"],
-            *(
-                f"{row[name]:.2f}" if isinstance(row.get(name), float) else str(row.get(name, ""))
-                for name in COLUMNS
-            ),
-        )
-    console.print(table)
+    for measured, group in groupby(medians(pieces.rows), lambda row: row["measured"]):
+        rows = list(group)
+        names = {name: title for name, title in (HOW | FIGURES).items() if name in rows[0]}
+        table = Table("system", *names.values(), title=f"{measured}, medians")
+        for row in rows:
+            table.add_row(row["system"], *(shown(row.get(name, "")) for name in names))
+        console.print(table)
     for row in pieces.rows:
         if row["measured"] == "answers":
-            print(
+            console.print(
                 f"{row['system']}: {row['same_as_ours']} of {row['sentences']} translations are those of "
                 f"Translator.translate, {row['same_as_ours_with_its_length_penalty']} with the same length "
                 "penalty."
             )
         if row["measured"] == "threads":
-            print(
+            console.print(
                 f"plain, {row['workers']} workers of {row['threads']} threads: "
                 f"{row['sentences_per_second']:.0f} sentences a second"
             )
+
+
+def shown(value: object) -> str:
+    """A number as a table has it."""
+    return (
+        f"{value:.3g}"
+        if isinstance(value, float) and value < 100
+        else f"{value:.0f}"
+        if isinstance(value, float)
+        else str(value)
+    )
 
 
 def stamp(command: str, seconds: float, libretranslate: Path | None) -> Row:
