@@ -18,15 +18,16 @@ process apart, on the same machine. Measured are
   penalty and with the system's.
 
 LibreTranslate runs as it comes, and at its best settings: two workers of one thread for CTranslate2, and no
-splitting of texts into sentences. The plain server runs with those numbers of threads that were best of a
-few. The file of --out has each piece when it is measured; the same command again measures what it lacks.
-Prints medians of all rounds.
+splitting of texts into sentences (as it comes it splits them by the rules in our package). The plain server
+runs with those numbers of threads that were best of a few. The file of --out has each piece when it is
+measured; the same command again measures what it lacks. Prints medians of all rounds.
 """
 
 import argparse
 import json
 import os
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -608,6 +609,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         parser.error("--systems libretranslate needs --libretranslate FOLDER, its virtual environment.")
     if shutil.which("wrk") is None:
         parser.error("wrk is missing: apt-get install wrk.")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # a server that runs is ended
     command = asked("serve.py", arguments, "run")
     rows = json.loads(arguments.out.read_text())["rows"] if arguments.out.exists() else []
     here = stamp(command, arguments.seconds, arguments.libretranslate)
