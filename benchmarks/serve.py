@@ -13,6 +13,8 @@ process apart, on the same machine. Measured are
 - open loop: milliseconds to the answer where requests come at constant intervals (`serve_load.py`), at half
   of the system's own saturation and at half of the slowest one's (LibreTranslate as it comes left out);
 - offline: `Translator.translate` of all sentences in a process of its own, without a server;
+- CPU ms a sentence: processor time of the server, or of the offline translator, which other programs on the
+  machine change less than speeds;
 - overhead: one short sentence over one connection, and by `Translator.translate`, in turn;
 - answers: of 50 sentences, how many have the translation that `Translator.translate` writes, with our length
   penalty and with the system's.
@@ -273,7 +275,7 @@ def saturation(
         "p50_ms": found["p50_ms"],
         "p95_ms": found["p95_ms"],
         "errors": found["errors"],
-        "server_cpu_ms": 1000 * (server.cpu_seconds - before) / max(1, sentences),
+        "cpu_ms": 1000 * (server.cpu_seconds - before) / max(1, sentences),
     }
 
 
@@ -323,11 +325,14 @@ def measure(arguments: argparse.Namespace) -> object:
     if arguments.measure == "translations":
         return translator.translate(sentences[:ANSWERS], length_power=arguments.length_power)
     translator.translate(sentences)
-    count, started = 0, time.perf_counter()
+    count, cpu, started = 0, time.process_time(), time.perf_counter()
     while (seconds := time.perf_counter() - started) < arguments.seconds:
         translator.translate(sentences)
         count += len(sentences)
-    return {"sentences_per_second": count / seconds}
+    return {
+        "sentences_per_second": count / seconds,
+        "cpu_ms": 1000 * (time.process_time() - cpu) / count,
+    }
 
 
 def overhead(translator: Translator, url: str) -> Row:
@@ -522,7 +527,7 @@ FIGURES = {
     "p95_ms": "p95 ms",
     "errors": "errors",
     "unanswered": "unanswered",
-    "server_cpu_ms": "server CPU ms",
+    "cpu_ms": "CPU ms a sentence",
     "http_ms": "HTTP ms",
     "direct_ms": "direct ms",
     "overhead_ms": "overhead ms",
