@@ -1,0 +1,640 @@
+"""Speed of the HTTP server: ours beside LibreTranslate and a plain server of FastAPI and CTranslate2, with
+the same weights in int8, sentences and beam of 4, in turn, in one run.
+
+    apt-get install wrk; pip install 'dragoman[serve,ctranslate2]'
+    python -m venv lt && lt/bin/pip install libretranslate==1.9.6
+    python benchmarks/serve.py RUN --source test2016.en --libretranslate lt --out serve.json
+
+A request has one sentence. Every server is started for its turn and ended after it, and the load comes from a
+process apart, on the same machine. Measured are
+
+- saturation: sentences a second that wrk gets with 8 and 32 connections, each of which sends its next request
+  when it has the answer; of ours also with 32 sentences a request;
+- open loop: milliseconds to the answer where requests come at constant intervals (`serve_load.py`), at half
+  of the system's own saturation and at half of the slowest one's (LibreTranslate as it comes left out);
+- offline: `Translator.translate` of all sentences in a process of its own, without a server;
+- CPU ms a sentence: processor time of the server, or of the offline translator, which other programs on the
+  machine change less than speeds;
+- overhead: one short sentence over one connection, and by `Translator.translate`, in turn;
+- answers: of 50 sentences, how many have the translation that `Translator.translate` writes, with our length
+  penalty and with the system's.
+
+LibreTranslate runs as it comes, and at its best settings: two workers of one thread for CTranslate2, and no
+splitting of texts into sentences (as it comes it splits them by the rules in our package). The plain server
+runs with those numbers of threads that were best of a few. The file of --out has each piece when it is
+measured; the same command again measures what it lacks. Prints medians of all rounds.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from itertools import groupby
+from pathlib import Path
+
+from passport import asked, passport
+from rich.console import Console
+from rich.table import Table
+from serve_load import DRAIN_SECONDS, Connection
+
+from dragoman.system.files import atomic_write
+from dragoman.system.machine import configure_allocator
+from dragoman.text.lines import read_lines
+from dragoman.translation.translator import Translator
+
+HERE = Path(__file__).parent
+SYSTEMS = ("dragoman", "plain", "libretranslate", "libretranslate-default")
+MANY = 32  # connections
+TEXTS = 32  # of a request with several
+ANSWERS = 50  # sentences whose translations are compared
+SHORT = "A man rides a bike."
+PAIRS = 400  # times that it is translated each way
+START_SECONDS = 90
+SPARE_SECONDS = 60  # that a program has beyond what it measures
+PACKAGES = ("ctranslate2", "fastapi", "httptools", "sentencepiece", "uvicorn", "uvloop")
+LIBRETRANSLATE = ("libretranslate", "argos-translate-lt", "ctranslate2", "waitress")
+WHOLE_TEXTS = (
+    "import argostranslate.sbd as sbd; sbd.MiniSBDSentencizer.split_sentences = lambda self, text: [text]; "
+)
+Row = dict[str, object]
+
+
+@dataclass(frozen=True)
+class System:
+    """A server, and how it is asked."""
+
+    command: list[str]
+    """Without the port, which follows."""
+    path: str
+    body: Callable[[str | list[str]], Row]
+    """The request for a text or several."""
+    text: Callable[[dict], str]
+    """The translation in the answer to one text."""
+    ready: str = "/ready"
+    length_power: float | None = None
+    """The length penalty of its beam search; None for ours."""
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Peers:
+    """A folder with the run in the formats of the others, and requests."""
+
+    run: Path
+    folder: Path
+    libretranslate: Path | None
+    sentences: list[str]
+
+    def prepare(self, names: Sequence[str]) -> None:
+        """Export the run, and install it where LibreTranslate looks."""
+        if "plain" in names:
+            dragoman("export", self.run, "--to", "ctranslate2", "--precision", "int8", "--out", self.export)
+        if any(name.startswith("libretranslate") for name in names):
+            package = self.folder / "ende.argosmodel"
+            languages = ("--source-language", "en", "--target-language", "de")
+            dragoman("export", self.run, "--to", "argos", *languages, "--precision", "int8", "--out", package)
+            (self.folder / "index.json").write_text("[]")
+            code = f"import argostranslate.package as package; package.install_from_path({str(package)!r})"
+            ended([str(self.python), "-c", code], environment=self.offline)
+
+    @property
+    def export(self) -> Path:
+        return self.folder / "ctranslate2"
+
+    @property
+    def python(self) -> Path:
+        """The Python of LibreTranslate."""
+        return self.libretranslate.absolute() / "bin" / "python"
+
+    @property
+    def offline(self) -> dict[str, str]:
+        """Where Argos Translate keeps its files, and an index of packages without any."""
+        places = {f"XDG_{name}_HOME": str(self.folder / name.lower()) for name in ("DATA", "CONFIG", "CACHE")}
+        return places | {"ARGOS_PACKAGE_INDEX": f"file://{self.folder}/", "PYTHONPATH": ""}
+
+    def system(self, name: str, threads: tuple[int, int]) -> System:
+        """A system. `threads` are the plain server's: workers, and threads of each."""
+        if name == "dragoman":
+            return System(
+                [*DRAGOMAN, "serve", str(self.run), "--precision", "int8", "--port"],
+                "/v1/translate",
+                lambda text: {"text": text},
+                lambda answer: answer["translations"][0]["text"],
+            )
+        if name == "plain":
+            inter, intra = map(str, threads)
+            own = [str(HERE / "serve_peer.py"), str(self.export), "--inter-threads", inter]
+            return System(
+                [sys.executable, *own, "--intra-threads", intra, "--port"],
+                "/translate",
+                lambda text: {"text": text},
+                lambda answer: answer["translation"],
+                length_power=1.0,
+            )
+        best = name == "libretranslate"
+        code = f"{WHOLE_TEXTS if best else ''}from libretranslate.main import main; main()"
+        options = ["--load-only", "en,de", *(["--threads", "4"] if best else []), "--port"]
+        return System(
+            [str(self.python), "-c", code, *options],
+            "/translate",
+            lambda text: {"q": text, "source": "en", "target": "de"},
+            lambda answer: answer["translatedText"],
+            ready="/languages",
+            length_power=0.2,
+            environment=self.offline
+            | ({"ARGOS_INTER_THREADS": "2", "ARGOS_INTRA_THREADS": "1"} if best else {}),
+        )
+
+    def bodies(self, system: System, texts: int = 1) -> Path:
+        """A file of requests, one a line, of so many sentences each."""
+        path = self.folder / "bodies.json"
+        whole = range(0, len(self.sentences) - texts + 1, texts)
+        asked = [
+            self.sentences[first : first + texts] if texts > 1 else self.sentences[first] for first in whole
+        ]
+        path.write_text("".join(json.dumps(system.body(each)) + "\n" for each in asked))
+        return path
+
+
+# ---- programs
+
+DRAGOMAN = [sys.executable, "-c", "from dragoman.cli.main import main; main()"]
+
+
+def ended(command: Sequence[str], seconds: float = 600, environment: dict[str, str] | None = None) -> str:
+    """What a program writes. Raises `RuntimeError` with its errors if it fails or takes longer."""
+    try:
+        done = subprocess.run(
+            command,
+            env=os.environ | (environment or {}),
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise RuntimeError(f"{command[0]} took more than {seconds:g} seconds.") from error
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()[-2000:]}")
+    return done.stdout
+
+
+def dragoman(*words: object) -> None:
+    ended([*DRAGOMAN, *map(str, words)])
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that is up."""
+
+    process: subprocess.Popen[bytes]
+    url: str
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Time that processors have spent on it."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def running(system: System, folder: Path) -> Iterator[Server]:
+    """Start a server, wait until it is up, and end it. Raises `RuntimeError` if it does not come up."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    log = folder / "server.log"
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            [*system.command, str(port)],
+            cwd=folder,
+            env=os.environ | system.environment,
+            stdout=file,
+            stderr=file,
+        )
+    try:
+        url = f"http://127.0.0.1:{port}"
+        deadline = time.monotonic() + START_SECONDS
+        while not is_up(url + system.ready):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{' '.join(system.command)}: {log.read_text()[-2000:]}")
+            time.sleep(0.2)
+        yield Server(process, url + system.path)
+    finally:
+        process.terminate()
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def is_up(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310
+            return answer.status == 200
+    except OSError:
+        return False
+
+
+Step = Callable[[System, Server], Row]
+
+# ---- measuring
+
+
+def saturation(
+    peers: Peers, system: System, server: Server, connections: int, seconds: float, texts: int = 1
+) -> Row:
+    """Sentences a second where each connection sends its next request when it has the answer."""
+    bodies = peers.bodies(system, texts)
+    options = ["-t1", f"-c{connections}", f"-d{seconds:g}s", "--timeout", "10s", "--latency"]
+    before = server.cpu_seconds
+    wrote = ended(
+        ["wrk", *options, "-s", str(HERE / "serve_load.lua"), server.url, "--", str(bodies)],
+        seconds + SPARE_SECONDS,
+    )
+    found = json.loads(next(line for line in wrote.splitlines() if line.startswith("{")))
+    sentences = found["requests"] * texts
+    return {
+        "connections": connections,
+        "texts": texts,
+        "sentences_per_second": sentences / found["seconds"],
+        "p50_ms": found["p50_ms"],
+        "p95_ms": found["p95_ms"],
+        "errors": found["errors"],
+        "cpu_ms": 1000 * (server.cpu_seconds - before) / max(1, sentences),
+    }
+
+
+def open_loop(peers: Peers, system: System, server: Server, rate: float, seconds: float) -> Row:
+    """Milliseconds where so many requests a second come at constant intervals."""
+    words = [server.url, str(peers.bodies(system)), "--rate", f"{rate:.3f}", "--seconds", f"{seconds:g}"]
+    program = [sys.executable, str(HERE / "serve_load.py")]
+    return json.loads(ended([*program, *words], seconds + DRAIN_SECONDS + SPARE_SECONDS))
+
+
+def answers(peers: Peers, system: System, server: Server, seconds: float) -> Row:
+    """How many of the first translations are those that `Translator.translate` writes."""
+    connection = Connection(server.url)
+    sentences = peers.sentences[:ANSWERS]
+    given = [
+        system.text(json.loads(connection.post(json.dumps(system.body(each)).encode()))) for each in sentences
+    ]
+    connection.close()
+    ours = apart("translations", peers, seconds)
+    same_penalty = ours if system.length_power is None else apart("translations", peers, seconds, system)
+    return {
+        "sentences": len(sentences),
+        "same_as_ours": sum(map(str.__eq__, given, ours)),
+        "same_as_ours_with_its_length_penalty": sum(map(str.__eq__, given, same_penalty)),
+    }
+
+
+def apart(
+    what: str, peers: Peers, seconds: float, system: System | None = None, server: Server | None = None
+) -> object:
+    """What `measure` finds in a process of its own."""
+    texts = peers.folder / "sentences.txt"
+    texts.write_text("".join(each + "\n" for each in peers.sentences))
+    command = [sys.executable, __file__, str(peers.run), "--source", str(texts), "--measure", what]
+    command += ["--seconds", f"{seconds:g}"] + (["--url", server.url] if server else [])
+    command += ["--length-power", str(system.length_power)] if system else []
+    return json.loads(ended(command, seconds + SPARE_SECONDS).splitlines()[-1])
+
+
+def measure(arguments: argparse.Namespace) -> object:
+    """In this process: the speed offline, what HTTP adds, or translations."""
+    configure_allocator()
+    translator = Translator.load(arguments.run, device="cpu", precision="int8")
+    sentences = list(read_lines(arguments.source))
+    if arguments.measure == "overhead":
+        return overhead(translator, arguments.url)
+    if arguments.measure == "translations":
+        return translator.translate(sentences[:ANSWERS], length_power=arguments.length_power)
+    translator.translate(sentences)
+    count, cpu, started = 0, time.process_time(), time.perf_counter()
+    while (seconds := time.perf_counter() - started) < arguments.seconds:
+        translator.translate(sentences)
+        count += len(sentences)
+    return {
+        "sentences_per_second": count / seconds,
+        "cpu_ms": 1000 * (time.process_time() - cpu) / count,
+    }
+
+
+def overhead(translator: Translator, url: str) -> Row:
+    """Median milliseconds of a short sentence by HTTP and here, ten of each in turn."""
+    connection, body = Connection(url), json.dumps({"text": SHORT}).encode()
+    ways = {"http_ms": lambda: connection.post(body), "direct_ms": lambda: translator.translate([SHORT])}
+    times = {name: [] for name in ways}
+    for turn in range(PAIRS // 10 + 1):
+        for name, way in ways.items():
+            for _ in range(10):
+                started = time.perf_counter()
+                way()
+                if turn:  # the first turn warms up
+                    times[name].append(1000 * (time.perf_counter() - started))
+    connection.close()
+    found = {name: statistics.median(each) for name, each in times.items()}
+    return found | {"overhead_ms": found["http_ms"] - found["direct_ms"]}
+
+
+# ---- all of it
+
+
+@dataclass
+class Pieces:
+    """The measurements of a file, each kept with where it comes from as soon as it is made."""
+
+    path: Path
+    command: str
+    stamp: Row
+    rows: list[Row]
+
+    def find(self, **key: object) -> Row | None:
+        """The measurement that has been made before."""
+        return next((row for row in self.rows if key.items() <= row.items()), None)
+
+    def once(self, make: Callable[[], Row], **key: object) -> Row:
+        """Make a measurement, unless it has been made before."""
+        if (row := self.find(**key)) is None:
+            row = key | make() | self.stamp
+            self.rows.append(row)
+            found = {name: value for name, value in row.items() if name not in key | self.stamp}
+            print(*key.values(), found, file=sys.stderr, flush=True)
+            with atomic_write(self.path) as path:
+                path.write_text(json.dumps({"command": self.command, "rows": self.rows}, indent=1) + "\n")
+        return row
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """The steps, in the order in which they are made."""
+
+    peers: Peers
+    pieces: Pieces
+    systems: list[str]
+    seconds: float
+
+    def turn(self, name: str, *steps: tuple[Row, Step], threads: tuple[int, int] | None = None) -> None:
+        """Start a server, warm it up, and make the measurements that are missing, if any."""
+        missing = [(key, make) for key, make in steps if self.pieces.find(system=name, **key) is None]
+        if not missing:
+            return
+        system = self.peers.system(name, threads or self.threads)
+        with running(system, self.peers.folder) as server:
+            saturation(self.peers, system, server, MANY, min(3, self.seconds))
+            for key, make in missing:
+                time.sleep(0.5)
+                self.pieces.once(lambda make=make: make(system, server), system=name, **key)
+
+    @property
+    def threads(self) -> tuple[int, int]:
+        """The plain server's best numbers of workers and of threads of each, of those that were tried."""
+        found: dict[tuple[int, int], float] = defaultdict(float)
+        for row in self.pieces.rows:
+            if row["measured"] == "threads":
+                found[row["workers"], row["threads"]] += row["sentences_per_second"]
+        return max(found, key=found.get, default=(1, 1))
+
+    def try_threads(self) -> None:
+        """Measure the plain server with a few numbers of threads, twice each, in turn."""
+        cores = os.cpu_count() or 1
+        for turn in (1, 2):
+            for workers, threads in sorted({(cores, 1), (1, cores), (max(1, cores - 1), 1)}):
+                key = {"measured": "threads", "turn": turn, "workers": workers, "threads": threads}
+                self.turn("plain", (key, self.saturation(MANY)), threads=(workers, threads))
+
+    def saturation(self, connections: int, texts: int = 1) -> Step:
+        return lambda system, server: saturation(self.peers, system, server, connections, self.seconds, texts)
+
+    def compare_answers(self) -> None:
+        for name in self.systems:
+            self.turn(name, ({"measured": "answers"}, lambda *on: answers(self.peers, *on, self.seconds)))
+
+    def saturate(self, number: int) -> None:
+        """Saturation of each system in turn, ours between two measurements of the offline translator."""
+        for name in self.systems:
+            steps = [
+                (
+                    {"measured": "saturation", "round": number, "connections": connections, "texts": texts},
+                    self.saturation(connections, texts),
+                )
+                for connections, texts in ((8, 1), (MANY, 1), (8, TEXTS))
+                if texts == 1 or name == "dragoman"
+            ]
+            if name == "dragoman":
+                self.offline(number, "before")
+            self.turn(name, *steps)
+            if name == "dragoman":
+                self.offline(number, "after")
+
+    def offline(self, number: int, when: str) -> None:
+        self.pieces.once(
+            lambda: apart("offline", self.peers, self.seconds),
+            system="dragoman",
+            measured="offline",
+            round=number,
+            when=when,
+        )
+
+    def saturated(self, number: int, name: str) -> float:
+        """The most sentences a second, one a request, of a system in a round."""
+        return max(
+            row["sentences_per_second"]
+            for row in self.pieces.rows
+            if row["measured"] == "saturation"
+            and (row["round"], row["system"], row["texts"]) == (number, name, 1)
+        )
+
+    def open_loops(self, number: int) -> None:
+        """Times of each system in turn, at its own rate and at the one of all."""
+        fast = [name for name in self.systems if name != "libretranslate-default"] or self.systems
+        common = min(self.saturated(number, name) for name in fast) / 2
+        for name in self.systems:
+            self.turn(
+                name,
+                *(
+                    (
+                        {"measured": "open loop", "round": number, "rate": kind},
+                        lambda system, server, rate=rate: open_loop(
+                            self.peers, system, server, max(1, rate), self.seconds
+                        ),
+                    )
+                    for kind, rate in (("own", self.saturated(number, name) / 2), ("common", common))
+                ),
+            )
+
+    def round(self, number: int) -> None:
+        """One round of everything."""
+        self.saturate(number)
+        self.open_loops(number)
+        if "dragoman" in self.systems:
+            self.turn(
+                "dragoman",
+                (
+                    {"measured": "overhead", "round": number},
+                    lambda _, server: apart("overhead", self.peers, self.seconds, server=server),
+                ),
+            )
+
+
+def medians(rows: list[Row]) -> list[Row]:
+    """The medians over the rounds, with the share of the offline translator in the same round."""
+    speeds = defaultdict(list)
+    for row in rows:
+        if row["measured"] == "offline":
+            speeds[row["round"]].append(row["sentences_per_second"])
+    kinds = defaultdict(list)
+    for row in rows:
+        share = {}
+        if row["measured"] == "saturation" and row["round"] in speeds:
+            share = {"share_of_offline": row["sentences_per_second"] / statistics.mean(speeds[row["round"]])}
+        kind = (row["measured"], *(row.get(name) for name in (*HOW, "system")))
+        if "round" in row:
+            kinds[kind].append(row | share)
+    order = {name: number for number, name in enumerate(("offline", "saturation", "open loop", "overhead"))}
+    return [median(same) for kind, same in sorted(kinds.items(), key=lambda each: order[each[0][0]])]
+
+
+def median(same: list[Row]) -> Row:
+    """The medians of several measurements of the same, and their sums of errors."""
+    names = [name for name, value in same[0].items() if isinstance(value, float)]
+    found = same[0] | {name: statistics.median(row[name] for row in same) for name in names}
+    sums = {name: sum(row[name] for row in same) for name in ("errors", "unanswered") if name in found}
+    return {name: value for name, value in (found | sums).items() if name not in ("round", "when")}
+
+
+HOW = {"connections": "connections", "texts": "sentences a request", "rate": "rate"}
+FIGURES = {
+    "sentences_per_second": "sentences/s",
+    "share_of_offline": "of offline",
+    "requests_per_second": "requests/s",
+    "p50_ms": "p50 ms",
+    "p95_ms": "p95 ms",
+    "errors": "errors",
+    "unanswered": "unanswered",
+    "cpu_ms": "CPU ms a sentence",
+    "http_ms": "HTTP ms",
+    "direct_ms": "direct ms",
+    "overhead_ms": "overhead ms",
+}
+
+
+def report(pieces: Pieces) -> None:
+    """Print the medians with where they come from, a table a kind of measurement."""
+    stamp, console = pieces.stamp, Console(width=120)
+    console.print(f"{stamp['machine']}; commit {stamp['commit']}{', dirty' if stamp['dirty'] else ''}")
+    console.print(", ".join(f"{name} {number}" for name, number in stamp["versions"].items()))
+    for measured, group in groupby(medians(pieces.rows), lambda row: row["measured"]):
+        rows = list(group)
+        names = {name: title for name, title in (HOW | FIGURES).items() if name in rows[0]}
+        table = Table("system", *names.values(), title=f"{measured}, medians")
+        for row in rows:
+            table.add_row(row["system"], *(shown(row.get(name, "")) for name in names))
+        console.print(table)
+    for row in pieces.rows:
+        if row["measured"] == "answers":
+            console.print(
+                f"{row['system']}: {row['same_as_ours']} of {row['sentences']} translations are those of "
+                f"Translator.translate, {row['same_as_ours_with_its_length_penalty']} with the same length "
+                "penalty."
+            )
+        if row["measured"] == "threads":
+            console.print(
+                f"plain, {row['workers']} workers of {row['threads']} threads: "
+                f"{row['sentences_per_second']:.0f} sentences a second"
+            )
+
+
+def shown(value: object) -> str:
+    """A number as a table has it."""
+    return (
+        f"{value:.3g}"
+        if isinstance(value, float) and value < 100
+        else f"{value:.0f}"
+        if isinstance(value, float)
+        else str(value)
+    )
+
+
+def stamp(command: str, seconds: float, libretranslate: Path | None) -> Row:
+    """Where a measurement comes from: machine, versions, commit; and how long it takes."""
+    found = passport(command)
+    del found["command"], found["threads"]
+    versions = {"python": sys.version.split()[0]}
+    versions |= {name: version(name) for name in ("dragoman", *PACKAGES)}
+    told = subprocess.run(["wrk", "-v"], capture_output=True, text=True, check=False)
+    versions["wrk"] = told.stdout.split()[1]
+    if libretranslate is not None:
+        code = f"from importlib.metadata import version; print(*map(version, {LIBRETRANSLATE!r}))"
+        wrote = ended([str(libretranslate.absolute() / "bin" / "python"), "-c", code])
+        versions |= {
+            f"LibreTranslate's {name}": one for name, one in zip(LIBRETRANSLATE, wrote.split(), strict=True)
+        }
+    return found | {"versions": versions, "seconds": seconds}
+
+
+def distinct(path: Path) -> list[str]:
+    """The sentences of a file, each once: LibreTranslate keeps its last translation."""
+    return list(dict.fromkeys(line for line in read_lines(path) if line.strip()))
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Compare all, or measure one."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("run", type=Path, help="a trained run, of English and German")
+    parser.add_argument("--source", type=Path, required=True, help="sentences, one a line")
+    parser.add_argument("--libretranslate", type=Path, help="a virtual environment with LibreTranslate")
+    parser.add_argument("--seconds", type=float, default=20, help="of each measurement")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--systems", nargs="+", choices=SYSTEMS)
+    parser.add_argument("--out", type=Path, default=Path("serve.json"))
+    for flag, kind in (("--measure", str), ("--url", str), ("--length-power", float)):
+        parser.add_argument(flag, type=kind, help=argparse.SUPPRESS)
+    arguments = parser.parse_args(argv)
+    if arguments.measure is not None:
+        print(json.dumps(measure(arguments)))
+        return
+    names = arguments.systems or [name for name in SYSTEMS if name[0] != "l" or arguments.libretranslate]
+    if arguments.libretranslate is None and any(name.startswith("libretranslate") for name in names):
+        parser.error("--systems libretranslate needs --libretranslate FOLDER, its virtual environment.")
+    if shutil.which("wrk") is None:
+        parser.error("wrk is missing: apt-get install wrk.")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # a server that runs is ended
+    command = asked("serve.py", arguments, "run")
+    rows = json.loads(arguments.out.read_text())["rows"] if arguments.out.exists() else []
+    here = stamp(command, arguments.seconds, arguments.libretranslate)
+    if any(row[name] != value for row in rows for name, value in here.items() if name != "date"):
+        parser.error(
+            f"{arguments.out} is of another commit, machine, version or --seconds; give another --out."
+        )
+    pieces = Pieces(arguments.out, command, here, rows)
+    with tempfile.TemporaryDirectory() as folder:
+        run = arguments.run.absolute()
+        peers = Peers(run, Path(folder), arguments.libretranslate, distinct(arguments.source))
+        peers.prepare(names)
+        benchmark = Benchmark(peers, pieces, names, arguments.seconds)
+        if "plain" in names:
+            benchmark.try_threads()
+        benchmark.compare_answers()
+        for number in range(1, arguments.rounds + 1):
+            benchmark.round(number)
+    report(pieces)
+
+
+if __name__ == "__main__":
+    main()
