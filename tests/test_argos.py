@@ -167,7 +167,7 @@ def test_languages_get_the_programs_codes_and_names():
     assert argos.Languages.of("zh-Hant", "de-AT") == argos.Languages("zt", "de")
     assert argos.Languages.of("gsw", "xx").names == ("gsw", "xx")
     with pytest.raises(DragomanError, match="Argos Translate has to know the target language; give --target"):
-        argos.Languages.of("en", None)
+        argos.Languages.of("en", "und")
     with pytest.raises(
         DragomanError, match=r"--target-language is '\.\./de'; it has to be a code such as en"
     ):

@@ -14,7 +14,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.machine import has_gpu
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.translation.model_folder import StoredModel, Tokenizers, load_model, save_model
+from dragoman.translation.model_folder import StoredModel, Tokenizers, save_model
 from dragoman.translation.native_backend import NativeBackend
 from dragoman.translation.torch_backend import TorchBackend
 from tests.conftest import MOST_SECONDS
@@ -54,7 +54,7 @@ def test_other_searches_are_by_pytorch(folder, more):  # noqa: F811
 
 
 def test_a_shortlist_is_used_by_cpp_alone(folder, tmp_path):  # noqa: F811
-    vocabulary = len(load_model(folder)[1].target)
+    vocabulary = len(StoredModel.load(folder).tokenizers.target)
     Shortlist.learn([([5, 6], [7, 8])], (vocabulary, vocabulary), 3, 9).save(tmp_path / "list")
     with_list = Translator.load(folder, device="cpu", shortlist=tmp_path / "list")
     assert with_list.translate(LINES) != Translator.load(folder, device="cpu").translate(LINES)
@@ -73,7 +73,7 @@ def test_a_shortlist_is_used_by_cpp_alone(folder, tmp_path):  # noqa: F811
 
 
 def test_other_architectures_are_by_pytorch(folder, tmp_path):  # noqa: F811
-    tokenizers = load_model(folder)[1]
+    tokenizers = StoredModel.load(folder).tokenizers
     settings = ModelSettings(architecture="gru", d_model=10, encoder_layers=1, decoder_layers=1)
     save_model(
         tmp_path / "model",

@@ -434,10 +434,9 @@ REFUSED = [
     (["trian"], "There is no verb 'trian'. Did you mean 'train'?"),
     (
         ["qqq"],
-        "There is no verb 'qqq'. There are: quickstart, train, resume, translate, score, align, evaluate, "
-        "shortlist, export, import, doctor, runs, plot, completion.",
+        "There is no verb 'qqq'. There are: quickstart, start, train, resume, translate, serve, score, "
+        "align, evaluate, shortlist, export, import, doctor, runs, plot, completion.",
     ),
-    (["train", "{0}/train.source", "{0}/train.target"], "A run needs its own folder: --out runs/NAME"),
     (
         ["train", "{0}/train.source", "{0}/train.target", "--out", ""],
         "A run needs its own folder: --out runs/NAME",

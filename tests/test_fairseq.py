@@ -29,7 +29,7 @@ from dragoman.model.symbols import END, START
 from dragoman.search.beam import greedy_search
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
-from dragoman.translation.model_folder import load_model, save_model
+from dragoman.translation.model_folder import StoredModel, save_model, torch_model
 from tests.test_cli import call
 
 SOURCE = ["ein Mann fährt Rad", "zwei Hunde spielen im Schnee", "der Schnee ist kalt .", "ein Kind spielt"]
@@ -331,7 +331,8 @@ def test_an_imported_model_is_the_same_after_saving(tmp_path):
     tensors, options = folder_of(tmp_path / "theirs", **PRE)
     imported = fairseq.read(tmp_path / "theirs" / "checkpoint_best.pt")
     save_model(tmp_path / "ours", imported.model, imported.model.settings, imported.tokenizers)
-    model, tokenizers, _ = load_model(tmp_path / "ours")
+    stored = StoredModel.load(tmp_path / "ours")
+    model, tokenizers = torch_model(stored), stored.tokenizers
     assert tokenizers == imported.tokenizers
     indices, _ = read_dictionary(tmp_path / "theirs" / "dict.de.txt")
     again = fairseq.Imported(model.eval(), tokenizers, imported.vocabularies)
@@ -349,7 +350,7 @@ def test_the_command_line_imports_without_verification(tmp_path, monkeypatch, ca
     status, _, err = call(monkeypatch, capsysbinary, *command)
     assert status == 0
     assert "The names and shapes of all tensors fit; there is no comparison with fairseq itself." in err
-    load_model(tmp_path / "ours" / "model")
+    StoredModel.load(tmp_path / "ours" / "model")
 
 
 def nested(options):

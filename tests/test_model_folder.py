@@ -18,7 +18,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import MANIFEST, write_manifest
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.translation.model_folder import StoredModel, Tokenizers, load_model, save_model
+from dragoman.translation.model_folder import StoredModel, Tokenizers, save_model
 
 SIZES = {"d_model": 8, "d_ff": 12, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
 FILES = ("model.safetensors", "model.toml", "about.json", "tokenizer.model", MANIFEST)
@@ -135,7 +135,12 @@ def test_only_listed_regular_files_are_accepted(folder, tmp_path):
             '{"longest_source": "7"}',
             "about.json has to hold longest_source as a positive whole number",
         ),
-        ("about.json", "[7]", "about.json has to hold longest_source as a positive whole number"),
+        ("about.json", "[7]", "about.json has to hold an object; it holds"),
+        (
+            "about.json",
+            '{"source_language": "../x"}',
+            "about.json: The source language is '../x'; it has to be",
+        ),
         ("model.toml", "", "model.toml is empty; it has to hold the settings of the model"),
         ("model.toml", "encoder_layers = 100000000", "encoder_layers is 100000000; it must be at most 1024"),
         (
@@ -249,7 +254,7 @@ def load_or_refuse(intact, mutation):
     if signed and name != MANIFEST:
         sign(folder)
     with suppress(DragomanError):
-        load_model(folder)
+        StoredModel.load(folder)
 
 
 FUZZ = {"deadline": 2000, "suppress_health_check": list(HealthCheck), "derandomize": True, "database": None}

@@ -17,7 +17,7 @@ from dragoman.pipeline.quickstart import (
     write_data,
 )
 from dragoman.system.errors import DragomanError
-from dragoman.translation.model_folder import load_model
+from dragoman.translation.model_folder import StoredModel, torch_model
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -73,7 +73,8 @@ def test_a_quickstart_of_a_few_updates_runs_to_the_end(tmp_path, monkeypatch, ca
 
 def its_model_leaves(folder):
     """Other engines give the same outputs (tests/test_onnx.py has the slowest export)."""
-    model, tokenizers, _ = load_model(folder / "run")
+    stored = StoredModel.load(folder / "run")
+    model, tokenizers = torch_model(stored), stored.tokenizers
     ids = [range(len(side)) for side in (tokenizers.source, tokenizers.target)]
     for name in ("huggingface", "ctranslate2"):
         (folder / name).mkdir()

@@ -4,6 +4,7 @@ Settings check their types and bounds here, wherever they are from.
 """
 
 import dataclasses
+import functools
 import math
 import operator
 import tomllib
@@ -22,6 +23,7 @@ from dragoman.system.keys import known_key
 from dragoman.system.wording import in_words, shown
 
 T = TypeVar("T")
+type_hints = functools.cache(typing.get_type_hints)  # settings are made for each request of a server
 NUMBERS: dict[Any, Any] = {int: Integral, float: Real}  # numpy's are such, too
 UNIONS = (types.UnionType, typing.Union)  # X | None, and Literal[…] | None
 MAX_INTEGER = 2**64  # beyond it, floats overflow and Python refuses to write the digits
@@ -45,7 +47,7 @@ def overlay(settings: T, table: dict[str, Any], origin: str) -> T:
     """
     assert dataclasses.is_dataclass(settings)
     assert not isinstance(settings, type)
-    hints = typing.get_type_hints(type(settings))
+    hints = type_hints(type(settings))
     values: dict[str, Any] = {}
     for given, value in table.items():
         key = given if given in hints else known_key(given, settings, table, origin)
@@ -68,7 +70,7 @@ def check_types(settings: Any) -> None:
 
     Raises `DragomanError` for a value of a wrong type.
     """
-    for name, hint in typing.get_type_hints(type(settings)).items():
+    for name, hint in type_hints(type(settings)).items():
         object.__setattr__(settings, name, _checked(getattr(settings, name), hint, name))
 
 

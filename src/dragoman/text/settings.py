@@ -11,14 +11,6 @@ from dragoman.system.toml import check_bounds
 TokenKind = Literal["bpe", "unigram", "char", "word"]
 UNKNOWN_LANGUAGE = "und"  # as BCP 47 has it
 LANGUAGE_CODE = re.compile(r"[a-zA-Z]{2,3}(-[a-zA-Z0-9]{2,8})*")
-ISO_639_1 = (
-    "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv "
-    "dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie ig "
-    "ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo lt lu lv mg mh "
-    "mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru "
-    "rw sa sc sd se sg si sk sl sm sn so sq sr ss st su sv sw ta te tg th ti tk tl tn to tr ts tt tw ty ug "
-    "uk ur uz ve vi vo wa wo xh yi yo za zh zu"
-)
 
 
 @dataclass(frozen=True)
@@ -40,9 +32,9 @@ class Languages:
 
 
 def language_of_name(name: str) -> str:
-    """The language that the end of a file's name says, as in `train.en` or `train.en.gz`; else `und`."""
-    ending = name.removesuffix(".gz").removesuffix(".txt").rpartition(".")[2].lower()
-    return ending if ending in ISO_639_1.split() and ending != name else UNKNOWN_LANGUAGE
+    """The language that the end of a file's name says: `en` for `train.en` and `train.en.gz`; else `und`."""
+    found = re.search(r"\.([a-z]{2})$", name.removesuffix(".gz").removesuffix(".txt"))
+    return found[1] if found else UNKNOWN_LANGUAGE
 
 
 def languages_of_name(name: str) -> Languages:

@@ -16,6 +16,7 @@ from dragoman.text.settings import TokenizerSettings, TokenKind
 
 # The text of an unknown token, and of an incomplete sequence of byte tokens.
 UNKNOWN_TEXT = "\N{REPLACEMENT CHARACTER}"
+FEW_LINES = 16  # are encoded one by one: for a list SentencePiece starts threads
 CODES_SUFFIX = ".codes"  # of the file beside a SentencePiece model
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # SentencePiece's symbol for a space: the first token of a word has it
 SEPARATOR = re.compile("@@( |$)")  # subword-nmt's, between the pieces of a word
@@ -136,6 +137,8 @@ class Tokenizer:
                 [token for word in self._processor.encode(line.split(" ")) for token in word]
                 for line in segmented
             ]
+        if len(segmented) < FEW_LINES:
+            return [self._processor.encode(line) for line in segmented]
         ids: list[list[int]] = self._processor.encode(segmented)
         return ids
 

@@ -23,7 +23,7 @@ from dragoman.system.files import (
     write_folder,
 )
 from dragoman.system.toml import overlay, read_toml, write_toml
-from dragoman.text.settings import Languages
+from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.weight_errors import refuse_weights
 
@@ -143,16 +143,16 @@ def read_about(folder: Path) -> tuple[int | None, Languages]:
     if not path.exists():
         return None, Languages()
     about = read_json(path)
-    longest = about.get("longest_source") if isinstance(about, dict) else about
+    if not isinstance(about, dict):
+        raise DragomanError(f"{path} has to hold an object; it holds {str(about)[:80]!r}.")
+    longest = about.get("longest_source")
     if longest is not None and (type(longest) is not int or not 0 < longest < 2**31):
         raise DragomanError(
             f"{path} has to hold longest_source as a positive whole number; it holds {str(longest)[:80]!r}."
         )
-    codes = {side: about[f"{side}_language"] for side in ("source", "target") if f"{side}_language" in about}
-    if not all(isinstance(code, str) and len(code) < 40 for code in codes.values()):
-        raise DragomanError(f"{path} has to hold the languages as texts; it holds {str(codes)[:80]}.")
+    codes = [str(about.get(f"{side}_language", UNKNOWN_LANGUAGE))[:80] for side in ("source", "target")]
     try:
-        return longest, Languages(**codes)
+        return longest, Languages(*codes)
     except DragomanError as error:
         raise DragomanError(f"{path}: {error}") from error
 
