@@ -23,7 +23,14 @@ from dragoman.system.keys import known_key
 from dragoman.system.wording import in_words, shown
 
 T = TypeVar("T")
-type_hints = functools.cache(typing.get_type_hints)  # settings are made for each request of a server
+
+
+@functools.cache  # settings are made for each request of a server
+def type_hints(settings: Any) -> dict[str, Any]:
+    """The types of the settings' fields by name."""
+    return typing.get_type_hints(settings)
+
+
 NUMBERS: dict[Any, Any] = {int: Integral, float: Real}  # numpy's are such, too
 UNIONS = (types.UnionType, typing.Union)  # X | None, and Literal[…] | None
 MAX_INTEGER = 2**64  # beyond it, floats overflow and Python refuses to write the digits
@@ -70,7 +77,7 @@ def check_types(settings: Any) -> None:
 
     Raises `DragomanError` for a value of a wrong type.
     """
-    for name, hint in type_hints(type(settings)).items():
+    for name, hint in type_hints(settings.__class__).items():
         object.__setattr__(settings, name, _checked(getattr(settings, name), hint, name))
 
 
