@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: quickstart test sanitize clean
+.PHONY: quickstart test test-all sanitize clean
 
 quickstart: .venv/installed
 	$(BIN)/dragoman quickstart
@@ -13,6 +13,10 @@ test: .venv/installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+# Also load, soak, browser and long experiments.
+test-all: test
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m long
 
 # The native tests with a debug build that checks addresses and undefined behaviour. AddressSanitizer reserves more address space
 # than the test of a lack of memory allows.

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.cli.console import say, warn
-from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.cli.parsing import Command, Given, refuse_replacing, settings_from
 from dragoman.native.build import DECODER, start_compiling
 from dragoman.native.settings import EngineSettings
 from dragoman.search.contradictions import refuse_more_than_a_beam
@@ -45,6 +45,9 @@ class Translate:
     output: Path | None = None
     """Write to this file, which appears when it is complete. FILE.json beside it lists what it was made
     with."""
+    document: Path | None = None
+    """Translate a document instead: sentences of a text, of HTML (.html, .htm) or of XML (.xml). Paragraphs,
+    tags and addresses stay as they are."""
     json: bool = False
     """Write one JSON object a line, with the n best translations and their scores."""
     trace: bool = False
@@ -75,7 +78,9 @@ def translate(given: Given) -> None:
     engine = dataclasses.replace(asked.engine, native=False) if asked.trace else asked.engine
     job = TranslationJob(load((asked.run, *asked.ensemble), engine), asked)
     try:
-        if asked.input is not None and asked.output is not None:
+        if asked.document is not None:
+            document_to_output(job, asked.document, asked.output)
+        elif asked.input is not None and asked.output is not None:
             to_file(job, asked.input, asked.output, processes)
         else:
             to_standard_output(job, input_lines(asked.input))
@@ -124,7 +129,12 @@ def refuse_contradictions(asked: Translate) -> None:
         raise DragomanError("--alternatives replaces the translations; leave --trace and --n-best out.")
     if asked.engine.shortlist and (asked.stream or asked.trace or asked.alternatives):
         raise DragomanError("--stream, --trace and --alternatives need all tokens; leave --shortlist out.")
-    if asked.output is not None and asked.input is None:
+    if asked.document is not None and (asked.input or asked.json or asked.stream or asked.search.n_best > 1):
+        raise DragomanError(
+            "--document writes one translation of a whole document; leave --input, --json, --stream and "
+            "--n-best out."
+        )
+    if asked.output is not None and asked.input is None and asked.document is None:
         raise DragomanError(
             "--output needs --input: only a file can be resumed. Without --input redirect the output: > FILE."
         )
@@ -239,6 +249,48 @@ def to_standard_output(job: TranslationJob, lines: Iterator[bytes]) -> None:
         sys.stdout.buffer.flush()
 
 
+def document_to_output(job: TranslationJob, path: Path, out: Path | None) -> None:
+    """Translate a document to a file, which appears when it is complete, or to standard output."""
+    from dragoman.system.files import atomic_write
+
+    translated = translate_document(job, path).encode("utf-8", "surrogateescape")
+    if out is None:
+        sys.stdout.buffer.write(translated)
+        return
+    refuse_replacing("--output", out, path)
+    with atomic_write(out) as new:
+        new.write_bytes(translated)
+
+
+def translate_document(job: TranslationJob, path: Path) -> str:
+    """The translation of a document. Raises `DragomanError` if the file is missing or not UTF-8."""
+    from dragoman.translation import markup
+    from dragoman.translation.documents import plain_text
+
+    try:
+        text = path.read_bytes().decode()
+    except OSError as error:
+        raise DragomanError(f"{path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise DragomanError(f"{path} is not UTF-8 (byte {error.start + 1}); convert it first.") from error
+    language = job.translator.languages.source
+    if path.suffix.lower() in (".html", ".htm"):
+        document = markup.html(text, language)
+    elif path.suffix.lower() == ".xml":
+        document = markup.xml(text, language)
+    else:
+        document = plain_text(text, language)
+    marks = [segment.marks for segment in document.segments]
+    translations = dict.fromkeys(range(len(marks)), "")
+    for with_marks in (False, True):
+        numbers = [number for number, mark in enumerate(marks) if bool(mark) is with_marks]
+        settings = dataclasses.replace(job.asked.search, keep_tags=with_marks or job.asked.search.keep_tags)
+        sentences = [document.sentences[number] for number in numbers]
+        job.long += job.translator.count_long(sentences, settings)
+        translations |= dict(zip(numbers, job.translator.translate(sentences, settings), strict=True))
+    return document.join([translations[number] for number in range(len(marks))])
+
+
 def to_file(job: TranslationJob, source: Path, out: Path, processes: int) -> None:
     """Translate this process's part of a file to a file; after an interruption, the rest of it."""
     from dragoman.system.files import file_hash
@@ -270,7 +322,7 @@ COMMAND = Command(
     Translate,
     example="dragoman translate runs/ende < test.en > test.de",
     groups={
-        "text": ("run", "input", "output", "json"),
+        "text": ("run", "input", "output", "document", "json"),
         "search": (
             "beam_size",
             "n_best",

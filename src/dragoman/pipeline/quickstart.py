@@ -58,11 +58,6 @@ def part_of(word: str) -> str:
     return "test" if bucket < 5 else "valid" if bucket == 5 else "train"
 
 
-def spell(word: str) -> str:
-    """The word's letters, separated by spaces: each is a token."""
-    return " ".join(word)
-
-
 def write_data(folder: Path, dictionary: Pronunciations) -> None:
     """Write `{train,valid}.{spelling,phonemes}`, one pronunciation a line, and `test.json`.
 
@@ -73,7 +68,7 @@ def write_data(folder: Path, dictionary: Pronunciations) -> None:
         pairs = [
             (word, sound) for word, sounds in dictionary.items() if part_of(word) == part for sound in sounds
         ]
-        (folder / f"{part}.spelling").write_text("".join(f"{spell(word)}\n" for word, _ in pairs), "utf-8")
+        (folder / f"{part}.spelling").write_text("".join(f"{word}\n" for word, _ in pairs), "utf-8")
         (folder / f"{part}.phonemes").write_text("".join(f"{sound}\n" for _, sound in pairs), "utf-8")
     test = {word: sounds for word, sounds in dictionary.items() if part_of(word) == "test"}
     with atomic_write(folder / "test.json") as new:  # the last file: if it exists, all do
@@ -93,7 +88,12 @@ def quickstart_recipe(out: Path, minutes: float) -> Recipe:
             valid_target=data / "valid.phonemes",
         ),
         tokenizer=TokenizerSettings(
-            source_tokens="word", share_vocabulary=False, vocabulary=200, normalization="identity"
+            source_tokens="char",
+            target_tokens="word",
+            share_vocabulary=False,
+            vocabulary=200,
+            normalization="identity",
+            character_coverage=1.0,
         ),
         model=replace(PRESETS["tiny"], dropout=0.0, tied="target"),
         batches=BatchSettings(source_tokens_per_batch=2048, target_tokens_per_batch=2048),
@@ -139,7 +139,7 @@ def report(out: Path, say: Say) -> None:
 
     test: Pronunciations = json.loads((out / "dictionary" / "test.json").read_text("utf-8"))
     say(f"Pronouncing {len(test):,} held-out words, with a beam of 4.")
-    predictions = Translator.load(out).translate([spell(word) for word in test])
+    predictions = Translator.load(out).translate(list(test))
     scores = pronunciation_errors(predictions, list(test.values()))
     minutes = json.loads((out / "result.json").read_text())["minutes"]
     with atomic_write(out / "errors.json") as new:
@@ -174,10 +174,11 @@ def sample_table(test: Pronunciations, predictions: list[str]) -> Table:
 
 
 NEXT = """
-Pronounce other words, their letters separated by spaces:
+Pronounce other words:
 
     . .venv/bin/activate
-    echo "h e l l o" | dragoman translate {out}
+    echo hello | dragoman translate {out}
+    dragoman serve {out}      # the same as a page, at http://127.0.0.1:8000
 
 Next, your own text: two files, one sentence a line; line n of one is the translation of line n of the other.
 

@@ -1,0 +1,136 @@
+"""The languages of a model: guessed, kept, shown and exported; documents are cut by them."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from dragoman import Translator
+from dragoman.pipeline.run import run
+from dragoman.pipeline.runs import state_of
+from dragoman.system.errors import DragomanError
+from dragoman.text.settings import DataSettings, Languages, language_of_name, languages_of_name
+from dragoman.translation.model_folder import StoredModel
+from tests.conftest import small_recipe, write_copies
+from tests.test_cli import call
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+
+@pytest.fixture
+def folder(trained):
+    """A run that has learnt to write words in capitals."""
+    return trained
+
+
+@pytest.mark.parametrize(
+    ("name", "language"),
+    [
+        ("train.en", "en"),
+        ("train.en.gz", "en"),
+        ("a.b.de.txt", "de"),
+        ("train.source", "und"),
+        ("train.txt", "und"),
+        ("en", "und"),
+        ("", "und"),
+        ("train.gz", "und"),
+    ],
+)
+def test_a_language_is_what_the_ending_says(name, language):
+    assert language_of_name(name) == language
+
+
+def test_names_of_datasets_and_models_say_both_languages():
+    assert languages_of_name("opus-mt-en-de") == Languages("en", "de")
+    assert languages_of_name("model") == Languages()
+    assert DataSettings(dataset="multi30k-en-de", target_language="fr").languages == Languages("en", "fr")
+
+
+@pytest.mark.parametrize("code", ["", "../x", "e", "english", "en_GB", "en-"])
+def test_what_is_no_code_is_refused(code):
+    with pytest.raises(DragomanError, match="it has to be a language code such as en, de or pt-BR"):
+        Languages(code, "de")
+
+
+def test_a_run_keeps_its_languages_and_shows_them(tmp_path):
+    source, target = write_copies(tmp_path, "train", 100)
+    source, target = source.rename(tmp_path / "train.en"), target.rename(tmp_path / "train.de")
+    write_copies(tmp_path, "train", 100)
+    recipe = small_recipe(tmp_path, tmp_path / "run", updates=4, validate_every=4)
+    data = replace(recipe.data, source=source, target=target, target_language="pt-BR")
+    run(replace(recipe, data=data), lambda _: None)
+    assert Translator.load(tmp_path / "run").languages == Languages("en", "pt-BR")
+    assert state_of(tmp_path / "run").languages == Languages("en", "pt-BR")
+    stored = StoredModel.load(tmp_path / "run")
+    stored.save(tmp_path / "copy")
+    assert StoredModel.load(tmp_path / "copy").languages == Languages("en", "pt-BR")
+
+
+def test_a_model_of_before_has_unknown_languages(folder):
+    about = folder / "run" / "model" / "about.json"
+    assert json.loads(about.read_text())["source_language"] == "und"
+    assert Translator.load(folder / "run").languages == Languages()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        (
+            "letter.txt",
+            "amber birch\r\n\r\n  - cedar ember\n\tdelta heath",
+            "AMBER BIRCH\r\n\r\n  - CEDAR EMBER\n\tDELTA HEATH",
+        ),
+        (
+            "page.html",
+            "<p class=x>amber birch</p>\n<!-- heath --><pre>cedar</pre>",
+            "<p class=x>AMBER BIRCH</p>\n<!-- heath --><pre>cedar</pre>",
+        ),
+        ("page.xml", "<a><b x='1'>amber birch</b></a>", "<a><b x='1'>AMBER BIRCH</b></a>"),
+        ("empty.txt", "", ""),
+    ],
+)
+def test_a_document_is_translated_in_its_form(
+    monkeypatch, capsysbinary, folder, tmp_path, name, text, expected
+):
+    path = tmp_path / name
+    path.write_bytes(text.encode())
+    command = ["translate", folder / "run", "--document", path]
+    assert call(monkeypatch, capsysbinary, *command)[:2] == (0, expected)
+    out = tmp_path / "out"
+    assert call(monkeypatch, capsysbinary, *command, "--output", out)[0] == 0
+    assert out.read_bytes().decode() == expected
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--json"], "--document writes one translation of a whole document"),
+        (["--output", "{path}"], "is what this command reads; give another file"),
+    ],
+)
+def test_what_does_not_go_with_a_document_is_refused(
+    monkeypatch, capsysbinary, folder, tmp_path, more, message
+):
+    path = tmp_path / "a.txt"
+    path.write_text("amber")
+    more = [one.format(path=path) for one in more]
+    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--document", path, *more)
+    assert (status, message in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(None, "cannot be read"), (b"\xff", "is not UTF-8 (byte 1)")]
+)
+def test_a_document_that_cannot_be_read_gets_a_sentence(
+    monkeypatch,
+    capsysbinary,
+    folder,
+    tmp_path,
+    content,
+    message,
+):
+    path = tmp_path / "a.html"
+    if content:
+        path.write_bytes(content)
+    status, _, err = call(monkeypatch, capsysbinary, "translate", folder / "run", "--document", path)
+    assert (status, message in err) == (2, True)
