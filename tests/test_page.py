@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests import page_server
+from tests.servers import serving
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 long = pytest.mark.long
@@ -147,10 +148,10 @@ def shows(page, text: str) -> None:
     )
 
 
-def translate(page, page_url: str, text: str = TEXT) -> str:
+def translate(page, page_url: str, text: str = TEXT, **options: str) -> str:
     """Types a text and waits for its translation."""
     page.fill("textarea", text)
-    expected = translation_of(page_url, text)
+    expected = translation_of(page_url, text, **options)
     shows(page, expected)
     return expected
 
@@ -953,3 +954,18 @@ def test_nothing_moves_for_those_who_ask_for_it(open_page, page_url):
     page.fill("textarea", "Hello world.")
     page.wait_for_selector(".caret")
     assert page.evaluate("getComputedStyle(document.querySelector('.caret')).animationName") == "none"
+
+
+# The real server
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_a_text_is_translated_by_a_model_that_has_learnt(open_page, trained):
+    with serving(trained / "run") as server:
+        page = open_page(WIDE, load=False)
+        page.goto(server.address + "/")
+        page.wait_for_selector("select:not([disabled])")
+        expected = translate(page, server.address + "/", "amber birch\n\ncedar ember", source="", target="")
+        assert expected == "AMBER BIRCH\n\nCEDAR EMBER"
+        word(page, 2).click()
+        page.wait_for_selector("[role=menuitem]")
