@@ -53,12 +53,16 @@ def expected(translator):
     return text
 
 
-@contextmanager
-def served(translator, *pairs, **settings):
-    """The address of a server in a thread, with the translator as the model of each pair of languages."""
-    options = ServerSettings(port=0, **settings)
+def service_of(translator, *pairs, **settings):
+    """A service with the translator as the model of each pair of languages."""
     models = [ServedModel("-".join(pair), *pair, translator) for pair in pairs]
-    app = make_app(Service(Models(tuple(models)), options, Metrics()), None)
+    return Service(Models(tuple(models)), ServerSettings(port=0, **settings), Metrics())
+
+
+@contextmanager
+def served(service):
+    """The address of a server in a thread."""
+    app, options = make_app(service, None), service.settings
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
     with listening(options) as listener:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -72,7 +76,7 @@ def served(translator, *pairs, **settings):
 
 @pytest.fixture(scope="module")
 def address(translator):
-    with served(translator, ("en", "de"), ("de", "en"), ("en", "pt-BR")) as url:
+    with served(service_of(translator, ("en", "de"), ("de", "en"), ("en", "pt-BR"))) as url:
         yield url
 
 
@@ -228,7 +232,7 @@ def test_deepl_with_keys(keyed, expected):
 
 
 def test_deepl_tries_again_after_429(translator):
-    with served(translator, ("en", "de"), requests_per_minute=120) as url:
+    with served(service_of(translator, ("en", "de"), requests_per_minute=120)) as url:
         client = deepl.DeepLClient("any", server_url=url)
         with httpx.Client(base_url=url) as other:
             while other.get("/v2/usage").status_code != 429:
