@@ -87,6 +87,7 @@ def keyed(trained, tmp_path_factory):
     key = add_key(path, "client")
     with serving(trained / "run", "--api-keys", path) as server:
         yield server.address, key
+        assert server.process.poll() is None, server.log
 
 
 @pytest.fixture
@@ -384,6 +385,36 @@ def test_other_routes_of_deepl_answer_in_its_form(client, path):
     assert "does not support" in answer.json()["message"]
     assert isinstance(client.get("/v2/nothing").json()["message"], str)
     assert client.get("/v2/languages?type=x").status_code == 400
+
+
+def test_limits_answer_in_the_form_of_each_api(translator):
+    """Statuses of DeepL: https://developers.deepl.com/docs/best-practices/error-handling"""
+    service = service_of(translator, ("en", "de"), deadline=0.001, max_tokens=500, max_body=9_000)
+    libretranslate, deepl_ = {"source": "en", "target": "de"}, {"target_lang": "DE"}
+    with served(service) as url, httpx.Client(base_url=url, timeout=MOST_SECONDS) as client:
+        for text, status in (("amber birch " * 200, 504), ("amber " * 900, 413), ("amber " * 2_000, 413)):
+            answer = client.post("/translate", json={**libretranslate, "q": text})
+            assert (answer.status_code, list(answer.json())) == (status, ["error"])
+            answer = client.post("/v2/translate", json={**deepl_, "text": [text]})
+            assert (answer.status_code, list(answer.json())) == (status, ["message"])
+        service.is_stopping = True
+        for path, name in (("/translate", "error"), ("/v2/translate", "message")):
+            answer = client.post(path)
+            assert (answer.status_code, list(answer.json())) == (503, [name])
+            assert answer.headers["retry-after"] == "1"
+
+
+def test_the_closest_model_translates(translator):
+    models = service_of(translator, ("und", "und"), ("en", "pt"), ("en", "pt-BR"), ("en", "de")).models
+    for source, target, name in (
+        ("en", "PT_BR", "en-pt-BR"),
+        ("en-GB", "pt", "en-pt"),
+        ("en", "pt-PT", "en-pt"),
+        ("EN", "de", "en-de"),
+        ("en", "fr", "und-und"),
+        ("", "", "und-und"),
+    ):
+        assert models.between(source, target).name == name
 
 
 @pytest.mark.parametrize(
