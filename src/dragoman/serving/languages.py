@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from dragoman.translation.languages import CODES, UNKNOWN
+from dragoman.translation.languages import UNKNOWN
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -23,13 +23,21 @@ def language_name(code: str) -> str:
         return code
 
 
+@cache
+def two_letter_codes() -> list[str]:
+    """The codes of ISO 639-1 that have an English name, sorted."""
+    from babel import Locale
+
+    return sorted(code for code in map(str, Locale("en").languages) if len(code) == 2)
+
+
 def listed(languages: Iterable[str]) -> list[str]:
     """The codes under which languages stand in a list of languages.
 
-    A model whose language is unknown takes every code. All of `CODES` stand for it, because clients refuse a
-    language that they do not find in the list, and know no `und`.
+    A model whose language is unknown takes every code. All of ISO 639-1 stand for it, because clients refuse
+    a language that they do not find in the list, and know no `und`.
     """
-    codes = [CODES.split() if language == UNKNOWN else [language] for language in languages]
+    codes = [two_letter_codes() if language == UNKNOWN else [language] for language in languages]
     return list(dict.fromkeys(code for each in codes for code in each))
 
 
