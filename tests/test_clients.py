@@ -386,19 +386,29 @@ def test_other_routes_of_deepl_answer_in_its_form(client, path):
     assert client.get("/v2/languages?type=x").status_code == 400
 
 
-def test_limits_answer_in_the_form_of_each_api(translator):
+@pytest.mark.parametrize(
+    ("settings", "text", "status"),
+    [
+        ({"deadline": 0.001}, "amber birch " * 200, 504),
+        ({"max_tokens": 500}, "amber " * 900, 413),
+        ({"max_body": 9_000}, "amber " * 2_000, 413),
+    ],
+)
+def test_limits_answer_in_the_form_of_each_api(translator, settings, text, status):
     """Statuses of DeepL: https://developers.deepl.com/docs/best-practices/error-handling"""
-    service = service_of(translator, ("en", "de"), deadline=0.001, max_tokens=500, max_body=9_000)
-    libretranslate, deepl_ = {"source": "en", "target": "de"}, {"target_lang": "DE"}
-    with served(service) as url, httpx.Client(base_url=url, timeout=MOST_SECONDS) as client:
-        for text, status in (("amber birch " * 200, 504), ("amber " * 900, 413), ("amber " * 2_000, 413)):
-            answer = client.post("/translate", json={**libretranslate, "q": text})
-            assert (answer.status_code, list(answer.json())) == (status, ["error"])
-            answer = client.post("/v2/translate", json={**deepl_, "text": [text]})
-            assert (answer.status_code, list(answer.json())) == (status, ["message"])
-        service.is_stopping = True
+    with served(service_of(translator, ("en", "de"), **settings)) as url:
+        answer = httpx.post(url + "/translate", json={"source": "en", "target": "de", "q": text})
+        assert (answer.status_code, list(answer.json())) == (status, ["error"])
+        answer = httpx.post(url + "/v2/translate", json={"target_lang": "DE", "text": [text]})
+        assert (answer.status_code, list(answer.json())) == (status, ["message"])
+
+
+def test_a_server_that_stops_answers_in_the_form_of_each_api(translator):
+    service = service_of(translator, ("en", "de"))
+    service.is_stopping = True
+    with served(service) as url:
         for path, name in (("/translate", "error"), ("/v2/translate", "message")):
-            answer = client.post(path)
+            answer = httpx.post(url + path)
             assert (answer.status_code, list(answer.json())) == (503, [name])
             assert answer.headers["retry-after"] == "1"
 
