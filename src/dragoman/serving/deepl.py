@@ -7,13 +7,18 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.errors import ApiError
-from dragoman.serving.languages import language_name
+from dragoman.serving.languages import detected, language_name, listed
+from dragoman.serving.models import Models, ServedModel, matches
 from dragoman.serving.parameters import described, parameters
 from dragoman.serving.service import Service, user_errors
 from dragoman.translation import markup
 from dragoman.translation.documents import Document, plain_text
+from dragoman.text.settings import UNKNOWN_LANGUAGE
 
 MAX_TEXTS = 50  # DeepL's own limit
+UNSUPPORTED = ("glossary_id", "glossary_ids", "style_id", "translation_memory_id", "custom_instructions")
+VARIANTS = {"EN": ["EN-GB", "EN-US"], "PT": ["PT-BR", "PT-PT"]}
+"""Target languages in place of those that DeepL's own clients refuse."""
 WITHOUT_LIMIT = 1_000_000_000_000  # the characters that /v2/usage says are allowed
 
 
@@ -33,19 +38,27 @@ Names = Annotated[list[str], BeforeValidator(split_commas)]
 
 
 class TranslateParameters(BaseModel):
-    """The parameters of /v2/translate. Those that only style a translation are accepted without effect."""
+    """The parameters of /v2/translate; text and target_lang are required.
 
-    text: Annotated[list[str], BeforeValidator(as_list)] = Field(description="Texts, 50 at most.")
-    target_lang: str = Field(max_length=35)
+    Others, as model_type and preserve_formatting, are accepted without effect.
+    """
+
+    text: Annotated[list[str], BeforeValidator(as_list)] = Field([], description="Texts, 50 at most.")
+    target_lang: str | None = Field(None, max_length=35)
     source_lang: str | None = Field(None, max_length=35)
     tag_handling: Literal["xml", "html", "", None] = None
     ignore_tags: Names = []
+    splitting_tags: Names = []
+    non_splitting_tags: Names = []
+    outline_detection: Literal["0", "1", 0, 1, True, False, None] = "1"
     split_sentences: Literal["0", "1", "nonewlines", 0, 1, True, False, None] = "1"
-    preserve_formatting: Any = None
     context: str | None = Field(None, description="Accepted, and not used by these models.")
     formality: str | None = None
     glossary_id: str | None = None
+    glossary_ids: list[str] | str | None = None
     style_id: str | None = None
+    translation_memory_id: str | None = None
+    custom_instructions: list[str] | str | None = None
 
 
 class LanguagesParameters(BaseModel):
@@ -56,17 +69,17 @@ class LanguagesParameters(BaseModel):
 
 def router(service: Service) -> APIRouter:
     """The routes of DeepL."""
-    routes = APIRouter(prefix="/v2", tags=["DeepL"])
+    routes = APIRouter(tags=["DeepL"])
     characters = 0
 
-    @routes.post("/translate", openapi_extra=described(TranslateParameters))
+    @routes.get("/v2/translate", include_in_schema=False)
+    @routes.post("/v2/translate", openapi_extra=described(TranslateParameters))
     async def translate(request: Request) -> dict[str, Any]:
         """Translate texts."""
         nonlocal characters
         asked = await parameters(request, TranslateParameters)
         refuse_unsupported(asked)
-        source = asked.source_lang or "auto"
-        model = service.models.between(source, asked.target_lang, " ".join(asked.text))
+        model = choose_model(service.models, asked)
         with user_errors():
             documents = [document_of(asked, text, model.source) for text in asked.text]
         found = await service.translate(model, documents, SearchSettings(), request)
@@ -74,7 +87,7 @@ def router(service: Service) -> APIRouter:
         return {
             "translations": [
                 {
-                    "detected_source_language": model.source.upper(),
+                    "detected_source_language": source_of(asked, text, model, service.models),
                     "text": document.join([best[0].text for best in n_best]),
                     "billed_characters": len(text),
                 }
@@ -82,24 +95,44 @@ def router(service: Service) -> APIRouter:
             ]
         }
 
-    @routes.api_route("/languages", methods=["GET", "POST"])
+    @routes.api_route("/v2/languages", methods=["GET", "POST"])
     async def languages(request: Request) -> list[dict[str, Any]]:
         """The languages that are read, or those that are written."""
         asked = await parameters(request, LanguagesParameters)
-        pairs = service.models.pairs
-        codes = pairs if asked.type == "source" else {code for codes in pairs.values() for code in codes}
-        extra = {"supports_formality": False} if asked.type == "target" else {}
-        return [{"language": code.upper(), "name": language_name(code), **extra} for code in sorted(codes)]
+        models = service.models.models
+        if asked.type == "source":
+            codes = {base(code) for code in listed(model.source for model in models)}
+            return [{"language": code, "name": language_name(code)} for code in sorted(codes)]
+        written = listed(model.target for model in models)
+        codes = {variant for code in written for variant in VARIANTS.get(code.upper(), [code.upper()])}
+        return [
+            {"language": code, "name": language_name(code), "supports_formality": False}
+            for code in sorted(codes)
+        ]
 
-    @routes.api_route("/usage", methods=["GET", "POST"])
+    @routes.api_route("/v2/usage", methods=["GET", "POST"])
     async def usage() -> dict[str, int]:
         """Characters translated since this process began. There is no limit."""
         return {"character_count": characters, "character_limit": WITHOUT_LIMIT}
 
-    for path in ("/document", "/glossaries", "/glossary-language-pairs", "/write/rephrase"):
+    @routes.get("/v2/glossary-language-pairs", include_in_schema=False)
+    async def glossary_pairs() -> dict[str, list[str]]:
+        """The language pairs that may have a glossary: none. Weblate asks before it translates."""
+        return {"supported_languages": []}
+
+    @routes.get("/v2/glossaries", include_in_schema=False)
+    @routes.get("/v3/glossaries", include_in_schema=False)
+    async def glossaries() -> dict[str, list[str]]:
+        """The glossaries: none."""
+        return {"glossaries": []}
+
+    for path in ("/v2/document", "/v2/glossaries", "/v2/write", "/v3"):
         for inner in (path, path + "/{rest:path}"):
             routes.add_api_route(
-                inner, not_supported, methods=["GET", "POST", "DELETE"], include_in_schema=False
+                inner,
+                not_supported,
+                methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
+                include_in_schema=False,
             )
     return routes
 
@@ -110,18 +143,50 @@ async def not_supported(request: Request) -> None:
 
 
 def refuse_unsupported(asked: TranslateParameters) -> None:
-    """Raise `ApiError` 400 for what these models cannot do, and for too many texts."""
+    """Raise `ApiError` 400 for what these models cannot do, and for no text or too many."""
+    if not asked.text:
+        raise ApiError(400, "Parameter 'text' not specified.")
     if len(asked.text) > MAX_TEXTS:
         raise ApiError(400, f"The request has {len(asked.text)} texts; {MAX_TEXTS} are allowed.")
-    if asked.glossary_id or asked.style_id:
-        name = "glossary_id" if asked.glossary_id else "style_id"
-        raise ApiError(400, f"{name} is not supported by this server; leave it out.")
+    for name in UNSUPPORTED:
+        if getattr(asked, name):
+            raise ApiError(400, f"{name} is not supported by this server; leave it out.")
+    if asked.outline_detection in ("0", 0):
+        raise ApiError(400, "outline_detection=0 is not supported by this server; leave it out.")
     if asked.formality and asked.formality != "default" and not asked.formality.startswith("prefer_"):
         raise ApiError(
             400,
-            f"formality is {asked.formality!r}, which this server's models do not support; leave it out, or "
-            "give prefer_more or prefer_less.",
+            f"'formality' is not supported for given 'target_lang'. It is {asked.formality!r}; leave it out, "
+            "or give prefer_more or prefer_less.",
         )
+
+
+def choose_model(models: Models, asked: TranslateParameters) -> ServedModel:
+    """The model for a request's languages.
+
+    Raises `ApiError` 400, which begins in DeepL's words, for languages that are not served.
+    """
+    source, target = asked.source_lang or "", asked.target_lang or ""
+    pairs = ", ".join(f"{model.source.upper()} to {model.target.upper()}" for model in models.models)
+    if not target or not any(matches(target, model.target) for model in models.models):
+        raise ApiError(400, f"Value for 'target_lang' not supported. This server translates {pairs}.")
+    try:
+        return models.between(source or "auto", target, " ".join(asked.text))
+    except ApiError as error:
+        message = f"Value for 'source_lang' not supported. This server translates {pairs}."
+        raise ApiError(400, message, error.code) from error
+
+
+def base(code: str) -> str:
+    """A language's code without its region, as DeepL writes source languages: `PT` for `pt-BR`."""
+    return code.replace("_", "-").split("-")[0].upper()
+
+
+def source_of(asked: TranslateParameters, text: str, model: ServedModel, models: Models) -> str:
+    """The source language of a text that a model has translated."""
+    if model.source == UNKNOWN_LANGUAGE and asked.source_lang:
+        return base(asked.source_lang)
+    return base(detected(text, model.source, listed(models.languages))[0])
 
 
 def document_of(asked: TranslateParameters, text: str, language: str) -> Document:
@@ -130,5 +195,7 @@ def document_of(asked: TranslateParameters, text: str, language: str) -> Documen
     if asked.tag_handling == "html":
         return markup.html(text, language, split)
     if asked.tag_handling == "xml":
-        return markup.xml(text, language, ignore_tags=asked.ignore_tags, split=split)
+        return markup.xml(
+            text, language, asked.ignore_tags, split, asked.splitting_tags, asked.non_splitting_tags
+        )
     return plain_text(text, language, split)

@@ -16,7 +16,8 @@ CODES = {
     503: "shutting_down",
     504: "deadline_passed",
 }
-LIBRETRANSLATE = ("/translate", "/languages", "/detect", "/frontend")
+LIBRETRANSLATE = ("/translate", "/languages", "/detect", "/frontend", "/suggest", "/download_file")
+DEEPL = ("/v2/", "/v3/")
 
 
 class ApiError(Exception):
@@ -30,7 +31,7 @@ class ApiError(Exception):
 
 def error_body(path: str, code: str, message: str) -> dict[str, object]:
     """The body of an error: LibreTranslate's, DeepL's or that of /v1."""
-    if path.startswith("/v2/"):
+    if path.startswith(DEEPL):
         return {"message": message}
     if path.startswith(LIBRETRANSLATE):
         return {"error": message}

@@ -1,6 +1,6 @@
-"""Names of languages, and which one a text is written in."""
+"""Names of languages, the lists of them, and which one a text is written in."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,53 @@ def language_name(code: str) -> str:
         return Locale.parse(code.replace("-", "_")).get_display_name("en") or code
     except (UnknownLocaleError, ValueError):
         return code
+
+
+@cache
+def two_letter_codes() -> list[str]:
+    """The codes of ISO 639-1 that have an English name, sorted."""
+    from babel import Locale
+
+    return sorted(code for code in map(str, Locale("en").languages) if len(code) == 2)
+
+
+def listed(languages: Iterable[str]) -> list[str]:
+    """The codes under which languages stand in a list of languages.
+
+    A model whose language is unknown takes every code. All of ISO 639-1 stand for it, because clients refuse
+    a language that they do not find in the list, and know no `und`.
+    """
+    codes = [two_letter_codes() if language == UNKNOWN_LANGUAGE else [language] for language in languages]
+    return list(dict.fromkeys(code for each in codes for code in each))
+
+
+def listed_pairs(pairs: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """The target languages of each listed language; [] for one that is only a target."""
+    found: dict[str, dict[str, None]] = {}
+    for source, targets in pairs.items():
+        for code in listed([source]):
+            own = [target for target in listed(targets) if target != code or target in targets]
+            found.setdefault(code, {}).update(dict.fromkeys(own))
+    for target in listed(target for targets in pairs.values() for target in targets):
+        found.setdefault(target, {})
+    return {code: list(targets) for code, targets in found.items()}
+
+
+def detected(text: str, source: str, among: Collection[str]) -> tuple[str, float]:
+    """The source language of a translated text, and its probability in percent among these languages.
+
+    `source` is the model's. If it is unknown, the language is the likeliest; `en` with probability 0 if the
+    text has none, as LibreTranslate answers.
+    """
+    found = identify(text, among)
+    if source != UNKNOWN_LANGUAGE:
+        return source, percent(dict(found).get(source, 0.0))
+    return (found[0][0], percent(found[0][1])) if found else ("en", 0.0)
+
+
+def percent(share: float) -> float:
+    """A probability in percent, with one decimal."""
+    return round(100 * share, 1)
 
 
 def identify(text: str, among: Collection[str]) -> list[tuple[str, float]]:

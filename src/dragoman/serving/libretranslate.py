@@ -1,36 +1,41 @@
 """LibreTranslate's API: https://docs.libretranslate.com/api. Its clients work against this server."""
 
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from typing import Any
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.errors import ApiError
-from dragoman.serving.languages import identify, language_name
+from dragoman.serving.languages import detected, identify, language_name, listed, listed_pairs, percent
+from dragoman.serving.models import Models, ServedModel, matches
 from dragoman.serving.parameters import described, parameters
 from dragoman.serving.service import NBest, Service, user_errors
+from dragoman.serving.settings import ServerSettings
 from dragoman.translation import markup
 from dragoman.translation.documents import Document, plain_text
 
 Texts = str | list[str]
+ALIASES = {"pb": "pt-BR", "zt": "zh-Hant"}  # codes of LibreTranslate's models, which it accepts
+MOST_DETECTIONS = 3  # of /detect, as LibreTranslate
 
 
 class TranslateParameters(BaseModel):
-    """The parameters of /translate."""
+    """The parameters of /translate. q, source and target are required."""
 
-    q: Texts = Field(description="A text, or a list of texts.")
-    source: str = Field("auto", max_length=35)
-    target: str = Field("", max_length=35)
-    format: Literal["text", "html"] = "text"
-    alternatives: Annotated[int, Field(ge=0)] = 0
+    q: Texts | None = Field(None, description="A text, or a list of texts.")
+    source: str | None = Field(None, max_length=35, description="Language code; `auto` identifies it.")
+    target: str | None = Field(None, max_length=35, description="Language code.")
+    format: str | None = Field(None, description="`text`, which is the default, or `html`.")
+    alternatives: int | str | None = Field(None, description="Number of other translations.")
     api_key: str | None = None
 
 
 class DetectParameters(BaseModel):
     """The parameters of /detect."""
 
-    q: Texts
+    q: Texts | None = None
     api_key: str | None = None
 
 
@@ -42,50 +47,47 @@ def router(service: Service) -> APIRouter:
     async def translate(request: Request) -> dict[str, Any]:
         """Translate a text or several."""
         asked = await parameters(request, TranslateParameters)
-        texts = [asked.q] if isinstance(asked.q, str) else asked.q
+        q, source, target = (required(asked, name) for name in ("q", "source", "target"))
+        count = alternatives_of(asked, service.settings)
+        texts = [q] if isinstance(q, str) else q
         if len(texts) > service.settings.max_texts:
-            raise ApiError(
-                400, f"The request has {len(texts)} texts; this server allows {service.settings.max_texts}."
-            )
-        model = service.models.between(asked.source, asked.target, " ".join(texts))
-        cut = markup.html if asked.format == "html" else plain_text
+            raise invalid(f"request ({len(texts)}) exceeds text limit ({service.settings.max_texts})")
+        model = choose_model(service.models, source, target, " ".join(texts))
+        cut = cutter(asked.format)
         with user_errors():
             documents = [cut(text, model.source) for text in texts]
-            search = with_alternatives(asked.alternatives)
-        found = await service.translate(model, documents, search, request)
+        found = await service.translate(model, documents, with_alternatives(count), request)
         pairs = list(zip(documents, found, strict=True))
         answer: dict[str, Any] = {"translatedText": [joined(*pair, 0) for pair in pairs]}
-        if asked.source == "auto":
-            answer["detectedLanguage"] = [
-                {"language": model.source, "confidence": confidence(text, model.source, service)}
-                for text in texts
-            ]
-        if asked.alternatives:
-            answer["alternatives"] = [
-                [joined(*pair, rank) for rank in range(1, asked.alternatives + 1)] for pair in pairs
-            ]
-        return answer if isinstance(asked.q, list) else {name: value[0] for name, value in answer.items()}
+        if source.lower() == "auto":
+            answer["detectedLanguage"] = [detection(text, model, service.models) for text in texts]
+        if count:
+            answer["alternatives"] = [alternatives(*pair, count) for pair in pairs]
+        return answer if isinstance(q, list) else {name: value[0] for name, value in answer.items()}
 
     @routes.get("/languages")
     async def languages() -> list[dict[str, Any]]:
         """The languages, and into which each is translated."""
         return [
-            {"code": source, "name": language_name(source), "targets": targets}
-            for source, targets in service.models.pairs.items()
+            {"code": code, "name": language_name(code), "targets": targets}
+            for code, targets in listed_pairs(service.models.pairs).items()
         ]
 
     @routes.post("/detect", openapi_extra=described(DetectParameters))
     async def detect(request: Request) -> list[dict[str, Any]]:
         """The languages that a text may be written in, likeliest first."""
-        asked = await parameters(request, DetectParameters)
-        text = asked.q if isinstance(asked.q, str) else " ".join(asked.q)
-        found = identify(text, service.models.pairs)
-        return [{"language": code, "confidence": round(100 * share, 1)} for code, share in found]
+        q = required(await parameters(request, DetectParameters), "q")
+        codes = listed(service.models.languages)
+        found = identify(q if isinstance(q, str) else " ".join(q), codes)[:MOST_DETECTIONS]
+        if not found:  # clients read the first one
+            found = [("en" if "en" in codes else codes[0], 0.0)]
+        return [{"language": code, "confidence": percent(share)} for code, share in found]
 
     @routes.get("/frontend/settings")
     async def settings() -> dict[str, Any]:
         """What a frontend has to know."""
-        source, targets = next(iter(service.models.pairs.items()))
+        targets = listed([service.models.models[0].target])
+        target = "en" if "en" in targets else targets[0]
         return {
             "apiKeys": service.settings.api_keys is not None,
             "keyRequired": service.settings.api_keys is not None,
@@ -95,15 +97,20 @@ def router(service: Service) -> APIRouter:
             "suggestions": False,
             "supportedFilesFormat": [],
             "language": {
-                "source": {"code": source, "name": language_name(source)},
-                "target": {"code": targets[0], "name": language_name(targets[0])},
+                "source": {"code": "auto", "name": "Auto Detect"},
+                "target": {"code": target, "name": language_name(target)},
             },
         }
 
     @routes.post("/translate_file")
     async def translate_file() -> None:
         """This server translates no files."""
-        raise ApiError(403, "Files translation is disabled on this server.")
+        raise ApiError(403, "Files translation are disabled on this server.")
+
+    @routes.get("/download_file/{name}", include_in_schema=False)
+    async def download_file() -> None:
+        """This server translates no files."""
+        raise ApiError(400, "Files translation are disabled on this server.")
 
     @routes.post("/suggest")
     async def suggest() -> None:
@@ -111,6 +118,61 @@ def router(service: Service) -> APIRouter:
         raise ApiError(403, "Suggestions are disabled on this server.")
 
     return routes
+
+
+def invalid(reason: str) -> ApiError:
+    """The error of a wrong parameter, in LibreTranslate's words."""
+    return ApiError(400, f"Invalid request: {reason}")
+
+
+def required(asked: BaseModel, name: str) -> Any:
+    """A parameter. Raises `ApiError` 400 if it is missing or empty."""
+    value = getattr(asked, name)
+    if not value:
+        raise invalid(f"missing {name} parameter")
+    return value
+
+
+def alternatives_of(asked: TranslateParameters, settings: ServerSettings) -> int:
+    """The number of other translations. Raises `ApiError` 400 for what is no number, and for too many."""
+    try:
+        count = max(0, int(asked.alternatives or 0))
+    except ValueError as error:
+        raise invalid("alternatives parameter is not a number") from error
+    most = min(settings.max_beam_size, settings.max_n_best) - 1
+    if count > most:
+        raise invalid(f"alternatives parameter must be <= {most}")
+    return count
+
+
+def choose_model(models: Models, source: str, target: str, text: str) -> ServedModel:
+    """The model for a request's languages; `auto` stands for the language of the text.
+
+    Raises `ApiError` 400, in LibreTranslate's words, for languages that are not served.
+    """
+    source, target = (ALIASES.get(code.lower(), code) for code in (source, target))
+    source = "auto" if source.lower() == "auto" else source
+    for code in (target,) if source == "auto" else (source, target):
+        if not any(matches(code, language) for language in models.languages):
+            raise ApiError(400, f"{code} is not supported")
+    try:
+        return models.between(source, target, text)
+    except ApiError as error:
+        from_source = "any language" if source == "auto" else f"{language_name(source)} ({source})"
+        raise ApiError(
+            400,
+            f"{language_name(target)} ({target}) is not available as a target language from {from_source}",
+            error.code,
+        ) from error
+
+
+def cutter(name: str | None) -> Callable[[str, str], Document]:
+    """What cuts a text of this format into sentences. Raises `ApiError` 400 for an unknown format."""
+    if name == "html":
+        return markup.html
+    if name and name != "text":
+        raise ApiError(400, f"{name} format is not supported")
+    return plain_text
 
 
 def with_alternatives(count: int) -> SearchSettings:
@@ -124,7 +186,13 @@ def joined(document: Document, n_best: NBest, rank: int) -> str:
     return document.join([best[min(rank, len(best) - 1)].text for best in n_best])
 
 
-def confidence(text: str, language: str, service: Service) -> float:
-    """The probability in percent that a text is in the language, among those that are served."""
-    found = dict(identify(text, service.models.pairs))
-    return round(100 * found.get(language, 0.0), 1)
+def alternatives(document: Document, n_best: NBest, count: int) -> list[str]:
+    """At most so many other translations of the document, each of them once."""
+    texts = dict.fromkeys(joined(document, n_best, rank) for rank in range(count + 1))
+    return list(texts)[1:]
+
+
+def detection(text: str, model: ServedModel, models: Models) -> dict[str, Any]:
+    """The source language of a text that a model has translated."""
+    language, confidence = detected(text, model.source, listed(models.languages))
+    return {"language": language, "confidence": confidence}

@@ -21,8 +21,12 @@ from dragoman.serving.keys import Keys, RateLimit
 from dragoman.serving.service import Service
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-OPEN_PATHS = ("/health", "/ready", "/", "/page/", "/favicon.ico")
-"""Paths that need no key: they hold nothing of the models."""
+OPEN_PATHS = ("/health", "/ready", "/", "/page/", "/favicon.ico", "/languages", "/frontend/settings")
+"""Paths that need no key: they hold nothing of the models but their languages.
+
+LibreTranslate's clients (Mastodon, Weblate) ask for the languages without their key.
+"""
+MULTIPART_KEY = re.compile(rb'name="?api_key"?\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]*)\r\n')
 BODY_SECONDS = 10.0  # within which a body has to arrive
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -182,6 +186,9 @@ def key_of(scope: Scope, body: bytes) -> str:
     for text in texts:
         if keys := parse_qs(text).get("api_key") or parse_qs(text).get("auth_key"):
             return keys[0]
+    if kind == b"multipart/form-data":
+        found = MULTIPART_KEY.search(body)
+        return found[1].decode("utf-8", "replace") if found else ""
     if kind == b"application/json" and b'"api_key"' in body:
         try:
             value = json.loads(body)

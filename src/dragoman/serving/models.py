@@ -55,16 +55,21 @@ class Models:
         raise ApiError(404, f"There is no model {name!r}; /v1/models lists those that are served.")
 
     def between(self, source: str, target: str, text: str = "") -> ServedModel:
-        """The first model from a language into another; "" matches every language.
+        """The model from a language into another that is closest to their codes; "" matches every language.
 
         `auto` stands for the language of `text` among those that have a model. Raises `ApiError` 400 if there
         is no such model.
         """
         if source == "auto":
             source = self.language_of(text, target)
-        for model in self.models:
-            if matches(source, model.source) and matches(target, model.target):
-                return model
+        fitting = [
+            model for model in self.models if matches(source, model.source) and matches(target, model.target)
+        ]
+        if fitting:  # the first one among equals
+            return max(
+                fitting,
+                key=lambda model: closeness(source, model.source) + closeness(target, model.target),
+            )
         pairs = ", ".join(sorted(f"{model.source} to {model.target}" for model in self.models))
         asked = f"from {source or 'any language'} to {target or 'any language'}"
         raise ApiError(400, f"There is no model {asked}. There is: {pairs}.", "no_such_pair")
@@ -102,6 +107,13 @@ def matches(asked: str, language: str) -> bool:
         return True
     one, other = (code.replace("_", "-").lower() for code in (asked, language))
     return one == other or one.split("-")[0] == other or one == other.split("-")[0]
+
+
+def closeness(asked: str, language: str) -> int:
+    """2 for the code that is asked for, 1 for its language with another region, 0 if one of them is open."""
+    if not asked or language == UNKNOWN_LANGUAGE:
+        return 0
+    return 2 if asked.replace("_", "-").lower() == language.lower() else 1
 
 
 def runs_in(folder: Path) -> list[Path]:
