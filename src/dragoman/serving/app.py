@@ -2,17 +2,18 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from dragoman import __version__
-from dragoman.serving import deepl, docs, libretranslate, v1
+from dragoman.serving import deepl, docs, libretranslate, openapi, v1
 from dragoman.serving.errors import ApiError, answer_api_error, error_response
 from dragoman.serving.keys import Keys, RateLimit
 from dragoman.serving.metrics import Metrics
@@ -55,6 +56,7 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
         docs.add_docs(app)
     add_operations(app, service)
     add_page(app)
+    describe_errors(app, service)
     inner: ASGIApp = app
     if settings.allow_origins:
         inner = CORSMiddleware(
@@ -71,14 +73,14 @@ def add_operations(app: FastAPI, service: Service) -> None:
         """The process answers."""
         return {"status": "ok"}
 
-    @app.get("/ready", tags=["Operations"])
+    @app.get("/ready", tags=["Operations"], responses={503: {"description": "The server is stopping."}})
     async def ready() -> JSONResponse:
         """200 if new requests are welcome; 503 while the server stops."""
         if service.is_stopping:
             return JSONResponse({"status": "stopping"}, 503)
         return JSONResponse({"status": "ready"})
 
-    @app.get("/metrics", tags=["Operations"])
+    @app.get("/metrics", tags=["Operations"], response_class=PlainTextResponse)
     async def metrics() -> Response:
         """Counters and histograms for Prometheus."""
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -92,6 +94,19 @@ def add_page(app: FastAPI) -> None:
         return FileResponse(PAGE / "index.html")
 
     app.mount("/page", StaticFiles(directory=PAGE))
+
+
+def describe_errors(app: FastAPI, service: Service) -> None:
+    """Let the description of the APIs have what `openapi.py` adds."""
+    generate = app.openapi
+
+    def described() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            targets = [model.target for model in service.models.models]
+            app.openapi_schema = openapi.complete(generate(), targets)
+        return app.openapi_schema
+
+    app.openapi = described  # type: ignore[method-assign]
 
 
 async def answer_invalid(request: Request, error: Exception) -> JSONResponse:

@@ -9,7 +9,7 @@ from dragoman.search.settings import SearchSettings
 from dragoman.serving.errors import ApiError
 from dragoman.serving.languages import language_name
 from dragoman.serving.parameters import described, parameters
-from dragoman.serving.service import Service, user_errors
+from dragoman.serving.service import Service
 from dragoman.translation import markup
 from dragoman.translation.documents import Document, plain_text
 
@@ -67,8 +67,9 @@ def router(service: Service) -> APIRouter:
         refuse_unsupported(asked)
         source = asked.source_lang or "auto"
         model = service.models.between(source, asked.target_lang, " ".join(asked.text))
-        with user_errors():
-            documents = [document_of(asked, text, model.source) for text in asked.text]
+        documents = await service.cut(
+            lambda text: document_of(asked, text, model.source), asked.text, request
+        )
         found = await service.translate(model, documents, SearchSettings(), request)
         characters += sum(map(len, asked.text))
         return {

@@ -49,8 +49,8 @@ def router(service: Service) -> APIRouter:
             )
         model = service.models.between(asked.source, asked.target, " ".join(texts))
         cut = markup.html if asked.format == "html" else plain_text
+        documents = await service.cut(lambda text: cut(text, model.source), texts, request)
         with user_errors():
-            documents = [cut(text, model.source) for text in texts]
             search = with_alternatives(asked.alternatives)
         found = await service.translate(model, documents, search, request)
         pairs = list(zip(documents, found, strict=True))

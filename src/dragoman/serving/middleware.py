@@ -5,11 +5,9 @@ import json
 import math
 import re
 import secrets
-import sys
 import time
 import traceback
 from collections.abc import MutableMapping
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
@@ -18,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dragoman.serving.errors import ApiError, error_response
 from dragoman.serving.keys import Keys, RateLimit
+from dragoman.serving.log import request_id, write
 from dragoman.serving.service import Service
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -28,14 +27,14 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-HEADERS = {
-    b"content-security-policy": POLICY.encode(),
-    b"x-content-type-options": b"nosniff",
-    b"x-frame-options": b"DENY",
-    b"referrer-policy": b"no-referrer",
-    b"cross-origin-resource-policy": b"same-origin",
-}
-request_id: ContextVar[str] = ContextVar("request_id", default="")
+HEADERS = [
+    ("content-security-policy", POLICY),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-resource-policy", "same-origin"),
+]
+"""Of every answer, also those that no application gives: uvicorn adds them."""
 
 
 @dataclass
@@ -96,12 +95,10 @@ class Gateway:
         """Count the request, and write its line of the log. Paths that do not exist count as one route."""
         route = getattr(scope.get("route"), "path", "other")
         seconds = time.monotonic() - exchange.started
-        self.service.metrics.requests.labels(route, str(exchange.status)).inc()
-        self.service.metrics.seconds.labels(route).observe(seconds)
+        self.service.metrics.finished(route, exchange.status, seconds)
         if route in ("/health", "/ready", "/metrics") and exchange.status == 200:
             return
         record: dict[str, Any] = {
-            "time": round(time.time(), 3),
             "id": exchange.id,
             "method": scope["method"],
             "route": route,
@@ -110,7 +107,9 @@ class Gateway:
         }
         if exchange.error:
             record["error"] = exchange.error
-        print(json.dumps(record), file=sys.stderr)
+        if texts := scope.get("dragoman.texts"):
+            record["texts"] = texts
+        write(**record)
 
 
 class Exchange:
@@ -126,8 +125,7 @@ class Exchange:
         """Send a message of the answer."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            own = {**HEADERS, b"x-request-id": self.id.encode()}
-            message["headers"] = [*message.get("headers", []), *own.items()]
+            message["headers"] = [*message.get("headers", []), (b"x-request-id", self.id.encode())]
         await self._send(message)
 
 

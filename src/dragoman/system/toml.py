@@ -10,6 +10,7 @@ import tomllib
 import types
 import typing
 from collections.abc import Mapping
+from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, TypeVar
@@ -63,12 +64,19 @@ def overlay(settings: T, table: dict[str, Any], origin: str) -> T:
         raise DragomanError(f"{origin}: {error}") from error
 
 
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """The types of the fields of a dataclass."""
+    return typing.get_type_hints(kind)
+
+
 def check_types(settings: Any) -> None:
     """Check settings made in Python as those of a file; a list becomes a tuple.
 
     Raises `DragomanError` for a value of a wrong type.
     """
-    for name, hint in typing.get_type_hints(type(settings)).items():
+    kind: type = type(settings)
+    for name, hint in _hints(kind).items():
         object.__setattr__(settings, name, _checked(getattr(settings, name), hint, name))
 
 
