@@ -14,23 +14,38 @@ CONFIG = """\
 [checks.positive_data_acceptance]
 # 400: settings that contradict each other and languages without a model, which a schema cannot tell.
 expected-statuses = [200, 400, 403, 404, 413, 429, 503, 504]
+
+[checks.negative_data_rejection]
+# 413: what is too long for its field can be too long for the server, too.
+expected-statuses = [400, 403, 404, 405, 413, 415, 429]
+
+[[operations]]
+# These convert types as the servers do that they stand for: a text for a list of one, "1" for 1.
+include-path = ["/translate", "/v2/translate"]
+checks.negative_data_rejection.enabled = false
 """
 
 
 def check_description(folder, run, examples):
     """Run all checks, stateful ones included, with so many examples for each operation."""
     (folder / "schemathesis.toml").write_text(CONFIG)
-    with serving(run, "--deadline", 2) as server:
+    with serving(run, "--deadline", 60) as server:
         command = [
             sys.executable, "-m", "schemathesis.cli", "--config-file", folder / "schemathesis.toml",
-            "run", f"{server.address}/openapi.json", "--checks", "all", "--phases",
+            "run", f"{server.address}/openapi.json", "--phases",
             "examples,coverage,fuzzing,stateful", "--max-examples", examples, "--seed", 1,
             "--generation-database", "none", "--no-color", "--continue-on-failure",
         ]  # fmt: skip
         done = subprocess.run(
-            list(map(str, command)), cwd=folder, capture_output=True, text=True, timeout=MOST_SECONDS
+            list(map(str, command)),
+            check=False,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=MOST_SECONDS,
         )
-        assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-2_000:]
+        assert server.process.poll() is None, server.log[-1]
+        assert done.returncode == 0, "\n".join(line[:200] for line in done.stdout.splitlines())
         assert not any('"error"' in line for line in server.log)
 
 
