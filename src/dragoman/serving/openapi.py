@@ -7,7 +7,7 @@ from dragoman.serving.errors import error_body
 STATUSES = {
     "400": "The request does not fit this description, asks for more than this server allows, or contradicts "
     "itself.",
-    "403": "The server needs an API key, and the request has none that is valid; or it has switched this off.",
+    "403": "The request has no valid API key, which the server needs; or the server has switched this off.",
     "404": "There is no model of this name.",
     "408": "The body did not arrive in time.",
     "413": "The body, the text or the number of tokens is too large.",
