@@ -315,9 +315,10 @@ def test_a_full_queue_refuses_at_once_and_says_when(run):
     with (
         serving(run, "--queue-tokens", 30, "--deadline", 600) as server,
         server.client() as client,
+        server.client() as other,
         ThreadPoolExecutor(1) as thread,
     ):
-        long = thread.submit(server.client().post, V1, json=endless("amber birch " * 12))
+        long = thread.submit(other.post, V1, json=endless("amber birch " * 12))
         while "dragoman_running_requests 1.0" not in client.get("/metrics").text:
             time.sleep(0.01)
         answer = client.post(V1, json={"text": "amber " * 20})
@@ -340,8 +341,8 @@ def test_a_client_that_goes_away_frees_its_place(run):
 def test_a_signal_ends_the_server_after_the_requests_that_run(run):
     with serving(run, "--deadline", 600) as server:
         request = {"text": "amber birch " * 40, "min_length": 300, "max_length": 300, "beam_size": 16}
-        with ThreadPoolExecutor(1) as thread, server.client() as client:
-            running = thread.submit(server.client().post, V1, json=request)
+        with ThreadPoolExecutor(1) as thread, server.client() as client, server.client() as other:
+            running = thread.submit(other.post, V1, json=request)
             while "dragoman_running_requests 1.0" not in client.get("/metrics").text and not running.done():
                 time.sleep(0.005)
             assert server.stop() == 0
