@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import shutil
 import signal
@@ -11,11 +12,18 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event
 
 import httpx
 import pytest
 
 from dragoman.serving import connections
+from dragoman.serving.app import make_app
+from dragoman.serving.errors import ApiError
+from dragoman.serving.log import Records, request_id
+from dragoman.serving.metrics import Metrics
+from dragoman.serving.service import MOST_CHARACTERS, Preparation, Service
+from dragoman.serving.settings import ServerSettings
 from tests.conftest import MOST_SECONDS
 from tests.servers import serving
 
@@ -296,6 +304,65 @@ def test_texts_are_in_the_log_only_if_asked_for(run):
         records = [json.loads(line) for line in server.log if line.startswith("{")]
         assert [each["texts"] for each in records if each["id"] == "mine-7"] == [["amber heath"]]
         assert ["amber", "AMBER"] in [each.get("texts") for each in records]
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), [("/v1/models", "error"), ("/languages", "error"), ("/v2/languages", "message")]
+)
+def test_a_defect_is_explained_in_the_log_only(path, name, capsys):
+    app = make_app(Service(None, ServerSettings(), Metrics()), None)  # without models every route fails
+
+    async def get():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://a") as client:
+            return await client.get(path, headers={"x-request-id": "mine-8"})
+
+    answer = asyncio.run(get())
+    assert answer.status_code == 500
+    assert "The server failed; its log has the reason at mine-8." in str(answer.json()[name])
+    (record,) = map(json.loads, capsys.readouterr().err.splitlines())
+    assert record["id"] == "mine-8"
+    assert record["status"] == 500
+    assert "Traceback" in record["error"]
+    assert "Traceback" not in answer.text
+
+
+def test_what_libraries_log_is_a_record(capsys):
+    request_id.set("mine-9")
+    try:
+        raise ValueError("a reason")
+    except ValueError as error:
+        record = logging.LogRecord("a", logging.ERROR, "", 1, "it %s", ("failed",), (ValueError, error, None))
+    Records().emit(record)
+    written = json.loads(capsys.readouterr().err)
+    assert (written["id"], written["level"], written["message"]) == ("mine-9", "error", "it failed")
+    assert "ValueError: a reason" in written["error"]
+
+
+def test_a_text_that_is_too_long_for_pytorch_is_refused(server):
+    long = "amber " * 1_500
+    with server.client() as client:
+        for path, body in (
+            ("/v1/score", {"pairs": [["amber", long]]}),
+            ("/v1/alternatives", {"text": long}),
+            (V1, {"text": long, "alignment": True, "split_sentences": False, "max_length": 3}),
+        ):
+            answer = client.post(path, json=body)
+            assert answer.status_code == 413
+            assert "has more than 1,000 tokens" in answer.json()["error"]["message"]
+        answer = client.post(V1, json={"text": "amber " * 300, "attention": True, "max_length": 3})
+        assert answer.status_code == 413
+        assert "attention weights a head, and 10,000 are allowed" in answer.json()["error"]["message"]
+
+
+def test_too_much_preparation_is_refused():
+    preparation, release = Preparation(), Event()
+    first = preparation.submit(release.wait, MOST_CHARACTERS)
+    with pytest.raises(ApiError, match="The server is busy"):
+        preparation.submit(release.wait, 1)
+    release.set()
+    assert first.result()
+    assert preparation.submit(lambda: 3, MOST_CHARACTERS).result() == 3
 
 
 def test_sentences_with_addresses_keep_them_and_others_are_split(run):

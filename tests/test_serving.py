@@ -194,6 +194,8 @@ def test_alignment_attention_alternatives_and_scores_are_the_translators(client,
         (V1, {"text": "amber", "model": "other"}, 404, "There is no model 'other'"),
         (V1, {"text": ["amber"] * 200}, 400, "The request has 200 texts; this server allows 128"),
         (V1, {"text": "amber " * 30_000}, 413, "tokens, and 20,000 are allowed"),
+        ("/v1/translate/stream", {"text": "amber " * 30_000}, 413, "tokens, and 20,000 are allowed"),
+        ("/v1/translate/stream", {"text": ["amber", "birch"]}, 400, "A stream translates one text"),
         ("/v1/alternatives", {"text": "amber", "count": 0}, 400, "count"),
         ("/v1/score", {"pairs": [["amber"]]}, 400, "pairs"),
         ("/v1/nothing", {}, 404, "There is no /v1/nothing"),
@@ -325,6 +327,7 @@ def test_a_full_queue_refuses_at_once_and_says_when(run):
         assert answer.status_code == 429
         assert int(answer.headers["retry-after"]) >= 1
         assert answer.json()["error"]["code"] == "queue_full"
+        assert 'dragoman_refused_total{code="queue_full"} 1.0' in client.get("/metrics").text
         server.stop(signal.SIGKILL)
         assert isinstance(long.exception(), httpx.HTTPError)
 

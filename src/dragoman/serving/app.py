@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 
 from dragoman import __version__
 from dragoman.serving import deepl, docs, libretranslate, openapi, v1
-from dragoman.serving.errors import ApiError, answer_api_error, error_response
+from dragoman.serving.errors import ApiError, answer_api_error, answer_defect, error_response
 from dragoman.serving.keys import Keys, RateLimit
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.middleware import Gateway
@@ -48,6 +48,7 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
         redoc_url=None,
     )
     app.add_exception_handler(ApiError, answer_api_error)
+    app.add_exception_handler(Exception, answer_defect)
     app.add_exception_handler(RequestValidationError, answer_invalid)
     app.add_exception_handler(HTTPException, answer_http_error)
     for module in (v1, libretranslate, deepl):

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dragoman.serving.errors import ApiError, error_response
+from dragoman.serving.errors import ApiError, error_response, note_refusal
 from dragoman.serving.keys import Keys, RateLimit
 from dragoman.serving.log import request_id, write
 from dragoman.serving.service import Service
@@ -59,12 +59,9 @@ class Gateway:
         except ApiError as error:
             if not exchange.status:
                 await error_response(scope["path"], error)(scope, receive, exchange.send)
-            self.service.metrics.refused.labels(error.code).inc()
-        except Exception as error:  # a defect of ours: the client gets no traceback, the log does
+            note_refusal(scope, error)
+        except Exception as error:  # `answer_defect` has answered
             exchange.error = "".join(traceback.format_exception(error))
-            if not exchange.status:
-                failure = ApiError(500, f"The server failed; its log has the reason at {exchange.id}.")
-                await error_response(scope["path"], failure)(scope, receive, exchange.send)
         finally:
             self.record(scope, exchange)
 
@@ -105,6 +102,9 @@ class Gateway:
             "status": exchange.status,
             "ms": round(1000 * seconds, 1),
         }
+        if code := scope.get("dragoman.code"):
+            self.service.metrics.refused.labels(code).inc()
+            record["code"] = code
         if exchange.error:
             record["error"] = exchange.error
         if texts := scope.get("dragoman.texts"):

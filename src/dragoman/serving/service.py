@@ -233,8 +233,9 @@ class Service:
     ) -> AsyncIterator[tuple[str, list[Translation]]]:
         """As `translate`, for one document, sentence by sentence.
 
-        Yields the certain beginning of a sentence's translation, with an empty list, each time that it has
-        grown; then the whole translation, with the n best.
+        Yields "", with an empty list, when the request has been admitted. Then it yields the certain
+        beginning of a sentence's translation, with an empty list, each time that it has grown; then the whole
+        translation, with the n best.
         """
         self.refuse_too_much(search)
         prepared = await self.prepare(
@@ -251,6 +252,7 @@ class Service:
         with user_errors(), self.running(tokens):
             try:
                 futures.extend(map(model.translator.submit, prepared, progress))
+                yield "", []
                 for future, sentence, own in zip(futures, prepared, progress, strict=True):
                     if not sentence.needs_alignment and len(sentence.sources) == 1:
                         async for text in growing(future, partial(stable_text, model.translator, own, 0)):

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
 
 from dragoman.search.settings import SearchSettings
-from dragoman.serving.errors import ApiError, error_body
+from dragoman.serving.errors import ApiError, error_body, note_refusal
 from dragoman.serving.models import ServedModel, describe
 from dragoman.serving.schemas import (
     AlternativesRequest,
@@ -194,11 +194,14 @@ def router(service: Service) -> APIRouter:
         settings = settings_of(asked)
         (document,) = await service.cut(lambda text: document_of(asked, text, model.source), texts, request)
 
+        translations = service.stream(model, document, settings, request)
+        await anext(translations)  # errors until here have a status of their own
+
         async def events() -> AsyncIterator[str]:
             written = ""
             n_best: NBest = []
             try:
-                async for current, best in service.stream(model, document, settings, request):
+                async for current, best in translations:
                     if best:
                         n_best.append(best)
                     if asked.format == "html":
@@ -212,6 +215,7 @@ def router(service: Service) -> APIRouter:
                     yield event("piece", {"text": rest})
                 yield event("end", response(model, [whole]))
             except ApiError as error:
+                note_refusal(request.scope, error)
                 yield event("error", error_body("/v1", error.code, error.message))
 
         return StreamingResponse(events(), media_type="text/event-stream")

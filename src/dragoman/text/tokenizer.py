@@ -137,7 +137,7 @@ class Tokenizer:
         return self._encode(segmented)
 
     def _encode(self, texts: list[str]) -> list[list[int]]:
-        """The ids of each text. For a list SentencePiece starts threads, which takes longer than a few texts."""
+        """The ids of each text. SentencePiece starts threads for a list; a few texts take less time."""
         if sum(map(len, texts)) <= FEW_CHARACTERS:
             return [self._processor.encode(text) for text in texts]
         ids: list[list[int]] = self._processor.encode(texts)
