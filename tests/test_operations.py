@@ -327,6 +327,18 @@ def test_a_defect_is_explained_in_the_log_only(path, name, capsys):
     assert "Traceback" not in answer.text
 
 
+def test_every_operation_is_described_with_its_errors(server):
+    with server.client() as client:
+        description = client.get("/openapi.json").json()
+    operations = [each for methods in description["paths"].values() for each in methods.values()]
+    assert len({each["operationId"] for each in operations}) == len(operations)
+    for path in (V1, "/v1/translate/stream", "/v1/score", "/translate", "/v2/translate"):
+        responses = description["paths"][path]["post"]["responses"]
+        assert {"200", "400", "403", "404", "408", "413", "429", "500", "503", "504"} == responses.keys()
+        assert "Retry-After" in responses["429"]["headers"]
+        assert "application/json" in responses["504"]["content"]
+
+
 def test_what_libraries_log_is_a_record(capsys):
     request_id.set("mine-9")
     try:

@@ -1,5 +1,6 @@
 """The ASGI application: all routes over one service."""
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,10 @@ def describe_errors(app: FastAPI, service: Service) -> None:
     def described() -> dict[str, Any]:
         if app.openapi_schema is None:
             targets = [model.target for model in service.models.models]
-            app.openapi_schema = openapi.complete(generate(), targets)
+            with warnings.catch_warnings():
+                # FastAPI gives the methods of a route one name; `complete` gives them their own.
+                warnings.simplefilter("ignore", UserWarning)
+                app.openapi_schema = openapi.complete(generate(), targets)
         return app.openapi_schema
 
     app.openapi = described  # type: ignore[method-assign]

@@ -1,5 +1,6 @@
 """The description of the APIs: every status that an operation can have, with its body, and examples."""
 
+import re
 from typing import Any
 
 from dragoman.serving.errors import error_body
@@ -33,6 +34,7 @@ def complete(schema: dict[str, Any], targets: list[str]) -> dict[str, Any]:
     for path, methods in schema["paths"].items():
         components[error_name(path)] = error_schema(path)
         for method, operation in methods.items():
+            operation["operationId"] = "_".join([method, *re.findall(r"\w+", path)])
             responses = operation["responses"]
             responses.pop("422", None)
             for status in statuses_of(path, method):

@@ -181,7 +181,11 @@ def router(service: Service) -> APIRouter:
         answer = orjson.dumps(await translated(asked, request))
         return Response(answer, media_type="application/json")
 
-    @routes.post("/translate/stream", response_class=StreamingResponse)
+    @routes.post(
+        "/translate/stream",
+        response_class=StreamingResponse,
+        responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+    )
     async def stream(asked: TranslateRequest, request: Request) -> Any:
         """Translate one text, as server-sent events: `piece`s that join to the translation, then `end`.
 
