@@ -27,6 +27,15 @@ from dragoman.translation.translator import Translation
 
 SETTINGS = {field.name for field in dataclasses.fields(SearchSettings)}
 DEFAULTS = SearchSettings()
+EVENT = {
+    "type": "object",
+    "properties": {
+        "event": {"type": "string", "enum": ["piece", "end", "error"]},
+        "data": {"type": "string", "description": "JSON."},
+    },
+    "required": ["event", "data"],
+}
+"""The schema of a server-sent event."""
 MOST_ANALYSED = 1_000  # tokens of a text for PyTorch, whose memory grows with their square
 MOST_WEIGHTS = 10_000  # attention weights of a head, in an answer
 
@@ -184,7 +193,7 @@ def router(service: Service) -> APIRouter:
     @routes.post(
         "/translate/stream",
         response_class=StreamingResponse,
-        responses={200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}},
+        responses={200: {"content": {"text/event-stream": {"schema": EVENT}}}},
     )
     async def stream(asked: TranslateRequest, request: Request) -> Any:
         """Translate one text, as server-sent events: `piece`s that join to the translation, then `end`.
