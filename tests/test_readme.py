@@ -62,8 +62,12 @@ def test_the_commands_and_the_python_run(folder, monkeypatch, capsysbinary):
         line for text in code_blocks("sh") for line in text.splitlines() if line.startswith("dragoman")
     ]
     assert {"train", "translate", "evaluate", "resume"} <= {line.split()[1] for line in commands}
+    servers = [line for line in commands if line.split()[1] in ("start", "serve")]
+    for line in servers:  # they run until a signal: tests/test_start.py and tests/test_serving.py
+        _, verb, *words = shlex.split(line, comments=True)
+        assert cli.command(verb).parse(words)
     (recipe,) = code_blocks("toml")
-    for command in commands:
+    for command in (line for line in commands if line not in servers):
         run_command(command, monkeypatch, recipe)
     assert b"BLEU = " in capsysbinary.readouterr().out
     assert len((folder / "out.de").read_text().splitlines()) == 5

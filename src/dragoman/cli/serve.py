@@ -39,7 +39,7 @@ def serve(given: Given) -> None:
 
 def check_installed() -> None:
     """Raise `DragomanError` if the packages of the extra `serve` are missing."""
-    packages = ("babel", "fastapi", "fastapi_offline", "prometheus_client", "py3langid", "uvicorn")
+    packages = ("babel", "fastapi", "fastapi_offline", "orjson", "prometheus_client", "py3langid", "uvicorn")
     if missing := [name for name in packages if find_spec(name) is None]:
         raise DragomanError(f"The server needs {', '.join(missing)}: pip install 'dragoman[serve]'.")
 

@@ -85,6 +85,8 @@ class SearchSettings:
     @classmethod
     def of(cls, settings: "SearchSettings | None", options: SearchOptions) -> "SearchSettings":
         """The settings, or the defaults, with these options in place of their fields."""
+        if not options:
+            return settings or cls()
         return replace(settings or cls(), **options)
 
     def __post_init__(self) -> None:

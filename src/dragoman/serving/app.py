@@ -1,20 +1,22 @@
 """The ASGI application: all routes over one service."""
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from dragoman import __version__
 from dragoman.native.settings import EngineSettings
-from dragoman.serving import deepl, docs, libretranslate, v1
-from dragoman.serving.errors import ApiError, answer_api_error, error_response
+from dragoman.serving import deepl, docs, libretranslate, openapi, v1
+from dragoman.serving.errors import ApiError, answer_api_error, answer_defect, error_response
 from dragoman.serving.keys import Keys, RateLimit
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.middleware import Gateway
@@ -47,6 +49,7 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
         redoc_url=None,
     )
     app.add_exception_handler(ApiError, answer_api_error)
+    app.add_exception_handler(Exception, answer_defect)
     app.add_exception_handler(RequestValidationError, answer_invalid)
     app.add_exception_handler(HTTPException, answer_http_error)
     for module in (v1, libretranslate, deepl):
@@ -55,6 +58,7 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
         docs.add_docs(app)
     add_operations(app, service)
     add_page(app)
+    describe_errors(app, service)
     inner: ASGIApp = app
     if settings.allow_origins:
         inner = CORSMiddleware(
@@ -71,14 +75,14 @@ def add_operations(app: FastAPI, service: Service) -> None:
         """The process answers."""
         return {"status": "ok"}
 
-    @app.get("/ready", tags=["Operations"])
+    @app.get("/ready", tags=["Operations"], responses={503: {"description": "The server is stopping."}})
     async def ready() -> JSONResponse:
         """200 if new requests are welcome; 503 while the server stops."""
         if service.is_stopping:
             return JSONResponse({"status": "stopping"}, 503)
         return JSONResponse({"status": "ready"})
 
-    @app.get("/metrics", tags=["Operations"])
+    @app.get("/metrics", tags=["Operations"], response_class=PlainTextResponse)
     async def metrics() -> Response:
         """Counters and histograms for Prometheus."""
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -92,6 +96,22 @@ def add_page(app: FastAPI) -> None:
         return FileResponse(PAGE / "index.html")
 
     app.mount("/page", StaticFiles(directory=PAGE))
+
+
+def describe_errors(app: FastAPI, service: Service) -> None:
+    """Let the description of the APIs have what `openapi.py` adds."""
+    generate = app.openapi
+
+    def described() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            targets = [model.target for model in service.models.models]
+            with warnings.catch_warnings():
+                # FastAPI gives the methods of a route one name; `complete` gives them their own.
+                warnings.simplefilter("ignore", UserWarning)
+                app.openapi_schema = openapi.complete(generate(), targets)
+        return app.openapi_schema
+
+    app.openapi = described  # type: ignore[method-assign]
 
 
 async def answer_invalid(request: Request, error: Exception) -> JSONResponse:

@@ -10,10 +10,10 @@ from dragoman.serving.errors import ApiError
 from dragoman.serving.languages import detected, language_name, listed
 from dragoman.serving.models import Models, ServedModel, matches
 from dragoman.serving.parameters import described, parameters
-from dragoman.serving.service import Service, user_errors
+from dragoman.serving.service import Service
+from dragoman.text.settings import UNKNOWN_LANGUAGE
 from dragoman.translation import markup
 from dragoman.translation.documents import Document, plain_text
-from dragoman.text.settings import UNKNOWN_LANGUAGE
 
 MAX_TEXTS = 50  # DeepL's own limit
 UNSUPPORTED = ("glossary_id", "glossary_ids", "style_id", "translation_memory_id", "custom_instructions")
@@ -80,8 +80,9 @@ def router(service: Service) -> APIRouter:
         asked = await parameters(request, TranslateParameters)
         refuse_unsupported(asked)
         model = choose_model(service.models, asked)
-        with user_errors():
-            documents = [document_of(asked, text, model.source) for text in asked.text]
+        documents = await service.cut(
+            lambda text: document_of(asked, text, model.source), asked.text, request
+        )
         found = await service.translate(model, documents, SearchSettings(), request)
         characters += sum(map(len, asked.text))
         return {

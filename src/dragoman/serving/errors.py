@@ -2,6 +2,9 @@
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
+from starlette.types import Scope
+
+from dragoman.serving.log import request_id
 
 CODES = {
     400: "bad_request",
@@ -45,7 +48,20 @@ def error_response(path: str, error: ApiError) -> JSONResponse:
     return JSONResponse(error_body(path, error.code, error.message), status, headers)
 
 
+def note_refusal(scope: Scope, error: ApiError) -> None:
+    """Keep the code of an error for the metrics and the log."""
+    scope["dragoman.code"] = error.code
+
+
+async def answer_defect(request: Request, error: Exception) -> JSONResponse:
+    """The handler of all other exceptions: the client gets no traceback, the log does."""
+    del error  # it comes to the `Gateway`
+    failure = ApiError(500, f"The server failed; its log has the reason at {request_id.get()}.")
+    return error_response(request.url.path, failure)
+
+
 async def answer_api_error(request: Request, error: Exception) -> JSONResponse:
     """The handler of `ApiError`."""
     assert isinstance(error, ApiError)
+    note_refusal(request.scope, error)
     return error_response(request.url.path, error)

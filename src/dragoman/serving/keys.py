@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import os
 import secrets
 import time
 from dataclasses import dataclass, field
@@ -61,9 +62,12 @@ def add_key(path: Path, name: str) -> str:
     if name in hashes:
         raise DragomanError(f"{path} has a key of {name!r} already; choose another name, or remove its line.")
     key = secrets.token_urlsafe(32)
-    with atomic_write(path) as new:
-        new.write_text(tomli_w.dumps({"keys": {**hashes, name: hash_of(key)}}), "utf-8")
-        new.chmod(0o600)
+    umask = os.umask(0o077)  # atomic_write gives the mode of the umask
+    try:
+        with atomic_write(path) as new:
+            new.write_text(tomli_w.dumps({"keys": {**hashes, name: hash_of(key)}}), "utf-8")
+    finally:
+        os.umask(umask)
     return key
 
 

@@ -11,7 +11,7 @@ from dragoman.serving.errors import ApiError
 from dragoman.serving.languages import detected, identify, language_name, listed, listed_pairs, percent
 from dragoman.serving.models import Models, ServedModel, matches
 from dragoman.serving.parameters import described, parameters
-from dragoman.serving.service import NBest, Service, user_errors
+from dragoman.serving.service import NBest, Service
 from dragoman.serving.settings import ServerSettings
 from dragoman.translation import markup
 from dragoman.translation.documents import Document, plain_text
@@ -54,8 +54,7 @@ def router(service: Service) -> APIRouter:
             raise invalid(f"request ({len(texts)}) exceeds text limit ({service.settings.max_texts})")
         model = choose_model(service.models, source, target, " ".join(texts))
         cut = cutter(asked.format)
-        with user_errors():
-            documents = [cut(text, model.source) for text in texts]
+        documents = await service.cut(lambda text: cut(text, model.source), texts, request)
         found = await service.translate(model, documents, with_alternatives(count), request)
         pairs = list(zip(documents, found, strict=True))
         answer: dict[str, Any] = {"translatedText": [joined(*pair, 0) for pair in pairs]}

@@ -21,9 +21,10 @@ class Metrics:
             registry=self.registry,
         )
         self.sentences = Counter("dragoman_sentences", "Sentences translated.", registry=self.registry)
-        self.tokens = Counter(
+        tokens = Counter(
             "dragoman_tokens", "Tokens of translated sentences.", ["side"], registry=self.registry
         )
+        self.source_tokens, self.target_tokens = tokens.labels("source"), tokens.labels("target")
         self.queue = Gauge(
             "dragoman_queue_tokens", "Source tokens that are being translated.", registry=self.registry
         )
@@ -33,6 +34,23 @@ class Metrics:
         self.refused = Counter(
             "dragoman_refused", "Requests without a translation, by code.", ["code"], registry=self.registry
         )
+
+        self._finished: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+
+    def finished(self, route: str, status: int, seconds: float) -> None:
+        """Count a request that has been answered."""
+        key = route, status
+        if key not in self._finished:
+            self._finished[key] = self.requests.labels(route, str(status)), self.seconds.labels(route)
+        requests, histogram = self._finished[key]
+        requests.inc()
+        histogram.observe(seconds)
+
+    def translated(self, sentences: int, source_tokens: int, target_tokens: int) -> None:
+        """Count sentences that have been translated, and the tokens of both sides."""
+        self.sentences.inc(sentences)
+        self.source_tokens.inc(source_tokens)
+        self.target_tokens.inc(target_tokens)
 
     def text(self) -> bytes:
         """All metrics in the format of Prometheus."""

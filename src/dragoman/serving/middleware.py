@@ -5,19 +5,18 @@ import json
 import math
 import re
 import secrets
-import sys
 import time
 import traceback
 from collections.abc import MutableMapping
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dragoman.serving.errors import ApiError, error_response
+from dragoman.serving.errors import ApiError, error_response, note_refusal
 from dragoman.serving.keys import Keys, RateLimit
+from dragoman.serving.log import request_id, write
 from dragoman.serving.service import Service
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -32,14 +31,14 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-HEADERS = {
-    b"content-security-policy": POLICY.encode(),
-    b"x-content-type-options": b"nosniff",
-    b"x-frame-options": b"DENY",
-    b"referrer-policy": b"no-referrer",
-    b"cross-origin-resource-policy": b"same-origin",
-}
-request_id: ContextVar[str] = ContextVar("request_id", default="")
+HEADERS = [
+    ("content-security-policy", POLICY),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-resource-policy", "same-origin"),
+]
+"""Of every answer, also those that no application gives: uvicorn adds them."""
 
 
 @dataclass
@@ -64,12 +63,9 @@ class Gateway:
         except ApiError as error:
             if not exchange.status:
                 await error_response(scope["path"], error)(scope, receive, exchange.send)
-            self.service.metrics.refused.labels(error.code).inc()
-        except Exception as error:  # a defect of ours: the client gets no traceback, the log does
+            note_refusal(scope, error)
+        except Exception as error:  # `answer_defect` has answered
             exchange.error = "".join(traceback.format_exception(error))
-            if not exchange.status:
-                failure = ApiError(500, f"The server failed; its log has the reason at {exchange.id}.")
-                await error_response(scope["path"], failure)(scope, receive, exchange.send)
         finally:
             self.record(scope, exchange)
 
@@ -100,21 +96,24 @@ class Gateway:
         """Count the request, and write its line of the log. Paths that do not exist count as one route."""
         route = getattr(scope.get("route"), "path", "other")
         seconds = time.monotonic() - exchange.started
-        self.service.metrics.requests.labels(route, str(exchange.status)).inc()
-        self.service.metrics.seconds.labels(route).observe(seconds)
+        self.service.metrics.finished(route, exchange.status, seconds)
         if route in ("/health", "/ready", "/metrics") and exchange.status == 200:
             return
         record: dict[str, Any] = {
-            "time": round(time.time(), 3),
             "id": exchange.id,
             "method": scope["method"],
             "route": route,
             "status": exchange.status,
             "ms": round(1000 * seconds, 1),
         }
+        if code := scope.get("dragoman.code"):
+            self.service.metrics.refused.labels(code).inc()
+            record["code"] = code
         if exchange.error:
             record["error"] = exchange.error
-        print(json.dumps(record), file=sys.stderr)
+        if texts := scope.get("dragoman.texts"):
+            record["texts"] = texts
+        write(**record)
 
 
 class Exchange:
@@ -130,8 +129,7 @@ class Exchange:
         """Send a message of the answer."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            own = {**HEADERS, b"x-request-id": self.id.encode()}
-            message["headers"] = [*message.get("headers", []), *own.items()]
+            message["headers"] = [*message.get("headers", []), (b"x-request-id", self.id.encode())]
         await self._send(message)
 
 

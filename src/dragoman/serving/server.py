@@ -14,7 +14,9 @@ import uvicorn
 
 from dragoman.native.settings import EngineSettings
 from dragoman.serving.app import load_app
-from dragoman.serving.middleware import Gateway
+from dragoman.serving.connections import Connection
+from dragoman.serving.log import configure_logging
+from dragoman.serving.middleware import HEADERS, Gateway
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
@@ -35,10 +37,14 @@ class Server(uvicorn.Server):
             log_config=None,
             access_log=False,
             server_header=False,
+            headers=HEADERS,
+            http=Connection,
+            ws="none",
             timeout_keep_alive=30,
             timeout_graceful_shutdown=GRACE_SECONDS,
         )
         super().__init__(config)
+        configure_logging()
         self._service = app.service
 
     @contextmanager

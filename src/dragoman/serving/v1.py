@@ -6,11 +6,12 @@ import math
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+import orjson
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import Response, StreamingResponse
 
 from dragoman.search.settings import SearchSettings
-from dragoman.serving.errors import ApiError, error_body
+from dragoman.serving.errors import ApiError, error_body, note_refusal
 from dragoman.serving.models import ServedModel, describe
 from dragoman.serving.schemas import (
     AlternativesRequest,
@@ -19,10 +20,24 @@ from dragoman.serving.schemas import (
     TranslateRequest,
     TranslateResponse,
 )
-from dragoman.serving.service import NBest, Service, user_errors
+from dragoman.serving.service import CHARACTERS_PER_TOKEN, NBest, Service, user_errors
 from dragoman.translation import markup
 from dragoman.translation.documents import Document, plain_text
 from dragoman.translation.translator import Translation
+
+SETTINGS = {field.name for field in dataclasses.fields(SearchSettings)}
+DEFAULTS = SearchSettings()
+EVENT = {
+    "type": "object",
+    "properties": {
+        "event": {"type": "string", "enum": ["piece", "end", "error"]},
+        "data": {"type": "string", "description": "JSON."},
+    },
+    "required": ["event", "data"],
+}
+"""The schema of a server-sent event."""
+MOST_ANALYSED = 1_000  # tokens of a text for PyTorch, whose memory grows with their square
+MOST_WEIGHTS = 10_000  # attention weights of a head, in an answer
 
 
 def settings_of(asked: Any) -> SearchSettings:
@@ -30,9 +45,9 @@ def settings_of(asked: Any) -> SearchSettings:
 
     Raises `ApiError` 400 if they contradict each other.
     """
-    given = asked.model_fields_set & {field.name for field in dataclasses.fields(SearchSettings)}
+    given = asked.model_fields_set & SETTINGS
     with user_errors():
-        settings = SearchSettings(**{name: getattr(asked, name) for name in given})
+        settings = SearchSettings(**{name: getattr(asked, name) for name in given}) if given else DEFAULTS
         settings.refuse_contradictions(given)
     return settings
 
@@ -89,11 +104,42 @@ def translated_text(document: Document, n_best: NBest, with_spans: bool) -> dict
     return {"text": text, "sentences": sentences}
 
 
+def refuse_long(model: ServedModel, texts: Sequence[str]) -> None:
+    """Raise `ApiError` 413 for a text that is too long for PyTorch."""
+    for text in texts:
+        tokens = len(text) // CHARACTERS_PER_TOKEN
+        if tokens <= MOST_ANALYSED:
+            tokens = len(model.translator.tokenizers.source.encode([text])[0])
+        if tokens > MOST_ANALYSED:
+            raise ApiError(
+                413,
+                f"The text that begins with {text[:40]!r} has more than {MOST_ANALYSED:,} tokens, which is "
+                "too long for alignment, attention, alternatives and scores; send shorter sentences.",
+            )
+
+
+def refuse_many_weights(model: ServedModel, sentences: Sequence[dict[str, Any]]) -> None:
+    """Raise `ApiError` 413 for sentences with too many attention weights."""
+    sources = model.translator.tokenizers.source.encode([sentence["source"] for sentence in sentences])
+    weights = sum(
+        (max(len(ids), len(sentence["tokens"])) + 1) ** 2
+        for ids, sentence in zip(sources, sentences, strict=True)
+    )
+    if weights > MOST_WEIGHTS:
+        raise ApiError(
+            413,
+            f"The sentences have {weights:,} attention weights a head, and {MOST_WEIGHTS:,} are allowed; "
+            "send less text at once, or leave attention out.",
+        )
+
+
 def analysed(model: ServedModel, sentences: Sequence[dict[str, Any]], alignment: bool) -> list[Any]:
-    """The word alignments of sentences, or their attention weights."""
+    """The word alignments of sentences, or their attention weights. Raises `ApiError` 413 for too many."""
     pairs = [(sentence["source"], sentence["text"]) for sentence in sentences]
+    refuse_long(model, [text for pair in pairs for text in pair])
     if alignment:
         return list(model.translator.align(pairs))
+    refuse_many_weights(model, sentences)
     return [attention_json(model.translator.attention(*pair)) for pair in pairs]
 
 
@@ -118,9 +164,9 @@ def router(service: Service) -> APIRouter:
     async def translated(asked: Any, request: Request) -> dict[str, Any]:
         texts = texts_of(service, asked.text)
         model = choose_model(service, asked, texts[0] if texts else "")
-        with user_errors():
-            documents = [document_of(asked, text, model.source) for text in texts]
-        found = await service.translate(model, documents, settings_of(asked), request)
+        settings = settings_of(asked)
+        documents = await service.cut(lambda text: document_of(asked, text, model.source), texts, request)
+        found = await service.translate(model, documents, settings, request)
         translations = [
             translated_text(document, n_best, asked.format == "text")
             for document, n_best in zip(documents, found, strict=True)
@@ -141,9 +187,14 @@ def router(service: Service) -> APIRouter:
     @routes.post("/translate", response_model=TranslateResponse, response_model_exclude_none=True)
     async def translate(asked: TranslateRequest, request: Request) -> Any:
         """Translate one text or several. Paragraphs, blank lines and indents stay as they are."""
-        return JSONResponse(await translated(asked, request))
+        answer = orjson.dumps(await translated(asked, request))
+        return Response(answer, media_type="application/json")
 
-    @routes.post("/translate/stream", response_class=StreamingResponse)
+    @routes.post(
+        "/translate/stream",
+        response_class=StreamingResponse,
+        responses={200: {"content": {"text/event-stream": {"schema": EVENT}}}},
+    )
     async def stream(asked: TranslateRequest, request: Request) -> Any:
         """Translate one text, as server-sent events: `piece`s that join to the translation, then `end`.
 
@@ -153,15 +204,17 @@ def router(service: Service) -> APIRouter:
         if len(texts) != 1:
             raise ApiError(400, f"A stream translates one text, and this request has {len(texts)}.")
         model = choose_model(service, asked, texts[0])
-        with user_errors():
-            document = document_of(asked, texts[0], model.source)
         settings = settings_of(asked)
+        (document,) = await service.cut(lambda text: document_of(asked, text, model.source), texts, request)
+
+        translations = service.stream(model, document, settings, request)
+        await anext(translations)  # errors until here have a status of their own
 
         async def events() -> AsyncIterator[str]:
             written = ""
             n_best: NBest = []
             try:
-                async for current, best in service.stream(model, document, settings, request):
+                async for current, best in translations:
                     if best:
                         n_best.append(best)
                     if asked.format == "html":
@@ -175,6 +228,7 @@ def router(service: Service) -> APIRouter:
                     yield event("piece", {"text": rest})
                 yield event("end", response(model, [whole]))
             except ApiError as error:
+                note_refusal(request.scope, error)
                 yield event("error", error_body("/v1", error.code, error.message))
 
         return StreamingResponse(events(), media_type="text/event-stream")
@@ -191,8 +245,10 @@ def add_analysis(routes: APIRouter, service: Service) -> None:
         """The likeliest tokens after `prefix`, each with the best translation that begins with both."""
         model, settings = choose_model(service, asked, asked.text), settings_of(asked)
         service.refuse_too_much(settings)
+        service.note_texts(request, [asked.text])
 
         def search() -> list[Any]:
+            refuse_long(model, [asked.text])
             return model.translator.alternatives(asked.text, asked.count, settings)
 
         found = await service.analyse(search, words(asked.text) * asked.count, request)
@@ -214,7 +270,13 @@ def add_analysis(routes: APIRouter, service: Service) -> None:
         pairs = [(source, target) for source, target in asked.pairs]
         model = choose_model(service, asked, pairs[0][0] if pairs else "")
         size = sum(words(source) + words(target) for source, target in pairs)
-        found = await service.analyse(lambda: model.translator.score(pairs), size, request)
+        service.note_texts(request, [text for pair in pairs for text in pair])
+
+        def compute() -> list[Any]:
+            refuse_long(model, [text for pair in pairs for text in pair])
+            return model.translator.score(pairs)
+
+        found = await service.analyse(compute, size, request)
         return {
             "scores": [
                 {

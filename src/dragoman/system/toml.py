@@ -54,7 +54,7 @@ def overlay(settings: T, table: dict[str, Any], origin: str) -> T:
     """
     assert dataclasses.is_dataclass(settings)
     assert not isinstance(settings, type)
-    hints = type_hints(type(settings))
+    hints = type_hints(settings.__class__)
     values: dict[str, Any] = {}
     for given, value in table.items():
         key = given if given in hints else known_key(given, settings, table, origin)

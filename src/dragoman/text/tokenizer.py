@@ -16,10 +16,10 @@ from dragoman.text.settings import TokenizerSettings, TokenKind
 
 # The text of an unknown token, and of an incomplete sequence of byte tokens.
 UNKNOWN_TEXT = "\N{REPLACEMENT CHARACTER}"
-FEW_LINES = 16  # are encoded one by one: for a list SentencePiece starts threads
 CODES_SUFFIX = ".codes"  # of the file beside a SentencePiece model
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"  # SentencePiece's symbol for a space: the first token of a word has it
 SEPARATOR = re.compile("@@( |$)")  # subword-nmt's, between the pieces of a word
+FEW_CHARACTERS = 4_000  # which are encoded without threads
 
 
 def replace_surrogates(text: str) -> str:
@@ -133,13 +133,14 @@ class Tokenizer:
         segmented = [self._segment(line) for line in lines]
         if self.unknown_is_word:
             # Words are encoded one by one: SentencePiece merges adjacent unknown words into one token.
-            return [
-                [token for word in self._processor.encode(line.split(" ")) for token in word]
-                for line in segmented
-            ]
-        if len(segmented) < FEW_LINES:
-            return [self._processor.encode(line) for line in segmented]
-        ids: list[list[int]] = self._processor.encode(segmented)
+            return [[token for word in self._encode(line.split(" ")) for token in word] for line in segmented]
+        return self._encode(segmented)
+
+    def _encode(self, texts: list[str]) -> list[list[int]]:
+        """The ids of each text. SentencePiece starts threads for a list; a few texts take less time."""
+        if sum(map(len, texts)) <= FEW_CHARACTERS:
+            return [self._processor.encode(text) for text in texts]
+        ids: list[list[int]] = self._processor.encode(texts)
         return ids
 
     def decode(self, ids: Sequence[int]) -> str:

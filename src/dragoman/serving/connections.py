@@ -1,0 +1,69 @@
+"""Connections: how many there may be, and how long a request may take to arrive."""
+
+import asyncio
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+HEAD_SECONDS = 10.0  # within which the head of a request has to arrive
+MESSAGE_SECONDS = 15.0  # then its body; `read_body` answers earlier
+MOST_CONNECTIONS = 900  # of a process: most systems allow it 1,024 open files
+
+
+class Connection(HttpToolsProtocol):
+    """A connection that is closed if a request does not arrive in time, or if there are too many."""
+
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > MOST_CONNECTIONS:
+            self.refuse("503 Service Unavailable", "The server has too many connections; try again later.")
+        else:
+            self.expect(HEAD_SECONDS)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.expect(HEAD_SECONDS)
+
+    def on_headers_complete(self) -> None:
+        self.expect(MESSAGE_SECONDS)
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self.expect(None)
+        super().on_message_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.expect(None)
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is not HTTP."""
+        self.expect(None)
+        super().send_400_response(msg)
+
+    def expect(self, seconds: float | None) -> None:
+        """Close the connection in so many seconds, unless this is called again before; None for never."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if seconds is None else self.loop.call_later(seconds, self.too_slow)
+
+    def too_slow(self) -> None:
+        """End a connection whose request does not arrive."""
+        if self.cycle is None or self.cycle.response_complete:
+            self.refuse("408 Request Timeout", "The request did not arrive in time.")
+        else:
+            self.transport.close()
+
+    def refuse(self, status: str, message: str) -> None:
+        """Answer without the application, and close the connection."""
+        headers = [
+            *self.server_state.default_headers,
+            (b"content-type", b"text/plain; charset=utf-8"),
+            (b"content-length", str(len(message)).encode()),
+            (b"retry-after", b"1"),
+            (b"connection", b"close"),
+        ]
+        lines = [f"HTTP/1.1 {status}".encode(), *(name + b": " + value for name, value in headers)]
+        self.transport.write(b"\r\n".join([*lines, b"", message.encode()]))
+        self.transport.close()

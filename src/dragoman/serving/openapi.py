@@ -1,0 +1,95 @@
+"""The description of the APIs: every status that an operation can have, with its body, and examples."""
+
+import re
+from typing import Any
+
+from dragoman.serving.errors import error_body
+
+STATUSES = {
+    "400": "The request does not fit this description, asks for more than this server allows, or contradicts "
+    "itself.",
+    "403": "The request has no valid API key, which the server needs; or the server has switched this off.",
+    "404": "There is no model of this name.",
+    "408": "The body did not arrive in time.",
+    "413": "The body, the text or the number of tokens is too large.",
+    "429": "The queue is full, or the client has had its requests. Try again after Retry-After.",
+    "500": "A defect of the server. Its log has the reason.",
+    "503": "The server is shutting down. Try another one.",
+    "504": "The deadline has passed.",
+}
+READING = ("403", "413", "408", "429", "500", "503")
+"""What a request that translates nothing can get: also it can have a body, which is read."""
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "/translate": {"q": "A man rides a bike.", "format": "text"},
+    "/detect": {"q": "A man rides a bike."},
+    "/v2/translate": {"text": ["A man rides a bike."], "target_lang": "DE"},
+}
+"""Bodies of requests; those of /v1 stand in `schemas.py`."""
+OPERATIONS = ("/health", "/ready", "/metrics")
+
+
+def complete(schema: dict[str, Any], targets: list[str]) -> dict[str, Any]:
+    """Add errors and examples to FastAPI's description of the routes. `targets` are languages of models."""
+    components = schema.setdefault("components", {}).setdefault("schemas", {})
+    for path, methods in schema["paths"].items():
+        components[error_name(path)] = error_schema(path)
+        for method, operation in methods.items():
+            operation["operationId"] = "_".join([method, *re.findall(r"\w+", path)])
+            responses = operation["responses"]
+            responses.pop("422", None)
+            for status in statuses_of(path, method):
+                responses[status] = error_answer(path, status)
+            add_example(path, operation, targets)
+    for unused in ("HTTPValidationError", "ValidationError"):
+        components.pop(unused, None)
+    return schema
+
+
+def statuses_of(path: str, method: str) -> tuple[str, ...]:
+    """The statuses other than 200 of an operation."""
+    if path in OPERATIONS:
+        return ("403", "408", "413", "500", "503") if path == "/metrics" else ("408", "413", "500")
+    return tuple(STATUSES) if method == "post" else (*READING, "400")
+
+
+def error_name(path: str) -> str:
+    """The name of the schema of an operation's errors."""
+    if path.startswith("/v2/"):
+        return "DeepLError"
+    return "Error" if "code" in str(error_body(path, "code", "")) else "LibreTranslateError"
+
+
+def error_schema(path: str) -> dict[str, Any]:
+    """The schema of the errors of an operation, which has the form of `error_body`."""
+
+    def table(**properties: Any) -> dict[str, Any]:
+        return {"type": "object", "properties": properties, "required": list(properties)}
+
+    text = {"type": "string"}
+    body = error_body(path, "", "")
+    if "message" in body:
+        return table(message=text)
+    return table(error=table(code=text, message=text) if isinstance(body["error"], dict) else text)
+
+
+def error_answer(path: str, status: str) -> dict[str, Any]:
+    """An answer with an error."""
+    answer: dict[str, Any] = {
+        "description": STATUSES[status],
+        "content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{error_name(path)}"}}},
+    }
+    if status in {"429", "503"}:
+        seconds = {"description": "In seconds.", "schema": {"type": "integer", "minimum": 1}}
+        answer["headers"] = {"Retry-After": seconds}
+    return answer
+
+
+def add_example(path: str, operation: dict[str, Any], targets: list[str]) -> None:
+    """Add the example of a body whose schema has none."""
+    if path not in EXAMPLES:
+        return
+    example = dict(EXAMPLES[path])
+    if "target_lang" in example and targets:
+        example["target_lang"] = targets[0].upper()
+    for content in operation.get("requestBody", {}).get("content", {}).values():
+        content["example"] = example

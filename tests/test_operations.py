@@ -1,0 +1,437 @@
+"""Operating the server: storms of requests, slow clients, long texts, and replicas behind a balancer."""
+
+import asyncio
+import json
+import logging
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Event
+
+import httpx
+import pytest
+
+from dragoman.serving import connections
+from dragoman.serving.app import make_app
+from dragoman.serving.errors import ApiError
+from dragoman.serving.log import Records, request_id
+from dragoman.serving.metrics import Metrics
+from dragoman.serving.service import MOST_CHARACTERS, Preparation, Service
+from dragoman.serving.settings import ServerSettings
+from tests.conftest import MOST_SECONDS
+from tests.servers import serving
+
+pytestmark = [
+    pytest.mark.usefixtures("unchecked_shapes"),
+    pytest.mark.filterwarnings("ignore::dragoman.system.errors.LongInput"),
+]
+
+V1 = "/v1/translate"
+DEPLOY = Path(__file__).parent.parent / "deploy"
+ENDLESS = {"text": "amber", "min_length": 10_000, "max_length": 10_000, "beam_size": 16}
+
+
+@pytest.fixture(scope="module")
+def run(trained):
+    return trained / "run"
+
+
+def resources(server):
+    """The threads, open files and kilobytes of memory of a server."""
+    process = Path(f"/proc/{server.process.pid}")
+    lines = (line.split(":") for line in (process / "status").read_text().splitlines())
+    status = {name: value.split()[0] for name, value in lines if value.strip()}
+    return int(status["Threads"]), len(os.listdir(process / "fd")), int(status["VmRSS"])
+
+
+def wait_until_idle(client):
+    until = time.monotonic() + MOST_SECONDS
+    while True:
+        lines = client.get("/metrics").text.splitlines()
+        if {"dragoman_queue_tokens 0.0", "dragoman_running_requests 0.0"} <= set(lines):
+            return
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def cancel_requests(server, count, clients=32):
+    """Send requests that take long, and close each connection after a moment."""
+
+    async def one(number):
+        host, port = server.address.removeprefix("http://").split(":")
+        _, writer = await asyncio.open_connection(host, int(port))
+        body = json.dumps(ENDLESS).encode()
+        writer.write(f"POST {V1} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n".encode())
+        writer.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        await writer.drain()
+        await asyncio.sleep(0.001 * (number % 20))
+        writer.transport.abort()
+
+    async def all_of_them():
+        waiting = asyncio.Semaphore(clients)
+
+        async def bounded(number):
+            async with waiting:
+                await one(number)
+
+        await asyncio.gather(*map(bounded, range(count)))
+
+    asyncio.run(all_of_them())
+
+
+def check_cancelled_requests(run, count, tolerance):
+    with serving(run, "--deadline", 600) as server, server.client() as client:
+        cancel_requests(server, max(100, count // 10))
+        wait_until_idle(client)
+        threads, files, memory = resources(server)
+        cancel_requests(server, count)
+        wait_until_idle(client)
+        assert client.post(V1, json={"text": "amber"}).status_code == 200
+        now = resources(server)
+        assert now[0] <= threads
+        assert now[1] <= files + 1
+        assert now[2] <= tolerance * memory
+
+
+def test_cancelled_requests_leave_nothing(run):
+    check_cancelled_requests(run, 200, 1.1)
+
+
+@pytest.mark.long
+def test_many_cancelled_requests_leave_nothing(run):
+    check_cancelled_requests(run, 10_000, 1.05)
+
+
+def storm(server, seconds, clients):
+    """The statuses of requests by so many clients at once, which wait as Retry-After says."""
+    statuses = []
+
+    async def client(connected, until):
+        while time.monotonic() < until:
+            answer = await connected.post(V1, json={"text": ["amber birch cedar delta"] * 8})
+            statuses.append(answer.status_code)
+            if answer.status_code == 429:
+                assert int(answer.headers["retry-after"]) >= 1
+                await asyncio.sleep(min(int(answer.headers["retry-after"]), until - time.monotonic(), 1))
+
+    async def all_of_them():
+        limits = httpx.Limits(max_connections=clients)
+        until = time.monotonic() + seconds
+        async with httpx.AsyncClient(
+            base_url=server.address, timeout=MOST_SECONDS, limits=limits
+        ) as connected:
+            await asyncio.gather(*(client(connected, until) for _ in range(clients)))
+
+    asyncio.run(all_of_them())
+    return statuses
+
+
+def check_storm(run, seconds, tolerance):
+    # A queue of 200 tokens holds five of these requests.
+    with serving(run, "--queue-tokens", 200) as server, server.client() as client:
+        statuses = storm(server, seconds / 5, 40)
+        memory = resources(server)[2]
+        statuses += storm(server, seconds, 40)
+        assert set(statuses) == {200, 429}
+        wait_until_idle(client)
+        assert resources(server)[2] <= tolerance * memory
+        assert client.post(V1, json={"text": "amber"}).status_code == 200
+
+
+def test_more_than_the_server_can_do_gets_429(run):
+    check_storm(run, 4, 1.1)
+
+
+@pytest.mark.long
+def test_five_minutes_of_more_than_the_server_can_do(run):
+    check_storm(run, 300, 1.05)
+
+
+def test_health_answers_while_a_long_text_is_prepared(run):
+    html = "<p>" + "<b>a</b>. B. c! D? " * 8_000
+    with (
+        serving(run, "--deadline", 600) as server,
+        server.client() as client,
+        server.client() as other,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        long = thread.submit(other.post, V1, json={"text": html, "format": "html"})
+        answered = 0
+        while not long.done():
+            assert client.get("/health").status_code == 200
+            answered += 1
+        assert answered > 10
+        assert long.result().status_code == 413
+        assert "tokens, and 20,000 are allowed" in long.result().json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        (V1, {"text": "a. " * 200_000}, "error"),
+        ("/translate", {"q": "a. " * 200_000, "source": "auto", "target": ""}, "error"),
+        ("/v2/translate", {"text": ["a. " * 200_000], "target_lang": "und"}, "message"),
+    ],
+)
+def test_a_text_that_cannot_fit_is_refused_before_it_is_cut(run, path, body, field):
+    with serving(run) as server, server.client() as client:
+        answer = client.post(path, json=body)
+        assert answer.status_code == 413
+        assert "600,000 characters, and 320,000 are allowed" in str(answer.json()[field])
+
+
+@contextmanager
+def connection(server):
+    host, port = server.address.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=MOST_SECONDS) as connected:
+        yield connected
+
+
+def read_all(connected):
+    parts = []
+    with suppress(ConnectionResetError):
+        while part := connected.recv(65_536):
+            parts.append(part)
+    return b"".join(parts)
+
+
+HEAD = f"POST {V1} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n".encode()
+
+
+@pytest.fixture(scope="module")
+def server(run):
+    with serving(run) as running:
+        yield running
+
+
+def test_slow_heads_and_slow_bodies_end(server):
+    with (
+        connection(server) as silent,
+        connection(server) as head,
+        connection(server) as body,
+        server.client() as client,
+    ):
+        head.sendall(b"GET /health HTTP/1.1\r\nHost:")
+        body.sendall(HEAD + b'Content-Length: 20\r\n\r\n{"te')
+        assert client.post(V1, json={"text": "amber"}).status_code == 200
+        for slow in (silent, head):
+            answer = read_all(slow)
+            assert answer.startswith(b"HTTP/1.1 408 Request Timeout")
+            assert b"x-content-type-options: nosniff" in answer
+            assert b"The request did not arrive in time." in answer
+        answer = read_all(body)
+        assert answer.startswith(b"HTTP/1.1 408")
+        assert b"The body did not arrive within 10 seconds." in answer
+        assert client.post(V1, json={"text": "amber"}).status_code == 200
+
+
+def test_pipelined_requests_are_answered_in_order(server):
+    bodies = [b'{"text":"%s"}' % word for word in (b"amber", b"birch", b"cedar")]
+    with connection(server) as connected:
+        connected.sendall(
+            b"".join(HEAD + b"Content-Length: %d\r\n\r\n%s" % (len(each), each) for each in bodies)
+        )
+        connected.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        answers = read_all(connected)
+    places = [answers.index(b'"source":"%s"' % word) for word in (b"amber", b"birch", b"cedar")]
+    assert places == sorted(places)
+    assert answers.count(b"HTTP/1.1 200 OK") == 4
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"Content-Length: 4\r\nContent-Length: 5\r\n\r\nabcd",
+        b"Content-Length: +4\r\n\r\nabcd",
+        b"Content-Length: 4, 4\r\n\r\nabcd",
+        b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+        b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n-1\r\n\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n0x4\r\nabcd\r\n0\r\n\r\n",
+        b"A: b\n\n\r\nX: y\r\n\r\n",
+        b"Content-Length: 2\r\n X: folded\r\n\r\n{}",
+    ],
+)
+def test_what_two_servers_could_read_differently_is_refused(server, fields):
+    with connection(server) as connected:
+        connected.sendall(HEAD + fields + b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n")
+        connected.shutdown(socket.SHUT_WR)
+        answer = read_all(connected)
+    assert answer.count(b"HTTP/1.1 ") <= 1
+    assert b"/smuggled" not in answer
+    assert b"HTTP/1.1 2" not in answer
+    if answer:
+        assert b"content-security-policy" in answer
+    with server.client() as client:
+        assert client.post(V1, json={"text": "amber"}).status_code == 200
+
+
+def test_too_many_connections_are_refused(run):
+    with serving(run) as server, server.client() as client:
+        assert client.get("/health").status_code == 200  # keeps its connection
+        opened = []
+        try:
+            number = connections.MOST_CONNECTIONS - 1
+            opened += [socket.create_connection(address_of(server)) for _ in range(number)]
+            with connection(server) as one_more:
+                answer = read_all(one_more)
+            assert answer.startswith(b"HTTP/1.1 503 Service Unavailable")
+            assert b"too many connections; try again later" in answer
+            assert client.get("/health").status_code == 200
+        finally:
+            for each in opened:
+                each.close()
+
+
+def address_of(server):
+    host, port = server.address.removeprefix("http://").split(":")
+    return host, int(port)
+
+
+def test_texts_are_in_the_log_only_if_asked_for(run):
+    with serving(run, "--log-texts") as server, server.client() as client:
+        client.post(V1, json={"text": "amber heath"}, headers={"x-request-id": "mine-7"})
+        client.post("/v1/score", json={"pairs": [["amber", "AMBER"]]})
+        wait_until_idle(client)
+        assert server.stop() == 0
+        records = [json.loads(line) for line in server.log if line.startswith("{")]
+        assert [each["texts"] for each in records if each["id"] == "mine-7"] == [["amber heath"]]
+        assert ["amber", "AMBER"] in [each.get("texts") for each in records]
+
+
+@pytest.mark.parametrize(
+    ("path", "name"), [("/v1/models", "error"), ("/languages", "error"), ("/v2/languages", "message")]
+)
+def test_a_defect_is_explained_in_the_log_only(path, name, capsys):
+    app = make_app(Service(None, ServerSettings(), Metrics()), None)  # without models every route fails
+
+    async def get():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://a") as client:
+            return await client.get(path, headers={"x-request-id": "mine-8"})
+
+    answer = asyncio.run(get())
+    assert answer.status_code == 500
+    assert "The server failed; its log has the reason at mine-8." in str(answer.json()[name])
+    (record,) = map(json.loads, capsys.readouterr().err.splitlines())
+    assert record["id"] == "mine-8"
+    assert record["status"] == 500
+    assert "Traceback" in record["error"]
+    assert "Traceback" not in answer.text
+
+
+def test_every_operation_is_described_with_its_errors(server):
+    with server.client() as client:
+        description = client.get("/openapi.json").json()
+    operations = [each for methods in description["paths"].values() for each in methods.values()]
+    assert len({each["operationId"] for each in operations}) == len(operations)
+    for path in (V1, "/v1/translate/stream", "/v1/score", "/translate", "/v2/translate"):
+        responses = description["paths"][path]["post"]["responses"]
+        assert {"200", "400", "403", "404", "408", "413", "429", "500", "503", "504"} == responses.keys()
+        assert "Retry-After" in responses["429"]["headers"]
+        assert "application/json" in responses["504"]["content"]
+
+
+def test_what_libraries_log_is_a_record(capsys):
+    request_id.set("mine-9")
+    try:
+        raise ValueError("a reason")
+    except ValueError as error:
+        record = logging.LogRecord("a", logging.ERROR, "", 1, "it %s", ("failed",), (ValueError, error, None))
+    Records().emit(record)
+    written = json.loads(capsys.readouterr().err)
+    assert (written["id"], written["level"], written["message"]) == ("mine-9", "error", "it failed")
+    assert "ValueError: a reason" in written["error"]
+
+
+def test_a_text_that_is_too_long_for_pytorch_is_refused(server):
+    long = "amber " * 1_500
+    with server.client() as client:
+        for path, body in (
+            ("/v1/score", {"pairs": [["amber", long]]}),
+            ("/v1/alternatives", {"text": long}),
+            (V1, {"text": long, "alignment": True, "split_sentences": False, "max_length": 3}),
+        ):
+            answer = client.post(path, json=body)
+            assert answer.status_code == 413
+            assert "has more than 1,000 tokens" in answer.json()["error"]["message"]
+        answer = client.post(V1, json={"text": "amber " * 300, "attention": True, "max_length": 3})
+        assert answer.status_code == 413
+        assert "attention weights a head, and 10,000 are allowed" in answer.json()["error"]["message"]
+
+
+def test_too_much_preparation_is_refused():
+    preparation, release = Preparation(), Event()
+    first = preparation.submit(release.wait, MOST_CHARACTERS)
+    with pytest.raises(ApiError, match="The server is busy"):
+        preparation.submit(release.wait, 1)
+    release.set()
+    assert first.result()
+    assert preparation.submit(lambda: 3, MOST_CHARACTERS).result() == 3
+
+
+def test_sentences_with_addresses_keep_them_and_others_are_split(run):
+    text = "see https://example.org/a?b=1 amber birch.\n" + "amber birch cedar " * 20
+    with serving(run) as server, server.client() as client:
+        answer = client.post(V1, json={"text": text}).json()["translations"][0]
+        assert "https://example.org/a?b=1" in answer["text"]
+        alone = client.post(V1, json={"text": text.split("\n")[1]}).json()["translations"][0]
+        assert answer["sentences"][1]["tokens"] == alone["sentences"][0]["tokens"]
+        assert answer["sentences"][1]["text"] == alone["sentences"][0]["text"]
+
+
+@pytest.mark.skipif(shutil.which("haproxy") is None, reason="haproxy is not installed")
+def test_no_request_is_lost_with_a_replica_behind_a_balancer(run, tmp_path):
+    with serving(run) as one, serving(run) as two:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        settings = (DEPLOY / "haproxy.cfg").read_text()
+        for old, new in (
+            ("127.0.0.1:8080", f"127.0.0.1:{port}"),
+            ("127.0.0.1:8001", one.address.removeprefix("http://")),
+            ("127.0.0.1:8002", two.address.removeprefix("http://")),
+        ):
+            assert old in settings
+            settings = settings.replace(old, new)
+        (tmp_path / "haproxy.cfg").write_text(settings)
+        balancer = subprocess.Popen(["haproxy", "-f", tmp_path / "haproxy.cfg"], stderr=subprocess.DEVNULL)
+        try:
+            statuses = send_while_one_dies(f"http://127.0.0.1:{port}", one)
+        finally:
+            balancer.terminate()
+            balancer.wait(MOST_SECONDS)
+        assert set(statuses) == {200}
+        assert len(statuses) > 50
+
+
+def send_while_one_dies(address, victim, seconds=3.0):
+    """The statuses of requests of eight clients, in the midst of which a server is killed."""
+    statuses = []
+
+    async def client(connected, until):
+        while time.monotonic() < until:
+            request = {"text": "amber birch cedar delta", "min_length": 50, "max_length": 50}
+            statuses.append((await connected.post(V1, json=request)).status_code)
+
+    async def all_of_them():
+        async with httpx.AsyncClient(base_url=address, timeout=MOST_SECONDS) as connected:
+            while True:
+                with suppress(httpx.ConnectError):
+                    if (await connected.get("/ready")).status_code == 200:
+                        break
+                await asyncio.sleep(0.05)
+            until = time.monotonic() + seconds
+            clients = [asyncio.create_task(client(connected, until)) for _ in range(8)]
+            await asyncio.sleep(seconds / 2)
+            victim.process.send_signal(signal.SIGKILL)
+            await asyncio.gather(*clients)
+
+    asyncio.run(all_of_them())
+    return statuses
