@@ -181,6 +181,17 @@ def test_searches_that_run_together_find_what_each_finds_alone(lib, precision):
     assert sorted(map(repr, together)) == sorted(map(repr, alone))
 
 
+def test_a_search_of_many_sentences_leaves_places_to_others(lib):
+    decoder = native(lib, model_of("as in the paper"), "float32", 1)
+    settings, constraints = FOREVER
+    settings = replace(settings, beam_size=4)
+    large = decoder.submit(texts(50, 9), settings, constraints, max_rows=decoder.max_rows // 2)
+    for seed in range(3):
+        assert decoder.submit(texts(1, 5, seed), SearchSettings()).result(SECONDS)
+    assert not large.done()
+    large.cancel()
+
+
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_a_search_tells_what_all_its_hypotheses_share(lib, beam_size):
     model = model_of("as in the paper")

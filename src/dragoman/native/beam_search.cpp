@@ -393,7 +393,8 @@ class Engine {
         done.notify_one();
     }
 
-    // Move sentences from the searches that wait to a thread with free rows; wait if it has none at all.
+    // Move sentences from the searches that wait to a thread with free rows; wait if it has none at all. A
+    // search that has its max_rows already is passed over: the rows that it leaves are for others.
     std::vector<Sentence> take(const std::vector<Sentence>& own) {
         std::unique_lock lock(mutex);
         if (own.empty()) work.wait(lock, [this] { return closing || rows_waiting; });
@@ -404,11 +405,16 @@ class Engine {
         if (closing || !rows_waiting || rows * 4 > max_rows * 3) return taken;
         taken.reserve(max_rows);
         const int workers = int(threads.size()), share = (rows_waiting + rows_running + workers - 1) / workers;
-        while (!waiting.empty()) {
+        for (size_t passed = 0; passed < waiting.size() && (!rows || rows < share);) {
             Search* search = waiting.front();
-            const bool fits = rows + search->beam_size <= std::min(max_rows, search->max_rows);
-            if (rows && (rows >= share || !fits)) break;
             waiting.pop_front();
+            const int own_rows = rows_of(*search, own) + rows_of(*search, taken);
+            if (rows && (rows + search->beam_size > max_rows || own_rows + search->beam_size > search->max_rows)) {
+                waiting.push_back(search);
+                passed++;
+                continue;
+            }
+            passed = 0;
             Sentence sentence;
             sentence.search = search;
             sentence.number = search->next_sentence++;
@@ -419,6 +425,13 @@ class Engine {
             if (search->next_sentence < search->sentences) waiting.push_back(search);
         }
         return taken;
+    }
+
+    // Hypotheses of a search among those of these sentences.
+    static int rows_of(const Search& search, const std::vector<Sentence>& sentences) {
+        return int(std::count_if(sentences.begin(), sentences.end(),
+                                 [&](const Sentence& one) { return one.search == &search; })) *
+               search.beam_size;
     }
 
     // Remove sentences that are done, and those of searches that were stopped.

@@ -97,7 +97,7 @@ class NativeDecoder:
         """
         self.max_positions, self.shortlist = settings.longest, shortlist
         declare(lib)
-        self._max_rows: int = lib.dragoman_max_rows()
+        self.max_rows: int = lib.dragoman_max_rows()
         self._positions = [
             Positions(settings, weights.get(f"{side}_positions.table")) for side in ("source", "target")
         ]
@@ -119,7 +119,7 @@ class NativeDecoder:
         if not model:
             reason = error.value.decode() or "Memory does not suffice to pack this model for translation."
             raise DragomanError(reason)
-        self._engine = Engine(lib, model, workers, self._max_rows)
+        self._engine = Engine(lib, model, workers, self.max_rows)
 
     @classmethod
     def of(
@@ -156,10 +156,12 @@ class NativeDecoder:
         settings: SearchSettings,
         constraints: Constraints | None = None,
         progress: "Progress | None" = None,
+        max_rows: int | None = None,
     ) -> Future[Hypotheses]:
         """Begin a `search`; its sentences join those of other searches. The future may be cancelled.
 
-        `progress` then tells how far it is. Raises as `search`; a lack of memory and non-finite weights are
+        `progress` then tells how far it is. A thread extends at most `max_rows` of its hypotheses at once,
+        so that others find a place. Raises as `search`; a lack of memory and non-finite weights are
         exceptions of the future.
         """
         order = sorted((i for i, row in enumerate(sources) if len(row) > 1), key=lambda i: -len(sources[i]))
@@ -178,13 +180,18 @@ class NativeDecoder:
                 hypotheses[i] = n_best
             return hypotheses
 
-        return self._engine.submit(self._new_search(arrays, settings, constraints), read)
+        return self._engine.submit(self._new_search(arrays, settings, constraints, max_rows), read)
 
     def _new_search(
-        self, arrays: dict[str, Array], settings: SearchSettings, constraints: Constraints
+        self,
+        arrays: dict[str, Array],
+        settings: SearchSettings,
+        constraints: Constraints,
+        max_rows: int | None,
     ) -> Search:
         max_length = int(arrays["max_lengths"].max())
-        rows = max(settings.beam_size, min(self._max_rows, settings.batch_tokens // (max_length + 1)))
+        most = min(max_rows or self.max_rows, settings.batch_tokens // (max_length + 1))
+        rows = max(settings.beam_size, most)
         limits = (
             constraints.min_length,
             min(constraints.no_repeat_ngram, max_length + 1),

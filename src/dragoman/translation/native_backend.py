@@ -47,9 +47,10 @@ class NativeBackend:
     ) -> Future[list[list[Hypothesis]]]:
         """Begin a `search`, whose sentences join those of other callers. The future may be cancelled.
 
-        A lack of memory is the future's `MemoryError`.
+        A thread gives it half of its places at most. A lack of memory is the future's `MemoryError`.
         """
-        return self._decoder.submit(sources, settings, constraints, progress)
+        most = self._decoder.max_rows // 2
+        return self._decoder.submit(sources, settings, constraints, progress, most)
 
 
 def supports(stored: StoredModel) -> bool:
