@@ -31,6 +31,10 @@ QUEUE_SHARE = 0.5  # of the deadline: a request that would wait longer is refuse
 BUSY = "The server is busy; try again later."
 POLL_SECONDS = 0.02  # between two looks at a search that is streamed
 RATE_SECONDS = 10.0  # over which the speed is averaged
+MIN_QUEUE = 2_000  # tokens that are admitted at any speed
+CHARACTERS_PER_TOKEN = 16  # more than any text has; SentencePiece's own limit
+FEW_CHARACTERS = 2_000  # which are cut and tokenized at once, within a millisecond or two
+MOST_CHARACTERS = 2_000_000  # of all requests that are being cut or tokenized
 
 
 @dataclass
@@ -81,14 +85,6 @@ class Admission:
                 share = RATE_SECONDS / self._seconds
                 self._done, self._seconds = self._done * share, RATE_SECONDS
         self._since = now
-
-
-MIN_QUEUE = 2_000  # tokens that are admitted at any speed
-
-
-CHARACTERS_PER_TOKEN = 16  # more than any text has; sentencepiece's own limit
-FEW_CHARACTERS = 2_000  # which are cut and tokenized at once, within a millisecond or two
-MOST_CHARACTERS = 2_000_000  # of all requests that are being cut or tokenized
 
 
 class Preparation:
