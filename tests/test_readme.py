@@ -33,6 +33,7 @@ def folder(tmp_path, monkeypatch):
     for name, lines in (("train", 200), ("test", 5)):
         for path, language in zip(write_copies(tmp_path, name, lines), ("en", "de"), strict=True):
             path.rename(tmp_path / f"{name}.{language}")
+    (tmp_path / "page.html").write_text("<p>amber birch</p>")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -334,7 +334,6 @@ COMMAND = Command(
             "temperature",
         ),
         "speed": ("precision", "workers"),
-        "model": ("ensemble",),
     },
     metavars={"run": "RUN", "ensemble": "RUN"},
     notes="Pipes are translated in blocks of 2,000 lines, terminals line by line. Input may be gzip.",

@@ -72,8 +72,7 @@ def router(service: Service) -> APIRouter:
     routes = APIRouter(tags=["DeepL"])
     characters = 0
 
-    @routes.get("/v2/translate", include_in_schema=False)
-    @routes.post("/v2/translate", openapi_extra=described(TranslateParameters))
+    @routes.api_route("/v2/translate", methods=["GET", "POST"], openapi_extra=described(TranslateParameters))
     async def translate(request: Request) -> dict[str, Any]:
         """Translate texts."""
         nonlocal characters
