@@ -33,10 +33,10 @@ struct Search {
     const int32_t* max_lengths;  // of each sentence's translation, END not counted
     const int32_t *shortlist, *shortlist_offsets;  // the tokens that each sentence may have; null for all
     const float *source_positions, *target_positions;
-    const float* normalizer;        // the divisor of a log-probability for each length, END included
+    const float* length_normalization;        // the divisor of a log-probability for each length, END included
     const int64_t* output_offsets;  // of each sentence's n_best hypotheses, max_length + 1 apart
     int32_t *output_ids, *lengths;  // lengths [sentences][n_best], END not counted; -1 for none
-    float *log_p, *scores;          // [sentences][n_best]
+    float *log_probs, *scores;          // [sentences][n_best]
     // While a sentence is searched: the first tokens that all its hypotheses share, and how many they are, as
     // output_ids with an n_best of 1; null if nobody asks.
     int32_t *stable_ids, *stable_lengths;
@@ -46,7 +46,7 @@ struct Search {
 };
 
 struct Hypothesis {
-    float log_p, score;
+    float log_prob, score;
     std::vector<int32_t> ids;
     std::vector<float*> ancestry;  // the keys and values of START and of its tokens in the first layer
 };
@@ -136,7 +136,7 @@ void apply_constraints(Logits logits, const std::vector<int32_t>& ids, const Sea
 void extend(Logits logits, int origin, const Hypothesis& hypothesis, bool must_end,
             const Search& search, TopK& best, Buffer<float>& buffer) {
     const int count = logits.count, blocks = (count + BLOCK - 1) / BLOCK;
-    const float previous = hypothesis.log_p;
+    const float previous = hypothesis.log_prob;
     float *highest = buffer.reserve(blocks), largest = -INFINITY, sum = 0;
     for (int token : {PAD, START}) logits.forbid(token);  // never predicted
     for (int block = 0; block < blocks; block++) {
@@ -166,7 +166,7 @@ void advance(Sentence& sentence, const std::vector<Candidate>& extensions) {
     std::vector<Hypothesis> live, ended;
     for (size_t rank = 0; rank < extensions.size() && live.size() < width; rank++) {
         const Candidate& one = extensions[rank];
-        Hypothesis next{one.total, one.total / search.normalizer[length], sentence.live[one.origin].ids, {}};
+        Hypothesis next{one.total, one.total / search.length_normalization[length], sentence.live[one.origin].ids, {}};
         if (one.token != END) {
             next.ids.push_back(one.token);
             next.ancestry = sentence.live[one.origin].ancestry;
@@ -187,8 +187,8 @@ void advance(Sentence& sentence, const std::vector<Candidate>& extensions) {
     if (sentence.live.empty() || sentence.finished.size() == width) {
         sentence.done = true;
     } else if (sentence.finished.size() >= n_best) {
-        const float longest = search.normalizer[search.max_lengths[sentence.number] + 1];
-        sentence.done = sentence.live[0].log_p / longest <= sentence.finished[n_best - 1].score;
+        const float longest = search.length_normalization[search.max_lengths[sentence.number] + 1];
+        sentence.done = sentence.live[0].log_prob / longest <= sentence.finished[n_best - 1].score;
     }
 }
 
@@ -201,7 +201,7 @@ void write_hypotheses(const Sentence& sentence) {
         if (rank >= int(sentence.finished.size())) continue;
         const Hypothesis& one = sentence.finished[rank];
         search.lengths[at] = int32_t(one.ids.size());
-        search.log_p[at] = one.log_p;
+        search.log_probs[at] = one.log_prob;
         search.scores[at] = one.score;
         std::copy(one.ids.begin(), one.ids.end(),
                   search.output_ids + search.output_offsets[sentence.number] +

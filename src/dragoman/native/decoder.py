@@ -231,13 +231,13 @@ class NativeDecoder:
             "prefix": int32_array(constraints.prefix),
             "source_positions": self._positions[0].first(max(map(len, sources))),
             "target_positions": self._positions[1].first(max(max_lengths) + 1),
-            "normalizer": length_normalization(
+            "length_normalization": length_normalization(
                 np.arange(max(max_lengths) + 2, dtype=np.float32), settings
             ).astype(np.float32),
             "output_offsets": np.array([*accumulate(capacities, initial=0)][:-1], np.int64),
             "output_ids": np.empty(sum(capacities), np.int32),
             "lengths": np.empty((len(sources), n_best), np.int32),
-            "log_p": np.empty((len(sources), n_best), np.float32),
+            "log_probs": np.empty((len(sources), n_best), np.float32),
             "scores": np.empty((len(sources), n_best), np.float32),
         }
 
@@ -278,7 +278,9 @@ def completed(hypotheses: Hypotheses) -> Future[Hypotheses]:
 
 def hypotheses_of(arrays: Mapping[str, Array]) -> Iterator[list[Hypothesis]]:
     """The output of a search, by sentence. Raises `DragomanError` if the model has non-finite weights."""
-    each = (arrays[name].tolist() for name in ("output_offsets", "max_lengths", "lengths", "log_p", "scores"))
+    each = (
+        arrays[name].tolist() for name in ("output_offsets", "max_lengths", "lengths", "log_probs", "scores")
+    )
     for offset, max_length, lengths, log_probs, scores in zip(*each, strict=True):
         if lengths[0] < 0:
             raise DragomanError(NON_FINITE)
