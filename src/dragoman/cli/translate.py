@@ -265,7 +265,7 @@ def document_to_output(job: TranslationJob, path: Path, out: Path | None) -> Non
 def translate_document(job: TranslationJob, path: Path) -> str:
     """The translation of a document. Raises `DragomanError` if the file is missing or not UTF-8."""
     from dragoman.translation import markup
-    from dragoman.translation.documents import plain_text
+    from dragoman.translation.documents import plain_text, split_by_marks
 
     try:
         text = path.read_bytes().decode()
@@ -280,15 +280,14 @@ def translate_document(job: TranslationJob, path: Path) -> str:
         document = markup.xml(text, language)
     else:
         document = plain_text(text, language)
-    marks = [segment.marks for segment in document.segments]
-    translations = dict.fromkeys(range(len(marks)), "")
-    for with_marks in (False, True):
-        numbers = [number for number, mark in enumerate(marks) if bool(mark) is with_marks]
-        settings = dataclasses.replace(job.asked.search, keep_tags=with_marks or job.asked.search.keep_tags)
+    translations: dict[int, str] = {}
+    asked = job.asked.search
+    searches = asked, dataclasses.replace(asked, keep_tags=True)
+    for numbers, settings in zip(split_by_marks(document.segments), searches, strict=True):
         sentences = [document.sentences[number] for number in numbers]
         job.long += job.translator.count_long(sentences, settings)
         translations |= dict(zip(numbers, job.translator.translate(sentences, settings), strict=True))
-    return document.join([translations[number] for number in range(len(marks))])
+    return document.join([translations[number] for number in range(len(document.segments))])
 
 
 def to_file(job: TranslationJob, source: Path, out: Path, processes: int) -> None:

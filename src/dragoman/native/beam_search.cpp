@@ -33,10 +33,10 @@ struct Search {
     const int32_t* max_lengths;  // of each sentence's translation, END not counted
     const int32_t *shortlist, *shortlist_offsets;  // the tokens that each sentence may have; null for all
     const float *source_positions, *target_positions;
-    const float* length_normalization;        // the divisor of a log-probability for each length, END included
+    const float* length_normalization;  // the divisor of a log-probability for each length, END included
     const int64_t* output_offsets;  // of each sentence's n_best hypotheses, max_length + 1 apart
     int32_t *output_ids, *lengths;  // lengths [sentences][n_best], END not counted; -1 for none
-    float *log_probs, *scores;          // [sentences][n_best]
+    float *log_probs, *scores;      // [sentences][n_best]
     // While a sentence is searched: the first tokens that all its hypotheses share, and how many they are, as
     // output_ids with an n_best of 1; null if nobody asks.
     int32_t *stable_ids, *stable_lengths;
@@ -166,7 +166,8 @@ void advance(Sentence& sentence, const std::vector<Candidate>& extensions) {
     std::vector<Hypothesis> live, ended;
     for (size_t rank = 0; rank < extensions.size() && live.size() < width; rank++) {
         const Candidate& one = extensions[rank];
-        Hypothesis next{one.total, one.total / search.length_normalization[length], sentence.live[one.origin].ids, {}};
+        const float score = one.total / search.length_normalization[length];
+        Hypothesis next{one.total, score, sentence.live[one.origin].ids, {}};
         if (one.token != END) {
             next.ids.push_back(one.token);
             next.ancestry = sentence.live[one.origin].ancestry;
@@ -219,7 +220,8 @@ void write_stable_prefix(const Sentence& sentence) {
     for (const auto* hypotheses : {&sentence.live, &sentence.finished})
         for (const Hypothesis& other : *hypotheses) {
             const size_t most = std::min(common, other.ids.size());
-            common = std::mismatch(first.begin(), first.begin() + most, other.ids.begin()).first - first.begin();
+            const auto end = std::mismatch(first.begin(), first.begin() + most, other.ids.begin()).first;
+            common = end - first.begin();
         }
     std::copy_n(first.begin(), common,
                 search.stable_ids + search.output_offsets[sentence.number] / search.n_best);
@@ -409,7 +411,9 @@ class Engine {
             Search* search = waiting.front();
             waiting.pop_front();
             const int own_rows = rows_of(*search, own) + rows_of(*search, taken);
-            if (rows && (rows + search->beam_size > max_rows || own_rows + search->beam_size > search->max_rows)) {
+            const bool fits = rows + search->beam_size <= max_rows &&
+                              own_rows + search->beam_size <= search->max_rows;
+            if (rows && !fits) {
                 waiting.push_back(search);
                 passed++;
                 continue;

@@ -21,7 +21,7 @@ from dragoman.serving.metrics import Metrics
 from dragoman.serving.models import Models, ServedModel
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
-from dragoman.translation.documents import Document, Segment
+from dragoman.translation.documents import Document, Segment, split_by_marks
 from dragoman.translation.streaming import stable_text
 from dragoman.translation.translator import PreparedSentences, Translation, Translator
 
@@ -124,8 +124,7 @@ def prepare_groups(
 ) -> list[Group]:
     """The sentences ready for a search: those with tags or addresses apart, which are not split."""
     groups = []
-    for has_marks in (False, True):
-        places = [place for place, each in enumerate(segments) if bool(each.marks) == has_marks]
+    for places in split_by_marks(segments):
         if places:
             settings = with_tags(search, segments[places[0]])
             sentences = [segments[place].sentence for place in places]

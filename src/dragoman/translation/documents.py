@@ -196,6 +196,12 @@ class Document:
         return "".join([*parts, self.text[end:]]), spans
 
 
+def split_by_marks(segments: Sequence[Segment]) -> tuple[list[int], list[int]]:
+    """The numbers of the sentences without marks, and of those with marks, which need `keep_tags`."""
+    plain = [number for number, segment in enumerate(segments) if not segment.marks]
+    return plain, [number for number, segment in enumerate(segments) if segment.marks]
+
+
 def plain_text(text: str, language: str, split: bool = True) -> Document:
     """The sentences of a plain text in a language (ISO 639, "und" if unknown); `split` cuts within lines.
 

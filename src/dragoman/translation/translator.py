@@ -258,9 +258,8 @@ class Translator:
         and a model whose probabilities are not finite.
         """
         settings = SearchSettings.of(settings, options)
-        refuse_non_texts(sentences)
-        self._warn_of_long(sentences, settings)
         prepared = self.prepare(sentences, settings)
+        self._warn_of_long(sentences, settings)
         return self.assemble(prepared, self.search(prepared.sources, settings))
 
     def prepare(
