@@ -185,7 +185,7 @@ def prepare_peers(run: Path, peers: Path) -> None:
     for precision in SYSTEMS["ctranslate2"]:
         folder = peers / f"ctranslate2-{precision}"
         folder.mkdir()
-        write(translator.torch.model, translator.tokenizers, folder, precision)
+        write(translator.torch_backend.model, translator.tokenizers, folder, precision)
 
 
 def random_run(preset: str, tokenizer_of: Path, out: Path) -> None:

@@ -189,7 +189,8 @@ def test_words_are_aligned_by_the_layer_and_the_head_that_are_asked_for(translat
         answers.append(deep.align(pairs, layer, head))
         for pair, found in zip(pairs, answers[-1], strict=True):
             weights = cross_attention(
-                deep.torch.model, *(torch.tensor([[*tokenizer.encode([text])[0], END]]) for text in pair)
+                deep.torch_backend.model,
+                *(torch.tensor([[*tokenizer.encode([text])[0], END]]) for text in pair),
             )
             heads = weights[-1 if layer is None else layer - 1, 0].tolist()
             totals = Counter()

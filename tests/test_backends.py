@@ -82,7 +82,7 @@ def test_other_architectures_are_by_pytorch(folder, tmp_path):  # noqa: F811
         tokenizers,
     )
     translator = Translator.load(tmp_path, device="cpu")
-    assert translator.native is None
+    assert translator.native_backend is None
     assert len(translator.translate(LINES, max_extra_tokens=2)) == len(LINES)
 
 
@@ -108,7 +108,7 @@ def test_a_vocabulary_that_does_not_fit_the_weights_is_refused(folder, tmp_path)
 def test_the_command_line_imports_pytorch_only_if_it_is_needed(folder, more, imported):  # noqa: F811
     arguments = ["dragoman", "translate", str(folder), *more]
     line = f"import sys; sys.argv = {arguments}; from dragoman.cli import main; main.main()"
-    code = f"from dragoman import Translator; Translator.load({str(folder)!r}).native; {line}"
+    code = f"from dragoman import Translator; Translator.load({str(folder)!r}).native_backend; {line}"
     command = [sys.executable, "-c", f"{code}; sys.stderr.write(str('torch' in sys.modules))"]
     done = subprocess.run(
         command, input="two dogs\n", capture_output=True, text=True, timeout=MOST_SECONDS, check=True

@@ -55,11 +55,11 @@ def test_every_pair_is_in_one_batch_of_an_epoch_and_both_caps_hold(lengths, sour
 
 @settings(max_examples=60)
 @given(LENGTHS, st.integers(1, 4), st.integers(1, 5), st.one_of(st.none(), st.integers(1, 60)))
-def test_the_ranks_together_compute_the_update_of_one_process(lengths, accumulate, ranks, max_tokens):
+def test_the_ranks_together_compute_the_update_of_one_process(lengths, accumulate, ranks, micro_batch_tokens):
     corpus = Pairs(lengths)
     whole = first_updates(Batches(corpus, 60, 60, 1, accumulate), 4)
     shares = [
-        first_updates(Batches(corpus, 60, 60, 1, accumulate, max_tokens, rank, ranks), 4)
+        first_updates(Batches(corpus, 60, 60, 1, accumulate, micro_batch_tokens, rank, ranks), 4)
         for rank in range(ranks)
     ]
     for update, *mine in zip(whole, *shares, strict=True):
@@ -76,9 +76,9 @@ def test_the_ranks_together_compute_the_update_of_one_process(lengths, accumulat
             assert share.batches
             for batch in share.batches:
                 assert (
-                    max_tokens is None
+                    micro_batch_tokens is None
                     or len(batch.pairs) <= 1
-                    or max(batch.source.numel(), batch.target_in.numel()) <= max_tokens
+                    or max(batch.source.numel(), batch.target_in.numel()) <= micro_batch_tokens
                 )
 
 

@@ -476,7 +476,10 @@ REFUSED = [
     ),
     (["translate", "{0}/run", "-b", "2.5"], "dragoman: --beam-size is '2.5'; it has to be a whole number."),
     (["translate", "{0}/run", "--length-penalty", "x"], "--length-penalty is 'x'; it has to be a number."),
-    (["train", "--max-tokens", "much"], "--max-tokens is 'much'; it has to be a whole number or 'auto'."),
+    (
+        ["train", "--micro-batch-tokens", "much"],
+        "--micro-batch-tokens is 'much'; it has to be a whole number or 'auto'.",
+    ),
     (
         ["translate", "{0}/run", "--beam-size"],
         "dragoman: --beam-size: expected one argument. See dragoman translate --help.",
@@ -802,10 +805,10 @@ def test_short_forms_are_the_long_ones(folder):
         "target": Path("b"),
         "out": Path("c"),
     }
-    assert given("train", "--no-native", "--compile", "--max-tokens", "auto") == {
+    assert given("train", "--no-native", "--compile", "--micro-batch-tokens", "auto") == {
         "native": False,
         "compile": True,
-        "max_tokens": "auto",
+        "micro_batch_tokens": "auto",
     }
     assert given("translate", "run", "--force-words", "a b", "c")["force_words"] == ("a b", "c")
 

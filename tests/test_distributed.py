@@ -167,7 +167,7 @@ def test_processes_accumulate_the_gradients_of_small_batches(text):
     more = (
         "--accumulate",
         "3",
-        "--max-tokens",
+        "--micro-batch-tokens",
         "90",
         "--clip-norm",
         "0.5",
@@ -269,7 +269,7 @@ def test_out_of_memory_during_synchronisation_ends_all_processes(tmp_path):
         with pytest.raises(DragomanError if rank == 0 else RuntimeError) as messages:
             accumulate(parallel, Update(0, 0, [shares[rank]], tokens), world)
         assert (
-            "not enough memory for 60 pairs at once; give the same command a lower --max-tokens"
+            "not enough memory for 60 pairs at once; give the same command a lower --micro-batch-tokens"
             in str(messages.value)
             or rank == 1
         )

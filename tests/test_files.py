@@ -86,7 +86,7 @@ def test_lines_have_their_numbers_and_an_empty_file_stays_empty(text, tmp_path):
 
 
 @pytest.mark.parametrize("died_at", range(4))
-def test_interrupted_it_goes_on_with_what_is_left(text, tmp_path, died_at):
+def test_an_interrupted_translation_resumes_with_the_lines_that_are_left(text, tmp_path, died_at):
     done = []
 
     def dying(block):

@@ -111,7 +111,7 @@ def test_only_graphs_of_few_sentences_are_kept_and_not_too_many(monkeypatch):
     assert search._made == kept
 
 
-def test_probabilities_that_are_no_numbers_get_their_sentence():
+def test_non_finite_probabilities_are_reported():
     model = model_of("as in the paper")
     with torch.no_grad():
         model.target_embedding.weight[7] = torch.nan
@@ -120,7 +120,7 @@ def test_probabilities_that_are_no_numbers_get_their_sentence():
 
 
 def test_a_translator_searches_in_fixed_shapes_if_asked_to(translator):  # noqa: F811
-    backend = TorchBackend(translator.torch.model, cuda_graphs=True)
+    backend = TorchBackend(translator.torch_backend.model, cuda_graphs=True)
     fixed = Translator(translator.tokenizers, lambda: backend)
     for asked in (
         SearchSettings(max_extra_tokens=3),

@@ -120,7 +120,7 @@ def test_attention_equals_its_equation(precision, shape, kind):
 
 @pytest.mark.parametrize("size", [1e16, 3e38])
 @pytest.mark.parametrize("masked", [False, True])
-def test_attention_to_one_key_is_its_value_however_unlikely_and_no_number_where_its_score_is_none(
+def test_attention_to_one_key_is_its_value_and_nan_if_its_score_is_nan(
     size, masked
 ):
     query, key, value = (
@@ -252,7 +252,7 @@ def test_a_lack_of_memory_is_told_as_pytorch_tells_it():
     assert os.waitpid(fork(drop_where_memory_is_short), 0)[1] == 0
 
 
-def test_a_query_that_may_look_nowhere_gets_zeros():
+def test_a_query_without_allowed_keys_gets_zeros():
     layer = MultiHeadAttention(8, 2, 4, 4)
     fuse(layer)
     mask = torch.ones(1, 1, 3, 3, dtype=torch.bool)
@@ -368,7 +368,7 @@ def test_logits_of_rows_of_rows_are_those_of_each():
     "part", ["encoder.0.self_attention", "decoder.0.self_attention", "decoder.0.cross_attention"]
 )
 @pytest.mark.parametrize("row", ["query", "value"])
-def test_what_is_no_number_stays_none(part, row):
+def test_nan_stays_nan(part, row):
     model = build_model(SMALL, 40, 40)
     weight = model.get_submodule(part).query_key_value.weight
     with torch.no_grad():

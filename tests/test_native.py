@@ -293,7 +293,7 @@ def test_an_id_that_the_vocabulary_lacks_is_refused(lib):
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_weights_that_are_no_numbers_get_a_sentence(lib, precision):
+def test_non_finite_weights_are_reported(lib, precision):
     model = model_of("as in the paper")
     with torch.no_grad():
         model.decoder[1].feed_forward.inner.weight[3, 4] = float("nan")

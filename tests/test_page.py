@@ -774,7 +774,7 @@ def test_a_proxy_s_error_page_is_a_sentence(open_page, page_url):
     page.wait_for_selector("text=The server answered with status 502.")
 
 
-def test_offline_is_said_and_the_translation_goes_on_afterwards(page, page_url):
+def test_offline_is_said_and_the_translation_resumes_afterwards(page, page_url):
     page.context.set_offline(True)
     page.fill("textarea", "Hello world.")
     page.wait_for_selector("text=You are offline. The translation will go on when the connection is back.")

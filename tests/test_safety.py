@@ -254,11 +254,13 @@ def test_a_recipe_with_another_model_is_refused(tmp_path):
         run(recipe, silent)
 
 
-def test_max_tokens_auto_is_refused_by_a_run_that_began_without_it(tmp_path):
+def test_micro_batch_tokens_auto_is_refused_by_a_run_that_began_without_it(tmp_path):
     recipe, _ = prepared_run(tmp_path, "run")
     write_toml(recipe, recipe.out / "recipe.toml")
-    with pytest.raises(DragomanError, match="this one began without it; give a number as --max-tokens"):
-        run(replace(recipe, batches=replace(recipe.batches, max_tokens="auto")), silent)
+    with pytest.raises(
+        DragomanError, match="this one began without it; give a number as --micro-batch-tokens"
+    ):
+        run(replace(recipe, batches=replace(recipe.batches, micro_batch_tokens="auto")), silent)
 
 
 def test_a_damaged_later_checkpoint_is_not_averaged(tmp_path):
@@ -361,7 +363,7 @@ def split_where_memory_is_short(folder: Path) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (used + 40 * 2**20, limits[1]))
     with pytest.raises(
         DragomanError,
-        match=r"not enough memory for \d+ pairs at once; give the same command a lower --max-tokens\.",
+        match=r"not enough memory for \d+ pairs at once; give .* a lower --micro-batch-tokens\.",
     ):
         accumulate(
             objective, update, ProcessGroup(size=2, device=HERE.device)
@@ -474,13 +476,15 @@ def test_available_memory_is_bounded_by_system_and_control_groups(tmp_path):
     assert min(available_memory(tmp_path / "nothing")) > 0
 
 
-def test_max_tokens_does_not_change_the_gradient(tmp_path):
+def test_micro_batch_tokens_does_not_change_the_gradient(tmp_path):
     recipe, data = prepared_run(tmp_path, "run")
     recipe = replace(recipe, model=replace(recipe.model, dropout=0.0))
     model = make_model(recipe, data, HERE.device).double()
     gradients = []
     for most in (None, 30):
-        batches = make_batches(replace(recipe, batches=replace(recipe.batches, max_tokens=most)), data, HERE)
+        batches = make_batches(
+            replace(recipe, batches=replace(recipe.batches, micro_batch_tokens=most)), data, HERE
+        )
         update = next(batches.updates(0, 0))
         model.zero_grad()
         accumulate(Objective.of(model, recipe.training), update, HERE)
@@ -492,7 +496,7 @@ def test_max_tokens_does_not_change_the_gradient(tmp_path):
 
 def test_allowed_settings_may_change_when_a_run_resumes(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run", updates=8)
-    recipe = replace(recipe, batches=replace(recipe.batches, max_tokens="auto"))
+    recipe = replace(recipe, batches=replace(recipe.batches, micro_batch_tokens="auto"))
     run(recipe, silent)
     run(recipe, silent)
     (recipe.out / "result.json").unlink()
@@ -505,7 +509,11 @@ def test_allowed_settings_may_change_when_a_run_resumes(tmp_path):
         in messages
     )
     recorded = recorded_recipe(recipe.out)
-    assert (recorded.training.clip_norm, recorded.training.on_divergence, recorded.batches.max_tokens) == (
+    assert (
+        recorded.training.clip_norm,
+        recorded.training.on_divergence,
+        recorded.batches.micro_batch_tokens,
+    ) == (
         1.0,
         "skip",
         100,
@@ -514,13 +522,13 @@ def test_allowed_settings_may_change_when_a_run_resumes(tmp_path):
         run(replace(recipe, training=replace(recipe.training, label_smoothing=0.2)), silent)
 
 
-def test_max_tokens_auto_is_chosen_and_recorded(tmp_path):
+def test_micro_batch_tokens_auto_is_chosen_and_recorded(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run")
-    recipe = replace(recipe, batches=replace(recipe.batches, max_tokens="auto"))
+    recipe = replace(recipe, batches=replace(recipe.batches, micro_batch_tokens="auto"))
     prepare(recipe.out, recipe, silent)
     messages = []
     settled = autoconfigure(recipe, PreparedData.load(recipe.out / "data"), messages.append, HERE)
-    assert settled.batches.max_tokens == 100
+    assert settled.batches.micro_batch_tokens == 100
     assert "100 tokens at once, which fit into memory" in "\n".join(messages)
 
 

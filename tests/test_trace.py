@@ -187,7 +187,7 @@ def test_alternatives_are_all_that_may_follow(model, sources, prefix):
 @pytest.mark.parametrize(
     "rules", [Constraints(), Constraints(2, 2, [[4], [6, 5]], [5, 7])], ids=["none", "all of them"]
 )
-def test_each_alternative_goes_on_as_the_search_that_must_begin_so(model, sources, rules):
+def test_each_alternative_continues_as_the_search_with_that_prefix(model, sources, rules):
     asked, source = (
         SearchSettings(beam_size=4, n_best=2, length_penalty=1.4, max_extra_tokens=3),
         sources[1:2, :4],
@@ -207,7 +207,7 @@ def test_alternatives_of_a_text_are_named_by_their_pieces(translator):  # noqa: 
         torch.tensor(encode_sentences(translator.tokenizers.source, ["two dogs"])),
         Constraints(prefix=target.encode(["a man"])[0]),
     )
-    own = alternatives(translator.torch.model, source, rules, 4, asked)
+    own = alternatives(translator.torch_backend.model, source, rules, 4, asked)
     assert [(one.token, one.probability) for one in found] == [
         (target.pieces([token])[0], p) for token, p, _ in own
     ]

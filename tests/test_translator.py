@@ -102,7 +102,7 @@ def test_workers_and_batches_change_no_translation(folder, precision):
 
 def test_what_can_be_searched_in_cpp_is_and_all_else_in_pytorch(folder):
     native, plain = (Translator.load(folder, native=native) for native in (True, False))
-    assert (native.native is None, plain.native is None) == (False, True)
+    assert (native.native_backend is None, plain.native_backend is None) == (False, True)
     asked = [
         SearchSettings(max_extra_tokens=4, beam_size=size, groups=groups)
         for size, groups in ((4, 1), (1, 1), (4, 2))
@@ -128,7 +128,7 @@ def test_workers_leave_the_number_of_threads_as_it_was(folder):
         "translator.translate(['a man', 'two dogs play'] * 9, SearchSettings(max_extra_tokens=4, "
         "batch_tokens=60))\n"
         "with ThreadPoolExecutor(1) as pool: later = pool.submit(torch.get_num_threads).result()\n"
-        "print(translator.torch.workers, torch.get_num_threads(), later)"
+        "print(translator.torch_backend.workers, torch.get_num_threads(), later)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(folder)],
@@ -182,10 +182,10 @@ def test_bfloat16_is_refused_where_the_processor_has_none(folder):
         lambda translator: translator.score([(LINES[0], LINES[1])]),
     ],
 )
-def test_weights_that_are_no_numbers_get_a_sentence(folder, work):
+def test_non_finite_weights_are_reported(folder, work):
     broken = Translator.load(folder, native=False)
     with torch.no_grad():
-        broken.torch.model.target_embedding.weight[7] = math.nan
+        broken.torch_backend.model.target_embedding.weight[7] = math.nan
     with pytest.raises(DragomanError, match=NON_FINITE):
         work(broken)
 
@@ -270,8 +270,10 @@ def test_forced_decoding_gives_the_scores_of_search_back(translator):
     asked = SearchSettings(n_best=3, max_extra_tokens=4)
     for line in LINES:
         source = pad(encode_sentences(translator.tokenizers.source, [line]))
-        for found in beam_search(translator.torch.model, source, asked)[0]:
-            log_p = token_log_probabilities(translator.torch.model, source, torch.tensor([[*found.ids, END]]))
+        for found in beam_search(translator.torch_backend.model, source, asked)[0]:
+            log_p = token_log_probabilities(
+                translator.torch_backend.model, source, torch.tensor([[*found.ids, END]])
+            )
             assert float(log_p.sum()) == pytest.approx(found.log_probability, abs=1e-4)
 
 
@@ -289,7 +291,7 @@ def test_a_pair_is_scored_alike_whatever_its_neighbours(translator):
 
 
 def test_a_saved_model_translates_alike(translator, folder, tmp_path):
-    save_model(tmp_path / "copy", translator.torch.model, SETTINGS, translator.tokenizers)
+    save_model(tmp_path / "copy", translator.torch_backend.model, SETTINGS, translator.tokenizers)
     for place in (folder / "model", tmp_path / "copy"):
         assert Translator.load(place).translate(LINES, SEARCH) == translator.translate(LINES, SEARCH)
 
@@ -313,7 +315,7 @@ def test_a_folder_without_a_model_says_what_to_do(tmp_path):
 
 @pytest.mark.parametrize("name", ["model.safetensors", "model.toml", "tokenizer.model"])
 def test_an_altered_model_is_refused_by_the_files_name(translator, tmp_path, name):
-    save_model(tmp_path / "model", translator.torch.model, SETTINGS, translator.tokenizers)
+    save_model(tmp_path / "model", translator.torch_backend.model, SETTINGS, translator.tokenizers)
     path = tmp_path / "model" / name
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(DragomanError, match=f"{name} is damaged or was changed"):
@@ -339,7 +341,9 @@ def test_a_text_that_is_too_long_for_learnt_positions_is_named(translator):
 
 
 def test_sentences_longer_than_those_of_training_are_split_and_counted(translator, tmp_path):
-    save_model(tmp_path / "model", translator.torch.model, SETTINGS, translator.tokenizers, longest_trained=4)
+    save_model(
+        tmp_path / "model", translator.torch_backend.model, SETTINGS, translator.tokenizers, longest_trained=4
+    )
     loaded = Translator.load(tmp_path)
     lengths = [len(row) for row in encode_sentences(loaded.tokenizers.source, LINES)]
     long = sum(length > 4 for length in lengths)
@@ -410,9 +414,11 @@ def test_the_tokens_of_a_translation_give_its_log_probability_back(translator):
 
 def test_models_of_the_same_vocabularies_are_an_ensemble(folder, translator, tmp_path):
     both = Translator.load(folder, folder)
-    assert isinstance(both.torch.model, Ensemble)
+    assert isinstance(both.torch_backend.model, Ensemble)
     assert both.translate(LINES, SEARCH) == translator.translate(LINES, SEARCH)
-    save_model(tmp_path / "short", translator.torch.model, SETTINGS, translator.tokenizers, longest_trained=4)
+    save_model(
+        tmp_path / "short", translator.torch_backend.model, SETTINGS, translator.tokenizers, longest_trained=4
+    )
     assert Translator.load(folder, tmp_path / "short").longest_trained == 4
     other = Tokenizer.train(LINES * 5, "char", TokenizerSettings(), 330)
     save_model(
@@ -425,7 +431,7 @@ def test_models_of_the_same_vocabularies_are_an_ensemble(folder, translator, tmp
 
 
 @pytest.mark.parametrize("architecture", ["transformer", "lstm", "gru"])
-def test_unknown_tokens_are_replaced_by_the_words_that_they_look_at(architecture):
+def test_unknown_tokens_are_replaced_by_the_words_that_they_attend_to(architecture):
     torch.manual_seed(2)
     words = Tokenizer.train(["amber birch cedar"] * 3, "word", TokenizerSettings(), 20)
     recurrent = architecture != "transformer"  # and has no bias
@@ -564,7 +570,7 @@ def test_tags_are_put_back_by_recurrent_models_too(translator, architecture):
 def test_tags_are_put_back_by_the_first_model_of_an_ensemble_and_within_learnt_positions(translator):
     size = len(translator.tokenizers.target)
     narrow = build_model(replace(SETTINGS, heads=4, positions="learned", max_positions=12), size, size)
-    both = Translator.from_model(Ensemble([translator.torch.model, narrow]), translator.tokenizers)
+    both = Translator.from_model(Ensemble([translator.torch_backend.model, narrow]), translator.tokenizers)
     asked = replace(SEARCH, keep_tags=True, truncate=12, coverage_penalty=0.1)
     assert sorted(TAG.findall(both.translate(["a <b>man</b> rides a bike and two dogs play"], asked)[0])) == [
         "</b>",
@@ -596,7 +602,7 @@ def test_tags_are_put_back_where_alignment_has_their_words(translator, kind):
     assert len(found) > 4  # so that the alignment tells
 
 
-def test_a_model_that_predicts_no_numbers_is_named(translator):
+def test_a_model_with_non_finite_predictions_is_named(translator):
     size = len(translator.tokenizers.target)
     broken = build_model(SETTINGS, size, size)
     with torch.no_grad():
@@ -646,7 +652,7 @@ def test_a_trace_has_the_scores_that_rank(translator):
     )
 
 
-def test_one_translation_is_streamed_and_goes_on_from_an_alternative(translator):
+def test_one_translation_is_streamed_and_continues_from_an_alternative(translator):
     for ask in (
         lambda asked: list(translator.stream("two dogs", asked)),
         lambda asked: translator.alternatives("two dogs", 3, asked),

@@ -406,7 +406,8 @@ class Engine {
         // Several sentences are encoded at once.
         if (closing || !rows_waiting || rows * 4 > max_rows * 3) return taken;
         taken.reserve(max_rows);
-        const int workers = int(threads.size()), share = (rows_waiting + rows_running + workers - 1) / workers;
+        const int workers = int(threads.size());
+        const int share = (rows_waiting + rows_running + workers - 1) / workers;
         for (size_t passed = 0; passed < waiting.size() && (!rows || rows < share);) {
             Search* search = waiting.front();
             waiting.pop_front();

@@ -47,7 +47,8 @@ class FixedShapeState(TransformerState):
     rows: Float[Tensor, "N D"]
     """All positional encodings: a graph's inputs must not move when the table grows."""
 
-    def positions(self, table: Positions, tokens: int) -> Float[Tensor, "1 D"]:  # noqa: ARG002  a step reads one
+    # A step reads one token: both methods ignore `tokens`.
+    def positions(self, table: Positions, tokens: int) -> Float[Tensor, "1 D"]:  # noqa: ARG002
         return self.rows.index_select(0, self.position[None])
 
     def append(self, layer: int, new: KeysValues) -> KeysValues:
@@ -56,7 +57,7 @@ class FixedShapeState(TransformerState):
             cache.index_copy_(2, places, values)
         return self.cache[layer]
 
-    def advance(self, tokens: int) -> tuple["FixedShapeState", Bool[Tensor, "B 1 W M"]]:  # noqa: ARG002  a step reads one
+    def advance(self, tokens: int) -> tuple["FixedShapeState", Bool[Tensor, "B 1 W M"]]:  # noqa: ARG002
         itself = torch.eye(self.beams, dtype=torch.bool, device=self.ancestry.device)[None, :, None].expand(
             len(self.ancestry), -1, -1, -1
         )

@@ -20,7 +20,8 @@ def compile_atomically(library: Path, command: list[str]) -> int:
                 shutil.rmtree(leftover, ignore_errors=True)
         with tempfile.TemporaryDirectory(dir=library.parent) as folder:
             new = Path(folder) / library.name
-            process = subprocess.run([*command, "-o", str(new)], check=False, capture_output=True)  # noqa: S603  stderr may be closed
+            # The output is captured because stderr may be closed.
+            process = subprocess.run([*command, "-o", str(new)], check=False, capture_output=True)  # noqa: S603
             if process.returncode == 0:
                 content = new.read_bytes()
                 new.write_bytes(content + hashlib.sha256(content).digest())

@@ -332,8 +332,8 @@ void store_rows(const float* from, void* to, int64_t begin, int64_t stride, int 
 
 // The softmax of one query's scores, in place; zeros if it may attend to no key. NaN stays NaN.
 // Tested:
-// tests/test_kernels.py::test_attention_to_one_key_is_its_value_however_unlikely_and_no_number_where_its_score_is_none,
-// ::test_a_query_that_may_look_nowhere_gets_zeros.
+// tests/test_kernels.py::test_attention_to_one_key_is_its_value_and_nan_if_its_score_is_nan,
+// ::test_a_query_without_allowed_keys_gets_zeros.
 void softmax(float* scores, int columns, int visible, const uint8_t* mask) {
     if (columns == 0) return;
     constexpr float HIDDEN = -INFINITY;

@@ -343,6 +343,14 @@ class Transformer {
             apply(layer.feed_forward, x, rows, workspace);
         }
         if (settings.pre_norm) encoder_norm(x, rows, x);
+        return project_memory(x, begins, projected);
+    }
+
+    // The keys and values of each decoder layer for the encoder's output x, [rows][d_model]; `projected` is
+    // working memory for those of one layer.
+    std::vector<Source> project_memory(const float* x, const std::vector<int>& begins,
+                                       float* projected) const {
+        const int rows = begins.back() - begins.front();
         std::vector<Source> sources(begins.size() - 1);
         for (const DecoderLayer& layer : decoder) {
             layer.cross_key_value(x, rows, projected);

@@ -35,12 +35,12 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     model = make_model(recipe, data, world.device)
     check_positions(model, data)
     say(describe_model(recipe, data, model))
-    if batches.max_tokens == "auto":
-        from dragoman.pipeline.max_tokens import choose_max_tokens
+    if batches.micro_batch_tokens == "auto":
+        from dragoman.pipeline.micro_batch import choose_micro_batch_tokens
 
-        max_tokens = choose_max_tokens(model, recipe, data, world)
-        recipe = replace(recipe, batches=replace(batches, max_tokens=max_tokens))
-        reasons.append(f"{max_tokens:,} tokens at once, which fit into memory")
+        micro_batch_tokens = choose_micro_batch_tokens(model, recipe, data, world)
+        recipe = replace(recipe, batches=replace(batches, micro_batch_tokens=micro_batch_tokens))
+        reasons.append(f"{micro_batch_tokens:,} tokens at once, which fit into memory")
     train_batches = make_batches(recipe, data, world)
     updates_per_epoch = max(1, len(train_batches.plan(0)) // batches.accumulate)
     sharded = training.shard and world.size > 1

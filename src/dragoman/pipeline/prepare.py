@@ -198,14 +198,14 @@ def make_batches(recipe: Recipe, data: PreparedData, world: World) -> Batches:
     batches = recipe.batches
     assert batches.source_tokens_per_batch is not None
     assert batches.target_tokens_per_batch is not None
-    assert not isinstance(batches.max_tokens, str)
+    assert not isinstance(batches.micro_batch_tokens, str)
     return Batches(
         data.train,
         batches.source_tokens_per_batch,
         batches.target_tokens_per_batch,
         recipe.training.seed,
         batches.accumulate,
-        batches.max_tokens,
+        batches.micro_batch_tokens,
         world.rank,
         world.size,
     )

@@ -29,7 +29,7 @@ from dragoman.translation.model_folder import model_hash, read_settings
 CHANGEABLE = (
     "data.source_language",
     "data.target_language",
-    "batches.max_tokens",
+    "batches.micro_batch_tokens",
     "training.updates",
     "training.learning_rate_scale",
     "training.clip_norm",
@@ -103,10 +103,10 @@ def reopen(out: Path, recipe: Recipe, say: Say) -> None:
             f"{out} holds a run with other settings: {'; '.join(forbidden)}. Choose another --out, or resume "
             f"it as it began with: dragoman resume {out}"
         )
-    if recipe.batches.max_tokens == "auto" and recorded.batches.max_tokens is None:
+    if recipe.batches.micro_batch_tokens == "auto" and recorded.batches.micro_batch_tokens is None:
         raise DragomanError(
-            "--max-tokens auto works when a run begins, and this one began without it; give a number as "
-            "--max-tokens."
+            "--micro-batch-tokens auto works when a run begins, and this one began without it; give a number "
+            "as --micro-batch-tokens."
         )
     changes, changed = allowed_changes(recipe, recorded), apply_changes(recipe, recorded)
     for name in ("model", "best"):

@@ -197,7 +197,7 @@ def make_validate(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
 
     It also returns some translations. If the loss is NaN or infinite, nothing is translated.
     """
-    batch_tokens = recipe.batches.max_tokens or recipe.batches.target_tokens_per_batch
+    batch_tokens = recipe.batches.micro_batch_tokens or recipe.batches.target_tokens_per_batch
     tokens = max(int(batch_tokens or 0), *(int(lengths.max()) + 1 for lengths in data.valid.lengths()))
     plan = Batches(data.valid, tokens, tokens, seed=0)
     batches = [plan.load(pairs) for pairs in plan.plan(0)[world.rank :: world.size]]

@@ -11,6 +11,12 @@ from dragoman.system.errors import DragomanError
 if TYPE_CHECKING:
     from dragoman.search.settings import SearchSettings
 
+WHOLE_SENTENCE_ONLY = (
+    "prefix", "force_words", "min_length", "max_length", "no_repeat_ngram", "keep_tags",
+    "replace_unknown", "truncate",
+)  # fmt: skip
+"""Settings that do not apply to the parts of a sentence. With one of them sentences are not split."""
+
 
 def refuse_contradictions(settings: "SearchSettings", asked: Collection[str]) -> None:
     """Raise `DragomanError` if the settings contradict each other; those of the names `asked` are given."""
@@ -21,16 +27,19 @@ def refuse_contradictions(settings: "SearchSettings", asked: Collection[str]) ->
 
 def contradictions(settings: "SearchSettings", asked: Collection[str]) -> Iterator[tuple[object, str]]:
     """Conditions that must not hold if the settings of these names are given, each with its message."""
+    yield from of_sampling(settings, asked)
+    yield from of_beam_search(settings, asked)
+    yield from of_long_sentences(settings)
+
+
+def of_sampling(settings: "SearchSettings", asked: Collection[str]) -> Iterator[tuple[object, str]]:
+    """Settings of sampling without a temperature, and settings of a beam with one."""
     sampling = settings.temperature > 0
     yield (
         0 < settings.temperature < 1e-6,
         f"temperature is {settings.temperature}; sampling needs at least 0.000001, and 0 is beam search.",
     )
     yield not 0 < settings.top_p <= 1, f"top_p is {settings.top_p}; it must be above 0, and 1 at most."
-    yield (
-        settings.length_power is not None and "length_penalty" in asked,
-        "length_power takes the place of length_penalty; give one of them.",
-    )
     yield (
         sampling and (settings.coverage_penalty or settings.length_power is not None),
         "coverage_penalty and length_power rank the hypotheses of a beam; samples, with a temperature, "
@@ -40,11 +49,6 @@ def contradictions(settings: "SearchSettings", asked: Collection[str]) -> Iterat
         sampling and ("beam_size" in asked or "length_penalty" in asked),
         "beam_size and length_penalty are for beam search; with a temperature, n_best translations are "
         "sampled.",
-    )
-    yield (
-        settings.max_length is not None and settings.min_length > settings.max_length,
-        f"min_length is {settings.min_length} and max_length {settings.max_length}; no translation can have "
-        "both.",
     )
     yield (
         sampling and settings.groups > 1,
@@ -57,6 +61,24 @@ def contradictions(settings: "SearchSettings", asked: Collection[str]) -> Iterat
     yield (
         not sampling and "sampling_seed" in asked,
         "sampling_seed is for sampling; it needs a temperature above 0.",
+    )
+    yield (
+        settings.mbr and (not sampling or settings.n_best == 1),
+        "mbr chooses among samples; it needs a temperature above 0 and an n_best above 1.",
+    )
+
+
+def of_beam_search(settings: "SearchSettings", asked: Collection[str]) -> Iterator[tuple[object, str]]:
+    """Numbers of a beam that do not fit each other, and penalties and constraints that exclude others."""
+    sampling = settings.temperature > 0
+    yield (
+        settings.length_power is not None and "length_penalty" in asked,
+        "length_power takes the place of length_penalty; give one of them.",
+    )
+    yield (
+        settings.max_length is not None and settings.min_length > settings.max_length,
+        f"min_length is {settings.min_length} and max_length {settings.max_length}; no translation can have "
+        "both.",
     )
     yield (
         not sampling and settings.n_best > settings.beam_size,
@@ -75,10 +97,10 @@ def contradictions(settings: "SearchSettings", asked: Collection[str]) -> Iterat
         "force_words needs grid beam search, which has no temperature, groups or coverage_penalty; leave "
         "them out.",
     )
-    yield (
-        settings.mbr and (not sampling or settings.n_best == 1),
-        "mbr chooses among samples; it needs a temperature above 0 and an n_best above 1.",
-    )
+
+
+def of_long_sentences(settings: "SearchSettings") -> Iterator[tuple[object, str]]:
+    """What a sentence that is truncated or translated in parts cannot have."""
     yield (
         settings.truncate and settings.split,
         "truncate leaves out what split would translate; give one of them.",
@@ -91,15 +113,7 @@ def contradictions(settings: "SearchSettings", asked: Collection[str]) -> Iterat
         settings.split and settings.n_best > 1,
         "split puts the best translations of the parts together; there is no n_best of them.",
     )
-    for name in (
-        "prefix",
-        "force_words",
-        "min_length",
-        "max_length",
-        "no_repeat_ngram",
-        "keep_tags",
-        "replace_unknown",
-    ):
+    for name in WHOLE_SENTENCE_ONLY:
         yield (
             settings.split and getattr(settings, name),
             f"{name} is for a whole sentence, and split translates it in parts; give one of them.",

@@ -105,7 +105,7 @@ class Batches:
     """The batches of a corpus, epoch by epoch; they depend on the seed and the epoch alone.
 
     A batch has at most `source_tokens` and `target_tokens` tokens, END and padding included. An update is
-    `accumulate` batches, which `ranks` processes share. A process computes at most `max_tokens` tokens of a
+    `accumulate` batches, which `ranks` processes share. A process computes at most `micro_batch_tokens` of a
     side at once, unless it is None. Raises `DragomanError` if a pair is longer than a batch may be.
     """
 
@@ -116,12 +116,12 @@ class Batches:
         target_tokens: int,
         seed: int,
         accumulate: int = 1,
-        max_tokens: int | None = None,
+        micro_batch_tokens: int | None = None,
         rank: int = 0,
         ranks: int = 1,
     ) -> None:
         self.corpus, self.seed, self.accumulate = corpus, seed, accumulate
-        self.max_tokens, self.rank, self.ranks = max_tokens, rank, ranks
+        self.micro_batch_tokens, self.rank, self.ranks = micro_batch_tokens, rank, ranks
         self.caps = source_tokens, target_tokens
         source, target = corpus.lengths()
         self.lengths = source + 1, target + 1
@@ -175,14 +175,14 @@ class Batches:
         return [part for pairs in update for part in self.split_pairs(pairs)]
 
     def split_pairs(self, pairs: Pairs) -> list[Pairs]:
-        """Split the pairs into the fewest parts of at most `max_tokens` tokens a side, padding included.
+        """Split the pairs into the fewest parts of at most `micro_batch_tokens` a side, with padding.
 
         A part has at least one pair.
         """
-        if self.max_tokens is None:
+        if self.micro_batch_tokens is None:
             return [pairs]
         longest = max(int(lengths[pairs].max()) for lengths in self.lengths)
-        count = min(len(pairs), -(-len(pairs) // max(1, self.max_tokens // longest)))
+        count = min(len(pairs), -(-len(pairs) // max(1, self.micro_batch_tokens // longest)))
         return [pairs[first::count] for first in range(count)]
 
     def load(self, pairs: Pairs | Sequence[int]) -> Batch:

@@ -1,11 +1,12 @@
 """Settings of the text files, the tokenizer and the batches. This module does not import torch."""
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal
 
 from dragoman.system.errors import DragomanError
+from dragoman.system.keys import former_name
 from dragoman.system.toml import check_bounds
 
 TokenKind = Literal["bpe", "unigram", "char", "word"]
@@ -154,12 +155,12 @@ class BatchSettings:
     accumulate: int = 1
     """Batches to an update; their gradient is that of one large batch. An update is the same on any number of
     processes."""
-    max_tokens: int | Literal["auto"] | None = None
+    micro_batch_tokens: int | Literal["auto"] | None = field(default=None, metadata=former_name("max_tokens"))
     """Most tokens of a side that a process computes at once: a larger batch is cut into parts, and their
     gradients are added. "auto" finds what fits into memory; None cuts only where memory has run out."""
 
     def __post_init__(self) -> None:
         counts = ("source_tokens_per_batch", "target_tokens_per_batch", "accumulate")
         check_bounds(self, at_least=dict.fromkeys(counts, 1), below=dict.fromkeys(counts, 2**31))
-        if isinstance(self.max_tokens, int):
-            check_bounds(self, at_least={"max_tokens": 1})
+        if isinstance(self.micro_batch_tokens, int):
+            check_bounds(self, at_least={"micro_batch_tokens": 1})

@@ -1,4 +1,4 @@
-"""How many tokens fit into memory at once (`max_tokens = "auto"`), and what to do if they do not."""
+"""How many tokens fit into memory at once (`micro_batch_tokens = "auto"`), and what to do if they do not."""
 
 import os
 import re
@@ -89,4 +89,7 @@ def smaller_batches(batches: list[Batch], error: Exception, may_retry: bool) -> 
 def memory_message(batches: list[Batch]) -> str:
     """What to do if these batches do not fit into memory."""
     most = max(len(batch.pairs) for batch in batches)
-    return f"There is not enough memory for {most} pairs at once; give the same command a lower --max-tokens."
+    return (
+        f"There is not enough memory for {most} pairs at once; give the same command a lower "
+        "--micro-batch-tokens."
+    )

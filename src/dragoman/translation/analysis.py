@@ -84,7 +84,9 @@ def encode_one(
     if settings.truncate:
         ids = [truncate(ids[0], settings.truncate)]
     refuse_too_long([sentence], ids, translator.longest_source)
-    return pad(ids).to(translator.torch.device), constraint_ids(settings, translator.tokenizers.target)
+    return pad(ids).to(translator.torch_backend.device), constraint_ids(
+        settings, translator.tokenizers.target
+    )
 
 
 def search_steps(
@@ -94,7 +96,7 @@ def search_steps(
     source, constraints = encode_one(translator, sentence, settings, name)
     if source.size(1) > 1:
         with explain_out_of_memory(1):
-            yield from beam_steps(translator.torch.model, source, settings, constraints)
+            yield from beam_steps(translator.torch_backend.model, source, settings, constraints)
 
 
 def stream(translator: "Translator", sentence: str, settings: SearchSettings) -> Iterator[str]:
@@ -129,7 +131,7 @@ def alternatives(
         return []
     with explain_out_of_memory(1):
         tokens = search_alternatives.alternatives(
-            translator.torch.model, source, constraints, count, settings
+            translator.torch_backend.model, source, constraints, count, settings
         )
     pieces = translator.tokenizers.target.pieces([token for token, _, _ in tokens])
     return [
@@ -148,7 +150,7 @@ def score(
     likelihoods: dict[int, Likelihood] = {}
     for batch, source, target in forced_batches(translator, pairs, batch_tokens):
         with explain_out_of_memory(len(batch)):
-            rows = token_log_probabilities(translator.torch.model, source, target).tolist()
+            rows = token_log_probabilities(translator.torch_backend.model, source, target).tolist()
         for (number, _, ids), log_probs in zip(batch, rows, strict=True):
             likelihoods[number] = Likelihood(translator.tokenizers.target.pieces(ids), log_probs[: len(ids)])
     return [likelihoods[number] for number in range(len(pairs))]
@@ -166,7 +168,7 @@ def align(
     sides = (translator.tokenizers.source, translator.tokenizers.target)
     for batch, *rows in forced_batches(translator, pairs, batch_tokens):
         with explain_out_of_memory(len(batch)):
-            weights = select_head(cross_attention(translator.torch.model, *rows), layer, head)
+            weights = select_head(cross_attention(translator.torch_backend.model, *rows), layer, head)
         for (number, source, target), pair_weights in zip(batch, weights, strict=True):
             words = (side.word_ids(text) for side, text in zip(sides, pairs[number], strict=True))
             alignments[number] = word_alignment(pair_weights[: len(target), : len(source)], *words)
@@ -180,7 +182,9 @@ def attention(translator: "Translator", source: str, target: str) -> Attention:
     read, predicted = (side.pieces(ids[0].tolist()) for side, ids in zip(sides, rows, strict=True))
     with explain_out_of_memory(1):
         return Attention(
-            read, predicted, *(weights[:, 0] for weights in all_attention(translator.torch.model, *rows))
+            read,
+            predicted,
+            *(weights[:, 0] for weights in all_attention(translator.torch_backend.model, *rows)),
         )
 
 
@@ -191,7 +195,7 @@ def forced_batches(
 
     Raises `DragomanError` if a text is longer than the model's positions.
     """
-    tokenizers, model = translator.tokenizers, translator.torch.model
+    tokenizers, model = translator.tokenizers, translator.torch_backend.model
     texts, given = [source for source, _ in pairs], [target for _, target in pairs]
     sources = encode_sentences(tokenizers.source, texts)
     targets = encode_sentences(
@@ -207,7 +211,8 @@ def forced_batches(
     lengths = {number: max(map(len, rows)) for number, rows in enumerate(zip(sources, targets, strict=True))}
     for batch in batch_by_length(lengths, max_tokens):
         source, target = (
-            pad([side[number] for number in batch]).to(translator.torch.device) for side in (sources, targets)
+            pad([side[number] for number in batch]).to(translator.torch_backend.device)
+            for side in (sources, targets)
         )
         yield [(number, sources[number], targets[number]) for number in batch], source, target
 
@@ -229,9 +234,9 @@ def with_end(translator: "Translator", ids: list[int]) -> list[int]:
 
 def target_weights(translator: "Translator", source: list[int], target: list[int]) -> Float[Tensor, "T S"]:
     """The encoder-decoder attention of each target token, END last: the last layer, the mean of its heads."""
-    rows = (pad([ids]).to(translator.torch.device) for ids in (source, [*target, END]))
+    rows = (pad([ids]).to(translator.torch_backend.device) for ids in (source, [*target, END]))
     with explain_out_of_memory(1):
-        return select_head(cross_attention(translator.torch.model, *rows), None, None)[0]
+        return select_head(cross_attention(translator.torch_backend.model, *rows), None, None)[0]
 
 
 def align_ids(

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from dragoman.model.symbols import END
+from dragoman.search.contradictions import WHOLE_SENTENCE_ONLY
 from dragoman.search.hypothesis import Constraints
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError, is_out_of_memory
@@ -12,11 +13,6 @@ from dragoman.translation.constraints import encode_constraints
 from dragoman.translation.segmentation import split, truncate
 
 DEFAULT_SPLIT = 1000  # tokens above which a sentence is split if the model has no known limit
-WHOLE_SENTENCE_ONLY = (
-    "prefix", "force_words", "min_length", "max_length", "no_repeat_ngram", "keep_tags",
-    "replace_unknown", "truncate",
-)  # fmt: skip
-"""Settings that do not apply to the parts of a sentence. With one of them sentences are not split."""
 
 
 def encode_sentences(tokenizer: Tokenizer, sentences: Sequence[str]) -> list[list[int]]:

@@ -170,7 +170,7 @@ class Translator:
             stored[0].languages,
         )
         if not in_cpp or precision == "bfloat16" or cuda_graphs:
-            _ = translator.torch  # refuses unsupported settings, and weights that do not fit, now
+            _ = translator.torch_backend  # refuses unsupported settings, and weights that do not fit, now
         return translator
 
     @classmethod
@@ -201,12 +201,12 @@ class Translator:
         return cls(tokenizers, lambda: backend, open_native, engine, longest_trained, model.longest_source)
 
     @cached_property
-    def torch(self) -> "TorchBackend":
+    def torch_backend(self) -> "TorchBackend":
         """The PyTorch backend, built when it is first needed."""
         return self._open_torch()
 
     @cached_property
-    def native(self) -> NativeBackend | None:
+    def native_backend(self) -> NativeBackend | None:
         """The C++ backend; None if the model or the machine does not support it."""
         return self._open_native()
 
@@ -218,15 +218,16 @@ class Translator:
         """
         waiting = (
             self.engine.native
+            and self.engine.shortlist is None
             and sentences <= FEW_SENTENCES
             and self.engine.precision == "float32"
             and not is_compiled(DECODER)
         )
-        if settings.is_standard and (not waiting or self.engine.shortlist) and self.native is not None:
-            return self.native
+        if settings.is_standard and not waiting and self.native_backend is not None:
+            return self.native_backend
         if self.engine.shortlist is not None:
             raise DragomanError(SHORTLIST_NEEDS_NATIVE)
-        return self.torch
+        return self.torch_backend
 
     def search(self, sources: Sequence[list[int]], settings: SearchSettings) -> list[list[Hypothesis]]:
         """The `n_best` best hypotheses of each source. A source ends with END; END alone has none.
@@ -407,7 +408,7 @@ class Translator:
         """
         settings = SearchSettings.of(settings, options)
         self._warn_of_long([sentence], settings, whole=True)
-        if settings.is_standard and self.engine.shortlist is None and self.native is not None:
+        if settings.is_standard and self.engine.shortlist is None and self.native_backend is not None:
             return stream_native(self, sentence, settings)
         from dragoman.translation import analysis
 

@@ -14,10 +14,11 @@ from dragoman.training.world import World
 GRADIENT_AND_MOMENTS = 3  # times the bytes of the weights: what the first update allocates
 
 
-def choose_max_tokens(model: Model, recipe: Recipe, data: PreparedData, world: World) -> int:
+def choose_micro_batch_tokens(model: Model, recipe: Recipe, data: PreparedData, world: World) -> int:
     """The number of tokens of the longest pairs that fit into memory at once."""
     objective = Objective.of(model, recipe.training)
-    batches = make_batches(replace(recipe, batches=replace(recipe.batches, max_tokens=None)), data, world)
+    whole = replace(recipe.batches, micro_batch_tokens=None)
+    batches = make_batches(replace(recipe, batches=whole), data, world)
     lengths = np.maximum(*batches.lengths)
     longest_first = np.argsort(-lengths)
 
