@@ -42,7 +42,7 @@ def test_the_weights_are_those_of_equation_1_and_watching_changes_nothing(source
     assert (weights.masked_select((sources == PAD)[None, :, None, None]) == 0).all()
     after, _ = model.decode(target_in, model.encode(sources))
     assert torch.equal(before, after)
-    assert all(layer.cross_attention.weights_hook is None for layer in model.decoder)
+    assert all(layer.cross_attention.attention_weights_hook is None for layer in model.decoder)
     layer, memory = model.decoder[0], model.encode(sources).memory[0]
     x = model.embed(target_in, model.target_embedding, model.target_positions(0, 6))
     residual = layer.self_attention_residual
@@ -115,7 +115,7 @@ def test_the_weights_of_a_recurrent_model_are_those_of_additive_attention(source
             cross[0, :, 0, place], compared.masked_fill(sources == PAD, -torch.inf).softmax(-1)
         )
         _, state = model.decode(target_in[:, place : place + 1], state)
-    assert additive.weights_hook is None
+    assert additive.attention_weights_hook is None
 
 
 def test_a_model_without_attention_is_refused(sources, targets):

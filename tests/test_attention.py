@@ -142,14 +142,14 @@ def test_recording_the_weights_changes_no_result(mask):
     x, allowed = torch.randn(2, 6, 8, dtype=torch.float64), mask(6, 6)
     query, memory = layer.project(x)
     expected, recorded = layer.attend(query, memory, allowed), []
-    layer.weights_hook = recorded.append
+    layer.attention_weights_hook = recorded.append
     torch.testing.assert_close(layer.attend(query, memory, allowed), expected)
     torch.testing.assert_close(recorded[0], attention(query, *memory, allowed)[1])
 
 
 def test_recorded_causal_weights_reach_no_later_position():
     layer, recorded = MultiHeadAttention(8, 2, 4, 4), []
-    layer.weights_hook = recorded.append
+    layer.attention_weights_hook = recorded.append
     layer.attend(*layer.project(torch.randn(1, 5, 8)), causal=True)
     assert recorded[0].triu(1).eq(0).all()
     assert recorded[0].tril().ne(0).sum() == 2 * 15

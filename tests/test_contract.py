@@ -1,4 +1,4 @@
-"""The contract of decoding by PyTorch: batches and threads change no text, and a score by rounding alone."""
+"""The contract of decoding with PyTorch: batches and threads change no text, and scores by rounding alone."""
 
 import itertools
 

@@ -269,7 +269,7 @@ def test_out_of_memory_during_synchronisation_ends_all_processes(tmp_path):
         with pytest.raises(DragomanError if rank == 0 else RuntimeError) as messages:
             accumulate(parallel, Update(0, 0, [shares[rank]], tokens), world)
         assert (
-            "not enough memory for 60 pairs at once; give the same command a lower --micro-batch-tokens"
+            "not enough memory for 60 pairs at once; run the same command with a lower --micro-batch-tokens"
             in str(messages.value)
             or rank == 1
         )
@@ -522,7 +522,7 @@ def test_compile_without_a_compiler_is_refused(text):
     )
     assert done.returncode == 2
     assert "torch.compile failed (" in done.stderr
-    assert "Give the same command without --compile." in done.stderr
+    assert "Run the same command without --compile." in done.stderr
     assert "Traceback" not in done.stderr
 
 

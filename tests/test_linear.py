@@ -34,9 +34,9 @@ def test_a_packed_map_gives_what_the_map_gives(precision, bias):
 @pytest.mark.parametrize("ends", [(0, 4), (4, None), (2, 7)])
 def test_a_part_of_a_map_is_the_rows_of_the_whole(precision, ends):
     plain, x = linear()
-    torch.testing.assert_close(plain.rows(x, *ends), plain(x)[..., slice(*ends)])
+    torch.testing.assert_close(plain.project_rows(x, *ends), plain(x)[..., slice(*ends)])
     packed = PACKED[precision](plain.weight, plain.bias)
-    torch.testing.assert_close(packed.rows(x, *ends), packed(x)[..., slice(*ends)])
+    torch.testing.assert_close(packed.project_rows(x, *ends), packed(x)[..., slice(*ends)])
 
 
 @settings(max_examples=50)

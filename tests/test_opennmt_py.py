@@ -21,7 +21,7 @@ from subword_nmt.learn_bpe import learn_bpe
 from torch.nn import functional as F
 
 from dragoman.interop import opennmt_py
-from dragoman.interop.verify import Engine, compare, samples, verify
+from dragoman.interop.verify import ReferenceEngine, compare, samples, verify
 from dragoman.model.symbols import END, UNKNOWN
 from dragoman.system.errors import DragomanError
 
@@ -353,7 +353,7 @@ def engine(found, imported, kind="words", files=(None, None)):
     def decode(ids):
         return together(kind, files[1], [vocab["tgt"][of_target[token]] for token in ids])
 
-    return Engine("OpenNMT-py", encode, log_probs, greedy, decode, range(len(of_source)))
+    return ReferenceEngine("OpenNMT-py", encode, log_probs, greedy, decode, range(len(of_source)))
 
 
 def agree(path, found, kind="words", files=(None, None), more=()):

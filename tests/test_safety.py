@@ -363,7 +363,7 @@ def split_where_memory_is_short(folder: Path) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (used + 40 * 2**20, limits[1]))
     with pytest.raises(
         DragomanError,
-        match=r"not enough memory for \d+ pairs at once; give .* a lower --micro-batch-tokens\.",
+        match=r"not enough memory for \d+ pairs at once; run .* a lower --micro-batch-tokens\.",
     ):
         accumulate(
             objective, update, ProcessGroup(size=2, device=HERE.device)
@@ -692,7 +692,7 @@ def test_no_checkpoint_has_non_finite_weights(tmp_path):
     messages = []
     with pytest.raises(
         DivergenceError,
-        match=r"After update 1 some weights are NaN or infinite\. Give .* a lower --learning-rate-scale\.",
+        match=r"After update 1 some weights are NaN or infinite\. Run .* a lower --learning-rate-scale\.",
     ):
         train_poisoned(recipe, data, set(), messages)
     assert not checkpoints(recipe.out)
@@ -722,7 +722,7 @@ def test_a_non_finite_validation_ends_the_run_and_keeps_no_model(tmp_path):
     with pytest.raises(
         DivergenceError,
         match=r"After update 8 the validation loss is nan\. The best model before it is kept, if "
-        r"there is one\. Give",
+        r"there is one\. Run",
     ):
         train_poisoned(recipe, data, set(), [], loss=float("nan"))
     assert {line["event"] for line in log_of(recipe)} == {"train"}

@@ -195,7 +195,7 @@ def test_non_finite_weights_are_reported(folder, work):
     [
         (
             lambda translator: translator.translate("a man"),
-            "A list of sentences is to be translated, and this is one text",
+            "translate takes a list of sentences and got one string",
         ),
         (
             lambda translator: translator.translate(["a man", None]),
@@ -203,7 +203,7 @@ def test_non_finite_weights_are_reported(folder, work):
         ),
         (
             lambda translator: translator.translate(3),
-            "A list of sentences is to be translated, and this is 3",
+            "translate takes a list of sentences and got int",
         ),
         (lambda translator: translator.alternatives("a man", -1), "count is -1; it must be at least 0"),
         (
@@ -256,8 +256,8 @@ def test_a_translation_is_one_line_whatever_bytes_the_model_spells(translator):
         token for token in range(300) if translator.tokenizers.target.pieces([token]) == ["<0x0A>"]
     )
     (word,) = translator.tokenizers.target.encode(["a"])
-    assert translator.text([*word, newline, *word]).split() == ["a", "a"]
-    assert "\n" not in translator.text([*word, newline, *word])
+    assert translator.detokenize([*word, newline, *word]).split() == ["a", "a"]
+    assert "\n" not in translator.detokenize([*word, newline, *word])
 
 
 def test_the_n_best_are_ranked(translator):
@@ -347,14 +347,18 @@ def test_sentences_longer_than_those_of_training_are_split_and_counted(translato
     loaded = Translator.load(tmp_path)
     lengths = [len(row) for row in encode_sentences(loaded.tokenizers.source, LINES)]
     long = sum(length > 4 for length in lengths)
-    assert 1 < long == loaded.count_long(LINES)
+    assert 1 < long == loaded.count_long_sentences(LINES)
     assert (
-        translator.count_long(LINES)
-        == loaded.count_long(LINES, truncate=4)
-        == loaded.count_long(LINES, split=4)
+        translator.count_long_sentences(LINES)
+        == loaded.count_long_sentences(LINES, truncate=4)
+        == loaded.count_long_sentences(LINES, split=4)
         == 0
     )
-    assert loaded.count_long(["<a> <b> man </b>"], keep_tags=True) == loaded.count_long(["man"]) == 0
+    assert (
+        loaded.count_long_sentences(["<a> <b> man </b>"], keep_tags=True)
+        == loaded.count_long_sentences(["man"])
+        == 0
+    )
     counted = (
         rf"{long} sentences have more tokens than the longest source of training \(4\), and are translated "
     )
@@ -396,7 +400,7 @@ def test_the_tokens_of_a_translation_give_its_log_probability_back(translator):
         for one, scored in zip(best, translator.score([(line, one.tokens) for one in best]), strict=True):
             assert scored.tokens == [*one.tokens, "</s>"]
             assert sum(scored.log_probabilities) == pytest.approx(one.log_probability, abs=1e-4)
-            assert translator.text(translator.tokenizers.target.ids(one.tokens)) == one.text
+            assert translator.detokenize(translator.tokenizers.target.ids(one.tokens)) == one.text
     with pytest.raises(
         DragomanError,
         match="'no such token' is no token of this vocabulary; give tokens as a translation has them",

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from dragoman.interop.verify import SEARCH, Engine, log_probabilities, samples, verify
+from dragoman.interop.verify import SEARCH, ReferenceEngine, log_probabilities, samples, verify
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END
 from dragoman.system.errors import DragomanError
@@ -30,7 +30,9 @@ def engine_of_itself():
             return log_probabilities(model, source, target)
 
     return (
-        Engine("Other", encode, log_probs, greedy, tokenizers.target.decode, range(len(tokenizers.source))),
+        ReferenceEngine(
+            "Other", encode, log_probs, greedy, tokenizers.target.decode, range(len(tokenizers.source))
+        ),
         model,
         tokenizers,
     )

@@ -204,8 +204,8 @@ def road() -> list[Figure]:
         for path, names in sorted(trace.to_kernel.items())
     ]
     return [
-        Figure("text → BLEU by PyTorch alone: files", len(sizes), FILES, 36, details),
-        Figure("text → BLEU by PyTorch alone: code lines", sum(sizes.values()), LINES, 3_800),
+        Figure("text → BLEU with PyTorch alone: files", len(sizes), FILES, 36, details),
+        Figure("text → BLEU with PyTorch alone: code lines", sum(sizes.values()), LINES, 3_800),
         *paths,
     ]
 

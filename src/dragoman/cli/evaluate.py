@@ -62,7 +62,7 @@ def evaluate(given: Given) -> None:
     if asked.paper_bleu is not None:
         tokenised_bleu(references[:1], references[:1], asked.paper_bleu)
     translator = load((asked.run, *asked.ensemble), asked.engine)
-    if count := translator.count_long(sources, asked.search):
+    if count := translator.count_long_sentences(sources, asked.search):
         say(translator.long_message(count, asked.search))
     translations = translator.translate(sources, asked.search)
     try:

@@ -12,7 +12,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.settings import Languages
 
 if TYPE_CHECKING:
-    from dragoman.interop.verify import Engine
+    from dragoman.interop.verify import ReferenceEngine
     from dragoman.model.transformer import Transformer
     from dragoman.translation.model_folder import Tokenizers
 
@@ -87,7 +87,7 @@ READERS = {
     "onnx": "onnxruntime.InferenceSession",
     "argos": "argostranslate.package.install_from_path, and so LibreTranslate",
 }
-Format = tuple[Callable[[Path], None], Callable[[Path], "Engine"]]
+Format = tuple[Callable[[Path], None], Callable[[Path], "ReferenceEngine"]]
 
 
 def formats_of(

@@ -75,7 +75,7 @@ def blocks_of_pairs(
     pairs = read_pairs(source, target)
     count = 0
     while block := list(islice(pairs, BLOCK)):
-        count += translator.count_long([one for one, _ in block])
+        count += translator.count_long_sentences([one for one, _ in block])
         yield block
     if count:
         say(long_message(count, translator.longest_trained, f"{done} whole"))

@@ -188,7 +188,7 @@ class TranslationJob:
         """A line of output for each numbered line of input."""
         asked, translator = self.asked, self.translator
         lines = [input_line(raw, number) for number, raw in block]
-        self.long += translator.count_long(lines, asked.search)
+        self.long += translator.count_long_sentences(lines, asked.search)
         if asked.alternatives:
             found = [translator.alternatives(line, asked.alternatives, asked.search) for line in lines]
             return [as_json(line, "alternatives", each) for line, each in zip(lines, found, strict=True)]
@@ -206,7 +206,7 @@ class TranslationJob:
     def stream(self, number: int, raw: bytes) -> Iterator[str]:
         """The translation of a line, piece by piece."""
         line = input_line(raw, number)
-        self.long += self.translator.count_long([line], self.asked.search)
+        self.long += self.translator.count_long_sentences([line], self.asked.search)
         return self.translator.stream(line, self.asked.search)
 
     def say_long(self) -> None:
@@ -285,7 +285,7 @@ def translate_document(job: TranslationJob, path: Path) -> str:
     searches = asked, dataclasses.replace(asked, keep_tags=True)
     for numbers, settings in zip(split_by_marks(document.segments), searches, strict=True):
         sentences = [document.sentences[number] for number in numbers]
-        job.long += job.translator.count_long(sentences, settings)
+        job.long += job.translator.count_long_sentences(sentences, settings)
         translations |= dict(zip(numbers, job.translator.translate(sentences, settings), strict=True))
     return document.join([translations[number] for number in range(len(document.segments))])
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import sentencepiece
 
 from dragoman.interop import ctranslate2, minisbd
-from dragoman.interop.verify import Engine
+from dragoman.interop.verify import ReferenceEngine
 from dragoman.model.settings import Precision
 from dragoman.model.symbols import END
 from dragoman.model.transformer import Transformer
@@ -172,7 +172,7 @@ def spell(speller: sentencepiece.SentencePieceProcessor, pieces: list[str]) -> s
 
 def engine(
     folder: Path, model: Transformer, tokenizers: Tokenizers, languages: Languages, precision: Precision
-) -> Engine:
+) -> ReferenceEngine:
     """What the program does with the package in a folder."""
     package = folder / languages.package
     file = f"../{TOKENIZER}"

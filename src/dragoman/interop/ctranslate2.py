@@ -9,7 +9,7 @@ import torch
 from ctranslate2.specs import TransformerSpec, common_spec
 from torch import Tensor, nn
 
-from dragoman.interop.verify import Engine
+from dragoman.interop.verify import ReferenceEngine
 from dragoman.interop.weights import check_exportable
 from dragoman.model.positions import Positions
 from dragoman.model.settings import Activation, Precision
@@ -98,7 +98,7 @@ def engine(
     tokenizers: Tokenizers,
     precision: Precision,
     spm_files: tuple[str, str] = ("source.spm", "target.spm"),
-) -> Engine:
+) -> ReferenceEngine:
     """CTranslate2 with the folder that `write` wrote for this model. `spm_files` are relative to it."""
     translator = ctranslate2.Translator(str(folder), compute_type=precision, intra_threads=1)
     source_spm, target_spm = (
@@ -125,7 +125,7 @@ def engine(
         )
         return [target_ids[piece] for piece in result.hypotheses[0]]
 
-    return Engine(
+    return ReferenceEngine(
         name="CTranslate2",
         encode=lambda text: [*source_spm.encode(text), END],
         log_probs=log_probs,

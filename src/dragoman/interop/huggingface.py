@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from dragoman.interop.pickles import load_pickle
-from dragoman.interop.verify import Engine
+from dragoman.interop.verify import ReferenceEngine
 from dragoman.interop.vocabulary import (
     Vocabulary,
     check_size,
@@ -362,7 +362,7 @@ def write_json(path: Path, content: object) -> None:
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
-def engine(folder: Path, source_rows: Sequence[int], target_rows: Sequence[int]) -> Engine:
+def engine(folder: Path, source_rows: Sequence[int], target_rows: Sequence[int]) -> ReferenceEngine:
     """A folder's model and tokenizer in transformers, given its id for each of ours.
 
     Raises `DragomanError` if transformers is not installed or cannot load the folder.
@@ -411,7 +411,7 @@ def engine(folder: Path, source_rows: Sequence[int], target_rows: Sequence[int])
             clean_up_tokenization_spaces=False,
         )
 
-    return Engine(
+    return ReferenceEngine(
         name="transformers",
         encode=lambda text: [source_ids[row] for row in tokenizer(text).input_ids],
         log_probs=log_probs,

@@ -27,7 +27,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.export import Dim
 
-from dragoman.interop.verify import Engine
+from dragoman.interop.verify import ReferenceEngine
 from dragoman.model.attention import KeysValues, MultiHeadAttention
 from dragoman.model.cache import TransformerState
 from dragoman.model.positions import Positions, sinusoids
@@ -111,7 +111,7 @@ def exportable(model: Transformer) -> Transformer:
     model = copy.deepcopy(model).eval()
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):
-            module.weights_hook = lambda _: None
+            module.attention_weights_hook = lambda _: None
         elif isinstance(module, Positions) and module.kind != "learned":
             module.table = sinusoids(module.first + POSITIONS, module.d_model, module.kind)
     return model
@@ -192,7 +192,7 @@ def export_graph(
     program.save(str(path))
 
 
-def engine(folder: Path) -> Engine:
+def engine(folder: Path) -> ReferenceEngine:
     """Both graphs in onnxruntime, with the loop of greedy search that a user of the graphs writes."""
     encoder, decoder = (
         onnxruntime.InferenceSession(str(folder / f"{name}.onnx")) for name in ("encoder", "decoder")
@@ -232,7 +232,7 @@ def engine(folder: Path) -> Engine:
         return ids
 
     tokenizers = Tokenizers.load(folder)
-    return Engine(
+    return ReferenceEngine(
         name="onnxruntime",
         encode=lambda text: [*tokenizers.source.encode([text])[0], END],
         log_probs=log_probs,

@@ -28,8 +28,8 @@ SEARCH = SearchSettings(beam_size=1, max_extra_tokens=8)  # an untrained model n
 
 
 @dataclass(frozen=True)
-class Engine:
-    """A model in a foreign engine. All ids are ours, and source ids end with END."""
+class ReferenceEngine:
+    """A model in another engine, to compare with. All ids are ours, and source ids end with END."""
 
     name: str
     encode: Callable[[str], list[int]]
@@ -84,7 +84,7 @@ def samples(tokenizers: Tokenizers, longest: int | None = None, count: int = 8) 
 
 
 @torch.no_grad()
-def verify(engine: Engine, model: Model, tokenizers: Tokenizers, sentences: Sequence[str]) -> float:
+def verify(engine: ReferenceEngine, model: Model, tokenizers: Tokenizers, sentences: Sequence[str]) -> float:
     """Compare the engine with the model; return the largest difference of a log-probability, in nats.
 
     Raises `DragomanError`, naming the sentence, if the engine tokenises or translates it otherwise, if a
@@ -115,7 +115,9 @@ def verify(engine: Engine, model: Model, tokenizers: Tokenizers, sentences: Sequ
 
 
 @torch.no_grad()
-def compare(engine: Engine, model: Model, sentence: str, source: list[int], target: list[int]) -> float:
+def compare(
+    engine: ReferenceEngine, model: Model, sentence: str, source: list[int], target: list[int]
+) -> float:
     """Return the largest difference of a log-probability at the target's tokens, in nats.
 
     Raises `DragomanError` if it is larger than the tolerance.
@@ -144,7 +146,12 @@ def log_probabilities(model: Model, source: list[int], target: list[int]) -> Flo
 
 
 def refuse_other_translation(
-    engine: Engine, model: Model, tokenizers: Tokenizers, sentence: str, source: list[int], ours: list[int]
+    engine: ReferenceEngine,
+    model: Model,
+    tokenizers: Tokenizers,
+    sentence: str,
+    source: list[int],
+    ours: list[int],
 ) -> None:
     """Raise `DragomanError` if the engine's greedy translation differs from `ours`, in ids or in text.
 

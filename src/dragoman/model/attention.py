@@ -1,6 +1,6 @@
 """Attention (section 3.2).
 
-Shapes: B sentences, H heads, T queries, N keys, K = d_k, Kv = d_v, D = d_model.
+Shapes: B sentences, H heads, T queries, N keys, K = d_k, Kv = d_v, D = d_model, E columns of a projection.
 """
 
 import math
@@ -39,7 +39,7 @@ def causal_mask(queries: int, keys: int, device: torch.device) -> Bool[Tensor, "
 
 
 class KeysValues(NamedTuple):
-    """The keys and values of a memory: one of each for every position and head."""
+    """A memory: one key and one value for each position and head."""
 
     keys: Float[Tensor, "B H N K"]
     values: Float[Tensor, "B H N Kv"]
@@ -48,9 +48,9 @@ class KeysValues(NamedTuple):
 class Projections(nn.Linear):
     """The matrices W^Q, W^K and W^V of all heads as the rows of one matrix, in this order."""
 
-    def rows(self, x: Float[Tensor, "*N D"], first: int, last: int | None) -> Float[Tensor, "*N E"]:
-        """Project by the rows `first` to `last` alone."""
-        return F.linear(x, self.weight[first:last], None if self.bias is None else self.bias[first:last])
+    def project_rows(self, x: Float[Tensor, "*N D"], start: int, stop: int | None) -> Float[Tensor, "*N E"]:
+        """Project by the rows `start` to `stop` - 1 alone; None is the last."""
+        return F.linear(x, self.weight[start:stop], None if self.bias is None else self.bias[start:stop])
 
 
 class MultiHeadAttention(nn.Module):
@@ -71,7 +71,7 @@ class MultiHeadAttention(nn.Module):
         self.query_key_value = Projections(d_model, sum(self.widths), bias=bias)
         self.output = nn.Linear(heads * d_v, d_model, bias=bias)
         self.dropout = dropout
-        self.weights_hook: Callable[[Tensor], None] | None = None
+        self.attention_weights_hook: Callable[[Tensor], None] | None = None
         """If set, equation 1 is computed as written, and this is called with its weights [B H T N]."""
         for block in self.query_key_value.weight.split(self.widths):
             # fairseq's gain: post-norm converges sooner (experiments/LOG.md).
@@ -91,11 +91,12 @@ class MultiHeadAttention(nn.Module):
 
     def project_query(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B H T K"]:
         """Queries for a memory that has been projected."""
-        return self._split_heads(self.query_key_value.rows(x, 0, self.widths[0]))
+        return self._split_heads(self.query_key_value.project_rows(x, 0, self.widths[0]))
 
-    def project_memory(self, memory: Float[Tensor, "B N D"]) -> KeysValues:
-        """Keys and values of a memory, computed once for any number of queries."""
-        key, value = self.query_key_value.rows(memory, self.widths[0], None).split(self.widths[1:], -1)
+    def project_memory(self, encoder_output: Float[Tensor, "B N D"]) -> KeysValues:
+        """Keys and values of the encoder's output, computed once for any number of queries."""
+        projected = self.query_key_value.project_rows(encoder_output, self.widths[0], None)
+        key, value = projected.split(self.widths[1:], -1)
         return KeysValues(self._split_heads(key), self._split_heads(value))
 
     def attend(
@@ -110,7 +111,7 @@ class MultiHeadAttention(nn.Module):
         `causal`, for self-attention without a mask, lets each position attend to itself and to every position
         before it.
         """
-        if self.weights_hook is None:  # PyTorch's fused kernel of equation 1
+        if self.attention_weights_hook is None:  # PyTorch's fused kernel of equation 1
             dropout = self.dropout if self.training else 0.0
             heads = F.scaled_dot_product_attention(
                 query, *memory, attn_mask=mask, dropout_p=dropout, is_causal=causal
@@ -118,5 +119,5 @@ class MultiHeadAttention(nn.Module):
         else:
             allowed = causal_mask(query.size(2), memory.keys.size(2), query.device) if causal else mask
             heads, weights = attention(query, *memory, allowed)
-            self.weights_hook(weights)
+            self.attention_weights_hook(weights)
         return self.output(heads.transpose(1, 2).flatten(2))

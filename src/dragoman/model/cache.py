@@ -1,7 +1,7 @@
 """The decoder's state: keys and values of the source and of the target prefixes.
 
 Shapes: B sentences, S source tokens, W hypotheses a sentence, L target tokens so far, C ≥ W · L cache
-positions, D = d_model.
+positions, Q = W · T queries of T more tokens each, N keys, D = d_model.
 """
 
 from dataclasses import dataclass, replace
@@ -39,7 +39,7 @@ class TransformerState(State):
 
     @property
     def beams(self) -> int:
-        """W; in training each row is a sentence of its own."""
+        """W; it is 1 in training."""
         return self.ancestry.size(1)
 
     def allocate(self, beams: int, max_length: int) -> "TransformerState":
@@ -57,7 +57,7 @@ class TransformerState(State):
         return table(self.length, tokens)
 
     def append(self, layer: int, new: KeysValues) -> KeysValues:
-        """Append keys and values to a layer's cache; give all that its self-attention may attend to."""
+        """Append keys and values to a layer's cache; return all keys and values so far."""
         if not self.cache:
             return new
         start = self.length * self.beams
@@ -68,7 +68,7 @@ class TransformerState(State):
         cache.keys[:, :, start:end], cache.values[:, :, start:end] = new
         return KeysValues(cache.keys[:, :, :end], cache.values[:, :, :end])
 
-    def advance(self, tokens: int) -> tuple["TransformerState", Bool[Tensor, "B 1 N M"] | None]:
+    def advance(self, tokens: int) -> tuple["TransformerState", Bool[Tensor, "B 1 Q N"] | None]:
         """The state after `tokens` more tokens of each hypothesis, and the mask of these tokens.
 
         They attend to themselves and to their ancestors.
@@ -110,9 +110,9 @@ class TransformerState(State):
         )
 
 
-def enlarged(cache: Float[Tensor, "B H C K"], least: int) -> Float[Tensor, "B H C2 K"]:
-    """The cache with twice as many positions, or `least`."""
+def enlarged(cache: Float[Tensor, "B H C K"], min_positions: int) -> Float[Tensor, "B H C2 K"]:
+    """The cache with twice as many positions, and at least `min_positions`."""
     sentences, heads, positions, width = cache.shape
-    new = cache.new_empty(sentences, heads, max(2 * positions, least), width)
+    new = cache.new_empty(sentences, heads, max(2 * positions, min_positions), width)
     new[:, :, :positions] = cache
     return new

@@ -1,4 +1,4 @@
-"""The Transformer's opponent: an LSTM or GRU encoder-decoder with additive attention (Bahdanau et al. 2015).
+"""The recurrent baseline: an LSTM or GRU encoder-decoder with additive attention (Bahdanau et al. 2015).
 
 Shapes: B sentences, S source and T target tokens, R = B · W prefixes, D = d_model, M = 2 D, L decoder layers.
 """
@@ -41,7 +41,7 @@ class AdditiveAttention(nn.Module):
         self.query = nn.Linear(query_width, width)
         self.key = nn.Linear(memory_width, width, bias=False)
         self.score = nn.Linear(width, 1, bias=False)
-        self.weights_hook: Callable[[Tensor], None] | None = None
+        self.attention_weights_hook: Callable[[Tensor], None] | None = None
         """If set, this is called with the weights of every attention [B 1 W S], as those of one head."""
 
     def forward(
@@ -56,8 +56,8 @@ class AdditiveAttention(nn.Module):
         queries = self.query(query).view(sentences, -1, 1, width)
         scores = self.score(torch.tanh(queries + keys[:, None])).squeeze(-1)
         weights = scores.masked_fill(~mask[:, None], -torch.inf).softmax(-1)
-        if self.weights_hook is not None:
-            self.weights_hook(weights[:, None])
+        if self.attention_weights_hook is not None:
+            self.attention_weights_hook(weights[:, None])
         return (weights @ memory).flatten(0, 1)
 
 

@@ -1,6 +1,6 @@
 """The Transformer (sections 3.1, 3.3, 3.4 and Figure 1).
 
-Shapes: B sentences, S and T tokens, D = d_model, R = B · W prefixes.
+Shapes: B sentences, S and T tokens, D = d_model, R = B · W prefixes, Q = W · T queries of a sentence, N keys.
 """
 
 import math
@@ -30,7 +30,7 @@ class FeedForward(nn.Module):
         self.inner = nn.Linear(settings.d_model, settings.d_ff)
         self.outer = nn.Linear(settings.d_ff, settings.d_model)
         self.activation = ACTIVATIONS[settings.activation]
-        # Weights stay uniform in ±1/√inputs, as fairseq's (experiments/LOG.md).
+        # Weights stay uniform in ±1/√fan_in, PyTorch's default, as fairseq's do (experiments/LOG.md).
         for linear in (self.inner, self.outer):
             nn.init.zeros_(linear.bias)
 
@@ -103,17 +103,17 @@ class DecoderLayer(nn.Module):
         self.feed_forward = FeedForward(settings)
         self.feed_forward_residual = Residual(settings)
 
-    def project_memory(self, memory: Float[Tensor, "B S D"]) -> KeysValues:
+    def project_memory(self, encoder_output: Float[Tensor, "B S D"]) -> KeysValues:
         """Keys and values of the encoder's output for this layer's encoder-decoder attention."""
-        return self.cross_attention.project_memory(memory)
+        return self.cross_attention.project_memory(encoder_output)
 
     def forward(
         self,
-        x: Float[Tensor, "B N D"],
+        x: Float[Tensor, "B Q D"],
         state: TransformerState,
         layer: int,
-        mask: Bool[Tensor, "B 1 N M"] | None,
-    ) -> Float[Tensor, "B N D"]:
+        mask: Bool[Tensor, "B 1 Q N"] | None,
+    ) -> Float[Tensor, "B Q D"]:
         residual = self.self_attention_residual
         query, own = self.self_attention.project(residual.before(x))
         x = residual.after(
@@ -201,7 +201,8 @@ class Transformer(Model):
 
 
 def build_model(settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> Model:
-    """A model with fresh weights for vocabularies of these sizes: a Transformer, or its opponent.
+    """A model with fresh weights for vocabularies of these sizes: a Transformer, or the
+    recurrent baseline.
 
     Raises `DragomanError` if the settings contradict them.
     """

@@ -19,10 +19,10 @@ namespace {
 constexpr int PAD = 0, END = 3, START = 2;  // as dragoman/model/symbols.py
 constexpr int BLOCK = 64;                   // tokens that are skipped together if their best is too low
 
-// Results of a search, as in decoder.py.
+// Results of a search, as in engine.py (check_status).
 enum Status : int32_t { OK = 0, OUT_OF_MEMORY = 1, WRONG_SIZE = 2 };
 
-// A search, for sentences 0 to sentences - 1. The same fields as in decoder.py; null for no elements.
+// A search, for sentences 0 to sentences - 1. The same fields as in engine.py; null for no elements.
 struct Search {
     int32_t sentences, beam_size, n_best, max_rows;
     int32_t min_length, no_repeat_ngram, banned_count, prefix_length;  // Constraints of search/hypothesis.py
@@ -61,7 +61,7 @@ struct Sentence {
     int number, step = 0;
     bool done = false;
     Transformer::Source source;
-    Linear logits;  // to its shortlist, if there is one
+    Linear output_projection;  // to its shortlist, if there is one
     std::vector<std::unique_ptr<float[]>>
         kv_cache;                            // of each step: keys and values of the beam, layer by layer
     std::vector<Hypothesis> live, finished;  // best first
@@ -166,7 +166,7 @@ void advance(Sentence& sentence, const std::vector<Candidate>& extensions) {
     std::vector<Hypothesis> live, ended;
     for (size_t rank = 0; rank < extensions.size() && live.size() < width; rank++) {
         const Candidate& one = extensions[rank];
-        const float score = one.total / search.length_normalization[length];
+        const float score = one.total / search.length_normalization[length];  // the length penalty
         Hypothesis next{one.total, score, sentence.live[one.origin].ids, {}};
         if (one.token != END) {
             next.ids.push_back(one.token);
@@ -188,8 +188,8 @@ void advance(Sentence& sentence, const std::vector<Candidate>& extensions) {
     if (sentence.live.empty() || sentence.finished.size() == width) {
         sentence.done = true;
     } else if (sentence.finished.size() >= n_best) {
-        const float longest = search.length_normalization[search.max_lengths[sentence.number] + 1];
-        sentence.done = sentence.live[0].log_prob / longest <= sentence.finished[n_best - 1].score;
+        const float divisor = search.length_normalization[search.max_lengths[sentence.number] + 1];
+        sentence.done = sentence.live[0].log_prob / divisor <= sentence.finished[n_best - 1].score;
     }
 }
 
@@ -210,7 +210,7 @@ void write_hypotheses(const Sentence& sentence) {
     }
 }
 
-// Write the first tokens that all hypotheses of a running search share, for those who read along: the
+// Write the first tokens that all hypotheses of a running search share, for streaming: the
 // tokens first, then their number. Oracle: search/trace.py, stable_prefixes. Tested:
 // tests/test_engine.py::test_a_search_tells_what_all_its_hypotheses_share.
 void write_stable_prefix(const Sentence& sentence) {
@@ -253,8 +253,9 @@ void encode(const Transformer& model, std::vector<Sentence>& sentences, Workspac
         sentence.source = std::move(sources[s]);
         if (search.shortlist) {
             const int32_t* offsets = search.shortlist_offsets + sentence.number;
-            sentence.logits =
-                model.logits().select_outputs(search.shortlist + offsets[0], offsets[1] - offsets[0]);
+            sentence.output_projection =
+                model.output_projection().select_outputs(search.shortlist + offsets[0],
+                                                         offsets[1] - offsets[0]);
         }
         sentence.live.assign(1, {0, 0, {}, {}});
     }
@@ -278,12 +279,12 @@ void step(const Transformer& model, std::vector<Sentence>& sentences, Workspace&
         }
     }
     const float* features = model.decode(rows, workspace);
-    float* logits = workspace.logits.reserve(rows.size() * model.logits().outputs);
+    float* logits = workspace.logits.reserve(rows.size() * model.output_projection().outputs);
     const bool with_shortlists = sentences[0].search->shortlist;  // all searches of an engine, or none
-    if (!with_shortlists) model.logits()(features, int(rows.size()), logits);
+    if (!with_shortlists) model.output_projection()(features, int(rows.size()), logits);
     for (Sentence& sentence : sentences) {
         const Search& search = *sentence.search;
-        const Linear& map = with_shortlists ? sentence.logits : model.logits();
+        const Linear& map = with_shortlists ? sentence.output_projection : model.output_projection();
         const int32_t* shortlist =
             with_shortlists ? search.shortlist + search.shortlist_offsets[sentence.number] : nullptr;
         if (shortlist) map(features, int(sentence.live.size()), logits);
@@ -395,15 +396,16 @@ class Engine {
         done.notify_one();
     }
 
-    // Move sentences from the searches that wait to a thread with free rows; wait if it has none at all. A
-    // search that has its max_rows already is passed over: the rows that it leaves are for others.
+    // Move sentences from the searches that wait to a thread with free rows. A thread without sentences waits
+    // for some. A search that has its max_rows already is passed over: the rows that it leaves are for
+    // others.
     std::vector<Sentence> take(const std::vector<Sentence>& own) {
         std::unique_lock lock(mutex);
         if (own.empty()) work.wait(lock, [this] { return closing || rows_waiting; });
         int rows = 0;
         for (const Sentence& sentence : own) rows += sentence.search->beam_size;
         std::vector<Sentence> taken;
-        // Several sentences are encoded at once.
+        // Wait until a quarter of the rows is free, so that several sentences are encoded together.
         if (closing || !rows_waiting || rows * 4 > max_rows * 3) return taken;
         taken.reserve(max_rows);
         const int workers = int(threads.size());
@@ -454,13 +456,13 @@ class Engine {
 
     // Memory does not suffice for all of them: the search of the largest fails.
     void fail_largest(std::vector<Sentence>& sentences) {
-        const auto numbers = [&](const Sentence& sentence) {
+        const auto memory_size = [&](const Sentence& sentence) {
             const int32_t* offsets = sentence.search->source_offsets + sentence.number;
             return size_t(offsets[1] - offsets[0]) + size_t(sentence.step) * sentence.search->beam_size;
         };
         const auto& largest =
             *std::max_element(sentences.begin(), sentences.end(), [&](const auto& one, const auto& other) {
-                return numbers(one) < numbers(other);
+                return memory_size(one) < memory_size(other);
             });
         {
             const std::lock_guard lock(mutex);
@@ -515,7 +517,7 @@ class Engine {
 
 }  // namespace
 
-// The functions that decoder.py calls. They throw nothing.
+// The functions that decoder.py and engine.py call. They throw nothing.
 // Tested: tests/test_native.py::test_structures_of_another_size_are_refused, ::test_parameters_go_by_name,
 // ::test_a_lack_of_memory_gets_a_sentence.
 extern "C" {
@@ -535,7 +537,7 @@ void* dragoman_load_model(const TransformerSettings* settings, size_t settings_s
                           size_t error_size) {
     std::snprintf(error, error_size, "%s", "");
     if (settings_size != sizeof *settings || parameter_size != sizeof *parameters) {
-        std::snprintf(error, error_size, "beam_search.cpp refuses a structure of another size.");
+        std::snprintf(error, error_size, "beam_search.cpp is of another version than decoder.py.");
         return nullptr;
     }
     try {

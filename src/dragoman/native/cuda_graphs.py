@@ -57,7 +57,7 @@ class FixedShapeState(TransformerState):
             cache.index_copy_(2, places, values)
         return self.cache[layer]
 
-    def advance(self, tokens: int) -> tuple["FixedShapeState", Bool[Tensor, "B 1 W M"]]:  # noqa: ARG002
+    def advance(self, tokens: int) -> tuple["FixedShapeState", Bool[Tensor, "B 1 W N"]]:  # noqa: ARG002
         itself = torch.eye(self.beams, dtype=torch.bool, device=self.ancestry.device)[None, :, None].expand(
             len(self.ancestry), -1, -1, -1
         )

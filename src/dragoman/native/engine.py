@@ -145,4 +145,4 @@ def check_status(status: int) -> None:
     if status == 1:
         raise MemoryError
     if status:
-        raise DragomanError("beam_search.cpp refuses a structure of another size; install dragoman again.")
+        raise DragomanError("beam_search.cpp is of another version than engine.py; install dragoman again.")

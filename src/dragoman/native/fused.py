@@ -65,7 +65,7 @@ class FusedAttention(ShortAttention):
         if (
             not self.training
             or self.dropout
-            or self.weights_hook is not None
+            or self.attention_weights_hook is not None
             or not short
             or not kernels.supports(query)
         ):

@@ -1,4 +1,4 @@
-"""Linear maps whose weights are packed once, for translation by PyTorch on a CPU.
+"""Linear maps whose weights are packed once, for translation with PyTorch on a CPU.
 
 Shapes: D features in, E features out.
 
@@ -45,12 +45,12 @@ class PackedLinear(Projections, ABC):
     def forward(self, x: Float[Tensor, "*N D"]) -> Float[Tensor, "*N E"]:
         """Compute x Wᵀ + b."""
 
-    def rows(self, x: Float[Tensor, "*N D"], first: int, last: int | None) -> Float[Tensor, "*N E"]:
-        if (first, last) not in self._parts:
-            self._parts[first, last] = type(self)(
-                self.weight[first:last], None if self.bias is None else self.bias[first:last]
+    def project_rows(self, x: Float[Tensor, "*N D"], start: int, stop: int | None) -> Float[Tensor, "*N E"]:
+        if (start, stop) not in self._parts:
+            self._parts[start, stop] = type(self)(
+                self.weight[start:stop], None if self.bias is None else self.bias[start:stop]
             )
-        return self._parts[first, last](x)
+        return self._parts[start, stop](x)
 
 
 class PackedFloat32(PackedLinear):

@@ -27,7 +27,7 @@ class ShortAttention(MultiHeadAttention):
         mask: Bool[Tensor, "#B 1 #T N"] | None = None,
         causal: bool = False,
     ) -> Float[Tensor, "B T D"]:
-        if self.weights_hook is not None or not self.is_short(query, memory):
+        if self.attention_weights_hook is not None or not self.is_short(query, memory):
             return super().attend(query, memory, mask, causal)
         if causal and query.size(2) > 1:
             mask = causal_mask(query.size(2), memory.keys.size(2), query.device)

@@ -203,7 +203,7 @@ def check_status(status: int) -> None:
         raise RuntimeError("The C++ kernels can't allocate memory")
     if status == 2:
         raise DragomanError(
-            "training_kernels.cpp refuses a structure of another size; install dragoman again."
+            "training_kernels.cpp is of another version than training_kernels.py; install dragoman again."
         )
 
 

@@ -377,7 +377,7 @@ class Transformer {
     };
 
     // From features to logits (section 3.4).
-    const Linear& logits() const { return output; }
+    const Linear& output_projection() const { return output; }
 
     // The features that predict what follows each row, [rows][d_model]; they are valid until `workspace` is
     // used again.

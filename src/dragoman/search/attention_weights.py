@@ -49,12 +49,12 @@ def record_attention(modules: Sequence[AttentionModule]) -> Iterator[list[list[T
 
     with RECORDING:
         for module, calls in zip(modules, recorded, strict=True):
-            module.weights_hook = partial(record, calls)
+            module.attention_weights_hook = partial(record, calls)
         try:
             yield recorded
         finally:
             for module in modules:
-                module.weights_hook = None
+                module.attention_weights_hook = None
 
 
 def decode_with_attention(

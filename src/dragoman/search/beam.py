@@ -1,6 +1,7 @@
 """Greedy and beam search (section 6.1) for any model, one step at a time.
 
-Shapes: B sentences, W hypotheses a sentence, R = B · W, T tokens so far, V vocabulary, C = 2 W candidates.
+Shapes: B sentences, W hypotheses a sentence, R = B · W, T tokens so far, V vocabulary, C = 2 W candidates,
+S source tokens, L tokens of the longest hypothesis.
 """
 
 import math
@@ -27,8 +28,8 @@ from dragoman.search.hypothesis import (
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 
-BLOCK = 64  # tokens of the vocabulary that are first compared by their best
-COMPACT_BELOW = 0.75  # finished sentences leave a batch when no more than this share of it is unfinished
+BLOCK = 64  # tokens a block: top-k takes the best blocks first, then the best tokens in them
+COMPACT_BELOW = 0.75  # sentences that are done leave a batch when at most this share of it is not done
 
 
 @torch.no_grad()
@@ -90,14 +91,14 @@ class Beam:
     """The hypotheses of B sentences, best first.
 
     A hypothesis that ends with END moves from `live` to `finished`. A log-probability or score of -inf marks
-    an empty place.
+    an empty slot.
     """
 
     live: Int[Tensor, "B W T"]
     live_log_probs: Float[Tensor, "B W"]
     finished: Int[Tensor, "B W L"]
     finished_log_probs: Float[Tensor, "B W"]
-    finished_score: Float[Tensor, "B W"]
+    finished_scores: Float[Tensor, "B W"]
     coverage: Float[Tensor, "B W S"]
     """The attention that each source token got from each live hypothesis so far; 1 for padding. S is 0
     without a coverage penalty."""
@@ -167,8 +168,9 @@ def beam_steps(
 
     Each step extends every live hypothesis by every token. Of these candidates, those among the W likeliest
     that end are finished, and the W likeliest that do not end stay live. A sentence is done when W hypotheses
-    have finished, or sooner if no live one could still become one of its n best, even with certain tokens. At
-    the maximum length all live hypotheses end. Each group of a beam does so for its share of W.
+    have finished, or sooner if no live one could still become one of its n best, even if all its further
+    tokens had probability 1. At the maximum length all live hypotheses end. Each group of a beam does so for
+    its share of W.
     """
     width, device = settings.beam_size, source.device
     max_lengths = max_target_lengths(model, source, settings, constraints.min_capacity)  # [B]
@@ -177,7 +179,7 @@ def beam_steps(
     beam = Beam.start(len(source), width, settings.groups, steps - 1, covered.eq(PAD).float())
     state = model.encode(source).allocate(width, steps)
     sentences = torch.arange(len(source), device=device)  # those in the batch
-    unfinished = torch.ones_like(sentences, dtype=torch.bool)
+    not_done = torch.ones_like(sentences, dtype=torch.bool)
     for step in range(steps):
         tokens = beam.live[:, :, -1].reshape(-1, 1)  # [R, 1]
         if settings.coverage_penalty:
@@ -188,23 +190,23 @@ def beam_steps(
         log_probs = next_log_probs(model, features[:, -1]).view(len(sentences), width, -1)  # [B, W, V]
         log_probs = restrict(log_probs, constraints, beam.live, step >= max_lengths)
         extensions = extend(beam, log_probs, settings)
-        ended = unfinished & is_done(beam, max_lengths, settings)
+        newly_done = not_done & is_done(beam, max_lengths, settings)
         done = {}
-        if ended.any():
-            best = hypotheses(beam.select(ended), settings.n_best)
-            done = dict(zip(sentences[ended].tolist(), best, strict=True))
+        if newly_done.any():
+            best = hypotheses(beam.select(newly_done), settings.n_best)
+            done = dict(zip(sentences[newly_done].tolist(), best, strict=True))
         yield Step(sentences, extensions, beam, done)
-        unfinished = unfinished & ~ended
-        if not unfinished.any():
+        not_done = not_done & ~newly_done
+        if not not_done.any():
             return
         origin = extensions.origin.gather(1, extensions.survivors)  # [B, W]
-        if unfinished.sum() <= len(sentences) * COMPACT_BELOW:
-            kept = unfinished.nonzero().flatten()
-            sentences, max_lengths, unfinished = sentences[kept], max_lengths[kept], unfinished[kept]
+        if not_done.sum() <= len(sentences) * COMPACT_BELOW:
+            kept = not_done.nonzero().flatten()
+            sentences, max_lengths, not_done = sentences[kept], max_lengths[kept], not_done[kept]
             origin, beam, state = origin[kept], beam.select(kept), state.select(kept)
         first_rows = torch.arange(len(sentences), device=device)[:, None] * width
         state = state.reorder((first_rows + origin).flatten())
-    raise DragomanError(NON_FINITE)  # a NaN is never among the likeliest
+    raise DragomanError(NON_FINITE)  # comparisons with a NaN are false: it keeps a sentence from being done
 
 
 def restrict(
@@ -285,22 +287,22 @@ def top_k_of_groups(
     used = torch.zeros_like(log_probs[:, 0])  # [B, V]
     for first in range(0, settings.beam_size, group_size):
         group = slice(first, first + group_size)
-        group_log_probs, before = log_probs[:, group], beam.live_log_probs[:, group]
+        group_log_probs, prefix_log_probs = log_probs[:, group], beam.live_log_probs[:, group]
         penalised = group_log_probs - settings.diversity * used[:, None]
-        _, origin, token = top_k_extensions(penalised, before, 2 * group_size)
-        place = origin * log_probs.size(2) + token
-        total = group_log_probs.flatten(1).gather(1, place) + before.gather(1, origin)
+        _, origin, token = top_k_extensions(penalised, prefix_log_probs, 2 * group_size)
+        flat_index = origin * log_probs.size(2) + token
+        total = group_log_probs.flatten(1).gather(1, flat_index) + prefix_log_probs.gather(1, origin)
         found.append((total, origin + first, token))
         survivors = likeliest_that_continue(token == END, groups=1)
-        used = used.scatter_add(1, token.gather(1, survivors), torch.ones_like(before))
+        used = used.scatter_add(1, token.gather(1, survivors), torch.ones_like(prefix_log_probs))
     total, origin, token = (torch.cat(parts, 1) for parts in zip(*found, strict=True))
     return total, origin, token
 
 
 def top_k_extensions(
-    log_probs: Float[Tensor, "B W V"], before: Float[Tensor, "B W"], count: int
+    log_probs: Float[Tensor, "B W V"], prefix_log_probs: Float[Tensor, "B W"], count: int
 ) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"], Int[Tensor, "B C"]]:
-    """The `count` largest sums before + log_probs of each sentence: the sum, its hypothesis, its token.
+    """The `count` likeliest extensions of each sentence: their log-probabilities, hypotheses and tokens.
 
     Ties go to the earlier hypothesis, then to the smaller token. The best tokens are in the best blocks: only
     these are sorted.
@@ -311,15 +313,15 @@ def top_k_extensions(
     highest = log_probs[:, :, :in_full_blocks].unflatten(2, (in_full_blocks // BLOCK, BLOCK)).amax(3)
     if in_full_blocks < vocabulary:
         highest = torch.cat([highest, log_probs[:, :, in_full_blocks:].amax(2, keepdim=True)], 2)
-    highest = (highest + before[:, :, None]).flatten(1)  # [B, W · blocks]
+    highest = (highest + prefix_log_probs[:, :, None]).flatten(1)  # [B, W · blocks]
     places = torch.arange(highest.size(1), device=log_probs.device)
     block = sort_key(highest, places).topk(min(count, highest.size(1))).indices
     origin = (block // blocks)[:, :, None].expand(-1, -1, BLOCK).flatten(1)  # [B, count · BLOCK]
     token = ((block % blocks)[:, :, None] * BLOCK + torch.arange(BLOCK, device=log_probs.device)).flatten(1)
-    place = origin * vocabulary + token.clamp(max=vocabulary - 1)
-    total = log_probs.flatten(1).gather(1, place) + before.gather(1, origin)
+    flat_index = origin * vocabulary + token.clamp(max=vocabulary - 1)
+    total = log_probs.flatten(1).gather(1, flat_index) + prefix_log_probs.gather(1, origin)
     total = total.masked_fill_(token >= vocabulary, -torch.inf)
-    best = sort_key(total, place).topk(count).indices
+    best = sort_key(total, flat_index).topk(count).indices
     return total.gather(1, best), origin.gather(1, best), token.gather(1, best).clamp_(max=vocabulary - 1)
 
 
@@ -337,10 +339,10 @@ def add_finished(
     beam: Beam, ids: Int[Tensor, "B W L"], log_probs: Float[Tensor, "B W"], score: Float[Tensor, "B W"]
 ) -> None:
     """Merge hypotheses (without START, padded after END) into the finished ones; a score of -inf is none."""
-    scores = torch.cat([beam.finished_score, score], 1)  # [B, 2 W]
+    scores = torch.cat([beam.finished_scores, score], 1)  # [B, 2 W]
     positions = torch.arange(scores.size(1), device=scores.device)
     best = sort_key(scores, positions).topk(score.size(1)).indices  # [B, W]
-    beam.finished_score = scores.gather(1, best)
+    beam.finished_scores = scores.gather(1, best)
     beam.finished_log_probs = torch.cat([beam.finished_log_probs, log_probs], 1).gather(1, best)
     beam.finished = rows_of(torch.cat([beam.finished, ids], 1), best)
 
@@ -348,14 +350,14 @@ def add_finished(
 def is_done(beam: Beam, max_lengths: Int[Tensor, "B"], settings: SearchSettings) -> Bool[Tensor, "B"]:
     """Whether W hypotheses have finished, or no live one can still become one of the n best."""
     best_live = beam.live_log_probs.amax(1) / length_normalization(max_lengths + 1, settings)
-    return (beam.finished_score[:, -1] > -torch.inf) | (
-        best_live <= beam.finished_score[:, settings.n_best - 1]
+    return (beam.finished_scores[:, -1] > -torch.inf) | (
+        best_live <= beam.finished_scores[:, settings.n_best - 1]
     )
 
 
 def hypotheses(beam: Beam, n_best: int) -> list[list[Hypothesis]]:
     """The best finished hypotheses of each sentence."""
-    tensors = (beam.finished, beam.finished_log_probs, beam.finished_score)
+    tensors = (beam.finished, beam.finished_log_probs, beam.finished_scores)
     rows = zip(*(tensor[:, :n_best].tolist() for tensor in tensors), strict=True)
     return [
         [

@@ -78,7 +78,7 @@ class SearchSettings:
     alone."""
 
     @property
-    def is_standard(self) -> bool:
+    def is_standard_beam_search(self) -> bool:
         """Whether this is what the C++ decoder implements: greedy or beam search by log-probability alone."""
         return not (self.temperature or self.force_words or self.groups > 1 or self.coverage_penalty)
 

@@ -76,7 +76,7 @@ def stable_prefixes(steps: Iterable[Step]) -> Iterator[list[int]]:
             yield step.done[0][0].ids
             return
         live = zip(beam.live[0].tolist(), beam.live_log_probs[0].tolist(), strict=True)
-        finished = zip(beam.finished[0].tolist(), beam.finished_score[0].tolist(), strict=True)
+        finished = zip(beam.finished[0].tolist(), beam.finished_scores[0].tolist(), strict=True)
         rows = [ids[1:] for ids, log_prob in live if log_prob > -torch.inf]
         rows += [ids for ids, score in finished if score > -torch.inf]
         common = 0

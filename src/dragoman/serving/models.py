@@ -167,5 +167,5 @@ def describe(model: ServedModel) -> dict[str, object]:
         "target_name": language_name(model.target),
         "architecture": model.architecture,
         "parameters": model.parameters,
-        "precision": model.translator.engine.precision,
+        "precision": model.translator.engine_settings.precision,
     }

@@ -262,7 +262,7 @@ class Service:
         self.metrics.translated(len(prepared), tokens, targets)
 
     async def analyse(self, function: Callable[[], T], tokens: int, request: Request) -> T:
-        """The result of a function that computes by PyTorch, in a thread of its own.
+        """The result of a function that computes with PyTorch, in a thread of its own.
 
         Raises `ApiError` as `translate`.
         """

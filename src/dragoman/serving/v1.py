@@ -238,7 +238,7 @@ def router(service: Service) -> APIRouter:
 
 
 def add_analysis(routes: APIRouter, service: Service) -> None:
-    """The routes that compute by PyTorch."""
+    """The routes that compute with PyTorch."""
 
     @routes.post("/alternatives")
     async def alternatives(asked: AlternativesRequest, request: Request) -> dict[str, Any]:

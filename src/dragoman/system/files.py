@@ -95,7 +95,7 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
         if isinstance(error, OSError | SafetensorError):
             raise DragomanError(
                 f"{folder} could not be written: {error}. What was written before it is complete; free some "
-                "space, then give the same command again."
+                "space, then run the same command again."
             ) from error
         raise
     if folder.exists():

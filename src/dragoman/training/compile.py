@@ -50,7 +50,7 @@ def compiler_errors() -> Iterator[None]:
             raise
         reason = str(error).splitlines()[0]
         raise DragomanError(
-            f"torch.compile failed ({reason}). Give the same command without --compile."
+            f"torch.compile failed ({reason}). Run the same command without --compile."
         ) from error
 
 

@@ -31,7 +31,7 @@ def skip_or_raise(
         return finding
     raise DivergenceError(
         f"{finding} It did not change the weights.",
-        "Give the same command a lower --learning-rate-scale, a --clip-norm or another --on-divergence, "
+        "Run the same command with a lower --learning-rate-scale, a --clip-norm or another --on-divergence, "
         "or check these lines.",
     )
 
@@ -73,8 +73,8 @@ def _first_layer(context: TrainingContext, model: Model, step: int, update: Upda
 def first_non_finite_layer(objective: nn.Module, batch: Batch) -> str | None:
     """The innermost module whose output is the first to be NaN or infinite, or a weight with such a gradient.
 
-    Repeats the forward and the backward pass with the current weights by PyTorch, which shows every module's
-    output. Gradients are not changed. Returns None if all is finite.
+    Repeats the forward and the backward pass with the current weights in PyTorch, which shows the output of
+    every module. Gradients are not changed. Returns None if all is finite.
     """
     non_finite: list[str] = []
 

@@ -1,4 +1,4 @@
-"""The training loop (section 5), to be read downwards."""
+"""The training loop (section 5), top-down."""
 
 import math
 from collections.abc import Callable, Generator, Iterator
@@ -63,23 +63,23 @@ def train_from(
     model, settings, schedule, world = context.model, context.settings, context.schedule, context.world
     metrics = UpdateMetrics(context, full_model, state.step, state.seconds)
     updates = prefetch(context.batches.updates(state.epoch, state.batches_done), world.device)
-    received: int | None = None
+    signal_received: int | None = None
     with (
         stop_signals(world.stop_request(state.step)) as stop,
         progress_bar(schedule.updates, state.step, world.is_main) as advance,
         closing(updates),
     ):
-        while not received and not is_finished(state, settings, schedule):
+        while not signal_received and not is_finished(state, settings, schedule):
             update, step = next(updates), state.step + 1
             seed_update(settings.seed, step, world.rank)
             sums = accumulate(objective, update, world)
-            logs = step % settings.log_every == 0
-            layer_norms = gradient_norms_by_layer(model) if logs else {}
+            should_log = step % settings.log_every == 0
+            layer_norms = gradient_norms_by_layer(model) if should_log else {}
             scale = state.rate_backoff * settings.learning_rate_scale
             rate = scale * learning_rate(step, context.d_model, schedule.warmup_steps)
             norm = step_optimizer(optimizer, model, rate, settings.clip_norm)
             metrics.add(step, update, sums, norm, rate)
-            if logs:
+            if should_log:
                 metrics.flush(layer_norms)
             optimizer.zero_grad()
             state = replace(
@@ -90,7 +90,7 @@ def train_from(
                 seconds=metrics.seconds,
             )
             advance(update.tokens)
-            saves = step % schedule.checkpoint_every == 0
+            should_save = step % schedule.checkpoint_every == 0
             if step % schedule.validate_every == 0 or step == schedule.updates:
                 metrics.flush()  # ends the run if an update was NaN, before anything is kept
                 check_weights(model, step)
@@ -100,20 +100,20 @@ def train_from(
                 metrics.write("validation", step, values)
                 if state.best is None or is_better(scores, state.best, settings.best_by):
                     state = replace(state, best=scores, best_step=step)
-                    saves = True  # a rollback must not separate the kept model from the state that names it
+                    should_save = True  # a rollback must find the state that names the kept model
                     if world.is_main:
                         context.keep_best(candidate)
                 del candidate
                 metrics.restart_clock()
-            received = stop.after(step)
-            if saves or received or is_finished(state, settings, schedule):
+            signal_received = stop.after(step)
+            if should_save or signal_received or is_finished(state, settings, schedule):
                 metrics.flush()
                 check_weights(model, step)
                 save_checkpoint(model, optimizer, state, context)
                 metrics.restart_clock()
     world.barrier()
-    if received and not is_finished(state, settings, schedule):
-        raise TrainingInterruptedError(received, state.step)
+    if signal_received and not is_finished(state, settings, schedule):
+        raise TrainingInterruptedError(signal_received, state.step)
     return state
 
 
@@ -148,7 +148,8 @@ def validate(model: Model, step: int, context: TrainingContext) -> tuple[Scores,
         raise DivergenceError(
             f"After update {step} the validation loss is {scores['loss']}. The best model before it is kept, "
             "if there is one.",
-            "Give the same command a lower --learning-rate-scale, a --clip-norm or another --on-divergence.",
+            "Run the same command with a lower --learning-rate-scale, a --clip-norm or another "
+            "--on-divergence.",
         )
     return scores, samples
 
@@ -161,7 +162,7 @@ def check_weights(model: nn.Module, step: int) -> None:
     if not unsharded(nn.utils.get_total_norm([weight.detach() for weight in model.parameters()])).isfinite():
         raise DivergenceError(
             f"After update {step} some weights are NaN or infinite.",
-            "Give the same command a lower --learning-rate-scale.",
+            "Run the same command with a lower --learning-rate-scale.",
         )
 
 

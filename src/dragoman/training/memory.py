@@ -90,6 +90,6 @@ def memory_message(batches: list[Batch]) -> str:
     """What to do if these batches do not fit into memory."""
     most = max(len(batch.pairs) for batch in batches)
     return (
-        f"There is not enough memory for {most} pairs at once; give the same command a lower "
+        f"There is not enough memory for {most} pairs at once; run the same command with a lower "
         "--micro-batch-tokens."
     )

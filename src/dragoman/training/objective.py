@@ -22,11 +22,11 @@ class Objective(nn.Module):
     DDP and FSDP wrap this module. Both in nats, summed over the batch's target tokens without padding.
     """
 
-    def __init__(self, model: Model, smoothing: float, bfloat16: bool, native: bool = False) -> None:
+    def __init__(self, model: Model, label_smoothing: float, bfloat16: bool, native: bool = False) -> None:
         """`native` replaces modules of the model, and the loss, by faster equivalents (native/fused.py)."""
         super().__init__()
         self.model, self.in_bfloat16 = model, bfloat16
-        self.cross_entropy = LabelSmoothedCrossEntropy(smoothing)
+        self.cross_entropy = LabelSmoothedCrossEntropy(label_smoothing)
         if native:
             from dragoman.native.fused import fuse
 

@@ -1,4 +1,4 @@
-"""Streaming, traces, alternatives, scores, alignments and attention weights, all by PyTorch.
+"""Streaming, traces, alternatives, scores, alignments and attention weights, all with PyTorch.
 
 Shapes: B sentences, S source and T target tokens, H heads, L layers.
 """
@@ -78,7 +78,7 @@ def encode_one(
     Raises `DragomanError` if the settings ask for more than one beam search.
     """
     refuse_more_than_a_beam(settings, name)
-    if translator.engine.shortlist is not None:
+    if translator.engine_settings.shortlist is not None:
         raise DragomanError(SHORTLIST_NEEDS_NATIVE)
     ids = encode_sentences(translator.tokenizers.source, [sentence])
     if settings.truncate:
@@ -104,7 +104,7 @@ def stream(translator: "Translator", sentence: str, settings: SearchSettings) ->
     refuse_n_best(settings, "stream")
     written = text = ""
     for ids in stable_prefixes(search_steps(translator, sentence, settings, "stream")):
-        text = translator.text(ids)
+        text = translator.detokenize(ids)
         # UNKNOWN_TEXT at the end may be the first bytes of a character.
         if len(text) > len(written) and not text.endswith(UNKNOWN_TEXT):
             yield text[len(written) :]
@@ -135,7 +135,7 @@ def alternatives(
         )
     pieces = translator.tokenizers.target.pieces([token for token, _, _ in tokens])
     return [
-        Alternative(piece, probability, translator.translation(best, translator.text(best.ids)))
+        Alternative(piece, probability, translator.translation(best, translator.detokenize(best.ids)))
         for piece, (_, probability, best) in zip(pieces, tokens, strict=True)
     ]
 
@@ -258,7 +258,7 @@ def source_words(translator: "Translator", sentence: str, source: list[int]) -> 
 
 def replace_unknown(translator: "Translator", sentence: str, source: list[int], target: list[int]) -> str:
     """The text of a translation, each unknown token replaced by the source word that it attends to most."""
-    text = translator.text(target)
+    text = translator.detokenize(target)
     if UNKNOWN not in target or text.count(UNKNOWN_TEXT) != target.count(UNKNOWN):
         return text
     words, word_of = sentence.split(), source_words(translator, sentence, source)

@@ -42,4 +42,4 @@ def stream_native(translator: "Translator", sentence: str, settings: SearchSetti
 def stable_text(translator: "Translator", progress: Progress, source: int) -> str:
     """The text with which the translation of a source begins for certain, while it is searched."""
     # UNKNOWN_TEXT at the end may be the first bytes of a character.
-    return translator.text(progress.ids(source)).rstrip(UNKNOWN_TEXT)
+    return translator.detokenize(progress.ids(source)).rstrip(UNKNOWN_TEXT)

@@ -21,7 +21,7 @@ def submit(
     constraints = constraint_ids(settings, translator.tokenizers.target)
     backend = translator.backend(settings, len(sources))
     if not isinstance(backend, NativeBackend):
-        return translator.thread.submit(
+        return translator.torch_executor.submit(
             lambda: translator.assemble(prepared, backend.search(sources, settings, constraints))
         )
 
@@ -31,4 +31,4 @@ def submit(
         return translator.assemble(prepared, found)
 
     hypotheses = backend.submit(sources, settings, constraints, progress)
-    return then(hypotheses, finish, translator.thread if prepared.needs_alignment else None)
+    return then(hypotheses, finish, translator.torch_executor if prepared.needs_alignment else None)

@@ -1,4 +1,4 @@
-"""Searches by PyTorch: every search, any model, any device. Shapes: B sentences, S source tokens."""
+"""Searches with PyTorch: every search, any model, any device. Shapes: B sentences, S source tokens."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -110,7 +110,7 @@ class TorchBackend:
         if settings.force_words:
             return grid_beam_search(self.model, source, settings, constraints)
         restricted = replace(constraints, min_length=0).restrict_tokens
-        if self._graphs is not None and settings.is_standard and not restricted:
+        if self._graphs is not None and settings.is_standard_beam_search and not restricted:
             return self._graphs.search(source, settings, constraints)
         if settings.beam_size > 1 or settings.coverage_penalty or constraints.restrict_tokens:
             return beam_search(self.model, source, settings, constraints)

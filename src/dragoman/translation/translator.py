@@ -86,12 +86,12 @@ class PreparedSentences:
 
 
 class Backend(Protocol):
-    """It searches: `TorchBackend` for all settings, `NativeBackend` for greedy and beam search on a CPU."""
+    """It searches: `TorchBackend` with all settings, `NativeBackend` for greedy and beam search on a CPU."""
 
     def search(
         self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints
     ) -> list[list[Hypothesis]]:
-        """The `n_best` best hypotheses of each source. A source ends with END; END alone has none."""
+        """The `n_best` best hypotheses of each source, which ends with END; none for END alone."""
 
 
 class Translator:
@@ -112,7 +112,7 @@ class Translator:
     ) -> None:
         self.tokenizers = tokenizers
         self.languages = languages or Languages()
-        self.engine = engine or EngineSettings()
+        self.engine_settings = engine or EngineSettings()
         self.longest_trained = longest_trained
         """Tokens, END included, of the longest source that the model was trained on; None if unknown."""
         self.longest_source = longest_source
@@ -148,15 +148,15 @@ class Translator:
             raise DragomanError(
                 "The models of an ensemble need the same vocabularies, and these have different ones."
             )
-        place = device or ("cuda" if has_gpu() else "cpu")
-        in_cpp = native and place == "cpu" and len(stored) == 1 and supports(stored[0])
+        device_name = device or ("cuda" if has_gpu() else "cpu")
+        in_cpp = native and device_name == "cpu" and len(stored) == 1 and supports(stored[0])
         if engine.shortlist is not None and not in_cpp:
             raise DragomanError(SHORTLIST_NEEDS_NATIVE)
 
         def open_torch() -> "TorchBackend":
             from dragoman.translation.torch_backend import TorchBackend
 
-            return TorchBackend.load(stored, place, engine)
+            return TorchBackend.load(stored, device_name, engine)
 
         translator = cls(
             tokenizers,
@@ -183,7 +183,7 @@ class Translator:
         workers: int = 1,
         native: bool = False,
     ) -> "Translator":
-        """A translator for a model in memory. It searches by PyTorch, or with `native` in C++ in float32.
+        """A translator for a model in memory. It searches with PyTorch, or with `native` in C++ in float32.
 
         The weights must not change while the translator is in use.
         """
@@ -216,21 +216,21 @@ class Translator:
         While the C++ decoder is being compiled, PyTorch translates a few sentences in float32. Raises
         `DragomanError` if there is a shortlist and C++ does not support the settings.
         """
-        waiting = (
-            self.engine.native
-            and self.engine.shortlist is None
+        still_compiling = (
+            self.engine_settings.native
+            and self.engine_settings.shortlist is None
             and sentences <= FEW_SENTENCES
-            and self.engine.precision == "float32"
+            and self.engine_settings.precision == "float32"
             and not is_compiled(DECODER)
         )
-        if settings.is_standard and not waiting and self.native_backend is not None:
+        if settings.is_standard_beam_search and not still_compiling and self.native_backend is not None:
             return self.native_backend
-        if self.engine.shortlist is not None:
+        if self.engine_settings.shortlist is not None:
             raise DragomanError(SHORTLIST_NEEDS_NATIVE)
         return self.torch_backend
 
     def search(self, sources: Sequence[list[int]], settings: SearchSettings) -> list[list[Hypothesis]]:
-        """The `n_best` best hypotheses of each source. A source ends with END; END alone has none.
+        """The `n_best` best hypotheses of each source, which ends with END; none for END alone.
 
         Raises as `n_best`.
         """
@@ -296,8 +296,8 @@ class Translator:
         return submission.submit(self, prepared, progress)
 
     @cached_property
-    def thread(self) -> ThreadPoolExecutor:
-        """The thread that computes by PyTorch for the callers of `submit`."""
+    def torch_executor(self) -> ThreadPoolExecutor:
+        """One thread, which computes with PyTorch for the callers of `submit`."""
         return ThreadPoolExecutor(1, "dragoman-torch")
 
     def assemble(
@@ -346,17 +346,17 @@ class Translator:
     ) -> str:
         """The text of a translation's ids, with unknown tokens replaced and tags restored."""
         if not tags and not settings.replace_unknown:
-            return self.text(target)
+            return self.detokenize(target)
         from dragoman.translation import analysis
 
         text = (
             analysis.replace_unknown(self, sentence, source, target)
             if settings.replace_unknown
-            else self.text(target)
+            else self.detokenize(target)
         )
         return restore_tags(tags, text, analysis.align_ids(self, sentence, source, target)) if tags else text
 
-    def text(self, ids: Sequence[int]) -> str:
+    def detokenize(self, ids: Sequence[int]) -> str:
         """The text of target ids, always on one line."""
         return " ".join(self.tokenizers.target.decode(ids).splitlines())
 
@@ -367,7 +367,7 @@ class Translator:
 
     # ---- sentences that are longer than any of training
 
-    def count_long(
+    def count_long_sentences(
         self,
         sentences: Sequence[str],
         settings: SearchSettings | None = None,
@@ -392,11 +392,11 @@ class Translator:
 
     def _warn_of_long(self, sentences: Sequence[str], settings: SearchSettings, whole: bool = False) -> None:
         """Warn if sentences are longer than any of training. `whole`: they are not split."""
-        if count := self.count_long(sentences, settings):
+        if count := self.count_long_sentences(sentences, settings):
             message = self.long_message(count, replace(settings, split=0) if whole else settings)
             warnings.warn(message, LongInput, stacklevel=3)
 
-    # ---- methods that need PyTorch (analysis.py)
+    # ---- streaming and analysis
 
     def stream(
         self, sentence: str, settings: SearchSettings | None = None, **options: Unpack[SearchOptions]
@@ -408,7 +408,8 @@ class Translator:
         """
         settings = SearchSettings.of(settings, options)
         self._warn_of_long([sentence], settings, whole=True)
-        if settings.is_standard and self.engine.shortlist is None and self.native_backend is not None:
+        standard = settings.is_standard_beam_search and self.engine_settings.shortlist is None
+        if standard and self.native_backend is not None:
             return stream_native(self, sentence, settings)
         from dragoman.translation import analysis
 
@@ -446,8 +447,8 @@ class Translator:
     ) -> "list[Likelihood]":
         """The likelihood of each pair's second text, or its tokens, given the first, by forced decoding.
 
-        A text may be tokenized otherwise than the search has written it. `Translation.tokens` gives the
-        log-probability that the search found. END may be the last token. Raises as `n_best`, and for tokens
+        Tokenizing a text again may give other tokens than the search produced; pass `Translation.tokens` to
+        score exactly those. END may be the last token. Raises as `n_best`, and for tokens
         that are not in the vocabulary.
         """
         from dragoman.translation import analysis
@@ -483,11 +484,9 @@ class Translator:
 def refuse_non_texts(sentences: object) -> None:
     """Raise `DragomanError` for anything but a sequence of texts."""
     if isinstance(sentences, str):
-        raise DragomanError(
-            "A list of sentences is to be translated, and this is one text; put it in a list."
-        )
+        raise DragomanError("translate takes a list of sentences and got one string; put it in a list.")
     if not isinstance(sentences, Sequence):
-        raise DragomanError(f"A list of sentences is to be translated, and this is {sentences!r}.")
+        raise DragomanError(f"translate takes a list of sentences and got {type(sentences).__name__}.")
     for number, sentence in enumerate(sentences):
         if not isinstance(sentence, str):
             raise DragomanError(f"Sentence {number} (counted from 0) is {sentence!r}; it has to be a text.")
