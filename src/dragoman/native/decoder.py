@@ -1,11 +1,13 @@
 """Translation by the C++ decoder (beam_search.cpp), without torch. Oracle: search/beam.py."""
 
 import ctypes
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import operator
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from ctypes import POINTER, Structure, c_char_p, c_float, c_int32, c_size_t, c_void_p, sizeof
 from itertools import accumulate, chain, count
-from typing import Any, get_args
+from typing import Any, TypeAlias, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +15,7 @@ import numpy.typing as npt
 from dragoman.model.settings import Activation, ModelSettings, Precision
 from dragoman.model.sinusoids import Table, beyond, sinusoid_table
 from dragoman.native.build import DECODER, check_size, load_library
-from dragoman.native.engine import Engine, Hypotheses, Search, declare_engine
+from dragoman.native.engine import Engine, Hypotheses, Search, check_status, declare_engine
 from dragoman.search.hypothesis import (
     NON_FINITE,
     Constraints,
@@ -27,8 +29,12 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import Arrays
 
 Array = npt.NDArray[Any]
+Numbers: TypeAlias = "Array | array[Any]"
+"""What C++ reads or writes. For few numbers, `array` is several times as fast as numpy."""
+Result = TypeVar("Result")
 PRECISIONS: list[Precision] = ["float32", "bfloat16", "int8"]  # by their numbers in gemm.h
 LANES = 16  # the largest of simd.h
+MOST_NORMALIZATIONS = 64  # tables of length penalties that are kept; a server's requests choose any penalty
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)  # by their numbers in transformer.h
 
 
@@ -101,6 +107,7 @@ class NativeDecoder:
         self._positions = [
             Positions(settings, weights.get(f"{side}_positions.table")) for side in ("source", "target")
         ]
+        self._normalizations: dict[tuple[float, float | None], Array] = {}
         arrays = padded_parameters(settings, weights)
         # C++ does not copy them.
         self._embeddings = [array for name, array in arrays.items() if name.endswith("_embedding.weight")]
@@ -157,39 +164,43 @@ class NativeDecoder:
         constraints: Constraints | None = None,
         progress: "Progress | None" = None,
         max_rows: int | None = None,
-    ) -> Future[Hypotheses]:
+        finish: Callable[[Callable[[], Hypotheses]], Any] = operator.call,
+    ) -> Future[Any]:
         """Begin a `search`; its sentences join those of other searches. The future may be cancelled.
 
-        `progress` then tells how far it is. A thread extends at most `max_rows` of its hypotheses at once,
-        so that others find a place. Raises as `search`; a lack of memory and non-finite weights are
-        exceptions of the future.
+        `progress` tells how far the search is. A thread extends at most `max_rows` of its hypotheses at once,
+        so that others find a place. `finish` makes the result from a function that returns the hypotheses,
+        or raises `MemoryError` or `DragomanError`; without it the hypotheses are the result. Raises the other
+        errors of `search`.
         """
         order = sorted((i for i, row in enumerate(sources) if len(row) > 1), key=lambda i: -len(sources[i]))
         hypotheses: Hypotheses = [[] for _ in sources]
         if not order:
-            return completed(hypotheses)
+            return completed(finish(lambda: hypotheses))
         if (highest := max(map(max, sources))) >= self.source_vocabulary:
             raise IndexError(f"The source vocabulary has no id {highest}.")
         constraints = constraints or Constraints()
         arrays = self._arrays([sources[i] for i in order], settings, constraints)
         if progress is not None:
             arrays |= progress.arrays_for(order, arrays["max_lengths"])
+        search = self._new_search(arrays, settings, constraints, max_rows)
 
         def read() -> Hypotheses:
-            for i, n_best in zip(order, hypotheses_of(arrays), strict=True):
+            check_status(search.status)
+            for i, n_best in zip(order, hypotheses_of(arrays, settings.n_best), strict=True):
                 hypotheses[i] = n_best
             return hypotheses
 
-        return self._engine.submit(self._new_search(arrays, settings, constraints, max_rows), read)
+        return self._engine.submit(search, lambda: finish(read))
 
     def _new_search(
         self,
-        arrays: dict[str, Array],
+        arrays: dict[str, Numbers],
         settings: SearchSettings,
         constraints: Constraints,
         max_rows: int | None,
     ) -> Search:
-        max_length = int(arrays["max_lengths"].max())
+        max_length = max(arrays["max_lengths"])
         most = min(max_rows or self.max_rows, settings.batch_tokens // (max_length + 1))
         rows = max(settings.beam_size, most)
         limits = (
@@ -198,7 +209,7 @@ class NativeDecoder:
             len(constraints.banned),
             len(constraints.prefix),
         )
-        addresses = {name: address(array) for name, array in arrays.items()}
+        addresses = {name: address(numbers) for name, numbers in arrays.items()}
         sentences = len(arrays["max_lengths"])
         search = Search(sentences, settings.beam_size, settings.n_best, rows, *limits, **addresses)
         search.owners = self, arrays  # alive as long as C++ has the search
@@ -206,14 +217,14 @@ class NativeDecoder:
 
     def _arrays(
         self, sources: list[list[int]], settings: SearchSettings, constraints: Constraints
-    ) -> dict[str, Array]:
+    ) -> dict[str, Numbers]:
         """The arrays that a search reads, and those that it writes."""
-        n_best = settings.n_best
+        n_best, lengths = settings.n_best, list(map(len, sources))
         max_lengths = [
-            max_target_length(len(row), self.max_positions, settings, constraints.min_capacity)
-            for row in sources
+            max_target_length(length, self.max_positions, settings, constraints.min_capacity)
+            for length in lengths
         ]
-        capacities = [n_best * (length + 1) for length in max_lengths]
+        offsets = [*accumulate((n_best * (length + 1) for length in max_lengths), initial=0)]
         shortlists = [np.empty(0, np.int32)]
         if self.shortlist is not None:
             shortlists = [
@@ -222,24 +233,34 @@ class NativeDecoder:
             ]
         return {
             "shortlist": np.concatenate(shortlists),
-            "shortlist_offsets": int32_array(accumulate(map(len, shortlists), initial=0)),
-            "source_ids": int32_array(chain(*sources)),
-            "source_offsets": int32_array(accumulate(map(len, sources), initial=0)),
-            "max_lengths": int32_array(max_lengths),
-            "banned_ids": int32_array(chain(*constraints.banned)),
-            "banned_offsets": int32_array(accumulate(map(len, constraints.banned), initial=0)),
-            "prefix": int32_array(constraints.prefix),
-            "source_positions": self._positions[0].first(max(map(len, sources))),
+            "shortlist_offsets": array("i", accumulate(map(len, shortlists), initial=0)),
+            "source_ids": array("i", chain(*sources)),
+            "source_offsets": array("i", accumulate(lengths, initial=0)),
+            "max_lengths": array("i", max_lengths),
+            "banned_ids": array("i", chain(*constraints.banned)),
+            "banned_offsets": array("i", accumulate(map(len, constraints.banned), initial=0)),
+            "prefix": array("i", constraints.prefix),
+            "source_positions": self._positions[0].first(max(lengths)),
             "target_positions": self._positions[1].first(max(max_lengths) + 1),
-            "length_normalization": length_normalization(
-                np.arange(max(max_lengths) + 2, dtype=np.float32), settings
-            ).astype(np.float32),
-            "output_offsets": np.array([*accumulate(capacities, initial=0)][:-1], np.int64),
-            "output_ids": np.empty(sum(capacities), np.int32),
-            "lengths": np.empty((len(sources), n_best), np.int32),
-            "log_probs": np.empty((len(sources), n_best), np.float32),
-            "scores": np.empty((len(sources), n_best), np.float32),
+            "length_normalization": self._length_normalization(max(max_lengths) + 1, settings),
+            "output_offsets": array("q", offsets[:-1]),
+            "output_ids": zeros("i", offsets[-1]),
+            "lengths": zeros("i", len(sources) * n_best),
+            "log_probs": zeros("f", len(sources) * n_best),
+            "scores": zeros("f", len(sources) * n_best),
         }
+
+    def _length_normalization(self, longest: int, settings: SearchSettings) -> Array:
+        """The divisors of the lengths 0 to `longest`, or more."""
+        key = settings.length_penalty, settings.length_power
+        table = self._normalizations.get(key)
+        if table is None or len(table) <= longest:
+            lengths = np.arange(max(256, 2 * longest), dtype=np.float32)
+            table = length_normalization(lengths, settings).astype(np.float32)
+            if len(self._normalizations) >= MOST_NORMALIZATIONS:
+                self._normalizations = {}
+            self._normalizations[key] = table
+        return table
 
 
 class Progress:
@@ -247,15 +268,15 @@ class Progress:
 
     def __init__(self) -> None:
         self._ranks: dict[int, int] = {}
-        self._arrays: dict[str, Array] = {}
+        self._arrays: dict[str, Numbers] = {}
         self._offsets: list[int] = []
 
-    def arrays_for(self, order: Sequence[int], max_lengths: Array) -> dict[str, Array]:
+    def arrays_for(self, order: Sequence[int], max_lengths: Numbers) -> dict[str, Numbers]:
         """The arrays that a search of the sentences with these numbers writes."""
-        self._offsets = [*accumulate((max_lengths + 1).tolist(), initial=0)]
+        self._offsets = [*accumulate((length + 1 for length in max_lengths), initial=0)]
         self._arrays = {
-            "stable_ids": np.zeros(self._offsets[-1], np.int32),
-            "stable_lengths": np.zeros(len(order), np.int32),
+            "stable_ids": zeros("i", self._offsets[-1]),
+            "stable_lengths": zeros("i", len(order)),
         }
         self._ranks = {number: rank for rank, number in enumerate(order)}
         return self._arrays
@@ -269,27 +290,27 @@ class Progress:
         return ids
 
 
-def completed(hypotheses: Hypotheses) -> Future[Hypotheses]:
+def completed(result: Result) -> Future[Result]:
     """The future of a search that has nothing to do."""
-    future: Future[Hypotheses] = Future()
-    future.set_result(hypotheses)
+    future: Future[Result] = Future()
+    future.set_result(result)
     return future
 
 
-def hypotheses_of(arrays: Mapping[str, Array]) -> Iterator[list[Hypothesis]]:
+def hypotheses_of(arrays: Mapping[str, Numbers], n_best: int) -> Iterator[list[Hypothesis]]:
     """The output of a search, by sentence. Raises `DragomanError` if the model has non-finite weights."""
-    each = (
-        arrays[name].tolist() for name in ("output_offsets", "max_lengths", "lengths", "log_probs", "scores")
+    ids, lengths, log_probs, scores = (
+        arrays[name] for name in ("output_ids", "lengths", "log_probs", "scores")
     )
-    for offset, max_length, lengths, log_probs, scores in zip(*each, strict=True):
-        if lengths[0] < 0:
+    for sentence, max_length in enumerate(arrays["max_lengths"]):
+        if lengths[sentence * n_best] < 0:
             raise DragomanError(NON_FINITE)
+        starts = count(arrays["output_offsets"][sentence], max_length + 1)
+        ranks = range(sentence * n_best, (sentence + 1) * n_best)
         yield [
-            Hypothesis(arrays["output_ids"][first : first + length].tolist(), *log_prob_and_score)
-            for first, length, *log_prob_and_score in zip(
-                count(offset, max_length + 1), lengths, log_probs, scores, strict=False
-            )
-            if length >= 0
+            Hypothesis(ids[start : start + lengths[rank]].tolist(), log_probs[rank], scores[rank])
+            for start, rank in zip(starts, ranks, strict=False)
+            if lengths[rank] >= 0
         ]
 
 
@@ -318,14 +339,18 @@ class Positions:
         return table
 
 
-def address(array: Array) -> int | None:
-    """The address of its elements; None, which is null, if it has none."""
-    return int(array.__array_interface__["data"][0]) if array.size else None
+def address(numbers: Numbers) -> int | None:
+    """The address of the first number; None, which is null, if there is none."""
+    if not len(numbers):
+        return None
+    if isinstance(numbers, array):
+        return numbers.buffer_info()[0]
+    return int(numbers.__array_interface__["data"][0])
 
 
-def int32_array(numbers: Iterable[int]) -> Array:
-    """An array of int32."""
-    return np.fromiter(numbers, np.int32)
+def zeros(typecode: str, count: int) -> "array[Any]":
+    """An array of so many zeros."""
+    return array(typecode, bytes(count * array(typecode).itemsize))
 
 
 def transformer_settings(settings: ModelSettings, precision: Precision) -> TransformerSettings:

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from ctypes import Structure, addressof, c_int32, c_size_t, c_void_p, sizeof
 from dataclasses import dataclass
 from threading import Lock, Thread
+from typing import Any, TypeVar
 
 from dragoman.native.build import check_size
 from dragoman.search.hypothesis import Hypothesis
@@ -66,6 +67,7 @@ def declare_engine(lib: ctypes.CDLL) -> None:
 
 
 Hypotheses = list[list[Hypothesis]]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -74,15 +76,14 @@ class Pending:
 
     engine: "Engine"
     search: Search
-    read: Callable[[], Hypotheses]
-    future: Future[Hypotheses]
+    read: Callable[[], Any]
+    future: Future[Any]
 
     def finish(self) -> None:
         """Give the future its result or exception."""
         if not self.future.set_running_or_notify_cancel():
             return
         try:
-            check_status(self.search.status)
             self.future.set_result(self.read())
         except Exception as error:
             self.future.set_exception(error)
@@ -106,14 +107,13 @@ class Engine:
         arguments = lib, self._engine, model, self._pending, self._lock
         Thread(target=finish_searches, args=arguments, name="dragoman-searches", daemon=True).start()
 
-    def submit(self, search: Search, read: Callable[[], Hypotheses]) -> Future[Hypotheses]:
-        """Begin a search, whose output `read` returns when its sentences are done.
+    def submit(self, search: Search, read: Callable[[], Result]) -> Future[Result]:
+        """Begin a search, whose result `read` returns when its sentences are done or its status is not 0.
 
-        A future that is cancelled ends the search after the current step. The future gets `MemoryError` if
-        memory does not suffice, and the errors of `read`. Raises `DragomanError` if C++ has another
-        structure.
+        A future that is cancelled ends the search after the current step. The future gets the errors of
+        `read`. Raises `DragomanError` if C++ has another structure.
         """
-        future: Future[Hypotheses] = Future()
+        future: Future[Result] = Future()
         address = addressof(search)
         with self._lock:
             check_status(self._lib.dragoman_submit(self._engine, address, sizeof(search)))
@@ -121,7 +121,7 @@ class Engine:
         future.add_done_callback(lambda done: self._cancel(address, done) if done.cancelled() else None)
         return future
 
-    def _cancel(self, address: int, future: Future[Hypotheses]) -> None:
+    def _cancel(self, address: int, future: Future[Any]) -> None:
         with self._lock:  # another search may have its address by now
             if (pending := self._pending.get(address)) and pending.future is future:
                 self._lib.dragoman_cancel(self._engine, address)

@@ -3,6 +3,7 @@
 import gc
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,8 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
         inner = CORSMiddleware(
             app, allow_origins=settings.allow_origins, allow_methods=["GET", "POST"], allow_headers=["*"]
         )
-    return Gateway(inner, service, keys, RateLimit(settings.requests_per_minute))
+    direct = {} if settings.allow_origins else {"/v1/translate": partial(v1.translate_directly, service)}
+    return Gateway(inner, service, keys, RateLimit(settings.requests_per_minute), direct)
 
 
 def add_operations(app: FastAPI, service: Service) -> None:

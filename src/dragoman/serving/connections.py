@@ -1,6 +1,7 @@
 """Connections: how many there may be, and how long a request may take to arrive."""
 
 import asyncio
+from collections.abc import Callable
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -13,6 +14,8 @@ class Connection(HttpToolsProtocol):
     """A connection that is closed if a request does not arrive in time, or if there are too many."""
 
     _timer: asyncio.TimerHandle | None = None
+    when_lost: Callable[[], object] | None = None
+    """Called if the client closes the connection."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -23,6 +26,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self.scope["dragoman.connection"] = self  # type: ignore[typeddict-unknown-key]
         self.expect(HEAD_SECONDS)
 
     def on_headers_complete(self) -> None:
@@ -36,6 +40,8 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.expect(None)
         super().connection_lost(exc)
+        if self.when_lost is not None:
+            self.when_lost()
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is not HTTP."""

@@ -273,27 +273,33 @@ class Service:
     async def in_time(self, futures: Sequence[Future[T]], request: Request) -> list[T]:
         """The results, unless the request's deadline passes or its client goes away: then all are cancelled.
 
-        Raises `ApiError` 504 for the deadline.
+        Raises `ApiError`: 504 for the deadline, 499 for the client.
         """
+        waiting = [asyncio.wrap_future(future) for future in futures]
+        reasons: list[ApiError] = []
 
-        def cancel(_: object = None) -> None:
-            for future in futures:
-                future.cancel()
+        def stop(reason: ApiError) -> None:
+            reasons.append(reason)
+            for each in waiting:
+                each.cancel()
 
-        gone = asyncio.ensure_future(disconnected(request))
-        gone.add_done_callback(cancel)
+        loop = asyncio.get_running_loop()
+        timer = loop.call_at(self.deadline_of(request), lambda: stop(self.too_late()))
+        connection = request.scope.get("dragoman.connection")
+        if connection is not None:
+            connection.when_lost = lambda: stop(ApiError(499, "The client has gone.", "client_gone"))
         try:
-            async with asyncio.timeout_at(self.deadline_of(request)):
-                return [await asyncio.wrap_future(future) for future in futures]
-        except TimeoutError as error:
-            raise self.too_late() from error
+            return [await each for each in waiting]
         except asyncio.CancelledError:
-            if gone.done() and not gone.cancelled():
-                raise ApiError(499, "The client has gone.", "client_gone") from None
+            if reasons:
+                raise reasons[0] from None
             raise
         finally:
-            cancel()
-            gone.cancel()
+            timer.cancel()
+            if connection is not None:
+                connection.when_lost = None
+            for each in waiting:
+                each.cancel()
 
     def deadline_of(self, request: Request) -> float:
         """The time of the event loop at which a request has to be answered."""
@@ -347,12 +353,6 @@ class Service:
         ):
             if (value := getattr(search, name)) > most:
                 raise ApiError(400, f"{name} is {value}; this server allows {most} at most.")
-
-
-async def disconnected(request: Request) -> None:
-    """Return when the client has closed the connection."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 async def growing(future: Future[T], text: Callable[[], str]) -> AsyncIterator[str]:

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
+from pydantic import ValidationError
 
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.errors import ApiError, error_body, note_refusal
@@ -152,6 +153,41 @@ def attention_json(attention: Any) -> dict[str, Any]:
     }
 
 
+async def translated(service: Service, asked: Any, request: Request) -> bytes:
+    """The answer to a `TranslateRequest`."""
+    texts = texts_of(service, asked.text)
+    model = choose_model(service, asked, texts[0] if texts else "")
+    settings = settings_of(asked)
+    documents = await service.cut(lambda text: document_of(asked, text, model.source), texts, request)
+    found = await service.translate(model, documents, settings, request)
+    translations = [
+        translated_text(document, n_best, asked.format == "text")
+        for document, n_best in zip(documents, found, strict=True)
+    ]
+    sentences = [sentence for each in translations for sentence in each["sentences"]]
+    for name in ("alignment", "attention"):
+        if getattr(asked, name):
+            size = sum(words(sentence["source"]) for sentence in sentences)
+            rows = await service.analyse(
+                lambda by=name == "alignment": analysed(model, sentences, by),  # type: ignore[misc]
+                size,
+                request,
+            )
+            for sentence, row in zip(sentences, rows, strict=True):
+                sentence[name] = row
+    return orjson.dumps(response(model, translations))
+
+
+async def translate_directly(service: Service, request: Request, body: bytes) -> bytes | None:
+    """The answer to a request of /v1/translate; None if its body is no `TranslateRequest` in JSON."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    try:
+        asked = TranslateRequest.model_validate_json(body) if kind == "application/json" else None
+    except ValidationError:
+        return None
+    return None if asked is None else await translated(service, asked, request)
+
+
 def router(service: Service) -> APIRouter:
     """The routes of /v1."""
     routes = APIRouter(prefix="/v1", tags=["Dragoman"])
@@ -161,34 +197,10 @@ def router(service: Service) -> APIRouter:
         """The models that are served, with their languages."""
         return {"models": [describe(model) for model in service.models.models]}
 
-    async def translated(asked: Any, request: Request) -> dict[str, Any]:
-        texts = texts_of(service, asked.text)
-        model = choose_model(service, asked, texts[0] if texts else "")
-        settings = settings_of(asked)
-        documents = await service.cut(lambda text: document_of(asked, text, model.source), texts, request)
-        found = await service.translate(model, documents, settings, request)
-        translations = [
-            translated_text(document, n_best, asked.format == "text")
-            for document, n_best in zip(documents, found, strict=True)
-        ]
-        sentences = [sentence for each in translations for sentence in each["sentences"]]
-        for name in ("alignment", "attention"):
-            if getattr(asked, name):
-                size = sum(words(sentence["source"]) for sentence in sentences)
-                rows = await service.analyse(
-                    lambda by=name == "alignment": analysed(model, sentences, by),  # type: ignore[misc]
-                    size,
-                    request,
-                )
-                for sentence, row in zip(sentences, rows, strict=True):
-                    sentence[name] = row
-        return response(model, translations)
-
     @routes.post("/translate", response_model=TranslateResponse, response_model_exclude_none=True)
     async def translate(asked: TranslateRequest, request: Request) -> Any:
         """Translate one text or several. Paragraphs, blank lines and indents stay as they are."""
-        answer = orjson.dumps(await translated(asked, request))
-        return Response(answer, media_type="application/json")
+        return Response(await translated(service, asked, request), media_type="application/json")
 
     @routes.post(
         "/translate/stream",

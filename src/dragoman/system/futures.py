@@ -8,10 +8,10 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-def then(future: Future[T], function: Callable[[Future[T]], U], executor: Executor | None) -> Future[U]:
-    """The future of a function of a future that is done. If it is cancelled, so is the first one.
+def then(future: Future[T], function: Callable[[T], U], executor: Executor) -> Future[U]:
+    """The future of a function of a future's result, computed by the executor.
 
-    The function runs in the executor, or in the thread that ends the first future.
+    If it is cancelled, so is the first one.
     """
     result: Future[U] = Future()
 
@@ -19,14 +19,12 @@ def then(future: Future[T], function: Callable[[Future[T]], U], executor: Execut
         if not result.set_running_or_notify_cancel():
             return
         try:
-            result.set_result(function(done))
+            result.set_result(function(done.result()))
         except Exception as error:
             result.set_exception(error)
 
     def start(done: Future[T]) -> None:
-        if executor is None:
-            run(done)
-        elif not done.cancelled():
+        if not done.cancelled():
             executor.submit(run, done)
 
     future.add_done_callback(start)

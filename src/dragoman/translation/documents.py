@@ -289,6 +289,8 @@ def cut_pieces(block: Block, edges: Sequence[int]) -> Iterator[tuple[Piece, int]
 def partners(pieces: Block) -> list[int]:
     """The place of each tag's partner; -1 for what has none. Pairs are nested."""
     found = [-1] * len(pieces)
+    if all(piece.kind == "text" for piece in pieces):
+        return found
     opened: list[int] = []
     names: Counter[str] = Counter()
     for place, (kind, name, _, _) in enumerate(pieces):

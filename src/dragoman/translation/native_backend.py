@@ -3,8 +3,9 @@
 Oracle: torch_backend.py.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from typing import TypeVar
 
 from dragoman.native.decoder import NativeDecoder, Progress
 from dragoman.native.settings import EngineSettings
@@ -14,6 +15,8 @@ from dragoman.search.shortlist import Shortlist
 from dragoman.system.processors import usable_cores
 from dragoman.translation.model_folder import StoredModel
 from dragoman.translation.token_ids import explain_out_of_memory
+
+Result = TypeVar("Result")
 
 
 class NativeBackend:
@@ -43,14 +46,15 @@ class NativeBackend:
         sources: Sequence[list[int]],
         settings: SearchSettings,
         constraints: Constraints,
+        finish: Callable[[Callable[[], list[list[Hypothesis]]]], Result],
         progress: Progress | None = None,
-    ) -> Future[list[list[Hypothesis]]]:
-        """Begin a `search`, whose sentences join those of other callers. The future may be cancelled.
+    ) -> Future[Result]:
+        """Begin a `search`, whose sentences join those of other callers. As `NativeDecoder.submit`.
 
-        A thread gives it half of its places at most. A lack of memory is the future's `MemoryError`.
+        A thread gives it half of its places at most.
         """
         most = self._decoder.max_rows // 2
-        return self._decoder.submit(sources, settings, constraints, progress, most)
+        return self._decoder.submit(sources, settings, constraints, progress, most, finish)
 
 
 def supports(stored: StoredModel) -> bool:

@@ -1,5 +1,6 @@
 """Searches of several callers at once, as futures: `Translator.submit`. This module imports no torch."""
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
@@ -25,10 +26,13 @@ def submit(
             lambda: translator.assemble(prepared, backend.search(sources, settings, constraints))
         )
 
-    def finish(done: Future[list[list[Hypothesis]]]) -> "list[list[Translation]]":
+    def found(hypotheses: "Callable[[], list[list[Hypothesis]]]") -> "list[list[Hypothesis]]":
         with explain_out_of_memory(len(sources)):
-            found = done.result()
-        return translator.assemble(prepared, found)
+            return hypotheses()
 
-    hypotheses = backend.submit(sources, settings, constraints, progress)
-    return then(hypotheses, finish, translator.torch_executor if prepared.needs_alignment else None)
+    if prepared.needs_alignment:  # PyTorch computes it, in a thread of its own
+        searched = backend.submit(sources, settings, constraints, found, progress)
+        return then(searched, lambda own: translator.assemble(prepared, own), translator.torch_executor)
+    return backend.submit(
+        sources, settings, constraints, lambda own: translator.assemble(prepared, found(own)), progress
+    )
