@@ -486,6 +486,7 @@ REFUSED = [
     ),
     (["translate", "{0}/run", "other"], "'other' is one argument too many. See dragoman translate --help."),
     (["translate"], "dragoman: The following arguments are required: RUN. See dragoman translate --help."),
+    (["serve"], "dragoman: The following arguments are required: RUN. See dragoman serve --help."),
     (
         ["score", *EVALUATE[1:], "--beam-size", "4"],
         "dragoman score has no option --beam-size. See dragoman score --help-all.",
@@ -534,7 +535,12 @@ REFUSED = [
         "There is no dataset 'wmt'; there are: multi30k-en-de.",
     ),
     (["resume", "{0}"], "is not a run: there is no"),
-    (["translate", "{0}"], "holds no model. Train one with: dragoman train"),
+    (["translate", "{0}"], "holds runs, not a model; give one of them: {0}/run."),
+    (["translate", "{0}/none"], "There is no folder {0}/none. dragoman runs lists the runs."),
+    (
+        ["translate", "{0}/test.source"],
+        "is a file, and the folder of a run is wanted: dragoman translate RUN <",
+    ),
     (["translate", "{0}/run", "--n-best", "9"], "n_best is 9; a beam of 4 has no more than 4."),
     (
         ["translate", "{0}/run", "--n-best", "2"],
@@ -546,7 +552,7 @@ REFUSED = [
     ),
     ([*EVALUATE, "--paper-bleu", "xx"], "Moses does not know the language 'xx'"),
     ([*EVALUATE, "--hypotheses", "{0}/none/x"], "none/x cannot be written: there is no such folder."),
-    ([*EVALUATE, "--baseline", "{0}"], "holds no model."),
+    ([*EVALUATE, "--baseline", "{0}"], "holds runs, not a model"),
     (
         [*EVALUATE, "--hypotheses", "{0}/test.target"],
         "test.target is what this command reads; give another file.",

@@ -154,7 +154,7 @@ def test_contradictory_options_and_missing_files_are_refused(run, tmp_path, monk
             "blank has no sentence to compare with",
         ),
         (["export", run, "--to", "onnx", "--out", run], "run exists already; choose another --out"),
-        (["export", tmp_path, "--to", "onnx", *out], "holds no model"),
+        (["export", tmp_path, "--to", "onnx", *out], "holds runs, not a model"),
         (["import", tmp_path / "none", "--from", "huggingface", *out], "There is no "),
         (["import", tmp_path, "--from", "huggingface", *out], "config.json cannot be read"),
     ):

@@ -66,7 +66,7 @@ def test_a_quickstart_of_a_few_updates_runs_to_the_end(tmp_path, monkeypatch, ca
     assert "PER = " in out
     assert "30.2" in out
     assert "33.89" in out
-    assert "dragoman train --source train.en --target train.de --out runs/ende" in out
+    assert "dragoman train train.en train.de --out runs/ende" in out
     assert "d_model 128" in "".join(messages)
     its_model_leaves(tmp_path)
 

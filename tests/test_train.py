@@ -181,7 +181,7 @@ def test_the_kept_model_has_the_lowest_validation_loss_of_best_last_and_average(
     names = {"best": "best by BLEU", "last": "last", "average": "average"}
     numbers = ", ".join(f"{names[kind]} {loss:.3f}" for kind, loss in losses.items())
     assert (
-        f"The model is the last checkpoint, at 24: of these its validation loss is the lowest ({numbers})."
+        f"Kept: the last checkpoint, at 24. Of the candidates it has the lowest validation loss ({numbers})."
         in messages
     )
     kept, last = load_file(recipe.out / "model" / "model.safetensors"), final_weights(recipe)
@@ -302,7 +302,10 @@ def test_a_finished_run_that_cannot_resume_says_why(tmp_path):
         f"larger --patience, or --patience 0."
     )
     again(updates=48)
-    assert messages == [why, f"{recipe.out} is finished; there is nothing left to train."]
+    assert messages == [
+        why,
+        f"{recipe.out} is finished; there is nothing left to train. More --updates train it further.",
+    ]
     again(patience=0)
     assert json.loads((recipe.out / "result.json").read_text())["updates"] == 24
     assert (recipe.out / "result-16.json").exists()
@@ -640,10 +643,10 @@ def test_a_checkpoint_that_a_signal_asked_for_is_not_averaged(prepared):
 def test_an_early_stop_is_saved(prepared):
     recipe, data = prepared
     recipe = replace(recipe, training=replace(recipe.training, patience=1, learning_rate_scale=0.0))
-    schedule = replace(make_schedule(recipe), validate_every=3, checkpoint_every=100)
+    schedule = replace(make_schedule(recipe), validate_every=3, checkpoint_every=100, warmup_steps=7)
     state = fit(recipe, schedule, data, silent, HERE)
-    assert state.step == 6
-    assert [path.name for path in checkpoints(recipe.out)] == ["step-00000006"]
+    assert (state.best_step, state.step) == (3, 8), "after the first update beyond the warm-up"
+    assert [path.name for path in checkpoints(recipe.out)] == ["step-00000008"]
 
 
 def test_two_processes_do_not_train_in_one_folder(tmp_path):

@@ -309,7 +309,9 @@ def test_two_vocabularies_are_two_files(tmp_path):
 
 def test_a_folder_without_a_model_says_what_to_do(tmp_path):
     (tmp_path / "manifest.json").write_text("{}")  # the text that was prepared has one too
-    with pytest.raises(DragomanError, match="holds no model. Train one with: dragoman train --out"):
+    with pytest.raises(
+        DragomanError, match="holds no model. Train one with: dragoman train SOURCE TARGET --out"
+    ):
         Translator.load(tmp_path)
 
 

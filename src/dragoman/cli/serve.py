@@ -19,7 +19,7 @@ from dragoman.system.machine import configure_allocator
 class Serve:
     """Serve runs: a page for people, and three HTTP APIs for programs."""
 
-    runs: tuple[Path, ...]
+    runs: tuple[Path, ...] = ()
     """Runs, or folders with runs in them."""
     server: ServerSettings = field(default_factory=ServerSettings)
     engine: EngineSettings = field(default_factory=EngineSettings)
@@ -34,6 +34,8 @@ def serve(given: Given) -> None:
         print(add_key(asked.server.api_keys, asked.server.new_key))
         say("This is the only time that the key is shown; the file holds its hash.")
         return
+    if not asked.runs:
+        raise DragomanError("The following arguments are required: RUN. See dragoman serve --help.")
     serve_runs(asked.runs, asked.engine, asked.server)
 
 

@@ -28,12 +28,16 @@ def start(given: Given) -> None:
     """Examine, train, evaluate, serve."""
     check_installed()
     server = settings_from(ServerSettings, given)
+    from dragoman.serving.server import listening
+
+    with listening(server):  # an address that cannot be used is reported before the training
+        pass
     recipe = recipe_of(given)
     assert recipe.out is not None
     if not (recipe.out / "recipe.toml").exists():
         say("Step 1 of 4: examine the text.")
         print_findings(recipe.data)
-    say("Step 2 of 4: train. An interrupted training is resumed by the same command.")
+    say("Step 2 of 4: train. The same dragoman start command resumes an interrupted training, then serves.")
     run_recipe(recipe)
     say("Step 3 of 4: evaluate.")
     say_result(recipe.out)

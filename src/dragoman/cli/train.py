@@ -14,6 +14,8 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.machine import has_gpu
 from dragoman.system.toml import read_toml
 
+COMMAND_LINE = "the command line"  # where settings come from without a recipe
+
 
 @dataclass(frozen=True)
 class Train(Recipe):
@@ -29,15 +31,15 @@ def train(given: Given) -> None:
 
 
 def recipe_of(given: Given) -> Recipe:
-    """The recipe that the arguments ask for. Two text files alone get a folder named after them.
+    """The recipe that the arguments ask for. Without a recipe, the run's folder is named after the texts.
 
     Raises `DragomanError` as `read_files` and `complete_recipe`.
     """
     table, origin, texts = read_files(given.pop("files", ()), given)
     given |= texts
-    if texts and "out" not in given:
-        given["out"] = default_folder(texts["source"], texts["target"])
-        say(f"The run is in {given['out']}; --out names another folder.")
+    if origin == COMMAND_LINE and {"source", "target"} <= given.keys() and "out" not in given:
+        given["out"] = default_folder(given["source"], given["target"])
+        say(f"The run's folder is {given['out']}; --out names another one.")
     recipe = complete_recipe(
         table, origin, lambda default: settings_from(Recipe, given, default), has_gpu, say
     )
@@ -68,9 +70,9 @@ def read_files(files: Sequence[Path], given: Given) -> tuple[dict[str, Any], str
     if len(files) > 2 or (len(files) == 2 and given.keys() & {"source", "target"}):
         raise DragomanError("Give two text files, source and target, once; or one recipe (TOML).")
     if len(files) == 2:
-        return {}, "the command line", {"source": files[0], "target": files[1]}
+        return {}, COMMAND_LINE, {"source": files[0], "target": files[1]}
     if not files:
-        return {}, "the command line", {}
+        return {}, COMMAND_LINE, {}
     try:
         return read_toml(files[0]), str(files[0]), {}
     except DragomanError as error:

@@ -52,7 +52,7 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     schedule = make_schedule(recipe)
     updates, warmup = schedule.updates, schedule.warmup_steps
     if training.warmup_steps is None:
-        half = ", half of the updates" * (warmup == updates // 2)
+        half = ", half of the updates: so few may not converge" * (warmup == updates // 2)
         low = ", which keep the learning rate at 0.002 or below" * (round(peak_rate(recipe), 4) <= 0.002)
         reasons.append(f"{warmup:,} warm-up steps{half or low}")
     if reasons:
@@ -73,7 +73,7 @@ def choose_from_text(
     if tokenizer.vocabulary is None:
         size = max(len(data.tokenizers.source), len(data.tokenizers.target))
         is_rule = size == choose_vocabulary(recipe, data.train.statistics.pairs)
-        rule = ", which is 40 · √pairs within bounds" * is_rule
+        rule = " (40 · √pairs)" * is_rule
         tokenizer = replace(tokenizer, vocabulary=size)
         reasons.append(f"a vocabulary of {size:,} tokens{rule}")
     if batches.source_tokens_per_batch is None or batches.target_tokens_per_batch is None:
@@ -83,7 +83,7 @@ def choose_from_text(
             source_tokens_per_batch=batches.source_tokens_per_batch or tokens,
             target_tokens_per_batch=batches.target_tokens_per_batch or tokens,
         )
-        reasons.append(f"{tokens:,} tokens a batch, a 200th of the corpus's {target_tokens:,} within bounds")
+        reasons.append(f"{tokens:,} tokens a batch")
     if training.precision is None:
         training = replace(training, precision="bfloat16" if has_bfloat16(gpu) else "float32")
         reasons.append(f"{training.precision}, which this processor multiplies fastest")
@@ -157,8 +157,9 @@ def describe_training(recipe: Recipe, passes: float) -> str:
     """The schedule of the training in words."""
     training, batches = recipe.training, recipe.batches
     return (
-        f"Training: {training.updates:,} updates at most, {passes:.0f} passes, of {batches.accumulate} times "
-        f"{batches.source_tokens_per_batch:,} source and {batches.target_tokens_per_batch:,} target tokens; "
+        f"Training: {training.updates:,} updates at most, {passes:.1f} times over the text; batches of "
+        f"{batches.source_tokens_per_batch:,} source and {batches.target_tokens_per_batch:,} target tokens"
+        f"{f' ({batches.accumulate} an update)' * (batches.accumulate > 1)}; "
         f"{training.precision}; the learning rate rises to {peak_rate(recipe):.4f} at update "
         f"{training.warmup_steps:,}; a validation every {training.validate_every:,}."
     )

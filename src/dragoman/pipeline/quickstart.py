@@ -178,11 +178,12 @@ Pronounce other words:
 
     . .venv/bin/activate
     echo hello | dragoman translate {out}
+    pip install '.[serve]'                   # once, in the project's folder, for the next command
     dragoman serve {out}      # the same as a page, at http://127.0.0.1:8000
 
 Next, your own text: two files, one sentence a line; line n of one is the translation of line n of the other.
 
-    dragoman train --source train.en --target train.de --out runs/ende
+    dragoman train train.en train.de --out runs/ende
     dragoman translate runs/ende < test.en > test.de.hyp
     dragoman evaluate runs/ende --source test.en --target test.de
 """

@@ -219,6 +219,7 @@ def files_newer_than(data: Path, settings: DataSettings) -> list[Path]:
 
 # ---- what may differ when a run is resumed
 
+IGNORED = ("out", "training.minutes")  # the minutes have chosen the updates
 Changes = dict[str, Any]  # new values by dotted names of settings
 
 
@@ -238,7 +239,7 @@ def changed_settings(asked: Any, recorded: Any) -> Changes:
     old, new = flatten(to_table(recorded)), flatten(to_table(asked))
     dropped = {key: None for key in old if key.startswith("search.") and key not in new}
     return {
-        key: value for key, value in new.items() if value not in ("auto", old.get(key)) and key != "out"
+        key: value for key, value in new.items() if value not in ("auto", old.get(key)) and key not in IGNORED
     } | dropped
 
 

@@ -56,7 +56,7 @@ def run(recipe: Recipe, say: Say) -> Path:
         set_threads(recipe)
         world.main_first(lambda: open_run(out, recipe, say, world))
         if (out / "result.json").exists():
-            say(f"{out} is finished; there is nothing left to train.")
+            say(f"{out} is finished; there is nothing left to train. More --updates train it further.")
             return out
         recipe = read_recipe(out)
         set_threads(recipe)
@@ -245,8 +245,10 @@ def finish(recipe: Recipe, data: PreparedData, state: TrainingState, say: Say, w
     world.barrier()
     names = {"best": "best by BLEU" if recipe.training.best_by == "bleu" else "best by loss"}
     losses = ", ".join(f"{names.get(each.kind, each.kind)} {each.scores['loss']:.3f}" for each in candidates)
-    say(f"The model is {chosen.description}: of these its validation loss is the lowest ({losses}).")
-    say(f"Trained for {state.step:,} updates: {duration(state.seconds)}.")
+    say(f"Kept: {chosen.description}. Of the candidates it has the lowest validation loss ({losses}).")
+    early = f", as {recipe.training.patience} validations (--patience) brought no gain"
+    early *= state.step < make_schedule(recipe).updates
+    say(f"Trained for {state.step:,} updates{early}: {duration(state.seconds)}.")
     result = {
         "model": chosen.description,
         "kept": chosen.kind,

@@ -194,6 +194,7 @@ def progress_bar(updates: int, done: int, visible: bool) -> Iterator[Callable[[i
         MofNCompleteColumn(),
         TextColumn("{task.fields[speed]}"),
         TimeElapsedColumn(),
+        TextColumn("elapsed, left:"),
         TimeRemainingColumn(),
     )
     bar = Progress(*columns, console=Console(stderr=True), transient=True)

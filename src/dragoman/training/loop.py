@@ -123,9 +123,9 @@ def is_finished(state: TrainingState, settings: TrainingSettings, schedule: Sche
 
 
 def stopped_early(state: TrainingState, settings: TrainingSettings, schedule: Schedule) -> bool:
-    """Whether the last `patience` validations were no better than the best."""
+    """Whether the last `patience` validations were no better than the best, and the warm-up is over."""
     validations = state.step // schedule.validate_every - state.best_step // schedule.validate_every
-    return 0 < settings.patience <= validations
+    return 0 < settings.patience <= validations and state.step > schedule.warmup_steps
 
 
 def is_better(scores: Scores, best: Scores, by: str) -> bool:

@@ -119,9 +119,9 @@ def model_folder(folder: Path) -> Path:
     if (model := readable_folder(folder / "model")).is_dir():
         return model
     if not (folder / SETTINGS).exists():
-        raise DragomanError(
-            f"{folder} holds no model. Train one with: dragoman train --out {folder} --source … --target …"
-        )
+        from dragoman.translation.missing_model import explain_no_model
+
+        raise DragomanError(explain_no_model(folder))
     return folder
 
 

@@ -349,11 +349,9 @@ class Translator:
             return self.detokenize(target)
         from dragoman.translation import analysis
 
-        text = (
-            analysis.replace_unknown(self, sentence, source, target)
-            if settings.replace_unknown
-            else self.detokenize(target)
-        )
+        text = self.detokenize(target)
+        if settings.replace_unknown:
+            text = analysis.replace_unknown(self, sentence, source, target)
         return restore_tags(tags, text, analysis.align_ids(self, sentence, source, target)) if tags else text
 
     def detokenize(self, ids: Sequence[int]) -> str:

@@ -1,0 +1,15 @@
+"""What to do about a folder that has no model."""
+
+from pathlib import Path
+
+
+def explain_no_model(folder: Path) -> str:
+    """What to do if a folder that should have a model has none."""
+    if not folder.exists():
+        return f"There is no folder {folder}. dragoman runs lists the runs."
+    if not folder.is_dir():
+        return f"{folder} is a file, and the folder of a run is wanted: dragoman translate RUN < {folder}"
+    runs = sorted(str(path.parent.parent) for path in folder.glob("*/model/model.toml"))
+    if runs:
+        return f"{folder} holds runs, not a model; give one of them: {', '.join(runs)}."
+    return f"{folder} holds no model. Train one with: dragoman train SOURCE TARGET --out {folder}"
