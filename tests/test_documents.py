@@ -7,7 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.system.errors import DragomanError
-from dragoman.translation.documents import MARK, WINDOW, plain_text, sentence_ends
+from dragoman.translation.documents import (
+    MARK,
+    WINDOW,
+    is_plain,
+    plain_blocks,
+    plain_segments,
+    plain_text,
+    segments_of,
+    sentence_ends,
+)
 from dragoman.translation.translator import Translator
 
 PARTS = (
@@ -77,6 +86,15 @@ def test_the_laws_of_a_text(text, language, split):
         written += text[end:first] + text[first:last]
         end = last
     assert written + text[end:] == text
+
+
+@settings(max_examples=500)
+@given(TEXT, LANGUAGES, st.booleans())
+def test_a_plain_block_is_cut_as_any_block(text, language, split):
+    for block in plain_blocks(text):
+        if is_plain(text, block, False):
+            fast = list(plain_segments(block[0], language, split, False))
+            assert fast == list(segments_of(text, block, language, split, False))
 
 
 @settings(max_examples=300)

@@ -2,6 +2,7 @@
 // batch and finished ones leave it (continuous batching).
 //
 // Oracle: search/beam.py. Tested: tests/test_native.py, tests/test_engine.py.
+#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <deque>
@@ -17,6 +18,8 @@ using namespace dragoman;
 namespace {
 
 constexpr int PAD = 0, END = 3, START = 2;  // as dragoman/model/symbols.py
+constexpr size_t ENOUGH = 8;                // searches that are done, to be answered together
+constexpr auto LINGER = std::chrono::milliseconds(4);
 constexpr int BLOCK = 64;                   // tokens that are skipped together if their best is too low
 
 // Results of a search, as in engine.py (check_status).
@@ -316,7 +319,7 @@ class Engine {
     std::mutex mutex;
     std::condition_variable work, done;
     std::deque<Search*> waiting;   // with sentences that no thread has taken
-    std::deque<Search*> finished;  // and not fetched by next_finished
+    std::deque<Search*> finished;  // and not fetched by wait_finished
     int rows_waiting = 0, rows_running = 0;
     bool closing = false;
     std::vector<std::thread> threads;
@@ -361,14 +364,16 @@ class Engine {
         stop(search, OK);
     }
 
-    // Wait for a search that is done. Null once the engine is closing.
-    Search* next_finished() {
+    // Wait for searches that are done, and write them to `searches`; how many they are, 0 once the engine is
+    // closing. While sentences wait for free rows, it waits for several: their callers answer them together.
+    int32_t wait_finished(Search** searches, int32_t capacity) {
         std::unique_lock lock(mutex);
         done.wait(lock, [this] { return closing || !finished.empty(); });
-        if (finished.empty()) return nullptr;
-        Search* search = finished.front();
-        finished.pop_front();
-        return search;
+        done.wait_for(lock, LINGER, [this] { return closing || !rows_waiting || finished.size() >= ENOUGH; });
+        const int32_t count = std::min(capacity, int32_t(finished.size()));
+        std::copy_n(finished.begin(), count, searches);
+        finished.erase(finished.begin(), finished.begin() + count);
+        return count;
     }
 
   private:
@@ -393,7 +398,7 @@ class Engine {
     void leave(Search& search, int sentences) {
         if (!sentences || (search.unfinished -= sentences)) return;
         finished.push_back(&search);
-        done.notify_one();
+        if (finished.size() == 1 || finished.size() >= ENOUGH || !rows_waiting) done.notify_one();
     }
 
     // Move sentences from the searches that wait to a thread with free rows. A thread without sentences waits
@@ -562,13 +567,13 @@ void* dragoman_new_engine(const void* model, int32_t workers, int32_t max_rows) 
     }
 }
 
-// Its threads end after the current step, and dragoman_next_finished returns null.
+// Its threads end after the current step, and dragoman_wait_finished returns 0.
 void dragoman_close_engine(void* engine) { static_cast<Engine*>(engine)->close(); }
 
-// Waits for the threads. To be called by the thread that called dragoman_next_finished.
+// Waits for the threads. To be called by the thread that called dragoman_wait_finished.
 void dragoman_free_engine(void* engine) { delete static_cast<Engine*>(engine); }
 
-// Begin a search. It and its arrays must live until dragoman_next_finished returns it.
+// Begin a search. It and its arrays must live until dragoman_wait_finished gives it back.
 int32_t dragoman_submit(void* engine, Search* search, size_t size) {
     if (size != sizeof *search) return WRONG_SIZE;
     try {
@@ -581,6 +586,9 @@ int32_t dragoman_submit(void* engine, Search* search, size_t size) {
 
 void dragoman_cancel(void* engine, Search* search) { static_cast<Engine*>(engine)->cancel(*search); }
 
-// Wait for the next search that is done or cancelled; null when the engine is closing.
-Search* dragoman_next_finished(void* engine) { return static_cast<Engine*>(engine)->next_finished(); }
+// Wait for searches that are done or cancelled, at most `capacity`; how many they are, 0 when the engine is
+// closing.
+int32_t dragoman_wait_finished(void* engine, Search** searches, int32_t capacity) {
+    return static_cast<Engine*>(engine)->wait_finished(searches, capacity);
+}
 }

@@ -4,7 +4,7 @@ import ctypes
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
-from ctypes import Structure, addressof, c_int32, c_size_t, c_void_p, sizeof
+from ctypes import POINTER, Structure, addressof, c_int32, c_size_t, c_void_p, sizeof
 from dataclasses import dataclass
 from threading import Lock, Thread
 from typing import Any, TypeVar
@@ -62,12 +62,12 @@ def declare_engine(lib: ctypes.CDLL) -> None:
     lib.dragoman_submit.argtypes = [c_void_p, c_void_p, c_size_t]
     lib.dragoman_cancel.restype = None
     lib.dragoman_cancel.argtypes = [c_void_p, c_void_p]
-    lib.dragoman_next_finished.restype = c_void_p
-    lib.dragoman_next_finished.argtypes = [c_void_p]
+    lib.dragoman_wait_finished.argtypes = [c_void_p, POINTER(c_void_p), c_int32]
 
 
 Hypotheses = list[list[Hypothesis]]
 Result = TypeVar("Result")
+CAPACITY = 64  # searches that are finished together
 
 
 @dataclass(frozen=True)
@@ -131,11 +131,12 @@ def finish_searches(
     lib: ctypes.CDLL, engine: int, model: int, pending: dict[int, Pending], lock: Lock
 ) -> None:
     """Finish each search that is done, until the engine closes; then free it. For a thread of its own."""
-    while address := lib.dragoman_next_finished(engine):
+    addresses = (c_void_p * CAPACITY)()
+    while count := lib.dragoman_wait_finished(engine, addresses, CAPACITY):
         with lock:
-            done = pending.pop(address)
-        done.finish()
-        del done  # the engine closes when its last user is gone
+            done = [pending.pop(address) for address in addresses[:count] if address]
+        while done:  # keep none: the engine closes when its last user is gone
+            done.pop(0).finish()
     lib.dragoman_free_engine(engine)
     lib.dragoman_free_model(model)
 

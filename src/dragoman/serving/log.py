@@ -1,11 +1,12 @@
 """The log of the server: a JSON object a line on stderr."""
 
-import json
 import logging
 import sys
 import time
 import traceback
 from contextvars import ContextVar
+
+import orjson
 
 request_id: ContextVar[str] = ContextVar("request_id", default="")
 """The id of the request that the current task answers."""
@@ -13,7 +14,8 @@ request_id: ContextVar[str] = ContextVar("request_id", default="")
 
 def write(**record: object) -> None:
     """Write a record with its time."""
-    sys.stderr.write(json.dumps({"time": round(time.time(), 3), **record}, ensure_ascii=False) + "\n")
+    line = orjson.dumps({"time": round(time.time(), 3), **record}, option=orjson.OPT_APPEND_NEWLINE)
+    sys.stderr.write(line.decode())
 
 
 class Records(logging.Handler):

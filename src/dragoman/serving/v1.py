@@ -47,8 +47,10 @@ def settings_of(asked: Any) -> SearchSettings:
     Raises `ApiError` 400 if they contradict each other.
     """
     given = asked.model_fields_set & SETTINGS
+    if not given:
+        return DEFAULTS
     with user_errors():
-        settings = SearchSettings(**{name: getattr(asked, name) for name in given}) if given else DEFAULTS
+        settings = SearchSettings(**{name: getattr(asked, name) for name in given})
         settings.refuse_contradictions(given)
     return settings
 
@@ -90,15 +92,13 @@ def candidate(translation: Translation) -> dict[str, Any]:
 def translated_text(document: Document, n_best: NBest, with_spans: bool) -> dict[str, Any]:
     """A translated document as JSON."""
     text, spans = document.join_with_spans([best[0].text for best in n_best])
-    sentences = [
-        {
-            "source": source,
-            **candidate(best[0]),
-            "text": text[slice(*span)] if with_spans else best[0].text,
-            "n_best": [candidate(each) for each in best],
-        }
-        for source, best, span in zip(document.sentences, n_best, spans, strict=True)
-    ]
+    sentences = []
+    for source, best, span in zip(document.sentences, n_best, spans, strict=True):
+        candidates = [candidate(each) for each in best]
+        sentence = {"source": source, **candidates[0], "n_best": candidates}
+        if with_spans:
+            sentence["text"] = text[slice(*span)]
+        sentences.append(sentence)
     if with_spans:
         for sentence, (first, last), (start, end) in zip(sentences, document.spans, spans, strict=True):
             sentence |= {"source_start": first, "source_end": last, "start": start, "end": end}

@@ -224,10 +224,36 @@ def compose(
     """A document of blocks. `split` cuts them into sentences."""
     segments: list[Segment] = []
     for block in blocks:
-        for pieces in cut_block(block, language, split, is_markup):
-            if trimmed := trim(pieces):
-                segments += (to_segment(text, part, is_markup) for part in cut_at_tags(trimmed))
+        if is_plain(text, block, is_markup):
+            segments += plain_segments(block[0], language, split, is_markup)
+        else:
+            segments += segments_of(text, block, language, split, is_markup)
     return Document(text, tuple(segments))
+
+
+def segments_of(text: str, block: Block, language: str, split: bool, is_markup: bool) -> Iterator[Segment]:
+    """The sentences of a block."""
+    for pieces in cut_block(block, language, split, is_markup):
+        if trimmed := trim(pieces):
+            yield from (to_segment(text, part, is_markup) for part in cut_at_tags(trimmed))
+
+
+def is_plain(text: str, block: Block, is_markup: bool) -> bool:
+    """Whether a block is one piece of text as the document has it, without addresses."""
+    if len(block) != 1 or block[0].kind != "text":
+        return False
+    piece = block[0]
+    return piece.text == text[piece.start : piece.end] and not kept_spans(piece.text, is_markup)
+
+
+def plain_segments(piece: Piece, language: str, split: bool, is_markup: bool) -> Iterator[Segment]:
+    """The sentences of a plain block: as `segments_of`, several times as fast."""
+    ends = sentence_ends(piece.text, language) if split else []
+    for start, end in pairwise([0, *ends, len(piece.text)]):
+        sentence = piece.text[start:end].strip()
+        if any(map(str.isalpha, sentence)):
+            first = piece.text.index(sentence, start) + piece.start
+            yield Segment(sentence, first, first + len(sentence), sentence, (), is_markup)
 
 
 # ---- pieces → sentences
