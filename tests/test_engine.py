@@ -1,5 +1,6 @@
 """Continuous batching in C++: searches that run together, one that is cancelled, one that fails."""
 
+import os
 import random
 import resource
 import subprocess
@@ -8,7 +9,9 @@ import time
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from threading import enumerate as all_threads
+from threading import get_native_id
 
 import pytest
 import torch
@@ -62,10 +65,29 @@ def test_a_long_sentence_does_not_delay_short_ones(lib):
     long.cancel()
 
 
+def test_a_large_search_ends_beside_a_small_one_that_does_not(lib):
+    decoder = native(lib, model_of("as in the paper"), "float32", 1)
+    small = decoder.submit([[*range(4, 140), 3]], *FOREVER)
+    assert search(decoder, texts(20, 9), SearchSettings())
+    assert not small.done()
+    small.cancel()
+
+
+def test_the_system_may_prefer_other_threads(lib):
+    decoder = native(lib, model_of("as in the paper"), "float32", 2)
+    decoder.set_nice(7)
+    before = os.getpriority(os.PRIO_PROCESS, get_native_id())
+    search(decoder, texts(60, 9), SearchSettings())
+    values = [os.getpriority(os.PRIO_PROCESS, int(task.name)) for task in Path("/proc/self/task").iterdir()]
+    assert 7 in values
+    assert os.getpriority(os.PRIO_PROCESS, get_native_id()) == before
+
+
 def test_sentences_of_any_length_are_encoded_together(lib):
     decoder, alone = (native(lib, model_of("as in the paper"), "float32", 1) for _ in range(2))
     busy = decoder.submit([[5, 3]], FULL_BATCH, FOREVER[1])
-    searches = [([[7] * length + [3]], SearchSettings(max_length=10)) for length in (4, 600, 9)]
+    lengths = (4, 9, 20, 600, 7, 40, 5)
+    searches = [([[7] * length + [3]], SearchSettings(max_length=10)) for length in lengths]
     together = [
         decoder.submit(*each) for each in searches
     ]  # the first one computes a short table of positions

@@ -2,6 +2,11 @@
 // batch and finished ones leave it (continuous batching).
 //
 // Oracle: search/beam.py. Tested: tests/test_native.py, tests/test_engine.py.
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
@@ -20,6 +25,8 @@ namespace {
 constexpr int PAD = 0, END = 3, START = 2;  // as dragoman/model/symbols.py
 constexpr size_t ENOUGH = 8;                // searches that are done, to be answered together
 constexpr auto LINGER = std::chrono::milliseconds(4);
+constexpr int SMALL_SHARE = 3;              // beside large searches, small ones have so many times their time
+constexpr int ENCODED = 48;                 // source tokens that are encoded together, or one sentence
 constexpr int BLOCK = 64;                   // tokens that are skipped together if their best is too low
 
 // Results of a search, as in engine.py (check_status).
@@ -46,6 +53,9 @@ struct Search {
     // Only under the engine's mutex: the first sentence that no thread has taken, sentences that are neither
     // done nor dropped, whether it is cancelled or has failed, and its Status.
     int32_t next_sentence, unfinished, stopped, status;
+
+    bool is_large() const { return sentences > 1; }
+    int source_tokens(int sentence) const { return source_offsets[sentence + 1] - source_offsets[sentence]; }
 };
 
 struct Hypothesis {
@@ -236,17 +246,12 @@ void write_stable_prefix(const Sentence& sentence) {
 void encode(const Transformer& model, std::vector<Sentence>& sentences, Workspace& workspace) {
     std::vector<int32_t> ids;
     std::vector<int> begins{0};
-    const float* positions = nullptr;
-    int longest = 0;
+    // Of the only sentence, or as many as ENCODED at least.
+    const float* positions = sentences[0].search->source_positions;
     for (const Sentence& sentence : sentences) {
         const Search& search = *sentence.search;
-        const int32_t *first = search.source_ids + search.source_offsets[sentence.number],
-                      *last = search.source_ids + search.source_offsets[sentence.number + 1];
-        if (last - first > longest) {  // each search has as many positions as its sentences need
-            longest = int(last - first);
-            positions = search.source_positions;
-        }
-        ids.insert(ids.end(), first, last);
+        const int32_t* first = search.source_ids + search.source_offsets[sentence.number];
+        ids.insert(ids.end(), first, first + search.source_tokens(sentence.number));
         begins.push_back(int(ids.size()));
     }
     auto sources = model.encode(ids.data(), begins, positions, workspace);
@@ -322,6 +327,7 @@ class Engine {
     std::deque<Search*> finished;  // and not fetched by wait_finished
     int rows_waiting = 0, rows_running = 0;
     bool closing = false;
+    std::atomic<int> nice{0};
     std::vector<std::thread> threads;
 
   public:
@@ -346,6 +352,9 @@ class Engine {
         done.notify_all();
     }
 
+    // Let the operating system prefer other threads to those of the engine, by so much (Linux: 0 to 19).
+    void set_nice(int value) { nice = value; }
+
     void submit(Search& search) {
         {
             const std::lock_guard lock(mutex);
@@ -365,11 +374,11 @@ class Engine {
     }
 
     // Wait for searches that are done, and write them to `searches`; how many they are, 0 once the engine is
-    // closing. While sentences wait for free rows, it waits for several: their callers answer them together.
+    // closing. While many searches wait for free rows, it waits for several: they are answered together.
     int32_t wait_finished(Search** searches, int32_t capacity) {
         std::unique_lock lock(mutex);
         done.wait(lock, [this] { return closing || !finished.empty(); });
-        done.wait_for(lock, LINGER, [this] { return closing || !rows_waiting || finished.size() >= ENOUGH; });
+        done.wait_for(lock, LINGER, [this] { return closing || is_enough(); });
         const int32_t count = std::min(capacity, int32_t(finished.size()));
         std::copy_n(finished.begin(), count, searches);
         finished.erase(finished.begin(), finished.begin() + count);
@@ -377,6 +386,9 @@ class Engine {
     }
 
   private:
+    // Whether finished searches should not wait for others to finish.
+    bool is_enough() const { return finished.size() >= ENOUGH || waiting.size() < ENOUGH; }
+
     void join() {
         close();
         for (std::thread& thread : threads) thread.join();
@@ -398,13 +410,13 @@ class Engine {
     void leave(Search& search, int sentences) {
         if (!sentences || (search.unfinished -= sentences)) return;
         finished.push_back(&search);
-        if (finished.size() == 1 || finished.size() >= ENOUGH || !rows_waiting) done.notify_one();
+        if (finished.size() == 1 || is_enough()) done.notify_one();
     }
 
     // Move sentences from the searches that wait to a thread with free rows. A thread without sentences waits
     // for some. A search that has its max_rows already is passed over: the rows that it leaves are for
-    // others.
-    std::vector<Sentence> take(const std::vector<Sentence>& own) {
+    // others. Beside small searches, sentences of large ones join only at the `turn` of large ones.
+    std::vector<Sentence> take(const std::vector<Sentence>& own, bool turn) {
         std::unique_lock lock(mutex);
         if (own.empty()) work.wait(lock, [this] { return closing || rows_waiting; });
         int rows = 0;
@@ -415,16 +427,26 @@ class Engine {
         taken.reserve(max_rows);
         const int workers = int(threads.size());
         const int share = (rows_waiting + rows_running + workers - 1) / workers;
+        const bool has_small =
+            std::any_of(own.begin(), own.end(), [](auto& one) { return !one.search->is_large(); }) ||
+            std::any_of(waiting.begin(), waiting.end(), [](auto* search) { return !search->is_large(); });
+        int tokens = 0;
         for (size_t passed = 0; passed < waiting.size() && (!rows || rows < share);) {
             Search* search = waiting.front();
             waiting.pop_front();
             const int own_rows = rows_of(*search, own) + rows_of(*search, taken);
             const bool fits = rows + search->beam_size <= max_rows &&
-                              own_rows + search->beam_size <= search->max_rows;
+                              own_rows + search->beam_size <= search->max_rows &&
+                              (turn || !has_small || !search->is_large());
             if (rows && !fits) {
                 waiting.push_back(search);
                 passed++;
                 continue;
+            }
+            tokens += search->source_tokens(search->next_sentence);
+            if (!taken.empty() && tokens > ENCODED) {
+                waiting.push_front(search);
+                break;
             }
             passed = 0;
             Sentence sentence;
@@ -488,12 +510,33 @@ class Engine {
         }
     }
 
+    // Move the sentences of large searches to `held` if there are both kinds; whether there are.
+    static bool hold_large(std::vector<Sentence>& sentences, std::vector<Sentence>& held) {
+        const auto large = std::stable_partition(sentences.begin(), sentences.end(),
+                                                 [](auto& one) { return !one.search->is_large(); });
+        if (large == sentences.begin() || large == sentences.end()) return false;
+        std::move(large, sentences.end(), std::back_inserter(held));
+        sentences.erase(large, sentences.end());
+        return true;
+    }
+
     void run() {
         prepare_exceptions();
         Workspace workspace;
-        std::vector<Sentence> sentences;
-        while (!is_closing()) {
-            std::vector<Sentence> taken = take(sentences);
+        std::vector<Sentence> sentences, held;
+        sentences.reserve(max_rows);
+        held.reserve(max_rows);
+        const auto give_back = [&] {
+            std::move(held.begin(), held.end(), std::back_inserter(sentences));
+            held.clear();
+        };
+        using Clock = std::chrono::steady_clock;
+        Clock::duration owed{};  // time of small searches until large ones have their turn
+        for (int applied = 0; !is_closing();) {
+            const bool turn = owed <= Clock::duration::zero();
+            std::vector<Sentence> taken = take(sentences, turn);
+            const auto started = Clock::now();
+            if (applied != nice) setpriority(PRIO_PROCESS, id_t(syscall(SYS_gettid)), applied = nice);
             while (!taken.empty()) {
                 try {
                     encode(model, taken, workspace);
@@ -504,10 +547,16 @@ class Engine {
                 }
             }
             if (sentences.empty()) continue;
+            const bool mixed = hold_large(sentences, held);
+            if (turn) give_back();
             try {
                 step(model, sentences, workspace);
+                give_back();
                 release(sentences);
+                const auto spent = Clock::now() - started;
+                owed = !mixed ? Clock::duration::zero() : turn ? SMALL_SHARE * spent : owed - spent;
             } catch (const std::exception&) {
+                give_back();
                 undo(sentences);
                 fail_largest(sentences);
             }
@@ -566,6 +615,8 @@ void* dragoman_new_engine(const void* model, int32_t workers, int32_t max_rows) 
         return nullptr;
     }
 }
+
+void dragoman_set_nice(void* engine, int32_t nice) { static_cast<Engine*>(engine)->set_nice(nice); }
 
 // Its threads end after the current step, and dragoman_wait_finished returns 0.
 void dragoman_close_engine(void* engine) { static_cast<Engine*>(engine)->close(); }

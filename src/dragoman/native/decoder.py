@@ -141,6 +141,10 @@ class NativeDecoder:
         lib = load_library(DECODER)
         return None if lib is None else cls(lib, settings, weights, precision, workers, shortlist)
 
+    def set_nice(self, nice: int) -> None:
+        """As `Engine.set_nice`."""
+        self._engine.set_nice(nice)
+
     def search(
         self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints | None = None
     ) -> Hypotheses:
@@ -244,7 +248,7 @@ class NativeDecoder:
             "target_positions": self._positions[1].first(max(max_lengths) + 1),
             "length_normalization": self._length_normalization(max(max_lengths) + 1, settings),
             "output_offsets": array("q", offsets[:-1]),
-            "output_ids": zeros("i", offsets[-1]),
+            "output_ids": np.empty(offsets[-1], np.int32),  # most of it is never written
             "lengths": zeros("i", len(sources) * n_best),
             "log_probs": zeros("f", len(sources) * n_best),
             "scores": zeros("f", len(sources) * n_best),

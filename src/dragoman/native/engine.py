@@ -59,6 +59,8 @@ def declare_engine(lib: ctypes.CDLL) -> None:
     for free in (lib.dragoman_close_engine, lib.dragoman_free_engine):
         free.restype = None
         free.argtypes = [c_void_p]
+    lib.dragoman_set_nice.restype = None
+    lib.dragoman_set_nice.argtypes = [c_void_p, c_int32]
     lib.dragoman_submit.argtypes = [c_void_p, c_void_p, c_size_t]
     lib.dragoman_cancel.restype = None
     lib.dragoman_cancel.argtypes = [c_void_p, c_void_p]
@@ -106,6 +108,10 @@ class Engine:
         weakref.finalize(self, lib.dragoman_close_engine, self._engine).atexit = False
         arguments = lib, self._engine, model, self._pending, self._lock
         Thread(target=finish_searches, args=arguments, name="dragoman-searches", daemon=True).start()
+
+    def set_nice(self, nice: int) -> None:
+        """Let the system prefer other threads of the program to those in C++, by so much (0 to 19)."""
+        self._lib.dragoman_set_nice(self._engine, nice)
 
     def submit(self, search: Search, read: Callable[[], Result]) -> Future[Result]:
         """Begin a search, whose result `read` returns when its sentences are done or its status is not 0.

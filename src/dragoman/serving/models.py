@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dragoman.native.build import DECODER, is_compiled
 from dragoman.native.settings import EngineSettings
 from dragoman.serving.errors import ApiError
 from dragoman.serving.languages import identify, language_name
@@ -13,6 +14,8 @@ from dragoman.system.files import array_types
 from dragoman.text.settings import UNKNOWN_LANGUAGE
 from dragoman.translation.model_folder import WEIGHTS, model_folder, read_settings
 from dragoman.translation.translator import Translator
+
+NICE = 10  # the event loop goes before the threads that search: all requests wait for it
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,9 @@ def load_model(name: str, run: Path, engine: EngineSettings) -> ServedModel:
         shortlist=engine.shortlist,
         cuda_graphs=engine.cuda_graphs,
     )
+    # A model whose C++ is still being compiled is opened by the first request, with the usual priority.
+    if is_compiled(DECODER) and translator.native_backend is not None:
+        translator.native_backend.set_nice(NICE)
     folder, languages = model_folder(run), translator.languages
     shapes = [shape for _, shape in array_types(folder / WEIGHTS).values()]
     return ServedModel(

@@ -34,6 +34,10 @@ class NativeBackend:
         decoder = NativeDecoder.of(stored.settings, stored.weights, engine.precision, workers, shortlist)
         return None if decoder is None else cls(decoder)
 
+    def set_nice(self, nice: int) -> None:
+        """As `Engine.set_nice`."""
+        self._decoder.set_nice(nice)
+
     def search(
         self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints
     ) -> list[list[Hypothesis]]:
