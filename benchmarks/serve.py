@@ -15,6 +15,8 @@ process apart, on the same machine. Measured are
 - offline: `Translator.translate` of all sentences in a process of its own, without a server;
 - CPU ms a sentence: processor time of the server, or of the offline translator, which other programs on the
   machine change less than speeds;
+- beside: of ours, milliseconds of short sentences, 50 a second, alone and beside a connection that sends one
+  sentence of 500 tokens after the other, translated whole or in parts;
 - overhead: one short sentence over one connection, and by `Translator.translate`, in turn;
 - answers: of 50 sentences, how many have the translation that `Translator.translate` writes, with our length
   penalty and with the system's.
@@ -62,6 +64,7 @@ TEXTS = 32  # of a request with several
 ANSWERS = 50  # sentences whose translations are compared
 SHORT = "A man rides a bike."
 PAIRS = 400  # times that it is translated each way
+SHORT_RATE, SHORT_WORDS, LONG_TOKENS = 50, 10, 500
 START_SECONDS = 90
 SPARE_SECONDS = 60  # that a program has beyond what it measures
 PACKAGES = ("ctranslate2", "fastapi", "httptools", "sentencepiece", "uvicorn", "uvloop")
@@ -286,6 +289,36 @@ def open_loop(peers: Peers, system: System, server: Server, rate: float, seconds
     return json.loads(ended([*program, *words], seconds + DRAIN_SECONDS + SPARE_SECONDS))
 
 
+def beside(peers: Peers, server: Server, seconds: float) -> Row:
+    """Milliseconds of short sentences alone, and beside a long one that is translated again and again."""
+    path = peers.folder / "short.json"
+    short = [each for each in peers.sentences if len(each.split()) <= SHORT_WORDS]
+    path.write_text("".join(json.dumps({"text": each}) + "\n" for each in short))
+    tokens = Translator.load(peers.run, device="cpu").tokenizers.source.encode(peers.sentences)
+    count = next(n for n in range(len(tokens)) if sum(map(len, tokens[:n])) >= LONG_TOKENS)
+    words = [server.url, str(path), "--rate", str(SHORT_RATE), "--seconds", f"{seconds:g}"]
+    program = [sys.executable, str(HERE / "serve_load.py"), *words]
+    found: Row = {}
+    for name, settings in (("alone", None), ("whole", {"split": 0}), ("parts", {})):
+        long_path = peers.folder / "long.json"
+        body = {"text": " ".join(peers.sentences[:count]), "split_sentences": False} | (settings or {})
+        long_path.write_text(json.dumps(body) + "\n")
+        load = ["wrk", "-t1", "-c1", f"-d{seconds + 2:g}s", "-s", str(HERE / "serve_load.lua"), server.url]
+        process = (
+            subprocess.Popen([*load, "--", str(long_path)], stdout=subprocess.DEVNULL)
+            if name != "alone"
+            else None
+        )
+        time.sleep(1)
+        row = json.loads(ended(program, seconds + DRAIN_SECONDS + SPARE_SECONDS))
+        if process:
+            process.wait(SPARE_SECONDS)
+        found |= {f"{name}_{which}": row[which] for which in ("p50_ms", "p95_ms")}
+    return found | {
+        f"{name}_ratio": found[f"{name}_p95_ms"] / found["alone_p95_ms"] for name in ("whole", "parts")
+    }
+
+
 def answers(peers: Peers, system: System, server: Server, seconds: float) -> Row:
     """How many of the first translations are those that `Translator.translate` writes."""
     connection = Connection(server.url)
@@ -489,6 +522,10 @@ class Benchmark:
                     {"measured": "overhead", "round": number},
                     lambda _, server: apart("overhead", self.peers, self.seconds, server=server),
                 ),
+                (
+                    {"measured": "beside", "round": number},
+                    lambda _, server: beside(self.peers, server, self.seconds),
+                ),
             )
 
 
@@ -506,7 +543,10 @@ def medians(rows: list[Row]) -> list[Row]:
         kind = (row["measured"], *(row.get(name) for name in (*HOW, "system")))
         if "round" in row:
             kinds[kind].append(row | share)
-    order = {name: number for number, name in enumerate(("offline", "saturation", "open loop", "overhead"))}
+    order = {
+        name: number
+        for number, name in enumerate(("offline", "saturation", "open loop", "overhead", "beside"))
+    }
     return [median(same) for kind, same in sorted(kinds.items(), key=lambda each: order[each[0][0]])]
 
 
@@ -531,6 +571,11 @@ FIGURES = {
     "http_ms": "HTTP ms",
     "direct_ms": "direct ms",
     "overhead_ms": "overhead ms",
+    "alone_p95_ms": "short alone, p95 ms",
+    "whole_p95_ms": "beside a whole one",
+    "whole_ratio": "times",
+    "parts_p95_ms": "beside one in parts",
+    "parts_ratio": "times",
 }
 
 

@@ -61,7 +61,6 @@ def declare_engine(lib: ctypes.CDLL) -> None:
         free.argtypes = [c_void_p]
     lib.dragoman_set_nice.restype = None
     lib.dragoman_set_nice.argtypes = [c_void_p, c_int32]
-    lib.dragoman_submit.argtypes = [c_void_p, c_void_p, c_size_t]
     lib.dragoman_cancel.restype = None
     lib.dragoman_cancel.argtypes = [c_void_p, c_void_p]
     lib.dragoman_wait_finished.argtypes = [c_void_p, POINTER(c_void_p), c_int32]
@@ -69,6 +68,7 @@ def declare_engine(lib: ctypes.CDLL) -> None:
 
 Hypotheses = list[list[Hypothesis]]
 Result = TypeVar("Result")
+SUBMIT = ctypes.PYFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t)
 CAPACITY = 64  # searches that are finished together
 
 
@@ -104,6 +104,8 @@ class Engine:
             raise DragomanError(
                 f"The system does not give the memory or the threads for --workers {workers}; give fewer."
             )
+        # It takes microseconds, and keeps the interpreter's lock.
+        self._submit = SUBMIT(("dragoman_submit", lib))
         # Not at the program's end: other threads may still submit searches then.
         weakref.finalize(self, lib.dragoman_close_engine, self._engine).atexit = False
         arguments = lib, self._engine, model, self._pending, self._lock
@@ -122,7 +124,7 @@ class Engine:
         future: Future[Result] = Future()
         address = addressof(search)
         with self._lock:
-            check_status(self._lib.dragoman_submit(self._engine, address, sizeof(search)))
+            check_status(self._submit(self._engine, address, sizeof(search)))
             self._pending[address] = Pending(self, search, read, future)
         future.add_done_callback(lambda done: self._cancel(address, done) if done.cancelled() else None)
         return future

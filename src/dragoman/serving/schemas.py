@@ -24,10 +24,9 @@ def search_fields() -> dict[str, Any]:
     return {
         field.name: (
             list[Text] if hints[field.name] == tuple[str, ...] else hints[field.name],
-            Field(
-                list(field.default) if isinstance(field.default, tuple) else field.default,
-                description=docs[field.name],
-            ),
+            Field(default_factory=list, description=docs[field.name])
+            if field.default == ()
+            else Field(field.default, description=docs[field.name]),
         )
         for field in dataclasses.fields(SearchSettings)
         if field.name not in SERVER_DECIDES
