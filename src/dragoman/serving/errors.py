@@ -43,9 +43,8 @@ def error_body(path: str, code: str, message: str) -> dict[str, object]:
 
 def error_response(path: str, error: ApiError) -> JSONResponse:
     """The response of an error for a request of this path."""
-    status = 456 if error.code == "quota_exceeded" else error.status
     headers = {"Retry-After": str(error.retry_after)} if error.retry_after else {}
-    return JSONResponse(error_body(path, error.code, error.message), status, headers)
+    return JSONResponse(error_body(path, error.code, error.message), error.status, headers)
 
 
 def note_refusal(scope: Scope, error: ApiError) -> None:
