@@ -1,0 +1,97 @@
+"""The data of an inspection: everything that was computed for one translation, as numpy arrays.
+
+Shapes: S source and T target tokens, END included; L encoder and N decoder layers, H heads, D = d_model.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dragoman.model.settings import ModelSettings
+from dragoman.search.settings import SearchSettings
+from dragoman.search.trace import Node
+
+Array = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class TokenProbability:
+    """A token that the model considered, and its log-probability in nats."""
+
+    token: str
+    log_probability: float
+
+
+@dataclass(frozen=True)
+class Attention:
+    """The attention weights that were multiplied with the values (equation 1)."""
+
+    encoder: Array
+    """Encoder self-attention [L H S S]."""
+    decoder: Array
+    """Decoder self-attention [N H T T]. Row t is the query that predicts target token t; its keys are START
+    and the t tokens before it. Later columns are 0."""
+    cross: Array
+    """Encoder-decoder attention [N H T S]."""
+
+
+@dataclass(frozen=True)
+class ResidualStream:
+    """Euclidean norms along the stack, by position."""
+
+    encoder: Array
+    """Of the embedded source, and of each encoder layer's output [L+1 S]."""
+    encoder_sublayers: Array
+    """Of what self-attention and the feed-forward network add in each layer [L 2 S]."""
+    decoder: Array
+    """As `encoder`, of the decoder [N+1 T]."""
+    decoder_sublayers: Array
+    """Of self-attention, encoder-decoder attention and the feed-forward network [N 3 T]."""
+
+
+@dataclass(frozen=True)
+class ModuleSummary:
+    """A part of the model: its parameters and the shape of its output in this call."""
+
+    name: str
+    """As PyTorch names it: `encoder.0.self_attention`."""
+    parameters: int
+    """Numbers in its weights; 0 for weights that another part has, too."""
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What a Transformer computed while it translated a sentence."""
+
+    sentence: str
+    translation: str
+    log_probability: float
+    """Of the translation, in nats."""
+    score: float
+    """What the search ranks by: the log-probability over the length penalty."""
+    search: SearchSettings
+    model: ModelSettings
+    source: tuple[str, ...]
+    """The S source tokens."""
+    target: tuple[str, ...]
+    """The T target tokens of the translation."""
+    source_words: tuple[int, ...]
+    """The number of each source token's word; END is a word of its own."""
+    target_words: tuple[int, ...]
+    nodes: tuple[Node, ...]
+    """All hypotheses of the beam search, as `Translator.trace` gives them."""
+    best_path: tuple[int, ...]
+    """The numbers of the nodes of the translation, from the empty hypothesis to END."""
+    candidates: dict[int, tuple[TokenProbability, ...]]
+    """For each node that was extended: the likeliest next tokens."""
+    attention: Attention
+    alignment: tuple[tuple[int, int], ...]
+    """Word alignment (source, target), counted from 0, as `Translator.align` reads it from attention."""
+    stream: ResidualStream
+    lens: tuple[tuple[tuple[TokenProbability, ...], ...], ...]
+    """For each decoder layer and target token: the likeliest tokens if the stack ended there (logit lens)."""
+    positions: Array
+    """The position table's rows 0 to max(S, T) − 1 [max(S, T) D]."""
+    modules: tuple[ModuleSummary, ...]

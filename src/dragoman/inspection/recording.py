@@ -1,0 +1,70 @@
+"""Watching a model while it computes: hooks record what its modules give, and change nothing.
+
+Shapes: Q queries, N keys, H heads, D = d_model; one sentence at a time.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+
+from torch import Tensor, nn
+
+from dragoman.model.attention import MultiHeadAttention
+from dragoman.model.transformer import Transformer
+from dragoman.search.attention_weights import record_attention
+
+
+@dataclass
+class Recording:
+    """What the modules of a Transformer gave, by name, in the order of their calls."""
+
+    weights: dict[str, list[Tensor]] = field(default_factory=dict)
+    """Of each attention, such as `decoder.0.cross_attention`: [1 H Q N]."""
+    outputs: dict[str, list[Tensor]] = field(default_factory=dict)
+    """Of each module that `watched` names: [1 Q D]; of `embedding` [Q 1 D] in the decoder."""
+
+
+def attentions(model: Transformer) -> dict[str, MultiHeadAttention]:
+    """The attentions by name."""
+    return {name: each for name, each in model.named_modules() if isinstance(each, MultiHeadAttention)}
+
+
+def watched(model: Transformer) -> dict[str, nn.Module]:
+    """The modules whose outputs are recorded.
+
+    They are the sums of embedding and position (`embedding`), the layers (`encoder.0`), and what the
+    sub-layers add to the residual stream (`encoder.0.self_attention`, `encoder.0.feed_forward`).
+    """
+    modules: dict[str, nn.Module] = {"embedding": model.dropout}
+    for name, module in model.named_modules():
+        if isinstance(module, MultiHeadAttention):
+            modules[name] = module.output
+        elif name.endswith(".feed_forward") or name.removeprefix("encoder.").isdigit():
+            modules[name] = module
+        elif name.removeprefix("decoder.").isdigit():
+            modules[name] = module
+    return modules
+
+
+@contextmanager
+def record(model: Transformer) -> Iterator[Recording]:
+    """Record what the model computes while the context is open. Equation 1 is computed as written meanwhile."""
+    recording = Recording()
+    names = attentions(model)
+    with ExitStack() as stack:
+        calls = stack.enter_context(record_attention(list(names.values())))
+        for name, module in watched(model).items():
+            stack.callback(module.register_forward_hook(appender(recording.outputs.setdefault(name, []))).remove)
+        try:
+            yield recording
+        finally:
+            recording.weights = dict(zip(names, calls, strict=True))
+
+
+def appender(outputs: list[Tensor]) -> Callable[[nn.Module, object, Tensor], None]:
+    """A hook that appends a module's output to a list."""
+
+    def hook(module: nn.Module, inputs: object, output: Tensor) -> None:  # noqa: ARG001
+        outputs.append(output.detach())
+
+    return hook

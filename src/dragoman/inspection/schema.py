@@ -1,0 +1,65 @@
+"""An inspection as JSON, documented in docs/inspection.md: texts as they are, arrays in base64."""
+
+import base64
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from dragoman.inspection.inspection import Array, Inspection, TokenProbability
+from dragoman.system.toml import to_table
+
+VERSION = 1
+"""Of the schema. It changes when a reader of the former one would fail."""
+
+
+def to_json(inspection: Inspection) -> dict[str, Any]:
+    """The inspection as a table of texts, numbers and encoded arrays."""
+    attention, stream = inspection.attention, inspection.stream
+    return {
+        "version": VERSION,
+        "sentence": inspection.sentence,
+        "translation": inspection.translation,
+        "log_probability": inspection.log_probability,
+        "score": inspection.score,
+        "search": to_table(inspection.search),
+        "model": to_table(inspection.model),
+        "source": {"tokens": inspection.source, "words": inspection.source_words},
+        "target": {"tokens": inspection.target, "words": inspection.target_words},
+        "beam": {
+            "nodes": [asdict(node) for node in inspection.nodes],
+            "best_path": inspection.best_path,
+            "candidates": {
+                str(number): tokens_json(tokens) for number, tokens in inspection.candidates.items()
+            },
+        },
+        "attention": {
+            "encoder": array_json(attention.encoder),
+            "decoder": array_json(attention.decoder),
+            "cross": array_json(attention.cross),
+        },
+        "alignment": inspection.alignment,
+        "stream": {name: array_json(array) for name, array in vars(stream).items()},
+        "lens": [[tokens_json(tokens) for tokens in layer] for layer in inspection.lens],
+        "positions": array_json(inspection.positions),
+        "modules": [asdict(module) for module in inspection.modules],
+    }
+
+
+def tokens_json(tokens: tuple[TokenProbability, ...]) -> list[tuple[str, float]]:
+    """Tokens with their log-probabilities, likeliest first."""
+    return [(each.token, round(each.log_probability, 4)) for each in tokens]
+
+
+def array_json(array: Array) -> dict[str, Any]:
+    """An array: its shape, and its float16 numbers, little-endian in row-major order, in base64."""
+    return {
+        "shape": array.shape,
+        "float16": base64.b64encode(array.astype("<f2").tobytes()).decode("ascii"),
+    }
+
+
+def array_from_json(table: dict[str, Any]) -> Array:
+    """The array that `array_json` has written, with the precision of float16."""
+    numbers = np.frombuffer(base64.b64decode(table["float16"]), "<f2")
+    return numbers.reshape(table["shape"]).astype(np.float32)
