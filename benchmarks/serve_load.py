@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
+MOST_CONNECTIONS = 900  # at once; select takes 1,024 files
 DRAIN_SECONDS = 10.0  # that the last requests may take; what has no answer by then has none
 
 
@@ -69,14 +70,18 @@ class Load:
     """Milliseconds of the requests that were answered, and the connections that are free."""
 
     def __init__(self, url: str) -> None:
-        self.url, self.times, self.failed = url, [], 0
+        self.url, self.times, self.failed, self.connections = url, [], 0, 0
         self.free: list[Exchange] = []
 
     async def send(self, body: bytes, due: float) -> None:
-        """Send a request on a free connection or a new one."""
+        """Send a request on a free connection or a new one. It fails if there are too many connections."""
         if self.free:
             self.free.pop().start(body, due)
             return
+        if self.connections >= MOST_CONNECTIONS:
+            self.failed += 1
+            return
+        self.connections += 1
         parts = urlsplit(self.url)
         loop = asyncio.get_running_loop()
         try:

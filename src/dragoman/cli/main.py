@@ -16,6 +16,7 @@ from dragoman.cli import (
     evaluate,
     export,
     import_model,
+    inspect,
     plot,
     quickstart,
     resume,
@@ -45,6 +46,7 @@ VERBS = (
     shortlist,
     export,
     import_model,
+    inspect,
     doctor,
     runs,
 )

@@ -3,8 +3,10 @@
 Shapes: S source and T target tokens, W hypotheses, H heads, D = d_model, V vocabulary.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Unpack
 
 import numpy as np
@@ -20,10 +22,11 @@ from dragoman.inspection.inspection import (
     ResidualStream,
     TokenProbability,
 )
-from dragoman.inspection.recording import Recording, record, watched
+from dragoman.inspection.recording import Recording, record
 from dragoman.model.symbols import END
 from dragoman.model.transformer import Transformer
 from dragoman.search.beam import Step, beam_steps, next_log_probs
+from dragoman.search.hypothesis import Hypothesis
 from dragoman.search.options import SearchOptions
 from dragoman.search.settings import SearchSettings
 from dragoman.search.trace import Node, trace_nodes
@@ -84,12 +87,16 @@ class Search:
         return one_transformer(self.translator)
 
     @property
+    def best(self) -> Hypothesis:
+        """The translation."""
+        return self.steps[-1].done[0][0]
+
+    @cached_property
     def best_ids(self) -> list[int]:
         """The translation's ids, END last."""
-        (best, *_), = self.steps[-1].done.values()
-        return [*best.ids, END]
+        return [*self.best.ids, END]
 
-    @property
+    @cached_property
     def rows(self) -> list[int]:
         """At each step, the place of the translation's prefix among the hypotheses that are extended."""
         best = self.best_ids
@@ -100,8 +107,7 @@ class Search:
 
     def inspection(self, sentence: str, source: list[int]) -> Inspection:
         """The data of all views."""
-        best = self.steps[-1].done[0][0]
-        target = self.best_ids
+        best, target = self.best, self.best_ids
         sides = self.translator.tokenizers.source, self.translator.tokenizers.target
         nodes = trace_nodes(self.steps, self.settings, lambda token: sides[1].pieces([token])[0])
         translation = self.translator.detokenize(best.ids)
@@ -214,15 +220,21 @@ class Search:
         return found
 
     def modules(self) -> list[ModuleSummary]:
-        """The parts of the model whose outputs were recorded, and the whole of the embeddings."""
-        counted: set[int] = set()
-        summaries = []
-        for name, module in watched(self.model).items():
-            weights = [weight for weight in module.parameters() if id(weight) not in counted]
-            calls = self.recording.outputs.get(name, [])
-            shape = tuple(calls[0].shape) if calls else ()
-            summaries.append(ModuleSummary(name, sum(weight.numel() for weight in weights), shape))
-        return summaries
+        """The parts of the model, with their parameters and the shape of what they gave first."""
+        counts: Counter[str] = Counter()
+        for name, weight in self.model.named_parameters():  # tied ones occur once
+            counts[part_of(name)] += weight.numel()
+        outputs = self.recording.outputs
+        return [
+            ModuleSummary(name, count, tuple(outputs[name][0].shape) if outputs.get(name) else ())
+            for name, count in counts.items()
+        ]
+
+
+def part_of(parameter: str) -> str:
+    """The part of the model that a parameter belongs to, such as `encoder.0.self_attention`."""
+    words = parameter.split(".")
+    return ".".join(words[:3] if words[0] in ("encoder", "decoder") else words[:1])
 
 
 def best_path(nodes: Sequence[Node], pieces: Sequence[str]) -> list[int]:

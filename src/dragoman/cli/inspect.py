@@ -1,0 +1,137 @@
+"""`dragoman inspect`: what a model computes for a sentence, as one HTML file, a picture, or data."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, get_args
+
+from dragoman.cli.console import say
+from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.search.settings import SearchSettings
+from dragoman.system.errors import DragomanError
+from dragoman.system.files import atomic_write
+
+if TYPE_CHECKING:
+    from dragoman.inspection.inspection import Inspection
+
+View = Literal["beam", "encoder", "decoder", "cross", "masks", "positions", "distances", "stream", "lens", "model"]
+ENDINGS = (".html", ".json", ".svg", ".png")
+
+
+@dataclass(frozen=True)
+class Inspect:
+    """Show what a model computes while it translates a sentence."""
+
+    run: Path
+    """The run's folder, or the folder `model` in it."""
+    sentence: str
+    """The sentence."""
+    out: Path = Path("inspection.html")
+    """The file: .html has all views, .json the data, .svg and .png one picture."""
+    show: View | None = None
+    """The picture: the beam search, the attention of encoder, decoder, or between them (cross), masks, positions,
+    products of positions by distance, the residual stream, the logit lens, the model."""
+    layer: int | None = None
+    """The layer of an attention picture, counted from 1. None draws all layers and heads."""
+    head: int | None = None
+    """The head, counted from 1. None is the mean of all."""
+    lines: bool = False
+    """Draw attention as lines between tokens, as the paper's Figures 3 to 5."""
+    search: SearchSettings = field(default_factory=SearchSettings)
+
+
+def inspect(given: Given) -> None:
+    """Translate a sentence, and write what the model computed."""
+    asked = settings_from(Inspect, given)
+    asked.search.refuse_contradictions(given)
+    refuse_contradictions(asked)
+    from dragoman.inspection.inspect import inspect as inspect_sentence
+    from dragoman.translation.translator import Translator
+
+    translator = Translator.load(asked.run, native=False)
+    inspection = inspect_sentence(translator, asked.sentence, asked.search)
+    content = written(inspection, asked)
+    with atomic_write(asked.out) as path:
+        path.write_bytes(content)
+    say(f"{inspection.translation}\n{asked.out} shows how it was found.")
+
+
+def refuse_contradictions(asked: Inspect) -> None:
+    """Raise `DragomanError` for options that do not fit each other."""
+    ending = asked.out.suffix.lower()
+    if ending not in ENDINGS:
+        raise DragomanError(f"--out is {asked.out}; its name has to end with {', '.join(ENDINGS[:-1])} or .png.")
+    if ending in (".svg", ".png") and asked.show is None:
+        raise DragomanError(f"A picture shows one view: give --show {', '.join(get_args(View))}.")
+    if ending in (".html", ".json") and asked.show is not None:
+        raise DragomanError(f"--show is for pictures, and {asked.out} holds all views; leave it out.")
+    attention = asked.show in ("encoder", "decoder", "cross")
+    if not attention and (asked.layer is not None or asked.head is not None or asked.lines):
+        raise DragomanError("--layer, --head and --lines are for --show encoder, decoder or cross.")
+    if asked.layer is None and (asked.head is not None or asked.lines):
+        raise DragomanError("--head and --lines need a --layer.")
+
+
+def written(inspection: "Inspection", asked: Inspect) -> bytes:
+    """The content of the file."""
+    ending = asked.out.suffix.lower()
+    if ending == ".html":
+        from dragoman.inspection.report import to_html
+
+        return to_html(inspection).encode("utf-8", "replace")
+    if ending == ".json":
+        from dragoman.inspection.schema import to_json
+
+        return json.dumps(to_json(inspection), ensure_ascii=False).encode("utf-8", "replace")
+    svg = picture(inspection, asked)
+    if ending == ".svg":
+        return svg.encode("utf-8", "replace")
+    try:
+        import vl_convert
+    except ImportError as error:
+        raise DragomanError("PNG needs vl-convert: pip install 'dragoman[plot]', or write .svg.") from error
+    return vl_convert.svg_to_png(svg, scale=2)
+
+
+def picture(inspection: "Inspection", asked: Inspect) -> str:
+    """The picture that is asked for, as SVG."""
+    from dragoman.inspection import pictures
+
+    match asked.show:
+        case "encoder" | "decoder" | "cross" as kind:
+            if asked.layer is None:
+                return pictures.attention_grid(inspection, kind)
+            if asked.lines:
+                return pictures.attention_lines(inspection, kind, asked.layer, asked.head)
+            return pictures.attention_head(inspection, kind, asked.layer, asked.head)
+        case "beam":
+            return pictures.beam_tree(inspection)
+        case "masks":
+            return pictures.masks(inspection)
+        case "positions":
+            return pictures.positions(inspection)
+        case "distances":
+            return pictures.position_products(inspection)
+        case "stream":
+            return pictures.residual_stream(inspection)
+        case "lens":
+            return pictures.lens(inspection)
+        case _:
+            return pictures.architecture(inspection)
+
+
+COMMAND = Command(
+    "inspect",
+    "Show what a model computes for a sentence: search, attention, and all else.",
+    inspect,
+    Inspect,
+    example='dragoman inspect runs/ende "A man rides a bike." --out report.html',
+    arguments="RUN SENTENCE",
+    positional=("run", "sentence"),
+    groups={
+        "sentence": ("run", "sentence"),
+        "output": ("out", "show", "layer", "head", "lines"),
+        "search": ("beam_size", "length_penalty", "prefix"),
+    },
+    metavars={"run": "RUN", "sentence": "SENTENCE"},
+)

@@ -1,0 +1,194 @@
+"""An inspection shows what was computed: the translation, the search and the weights are the ordinary ones."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from dragoman import SearchSettings, Translator
+from dragoman.inspection.inspect import inspect, one_transformer
+from dragoman.inspection.schema import array_from_json, array_json, to_json
+from dragoman.model.attention import MultiHeadAttention
+from dragoman.model.settings import ModelSettings
+from dragoman.model.transformer import build_model
+from dragoman.system.errors import DragomanError
+from dragoman.text.settings import TokenizerSettings
+from dragoman.text.tokenizer import Tokenizer
+from dragoman.translation.model_folder import Tokenizers
+from tests.conftest import MODELS
+
+LINES = ["ein Mann fährt Rad", "two dogs play", "der Schnee ist kalt", "a man rides a bike"]
+TRANSFORMERS = [name for name in MODELS if name.startswith("transformer")]
+SETTINGS = [
+    SearchSettings(max_extra_tokens=3),
+    SearchSettings(max_extra_tokens=3, beam_size=1),
+    SearchSettings(max_extra_tokens=3, groups=2),
+    SearchSettings(max_extra_tokens=3, prefix="ein", length_penalty=1.5),
+]
+
+
+def translator_of(settings: ModelSettings) -> Translator:
+    """A random model in float64."""
+    torch.manual_seed(3)
+    tokenizer = Tokenizer.train(LINES * 5, "bpe", TokenizerSettings(), 330)
+    model = build_model(settings, len(tokenizer), len(tokenizer)).double().eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight += 0.1 * torch.randn_like(weight)
+    return Translator.from_model(model, Tokenizers(tokenizer, tokenizer))
+
+
+@pytest.fixture(scope="module", params=TRANSFORMERS)
+def translator(request):
+    return translator_of(MODELS[request.param])
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=["beam", "greedy", "groups", "prefix"])
+def test_the_translation_and_its_search_are_the_ordinary_ones(translator, settings):
+    for line in LINES:
+        found = inspect(translator, line, settings)
+        ((best,),) = translator.n_best([line], settings)
+        assert (found.translation, found.target[:-1]) == (best.text, best.tokens)
+        assert (found.log_probability, found.score) == pytest.approx((best.log_probability, best.score))
+        trace = translator.trace(line, settings)
+        assert [(node.parent, node.token, node.end) for node in found.nodes] == [
+            (node.parent, node.token, node.end) for node in trace
+        ]
+        last = found.nodes[found.best_path[-1]]
+        assert last.log_probability == pytest.approx(best.log_probability)
+        assert [found.nodes[number].token for number in found.best_path[1:]] == [*found.target]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=["beam", "greedy", "groups", "prefix"])
+def test_the_candidates_are_those_that_the_search_extended(translator, settings):
+    found = inspect(translator, LINES[0], settings)
+    for number, node in enumerate(found.nodes):
+        if node.parent is None or (number not in found.candidates and node.end != "finished"):
+            continue
+        tokens = {each.token: each.log_probability for each in found.candidates[node.parent]}
+        if node.token in tokens:
+            gained = node.log_probability - found.nodes[node.parent].log_probability
+            assert tokens[node.token] == pytest.approx(gained, abs=1e-9)
+    parents = {node.parent for node in found.nodes} - {None}
+    assert parents <= found.candidates.keys()
+
+
+def test_the_weights_shown_are_those_that_were_multiplied_with_values(translator, monkeypatch):
+    calls = []
+    attend = MultiHeadAttention.attend
+
+    def watched(self, query, memory, mask=None, causal=False):
+        weights = []
+        record = self.attention_weights_hook
+        self.attention_weights_hook = lambda given: (weights.append(given), record(given))
+        output = attend(self, query, memory, mask, causal)
+        self.attention_weights_hook = record
+        calls.append((self, weights[0], memory.values, output))
+        return output
+
+    monkeypatch.setattr(MultiHeadAttention, "attend", watched)
+    found = inspect(translator, LINES[0], SETTINGS[0])
+    for module, weights, values, output in calls:
+        assert torch.equal(module.output((weights @ values).transpose(1, 2).flatten(2)), output)
+    model = one_transformer(translator)
+    for kind, modules in (
+        ("encoder", [layer.self_attention for layer in model.encoder]),
+        ("cross", [layer.cross_attention for layer in model.decoder]),
+    ):
+        for layer, module in enumerate(modules):
+            own = [weights[0].float().numpy() for each, weights, _, _ in calls if each is module]
+            shown = getattr(found.attention, kind)[layer]
+            if kind == "encoder":
+                assert np.array_equal(shown, own[0])
+            else:
+                for token in range(len(found.target)):
+                    assert any(
+                        np.array_equal(shown[:, token], own[token][:, w]) for w in range(own[token].shape[1])
+                    )
+
+
+def test_weights_are_those_of_forced_decoding(translator):
+    found = inspect(translator, LINES[1], SETTINGS[0])
+    forced = translator.attention(LINES[1], found.translation)
+    if tuple(forced.target) != found.target:
+        pytest.skip("the search has tokenized the translation otherwise")
+    for kind in ("encoder", "decoder", "cross"):
+        np.testing.assert_allclose(
+            getattr(found.attention, kind), getattr(forced, kind).float().numpy(), atol=1e-5
+        )
+    assert list(found.alignment) == translator.align([(LINES[1], found.translation)])[0]
+
+
+def test_each_query_attends_to_what_it_may_and_weights_sum_to_one(translator):
+    found = inspect(translator, LINES[3], SETTINGS[0])
+    attention = found.attention
+    for weights in (attention.encoder, attention.decoder, attention.cross):
+        np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
+    assert not np.triu(attention.decoder, 1).any()
+
+
+def test_the_lens_of_the_last_layer_is_what_the_search_saw(translator):
+    found = inspect(translator, LINES[0], SETTINGS[0])
+    for row, (parent, _) in zip(found.lens[-1], pairwise(found.best_path), strict=True):
+        assert row == found.candidates[parent]
+
+
+def test_the_stream_has_a_row_for_each_layer_and_the_embedding(translator):
+    found = inspect(translator, LINES[0], SETTINGS[0])
+    model, source, target = found.model, len(found.source), len(found.target)
+    stream = found.stream
+    assert stream.encoder.shape == (model.encoder_layers + 1, source)
+    assert stream.decoder.shape == (model.decoder_layers + 1, target)
+    assert stream.encoder_sublayers.shape == (model.encoder_layers, 2, source)
+    assert stream.decoder_sublayers.shape == (model.decoder_layers, 3, target)
+    assert (stream.encoder > 0).all()
+    if model.norm == "pre":  # without dropout each layer's output is its input and what was added
+        added = stream.encoder_sublayers.sum(1)
+        assert (stream.encoder[1:] <= stream.encoder[:-1] + added + 1e-4).all()
+    assert found.positions.shape == (max(source, target), model.d_model)
+
+
+def test_the_parameters_are_counted_once(translator):
+    found = inspect(translator, LINES[0], SETTINGS[0])
+    model = one_transformer(translator)
+    assert sum(module.parameters for module in found.modules) == sum(
+        weight.numel() for weight in model.parameters()
+    )
+
+
+def test_nothing_is_left_in_the_model(translator):
+    model = one_transformer(translator)
+    inspect(translator, LINES[0], SETTINGS[0])
+    assert all(
+        not module._forward_hooks and getattr(module, "attention_weights_hook", None) is None
+        for module in model.modules()
+    )
+
+
+def test_arrays_come_back_from_json(translator):
+    found = inspect(translator, LINES[0], SETTINGS[0])
+    table = to_json(found)
+    shown = array_from_json(table["attention"]["cross"])
+    np.testing.assert_allclose(shown, found.attention.cross, atol=1e-3)
+    assert array_from_json(array_json(shown)).tobytes() == shown.tobytes()
+    assert table["beam"]["nodes"][0]["parent"] is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"temperature": 1.0}, "inspection is of one beam search, and temperature asks for something else"),
+        ({"force_words": ("ein",)}, "inspection is of one beam search, and force_words"),
+    ],
+)
+def test_more_than_one_search_is_refused(translator, options, message):
+    with pytest.raises(DragomanError, match=message):
+        inspect(translator, LINES[0], **options)
+
+
+def test_what_cannot_be_inspected_gets_a_sentence(translator):
+    with pytest.raises(DragomanError, match="The sentence is blank"):
+        inspect(translator, "  ")
+    with pytest.raises(DragomanError, match=r"this model \(an LSTM or GRU\) has none"):
+        inspect(translator_of(MODELS["lstm"]), LINES[0])
