@@ -14,7 +14,9 @@ from dragoman.system.files import atomic_write
 if TYPE_CHECKING:
     from dragoman.inspection.inspection import Inspection
 
-View = Literal["beam", "encoder", "decoder", "cross", "masks", "positions", "distances", "stream", "lens", "model"]
+View = Literal[
+    "beam", "encoder", "decoder", "cross", "masks", "positions", "distances", "stream", "lens", "model"
+]
 ENDINGS = (".html", ".json", ".svg", ".png")
 
 
@@ -29,8 +31,8 @@ class Inspect:
     out: Path = Path("inspection.html")
     """The file: .html has all views, .json the data, .svg and .png one picture."""
     show: View | None = None
-    """The picture: the beam search, the attention of encoder, decoder, or between them (cross), masks, positions,
-    products of positions by distance, the residual stream, the logit lens, the model."""
+    """The picture: the beam search, the attention of encoder, decoder, or between them (cross), masks,
+    positions, their dot products by distance, the residual stream, the logit lens, the model."""
     layer: int | None = None
     """The layer of an attention picture, counted from 1. None draws all layers and heads."""
     head: int | None = None
@@ -60,7 +62,9 @@ def refuse_contradictions(asked: Inspect) -> None:
     """Raise `DragomanError` for options that do not fit each other."""
     ending = asked.out.suffix.lower()
     if ending not in ENDINGS:
-        raise DragomanError(f"--out is {asked.out}; its name has to end with {', '.join(ENDINGS[:-1])} or .png.")
+        raise DragomanError(
+            f"--out is {asked.out}; its name has to end with {', '.join(ENDINGS[:-1])} or .png."
+        )
     if ending in (".svg", ".png") and asked.show is None:
         raise DragomanError(f"A picture shows one view: give --show {', '.join(get_args(View))}.")
     if ending in (".html", ".json") and asked.show is not None:
@@ -97,27 +101,22 @@ def picture(inspection: "Inspection", asked: Inspect) -> str:
     """The picture that is asked for, as SVG."""
     from dragoman.inspection import pictures
 
-    match asked.show:
-        case "encoder" | "decoder" | "cross" as kind:
-            if asked.layer is None:
-                return pictures.attention_grid(inspection, kind)
-            if asked.lines:
-                return pictures.attention_lines(inspection, kind, asked.layer, asked.head)
-            return pictures.attention_head(inspection, kind, asked.layer, asked.head)
-        case "beam":
-            return pictures.beam_tree(inspection)
-        case "masks":
-            return pictures.masks(inspection)
-        case "positions":
-            return pictures.positions(inspection)
-        case "distances":
-            return pictures.position_products(inspection)
-        case "stream":
-            return pictures.residual_stream(inspection)
-        case "lens":
-            return pictures.lens(inspection)
-        case _:
-            return pictures.architecture(inspection)
+    if asked.show in ("encoder", "decoder", "cross"):
+        if asked.layer is None:
+            return pictures.attention_grid(inspection, asked.show)
+        draw_head = pictures.attention_lines if asked.lines else pictures.attention_head
+        return draw_head(inspection, asked.show, asked.layer, asked.head)
+    draw = {
+        "beam": pictures.beam_tree,
+        "masks": pictures.masks,
+        "positions": pictures.positions,
+        "distances": pictures.position_products,
+        "stream": pictures.residual_stream,
+        "lens": pictures.lens,
+        "model": pictures.architecture,
+    }
+    assert asked.show is not None
+    return draw[asked.show](inspection)
 
 
 COMMAND = Command(

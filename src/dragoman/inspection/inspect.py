@@ -31,20 +31,26 @@ from dragoman.search.options import SearchOptions
 from dragoman.search.settings import SearchSettings
 from dragoman.search.trace import Node, trace_nodes
 from dragoman.system.errors import DragomanError
-from dragoman.translation.alignment import select_head, word_alignment
-from dragoman.translation.analysis import encode_one
+from dragoman.translation.alignment import select_head, word_alignment, word_starts
+from dragoman.translation.analysis import encode_one, source_words
 from dragoman.translation.translator import Translator
 
+ENCODER_PARTS = ("self_attention", "feed_forward")
+DECODER_PARTS = ("self_attention", "cross_attention", "feed_forward")
 MOST_CANDIDATES = 10  # tokens that are kept of a step of a hypothesis, and of a layer
 
 
 def inspect(
-    translator: Translator, sentence: str, settings: SearchSettings | None = None, **options: Unpack[SearchOptions]
+    translator: Translator,
+    sentence: str,
+    settings: SearchSettings | None = None,
+    **options: Unpack[SearchOptions],
 ) -> Inspection:
     """Translate a sentence and record what the model computed.
 
-    The translation is that of `Translator.translate` with PyTorch. Raises `DragomanError` for a blank sentence,
-    for a model that is not one Transformer, and for settings that ask for more than one beam search.
+    The translation is that of `Translator.translate` with PyTorch. Raises `DragomanError` for a blank
+    sentence, for a model that is not one Transformer, and for settings that ask for more than one beam
+    search.
     """
     settings = SearchSettings.of(settings, options)
     model = one_transformer(translator)
@@ -67,7 +73,9 @@ def one_transformer(translator: Translator) -> Transformer:
     if len(model.members) > 1:
         raise DragomanError("An inspection is of one model, and this is an ensemble; give one run.")
     if not isinstance(model, Transformer):
-        raise DragomanError("An inspection shows multi-head attention, and this model (an LSTM or GRU) has none.")
+        raise DragomanError(
+            "An inspection shows multi-head attention, and this model (an LSTM or GRU) has none."
+        )
     return model
 
 
@@ -112,30 +120,32 @@ class Search:
         nodes = trace_nodes(self.steps, self.settings, lambda token: sides[1].pieces([token])[0])
         translation = self.translator.detokenize(best.ids)
         attention = self.attention(len(target))
-        words = [[*side.word_ids(text)] for side, text in zip(sides, (sentence, translation), strict=True)]
-        path = best_path(nodes, [sides[1].pieces([token])[0] for token in target])
+        pieces = [side.pieces(ids) for side, ids in zip(sides, (source, target), strict=True)]
+        words = [
+            source_words(self.translator, sentence, source),
+            word_starts(pieces[1][:-1], sides[1].unknown_is_word),
+        ]
+        path = best_path(nodes, pieces[1])
         return Inspection(
             sentence,
             translation,
-            best.log_prob,
+            best.log_probability,
             best.score,
             self.settings,
             self.model.settings,
-            tuple(sides[0].pieces(source)),
-            tuple(sides[1].pieces(target)),
+            tuple(pieces[0]),
+            tuple(pieces[1]),
             with_end(words[0], len(source)),
             with_end(words[1], len(target)),
             tuple(nodes),
             tuple(path),
-            self.candidates(nodes),
+            self.candidates(),
             attention,
             tuple(
-                word_alignment(
-                    select_head(torch.from_numpy(attention.cross)[:, None], None, None)[0], *words
-                )
+                word_alignment(select_head(torch.from_numpy(attention.cross)[:, None], None, None)[0], *words)
             ),
-            self.stream(len(target)),
-            self.lens(len(target)),
+            self.stream(),
+            self.lens(),
             as_array(self.model.target_positions(0, max(len(source), len(target)))),
             tuple(self.modules()),
         )
@@ -160,41 +170,34 @@ class Search:
             if name.startswith("decoder.") and name.endswith(".self_attention"):
                 square = calls[0].new_zeros(calls[0].size(1), tokens, tokens)
                 for step, (call, w) in enumerate(zip(calls, rows, strict=False)):
-                    # Of the hypotheses' keys at a position, one is an ancestor's; the weights of others are 0.
+                    # Of the W keys at a position, one is an ancestor's; the others have a weight of 0.
                     square[:, step, : step + 1] = call[0, :, w].unflatten(1, (-1, beams)).sum(2)
                 decoder.append(square)
         return Attention(*(as_array(torch.stack(each)) for each in (encoder, decoder, cross)))
 
-    def stream(self, tokens: int) -> ResidualStream:
-        """Norms of the residual stream and of what is added to it."""
+    def stream(self) -> ResidualStream:
+        """Norms of the residual stream, and of what the sub-layers add to it."""
         outputs = self.recording.outputs
-        embedded = [outputs["embedding"][0][0]]
-        target = [torch.stack([call[w, 0] for call, w in zip(outputs["embedding"][1:], self.rows, strict=False)])]
-        encoder_parts, decoder_parts = ("self_attention", "feed_forward"), (
-            "self_attention", "cross_attention", "feed_forward",
-        )  # fmt: skip
-        encoder = [outputs[f"encoder.{n}"][0][0] for n in range(len(self.model.encoder))]
-        decoder = [self.along(outputs[f"decoder.{n}"]) for n in range(len(self.model.decoder))]
+        source, *target = outputs["embedding"]
+        embedded = torch.stack([each[w, 0] for each, w in zip(target, self.rows, strict=False)])
+        encoder = [f"encoder.{number}" for number in range(len(self.model.encoder))]
+        decoder = [f"decoder.{number}" for number in range(len(self.model.decoder))]
         return ResidualStream(
-            norms([*embedded, *encoder]),
+            norms([source[0], *(outputs[name][0][0] for name in encoder)]),
             np.stack(
-                [norms([outputs[f"encoder.{n}.{part}"][0][0] for part in encoder_parts]) for n in range(len(encoder))]
+                [norms([outputs[f"{name}.{part}"][0][0] for part in ENCODER_PARTS]) for name in encoder]
             ),
-            norms([*target, *decoder]),
+            norms([embedded, *(self.along(outputs[name]) for name in decoder)]),
             np.stack(
-                [
-                    norms([self.along(outputs[f"decoder.{n}.{part}"]) for part in decoder_parts])
-                    for n in range(len(decoder))
-                ]
+                [norms([self.along(outputs[f"{name}.{part}"]) for part in DECODER_PARTS]) for name in decoder]
             ),
         )
 
     @torch.no_grad()
-    def lens(self, tokens: int) -> tuple[tuple[tuple[TokenProbability, ...], ...], ...]:
+    def lens(self) -> tuple[tuple[tuple[TokenProbability, ...], ...], ...]:
         """The likeliest tokens after each decoder layer."""
-        layers = [
-            self.along(self.recording.outputs[f"decoder.{n}"])[:tokens] for n in range(len(self.model.decoder))
-        ]
+        outputs = self.recording.outputs
+        layers = [self.along(outputs[f"decoder.{number}"]) for number in range(len(self.model.decoder))]
         return tuple(self.likeliest(self.model.decoder_norm(layer)) for layer in layers)
 
     def likeliest(self, features: Float[Tensor, "Q D"]) -> tuple[tuple[TokenProbability, ...], ...]:
@@ -209,14 +212,15 @@ class Search:
     # ---- all hypotheses
 
     @torch.no_grad()
-    def candidates(self, nodes: Sequence[Node]) -> dict[int, tuple[TokenProbability, ...]]:
+    def candidates(self) -> dict[int, tuple[TokenProbability, ...]]:
         """The likeliest next tokens of each hypothesis that was extended, by its node."""
         last = self.recording.outputs[f"decoder.{len(self.model.decoder) - 1}"]
         found: dict[int, tuple[TokenProbability, ...]] = {}
-        extended = live_nodes(nodes, self.steps)
-        for features, numbers in zip(last, extended, strict=False):
+        for features, numbers in zip(last, live_nodes(self.steps), strict=False):
             likeliest = self.likeliest(self.model.decoder_norm(features[0]))
-            found |= {number: row for number, row in zip(numbers, likeliest, strict=True) if number is not None}
+            found |= {
+                number: row for number, row in zip(numbers, likeliest, strict=True) if number is not None
+            }
         return found
 
     def modules(self) -> list[ModuleSummary]:
@@ -249,8 +253,8 @@ def best_path(nodes: Sequence[Node], pieces: Sequence[str]) -> list[int]:
     return path[::-1]
 
 
-def live_nodes(nodes: Sequence[Node], steps: Sequence[Step]) -> list[list[int | None]]:
-    """The nodes that each step extends, by place in the beam; None for an empty place."""
+def live_nodes(steps: Sequence[Step]) -> list[list[int | None]]:
+    """The numbers of the nodes that each step extends, by slot of the beam; None for an empty slot."""
     width = steps[0].extensions.survivors.size(1)
     rows: list[list[int | None]] = [[0] + [None] * (width - 1)]
     number = 1

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from torch import Tensor, nn
 
 from dragoman.model.attention import MultiHeadAttention
-from dragoman.model.transformer import Transformer
+from dragoman.model.transformer import DecoderLayer, EncoderLayer, FeedForward, Transformer
 from dragoman.search.attention_weights import record_attention
 
 
@@ -39,22 +39,22 @@ def watched(model: Transformer) -> dict[str, nn.Module]:
     for name, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):
             modules[name] = module.output
-        elif name.endswith(".feed_forward") or name.removeprefix("encoder.").isdigit():
-            modules[name] = module
-        elif name.removeprefix("decoder.").isdigit():
+        elif isinstance(module, EncoderLayer | DecoderLayer | FeedForward):
             modules[name] = module
     return modules
 
 
 @contextmanager
 def record(model: Transformer) -> Iterator[Recording]:
-    """Record what the model computes while the context is open. Equation 1 is computed as written meanwhile."""
+    """Record what the model computes while the context is open; equation 1 is computed as written."""
     recording = Recording()
     names = attentions(model)
     with ExitStack() as stack:
         calls = stack.enter_context(record_attention(list(names.values())))
         for name, module in watched(model).items():
-            stack.callback(module.register_forward_hook(appender(recording.outputs.setdefault(name, []))).remove)
+            stack.callback(
+                module.register_forward_hook(appender(recording.outputs.setdefault(name, []))).remove
+            )
         try:
             yield recording
         finally:
