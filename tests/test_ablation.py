@@ -1,0 +1,65 @@
+"""The effect of a head is that of a model whose W^O does not read it."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+
+from dragoman.inspection.ablation import KINDS, head_effects, without_heads
+from dragoman.inspection.inspect import inspect, one_transformer
+from dragoman.inspection.recording import attentions
+from dragoman.system.errors import DragomanError
+from tests.conftest import MODELS
+from tests.test_inspection import LINES, SETTINGS, TRANSFORMERS, translator_of
+
+
+@pytest.fixture(scope="module", params=TRANSFORMERS)
+def translator(request):
+    return translator_of(MODELS[request.param])
+
+
+def test_without_a_head_its_columns_of_the_output_matrix_are_zero(translator):
+    found = inspect(translator, LINES[0], SETTINGS[0])
+    pair = LINES[0], found.target
+    effects = head_effects(translator, *pair)
+    assert effects.log_probability == pytest.approx(found.log_probability, abs=1e-5)
+    settings = found.model
+    for kind, name in KINDS.items():
+        layers = settings.encoder_layers if kind == "encoder" else settings.decoder_layers
+        assert getattr(effects, kind).shape == (layers, settings.heads)
+        for layer in range(layers):
+            for head in range(settings.heads):
+                other = copy.deepcopy(one_transformer(translator))
+                width = settings.value_width
+                with torch.no_grad():
+                    weight = attentions(other)[name.format(layer)].output.weight
+                    weight[:, head * width : (head + 1) * width] = 0
+                changed = type(translator).from_model(other, translator.tokenizers)
+                (score,) = changed.score([pair])
+                expected = score.log_probability - effects.log_probability
+                assert getattr(effects, kind)[layer, head] == pytest.approx(expected, abs=1e-4)
+
+
+def test_afterwards_the_model_is_as_before(translator):
+    (before,) = translator.score([(LINES[0], LINES[1])])
+    head_effects(translator, LINES[0], LINES[1])
+    assert translator.score([(LINES[0], LINES[1])]) == [before]
+    assert not any(module._forward_pre_hooks for module in one_transformer(translator).modules())
+
+
+def test_without_all_heads_attention_is_its_bias(translator):
+    model = one_transformer(translator)
+    attention = model.encoder[0].self_attention
+    x = torch.randn(1, 4, model.settings.d_model, dtype=torch.float64)
+    query, own = attention.project(x)
+    with without_heads(attention, range(attention.heads)):
+        output = attention.attend(query, own)
+    bias = attention.output.bias
+    expected = torch.zeros_like(output) if bias is None else bias.detach().expand_as(output)
+    np.testing.assert_allclose(output.detach(), expected)
+
+
+def test_a_blank_sentence_gets_a_sentence(translator):
+    with pytest.raises(DragomanError, match="The sentence is blank"):
+        head_effects(translator, " ", LINES[0])
