@@ -41,7 +41,7 @@ from dragoman.system.errors import DragomanError
 
 SVG = "{http://www.w3.org/2000/svg}"
 KINDS = ["encoder", "decoder", "cross"]
-HOSTILE = ("</text><script>", '"&\'', "\u200b", "\x00", "▁", "مرحبا", "<s>", "]]>", "\ud800", "中文")
+HOSTILE = ("</text><script>", "\"&'", "\u200b", "\x00", "▁", "مرحبا", "<s>", "]]>", "\ud800", "中文")
 
 
 def softmax(shape, seed, causal=False):
@@ -67,9 +67,13 @@ def beam_nodes(target, extra=2):
     return tuple(nodes), tuple(best)
 
 
-def fake(source=("▁A", "▁man", "▁rides", "</s>"), target=("▁Ein", "▁Mann", "▁fährt", "▁Rad", "</s>"), **model):
-    """An inspection with random numbers."""
-    settings = ModelSettings(**{"d_model": 16, "d_ff": 32, "heads": 2, "encoder_layers": 2, "decoder_layers": 3} | model)
+SOURCE, TARGET = ("▁A", "▁man", "▁rides", "</s>"), ("▁Ein", "▁Mann", "▁fährt", "▁Rad", "</s>")
+SMALL = ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=2, decoder_layers=3)
+
+
+def fake(source=SOURCE, target=TARGET, **model):
+    """An inspection with random numbers; `model` replaces settings of a small one."""
+    settings = replace(SMALL, **model)
     layers, depth, heads = settings.encoder_layers, settings.decoder_layers, settings.heads
     sources, targets = len(source), len(target)
     nodes, best = beam_nodes(target)
@@ -98,7 +102,9 @@ def fake(source=("▁A", "▁man", "▁rides", "</s>"), target=("▁Ein", "▁Ma
         target_words=tuple(range(targets)),
         nodes=nodes,
         best_path=best,
-        candidates={},
+        candidates={
+            0: (TokenProbability(target[0], math.log(0.75)), TokenProbability("<b>", math.log(0.25)))
+        },
         attention=Attention(
             softmax((layers, heads, sources, sources), 1),
             softmax((depth, heads, targets, targets), 2, causal=True),
@@ -106,7 +112,10 @@ def fake(source=("▁A", "▁man", "▁rides", "</s>"), target=("▁Ein", "▁Ma
         ),
         alignment=((0, 0),),
         stream=ResidualStream(
-            norms(layers + 1, sources), norms(layers, 2, sources), norms(depth + 1, targets), norms(depth, 3, targets)
+            norms(layers + 1, sources),
+            norms(layers, 2, sources),
+            norms(depth + 1, targets),
+            norms(depth, 3, targets),
         ),
         lens=lens,
         positions=sinusoid_table(max(sources, targets), settings.d_model),
@@ -156,7 +165,9 @@ def opacity(element):
 # ---- all pictures
 
 
-@pytest.mark.parametrize("inspection", [fake(), fake(HOSTILE, HOSTILE[::-1]), fake(norm="pre", source_end=False)])
+@pytest.mark.parametrize(
+    "inspection", [fake(), fake(HOSTILE, HOSTILE[::-1]), fake(norm="pre", source_end=False)]
+)
 def test_every_picture_is_xml_with_a_name_and_no_script_or_inline_style(inspection):
     made = all_pictures(inspection)
     ids = Counter()
@@ -166,7 +177,8 @@ def test_every_picture_is_xml_with_a_name_and_no_script_or_inline_style(inspecti
         assert root.get("role") == "img"
         title, description = root[0], root[1]
         assert (title.tag, description.tag) == (f"{SVG}title", f"{SVG}desc")
-        assert title.text and description.text
+        assert title.text
+        assert description.text
         assert root.get("aria-labelledby") == title.get("id")
         assert root.get("aria-describedby") == description.get("id")
         assert {element.tag for element in root.iter()} <= {
@@ -205,7 +217,7 @@ def test_all_tokens_are_on_the_pictures_that_label_them():
     made = all_pictures(inspection)
     for name in ("head cross 2", "lines cross None", "masks", "lens", "beam_tree", "head encoder None"):
         assert labels <= set(drawn_texts(parse(made[name]))), name
-    assert "U+200B" in labels and "U+0000" in labels and "▁" in labels
+    assert {"U+200B", "U+0000", "▁", "</text><script>"} <= labels
 
 
 def test_more_tokens_than_an_axis_has_are_told():
@@ -315,8 +327,10 @@ def test_the_tree_has_each_hypothesis_and_the_best_path_stands_out():
     root = parse(pictures.beam_tree(inspection))
     boxes = [element for element in root.iter(f"{SVG}g") if element.find(f"{SVG}title") is not None]
     assert len(boxes) == len(inspection.nodes)
-    ends = Counter(box[0].text.splitlines()[-1] for box in boxes)
+    ends = Counter(box[0].text.splitlines()[3] for box in boxes)
     assert ends == {"extended": 5, "ended: below the beam": 10, "ended: finished": 1}
+    (root_title,) = (box[0].text for box in boxes if box[0].text.startswith("<s>\n"))
+    assert root_title.endswith("next: ▁Ein 0.750\nnext: <b> 0.250")
     branches = [path for path in root.iter(f"{SVG}path") if path.get("d").count("C") == 1]
     assert len(branches) == len(inspection.nodes) - 1
     best = [path for path in branches if "stroke-best" in path.get("class")]
@@ -336,21 +350,20 @@ def test_columns_of_the_tree_are_ordered_without_crossings():
 
 def test_masks_allow_what_the_model_allows():
     inspection = fake(source_end=False)
-    titles = [element.text.split("\n") for element in parse(pictures.masks(inspection)).iter(f"{SVG}title")]
-    allowed = {(query[7:], key[5:], what == "allowed") for query, key, what in (t for t in titles if len(t) == 3)}
+    _, *titles = (element.text for element in parse(pictures.masks(inspection)).iter(f"{SVG}title"))
+    cells = [title.split("\n") for title in titles]
+    allowed = {(query[7:], key[5:], words == "allowed") for query, key, words in cells}
     assert ("▁A", "▁rides", True) in allowed
     assert ("▁A", "</s>", False) in allowed
     assert ("▁A", "padding", False) in allowed
     assert ("▁Ein", "<s>", True) in allowed
     assert ("▁Ein", "▁Ein", False) in allowed
     assert not any(may for _, key, may in allowed if key == "padding")
-    assert len(titles) - 1 == 5 * 5 + 5 * 5 + 6 * 6
+    assert len(cells) == 5 * 5 + 5 * 5 + 6 * 6
 
 
 def test_shares_of_a_layer_fill_the_bar():
-    titles = [
-        element.text for element in parse(pictures.residual_stream(fake())).iter(f"{SVG}title")
-    ]
+    titles = [element.text for element in parse(pictures.residual_stream(fake())).iter(f"{SVG}title")]
     shares = [float(title.split()[-1].rstrip("%")) for title in titles if title.endswith("%")]
     assert len(shares) == 2 * 3 + 3 * 4
     assert sum(shares) == pytest.approx(100 * 5, abs=1)
@@ -364,14 +377,16 @@ def test_the_lens_has_the_likeliest_tokens_and_their_probabilities():
     assert texts.count(f"{4 / 6:.2f}") >= 3
 
 
+@pytest.mark.parametrize("tied", ["all", "none"])
 @pytest.mark.parametrize("norm", ["post", "pre"])
-def test_the_architecture_has_the_models_sizes(norm):
-    inspection = fake(norm=norm)
+def test_the_architecture_has_the_models_sizes(norm, tied):
+    inspection = fake(norm=norm, tied=tied)
     texts = drawn_texts(parse(pictures.architecture(inspection)))
-    assert {"2 ×", "3 ×", "h = 2, d_k = 8, d_v = 8", "d_ff = 32, relu", "[S, d_model]", "[T, d_model]"} <= set(texts)
+    assert {"2 ×", "3 ×", "h = 2, d_k = 8, d_v = 8", "d_ff = 32, relu"} <= set(texts)
+    assert {"[S]", "[S, d_model]", "[T]", "[T, d_model]", "[T, V]"} <= set(texts)
     assert texts.count("1,024 parameters") == 3  # 4 · 16 · 16 of each attention
     assert texts.count("1,072 parameters") == 2  # 2 · 16 · 32 + 32 + 16
-    assert "1,234 parameters" in texts
+    assert ("1,234 parameters" in texts) == (inspection.model.tied != "all")
     assert texts.count("32 parameters") == 5 + 2 * (norm == "pre")
 
 
@@ -419,9 +434,15 @@ def test_scales_are_ordered_by_luminance(dark, scale):
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("share", [step / 50 for step in range(51)])
 def test_labels_on_shades_can_be_read(dark, share):
-    for shade in (sequential(share), diverging(-share)):
-        label = COLOURS[shade.label.removeprefix("fill-")][dark]
-        assert contrast(channels(label), shade.rgb(dark)) > 4.4
+    shade = sequential(share)
+    label = COLOURS[shade.label.removeprefix("fill-")][dark]
+    assert contrast(channels(label), shade.rgb(dark)) > 4.5
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_labels_on_parts_can_be_read(dark):
+    for colour, label in pictures.PARTS.values():
+        assert contrast(channels(COLOURS[colour][dark]), channels(COLOURS[label][dark])) > 4.5
 
 
 @pytest.mark.parametrize("dark", [False, True])

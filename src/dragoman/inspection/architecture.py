@@ -10,7 +10,8 @@ from dragoman.inspection.inspection import Inspection
 from dragoman.model.settings import ModelSettings
 from dragoman.model.shapes import transformer_shapes
 
-WIDTH, GAP, SIDE = 208, 30, 20  # of a box, between boxes, from a box to the line of a residual sum
+WIDTH, SIDE = 208, 20  # of a box, and from its edge to the frame of a layer
+GAP, FRAME_GAP = 30, 50  # between boxes of a layer, and where the frame of a layer is between them
 ENCODER_X, DECODER_X, TOP = 196, 524, 64
 
 
@@ -43,11 +44,15 @@ class Column:
 
     @property
     def height(self) -> float:
-        return sum(box.height + GAP for box in self.boxes)
+        return sum(box.height + self.gap(number) for number, box in enumerate(self.boxes))
+
+    def gap(self, number: int) -> float:
+        """The space below a box."""
+        return FRAME_GAP if number in (self.first, self.last + 1) else GAP
 
     def tops(self, bottom: float) -> list[float]:
         """The top of each box of a column that begins at `bottom`."""
-        heights = accumulate(box.height + GAP for box in self.boxes)
+        heights = accumulate(box.height + self.gap(number) for number, box in enumerate(self.boxes))
         return [bottom - height for height in heights]
 
 
@@ -57,7 +62,7 @@ def draw_architecture(drawing: Drawing, inspection: Inspection) -> None:
     bottom = TOP + max(encoder.height, decoder.height + GAP)
     left = draw_column(drawing, encoder, ENCODER_X, bottom, "source tokens", -1)
     right = draw_column(drawing, decoder, DECODER_X, bottom, "target tokens so far", 1)
-    draw_arrow(drawing, DECODER_X, right[-1], right[-1] - GAP, decoder.boxes[-1].output)
+    draw_arrow(drawing, DECODER_X, right[-1], right[-1] - GAP, decoder.boxes[-1].output, 1)
     cross = next(number for number, box in enumerate(decoder.boxes) if box.name == "Multi-head attention")
     draw_memory(drawing, left[-1], right[cross] + decoder.boxes[cross].height / 2)
 
@@ -66,18 +71,20 @@ def encoder_column(inspection: Inspection) -> Column:
     """Input embedding, positions, the layer, and with pre-norm a last normalisation."""
     model = inspection.model
     start = input_boxes(inspection, "source", "S")
+    own = attention_box(model, "Multi-head attention", "encoder.0.self_attention", "S")
     layer = [
-        *sublayer(model, attention_box(model, "Multi-head self-attention", "encoder.0.self_attention", "S"), "S"),
+        *sublayer(model, own, "S"),
         *sublayer(model, feed_forward_box(model, "encoder", "S"), "S"),
     ]
-    return Column([*start, *layer, *last_norm(model, "S")], len(start), len(start + layer) - 1, model.encoder_layers)
+    last = len(start + layer) - 1
+    return Column([*start, *layer, *last_norm(model, "S")], len(start), last, model.encoder_layers)
 
 
 def decoder_column(inspection: Inspection) -> Column:
     """Output embedding, positions, the layer, with pre-norm a last normalisation, logits and softmax."""
     model = inspection.model
     start = input_boxes(inspection, "target", "T")
-    own = attention_box(model, "Masked multi-head self-attention", "decoder.0.self_attention", "T")
+    own = attention_box(model, "Masked multi-head attention", "decoder.0.self_attention", "T")
     cross = attention_box(model, "Multi-head attention", "decoder.0.cross_attention", "T")
     layer = [
         *sublayer(model, own, "T"),
@@ -89,9 +96,8 @@ def decoder_column(inspection: Inspection) -> Column:
         Box("Linear", (matrix,), "[T, V]", "fill-box"),
         Box("Softmax", (), "[T, V] probabilities of the next token", "fill-box"),
     ]
-    return Column(
-        [*start, *layer, *last_norm(model, "T"), *end], len(start), len(start + layer) - 1, model.decoder_layers
-    )
+    last = len(start + layer) - 1
+    return Column([*start, *layer, *last_norm(model, "T"), *end], len(start), last, model.decoder_layers)
 
 
 def input_boxes(inspection: Inspection, side: str, length: str) -> list[Box]:
@@ -99,7 +105,10 @@ def input_boxes(inspection: Inspection, side: str, length: str) -> list[Box]:
     model, features = inspection.model, f"[{length}, d_model]"
     counts = {module.name: module.parameters for module in inspection.modules}
     found = counts.get(f"{side}_embedding", 0)
-    details = ["times √d_model"] * model.scale_embeddings + [f"{found:,} parameters"] * bool(found)
+    count = [f"{found:,} parameters"] * bool(found)
+    if side == "source" and model.tied == "all":
+        count = ["the target embedding's matrix"]
+    details = ["times √d_model"] * model.scale_embeddings + count
     return [
         Box(f"{side.capitalize()} embedding", tuple(details), features, "fill-box"),
         Box("Add positions", (model.positions,), features, "fill-box"),
@@ -156,11 +165,12 @@ def draw_column(
     drawing.text(x, bottom + 14, words, anchor="middle", css="fill-faint")
     y, shape = bottom, "[S]" if outside < 0 else "[T]"
     for number, (box, top) in enumerate(zip(column.boxes, tops, strict=True)):
-        draw_arrow(drawing, x, y, top + box.height, shape)
+        label = y - 9 if number == column.first else (y + top + box.height) / 2 + 6
+        draw_arrow(drawing, x, y, top + box.height, shape, -outside, label)
         draw_step(drawing, box, x, top)
         if box.adds_input_of:
             start = number - box.adds_input_of
-            joins = tops[start] + column.boxes[start].height + GAP * 0.45
+            joins = tops[start] + column.boxes[start].height + GAP / 2
             draw_residual(drawing, x, joins, top + box.height / 2, outside)
         y, shape = top, box.output
     return tops
@@ -176,7 +186,7 @@ def draw_step(drawing: Drawing, box: Box, x: float, top: float) -> None:
 
 def draw_frame(drawing: Drawing, column: Column, tops: Sequence[float], x: float, outside: int) -> None:
     """The frame of a layer, and how many there are."""
-    high, low = tops[column.last] - 8, tops[column.first] + column.boxes[column.first].height + GAP - 7
+    high, low = tops[column.last] - 10, tops[column.first] + column.boxes[column.first].height + GAP - 5
     left, wide = x - WIDTH / 2 - SIDE - 8, WIDTH + 2 * SIDE + 16
     drawing.rectangle(left, high, wide, low - high, "fill-paper stroke-line", radius=8, dashed=True)
     edge = left - 8 if outside < 0 else left + wide + 8
@@ -184,12 +194,14 @@ def draw_frame(drawing: Drawing, column: Column, tops: Sequence[float], x: float
     drawing.text(edge, (high + low) / 2, f"{column.layers} ×", 15, anchor=anchor, bold=True)
 
 
-def draw_arrow(drawing: Drawing, x: float, low: float, high: float, shape: str) -> None:
-    """An arrow upwards, with the shape of what flows."""
+def draw_arrow(
+    drawing: Drawing, x: float, low: float, high: float, shape: str, side: int, label: float | None = None
+) -> None:
+    """An arrow upwards, with the shape of what flows to the left (`side` is −1) or right (1) of it."""
     drawing.polyline([(x, low), (x, high + 1)], "stroke-ink")
     drawing.path(f"M{x} {high}l-4 7h8z", "fill-ink")
-    if shape:
-        drawing.text(x + 8, (low + high) / 2 + 6, shape, 11, "fill-faint")
+    y = (low + high) / 2 + 6 if label is None else label
+    drawing.text(x + side * 8, y, shape, 11, "fill-faint", "end" if side < 0 else "start")
 
 
 def draw_residual(drawing: Drawing, x: float, low: float, high: float, outside: int) -> None:

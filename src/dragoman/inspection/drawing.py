@@ -23,6 +23,7 @@ COLOURS = {
     "positive": ("#001d4f", "#98bff0"),
     "negative": ("#6b2a00", "#f0b27a"),
     "on-low": ("#000000", "#ffffff"),
+    "on-middle": ("#000000", "#000000"),
     "on-high": ("#ffffff", "#000000"),
     "stream": ("#c9d1d9", "#3d444d"),
     "self": ("#0b4f9e", "#a5c8f5"),
@@ -31,7 +32,7 @@ COLOURS = {
 }
 """Colours by name, in light and in dark. A page may set them again: `.picture { --paper: … }`."""
 
-LABEL_TURNS = 0.6  # the opacity above which a label on a shade has the colour `on-high`
+LABEL_TURNS = 0.595  # the opacity above which a label on a shade has the colour `on-high`
 MOST_COLUMNS = 24  # characters of a label, an em of two columns counting twice
 
 INVISIBLE = re.compile(
@@ -90,7 +91,7 @@ def shortened(label: str) -> str:
 
 def text_width(text: str, size: float = 12) -> float:
     """About the width of a text, in pixels. The font is the reader's, so it is not known."""
-    return 0.6 * size * columns_of(text)
+    return 0.62 * size * columns_of(text)
 
 
 def number(value: float) -> str:
@@ -125,7 +126,7 @@ class Shade:
 
 
 def sequential(share: float) -> Shade:
-    """A shade for a share from 0 to 1, or the nearest of these. Its hue is blue alone; its luminance changes."""
+    """A shade for a share from 0 to 1, or the nearest of these: one hue, whose luminance changes."""
     return Shade("positive", clamped(share))
 
 
@@ -155,14 +156,16 @@ def style() -> str:
         for name, pair in COLOURS.items()
         for kind in ("fill", "stroke")
     ]
-    return "".join([
-        variables(0),
-        f"@media (prefers-color-scheme:dark){{{variables(1)}}}",
-        ".picture text{font-family:system-ui,sans-serif;white-space:pre}",
-        ".picture .cells{shape-rendering:crispEdges}",
-        ".picture .curve{fill:none}",
-        *rules,
-    ])
+    return "".join(
+        [
+            variables(0),
+            f"@media (prefers-color-scheme:dark){{{variables(1)}}}",
+            ".picture text{font-family:system-ui,sans-serif;white-space:pre}",
+            ".picture .cells{shape-rendering:crispEdges}",
+            ".picture .curve{fill:none}",
+            *rules,
+        ]
+    )
 
 
 # ---- shapes
@@ -251,18 +254,24 @@ class Drawing:
         self.reach(x + width * math.cos(math.radians(turn)), y + size / 3)
         look = f' text-anchor="{anchor}"' * (anchor != "start") + ' font-weight="600"' * bold
         look += f' transform="rotate({number(turn)} {number(x)} {number(y)})"' * bool(turn)
+        place = f'x="{number(x)}" y="{number(y)}" font-size="{number(size)}"{look}'
         content = (f"<title>{escape(title)}</title>" if title else "") + escape(words)
-        self.parts.append(
-            f'<text class="{css}" x="{number(x)}" y="{number(y)}" font-size="{number(size)}"{look}>{content}</text>'
-        )
+        self.parts.append(f'<text class="{css}" {place}>{content}</text>')
 
     def label(
-        self, x: float, y: float, label: str, size: float = 12, css: str = "fill-ink", anchor: Anchor = "start",
-        turn: float = 0.0, title: str = "", bold: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        x: float,
+        y: float,
+        label: str,
+        size: float = 12,
+        css: str = "fill-ink",
+        anchor: Anchor = "start",
+        turn: float = 0.0,
+        bold: bool = False,
+    ) -> None:
         """A token or another label of any length: shortened, with all of it as its title."""
         short = shortened(label)
-        self.text(x, y, short, size, css, anchor, title or (label if short != label else ""), turn, bold)
+        self.text(x, y, short, size, css, anchor, label if short != label else "", turn, bold)
 
     def paragraph(self, x: float, y: float, words: str, columns: int = 72) -> float:
         """Small text in lines of at most so many columns. Returns the y below it."""
@@ -318,19 +327,24 @@ class Drawing:
         """The picture as a document, which can also stand in an HTML page."""
         width, height = math.ceil(self.width) + 16, math.ceil(self.height) + 16
         title, description = f"{self.name}-title", f"{self.name}-description"
-        return "".join([
-            f'<svg xmlns="http://www.w3.org/2000/svg" class="picture" role="img" aria-labelledby="{title}" '
-            f'aria-describedby="{description}" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
-            f'<title id="{title}">{escape(self.title)}</title>',
-            f'<desc id="{description}">{escape(self.description)}</desc>',
-            f"<style>{style()}</style>",
-            f'<rect class="fill-paper" width="{width}" height="{height}"/>',
-            *self.parts,
-            "</svg>\n",
-        ])
+        return "".join(
+            [
+                '<svg xmlns="http://www.w3.org/2000/svg" class="picture" role="img" ',
+                f'aria-labelledby="{title}" aria-describedby="{description}" ',
+                f'width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
+                f'<title id="{title}">{escape(self.title)}</title>',
+                f'<desc id="{description}">{escape(self.description)}</desc>',
+                f"<style>{style()}</style>",
+                f'<rect class="fill-paper" width="{width}" height="{height}"/>',
+                *self.parts,
+                "</svg>\n",
+            ]
+        )
 
 
-def cell_paths(levels: Sequence[Sequence[float]], x: float, y: float, width: float, height: float) -> dict[float, str]:
+def cell_paths(
+    levels: Sequence[Sequence[float]], x: float, y: float, width: float, height: float
+) -> dict[float, str]:
     """Rows of cells as one path for each level. Neighbours of a level in a row are one rectangle.
 
     A level is a number with two decimals. Level 0 has no path.
@@ -341,10 +355,10 @@ def cell_paths(levels: Sequence[Sequence[float]], x: float, y: float, width: flo
         for column in range(1, len(numbers) + 1):
             if column == len(numbers) or numbers[column] != numbers[start]:
                 if numbers[start]:
+                    corner = f"M{number(x + start * width)} {number(y + row * height)}"
                     wide = number((column - start) * width)
-                    paths.setdefault(numbers[start], []).append(
-                        f"M{number(x + start * width)} {number(y + row * height)}h{wide}v{number(height)}h-{wide}z"
-                    )
+                    run = f"{corner}h{wide}v{number(height)}h-{wide}z"
+                    paths.setdefault(numbers[start], []).append(run)
                 start = column
     return {level: "".join(parts) for level, parts in paths.items()}
 

@@ -3,11 +3,13 @@
 Shapes: S source and T target tokens, N layers, H heads, Q queries, K keys, D = d_model.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from dragoman.inspection.architecture import draw_architecture, parameters
@@ -22,10 +24,11 @@ from dragoman.inspection.drawing import (
     text_width,
     visible,
 )
-from dragoman.inspection.inspection import Array, Inspection
+from dragoman.inspection.inspection import Array, Inspection, TokenProbability
 from dragoman.search.trace import Node
 from dragoman.translation.alignment import select_head
 
+Allowed = npt.NDArray[np.bool_]
 Kind = Literal["encoder", "decoder", "cross"]
 
 MOST_TOKENS = 60
@@ -248,6 +251,7 @@ def attention_lines(inspection: Inspection, kind: Kind, layer: int | None, head:
 
 
 BOX_HEIGHT, BOX_GAP, STEP_GAP = 36, 8, 40
+NEXT_TOKENS = 5  # in the title of a hypothesis
 
 
 def beam_tree(inspection: Inspection) -> str:
@@ -270,7 +274,8 @@ def beam_tree(inspection: Inspection) -> str:
         x = places[column[0]][0]
         drawing.text(x, 62, "start" if step == 0 else f"step {step}", 11, "fill-faint")
         for number in column:
-            draw_hypothesis(drawing, nodes[number], places[number], number in best)
+            node, following = nodes[number], inspection.candidates.get(number, ())
+            draw_hypothesis(drawing, node, hypothesis_title(node, following), places[number], number in best)
     tree_key(drawing, 16, drawing.height + 22)
     more = f"Only the first {MOST_TOKENS} of {len(steps) - 1} steps are drawn."
     return finished(drawing, [more] * (len(steps) - 1 > MOST_TOKENS))
@@ -301,7 +306,7 @@ def tree_places(
     places: dict[int, tuple[float, float, float]] = {}
     x, tallest = 16.0, max(map(len, steps))
     for column in steps:
-        width = max(54.0, widest([visible(nodes[number].token) for number in column], 13) + 16)
+        width = max(54.0, widest([visible(nodes[number].token) for number in column], 13) + 26)
         top = 74 + (tallest - len(column)) * (BOX_HEIGHT + BOX_GAP) / 2
         for rank, number in enumerate(column):
             places[number] = x, top + rank * (BOX_HEIGHT + BOX_GAP), width
@@ -319,12 +324,25 @@ def draw_branch(
     drawing.path(data, f"curve {'stroke-best' if best else 'stroke-line'}", stroke=3.5 if best else 1)
 
 
-def draw_hypothesis(drawing: Drawing, node: Node, place: tuple[float, float, float], best: bool) -> None:
-    """A box with the last token and the log-probability; the title has the score and why it ended."""
+def hypothesis_title(node: Node, following: Sequence[TokenProbability]) -> str:
+    """What a hypothesis scores, why it ended, and the likeliest of its next tokens with probabilities."""
+    lines = [
+        visible(node.token),
+        f"log-probability: {node.log_probability:.2f} nats",
+        f"score: {node.score:.3f}",
+        f"ended: {node.end}" if node.end else "extended",
+    ]
+    for each in following[:NEXT_TOKENS]:
+        lines.append(f"next: {visible(each.token)} {math.exp(each.log_probability):.3f}")
+    return "\n".join(lines)
+
+
+def draw_hypothesis(
+    drawing: Drawing, node: Node, title: str, place: tuple[float, float, float], best: bool
+) -> None:
+    """A box with the last token and the log-probability."""
     x, y, width = place
     token, log_prob = visible(node.token), f"{node.log_probability:.2f}"
-    end = f"ended: {node.end}" if node.end else "extended"
-    title = f"{token}\nlog-probability: {log_prob} nats\nscore: {node.score:.3f}\n{end}"
     with drawing.group(title=title):
         draw_box(drawing, x, y, width, BOX_HEIGHT, node.end, best)
         drawing.label(x + 8, y + 16, token, 13, "fill-ink", bold=best)
@@ -335,10 +353,10 @@ def draw_box(
     drawing: Drawing, x: float, y: float, width: float, height: float, end: str | None, best: bool
 ) -> None:
     """The box of a hypothesis: thick if it is of the translation or finished, dashed if it was dropped."""
-    css = "fill-paper stroke-best" if best else "fill-box stroke-ink" if end == "finished" else "fill-box stroke-line"
-    stroke = 3 if best else 2 if end == "finished" else 1
+    line, stroke = ("ink", 2) if end == "finished" else ("line", 1)
+    line, stroke = ("best", 3) if best else (line, stroke)
     dashed = end not in (None, "finished")
-    drawing.rectangle(x, y, width, height, css, radius=5, stroke=stroke, dashed=dashed)
+    drawing.rectangle(x, y, width, height, f"fill-box stroke-{line}", radius=5, stroke=stroke, dashed=dashed)
 
 
 def tree_key(drawing: Drawing, x: float, y: float) -> None:
@@ -347,12 +365,13 @@ def tree_key(drawing: Drawing, x: float, y: float) -> None:
         ("on the path of the translation", None, True),
         ("finished with the end token", "finished", False),
         ("extended", None, False),
-        ("not extended; the title says why", "dropped", False),
+        ("not extended; its tooltip says why", "dropped", False),
     ]
     for row, (words, end, best) in enumerate(rows):
         draw_box(drawing, x, y + row * 24, 30, 16, end, best)
         drawing.text(x + 40, y + row * 24 + 12, words, css="fill-faint")
-    drawing.text(x, y + len(rows) * 24 + 14, "Numbers are log-probabilities of the hypothesis, in nats.", css="fill-faint")
+    unit = "Numbers are log-probabilities of the hypothesis, in nats."
+    drawing.text(x, y + len(rows) * 24 + 14, unit, css="fill-faint")
 
 
 # ---- masks (section 3.2.3)
@@ -384,8 +403,8 @@ def masks(inspection: Inspection) -> str:
         drawing.rectangle(16, y + row * 24, 16, 16, f"{css} stroke-line")
         drawing.text(42, y + row * 24 + 13, words, css="fill-faint")
     notes = [
-        "This call has one sentence and no padding. The row and the column show what a longer neighbour adds; "
-        "results of a padding row are not used.",
+        "This call has one sentence and no padding. The row and the column show what a longer neighbour "
+        "adds; results of a padding row are not used.",
         "Encoder-decoder attention has the columns of the first table for each target token.",
     ]
     end = "The model may not attend to the source's end token (source_end = false)."
@@ -393,21 +412,20 @@ def masks(inspection: Inspection) -> str:
 
 
 def mask_table(
-    drawing: Drawing, name: str, queries: Sequence[str], keys: Sequence[str], allowed: np.ndarray[tuple[int, int], np.dtype[np.bool_]]
-) -> None:  # fmt: skip
+    drawing: Drawing, name: str, queries: Sequence[str], keys: Sequence[str], allowed: Allowed
+) -> None:
     """A table [Q K] below what is drawn: filled where attending is allowed."""
     cell, left = 16, 28 + widest(queries)
     y = drawing.height + 34
     top = y + 24 + 0.87 * widest(keys)
     drawing.text(16, y, name, 13, bold=True)
     label_axes(drawing, queries, keys, left, top, cell)
-    with drawing.group("cells"):
+    with drawing.group("cells stroke-line"):
         for row, query in enumerate(queries):
             for column, key in enumerate(keys):
-                may = bool(allowed[row, column])
-                title = f"query: {query}\nkey: {key}\n{'allowed' if may else 'not allowed'}"
-                fill = "fill-positive" if may else "fill-zero"
-                drawing.rectangle(left + column * cell, top + row * cell, cell, cell, f"{fill} stroke-line", title)
+                fill, words = ("positive", "allowed") if allowed[row, column] else ("zero", "not allowed")
+                x, title = left + column * cell, f"query: {query}\nkey: {key}\n{words}"
+                drawing.rectangle(x, top + row * cell, cell, cell, f"fill-{fill}", title)
 
 
 # ---- positions (section 3.5)
@@ -466,12 +484,12 @@ def position_products(inspection: Inspection) -> str:
 
 
 PARTS = {
-    "input": "stream",
-    "self-attention": "self",
-    "encoder-decoder attention": "cross",
-    "feed-forward": "feed",
+    "input": ("stream", "on-low"),
+    "self-attention": ("self", "on-high"),
+    "encoder-decoder attention": ("cross", "on-middle"),
+    "feed-forward": ("feed", "on-middle"),
 }
-"""What a layer's output is the sum of, with the colour of each."""
+"""What a layer's output is the sum of, with the colour of each and that of a label on it."""
 
 
 def residual_stream(inspection: Inspection) -> str:
@@ -490,7 +508,7 @@ def residual_stream(inspection: Inspection) -> str:
     norm_chart(drawing, "Decoder", stream.decoder, target)
     share_bars(drawing, stream.decoder, stream.decoder_sublayers, list(PARTS)[1:])
     y = drawing.height + 26
-    for row, (name, colour) in enumerate(PARTS.items()):
+    for row, (name, (colour, _)) in enumerate(PARTS.items()):
         drawing.rectangle(16, y + row * 24, 16, 16, f"fill-{colour} stroke-line")
         drawing.text(42, y + row * 24 + 13, name, css="fill-faint")
     shares = (
@@ -508,12 +526,13 @@ def norm_chart(drawing: Drawing, side: str, norms: Array, tokens: Sequence[str])
     axes = Axes(drawing, 64, y + 44, 460, 180, (0, layers - 1), (0, float(norms.max(initial=1e-9))))
     labels = [(float(n), "embedding" if n == 0 else str(n)) for n in range(layers)]
     axes.draw("layer", "norm of the features (no unit)", labels)
-    for place in reversed(range(len(tokens))):
+    for place in range(len(tokens)):
         points = [axes.place(layer, float(norms[layer, place])) for layer in range(layers)]
         last = place == len(tokens) - 1
         title = f"position {place}: {tokens[place]}\n" + ", ".join(f"{norm:.2f}" for norm in norms[:, place])
         drawing.polyline(points, "stroke-best" if last else "stroke-self", title, 1.0 if last else 0.5, 2)
-    drawing.paragraph(64, drawing.height + 18, "A line is a position; the orange one is the last that is drawn.")
+    words = "A line is a position; the orange one is the last that is drawn."
+    drawing.paragraph(64, drawing.height + 18, words)
 
 
 def share_bars(drawing: Drawing, norms: Array, sublayers: Array, names: Sequence[str]) -> None:
@@ -525,10 +544,17 @@ def share_bars(drawing: Drawing, norms: Array, sublayers: Array, names: Sequence
         x, y = left, top + layer * 26
         drawing.text(left - 8, y + 14, f"layer {layer + 1}", 11, "fill-faint", "end")
         for name, share in zip(["input", *names], row, strict=True):
+            colour, label = PARTS[name]
             title = f"layer {layer + 1}, {name}: {share:.1%}"
-            drawing.rectangle(x, y, width * share, 20, f"fill-{PARTS[name]} stroke-paper", title)
+            with drawing.group(title=title):
+                drawing.rectangle(x, y, width * share, 20, f"fill-{colour} stroke-paper")
+                if share > 0.08:
+                    middle = x + width * share / 2
+                    drawing.text(middle, y + 14, f"{share:.0%}", 11, f"fill-{label}", "middle")
             x += width * share
-    drawing.text(left, drawing.height + 17, "share of each sub-layer (%, of the whole bar)", 11, "fill-faint")
+    drawing.text(
+        left, drawing.height + 17, "share of the input and of each sub-layer, in %", 11, "fill-faint"
+    )
 
 
 def lens(inspection: Inspection) -> str:
@@ -544,12 +570,13 @@ def lens(inspection: Inspection) -> str:
         f"What the output projection would predict if the decoder ended at a layer. {sentences(inspection)}",
     )
     for layer in range(len(inspection.lens)):
-        drawing.text(left + layer * wide + wide / 2, top - 10, f"layer {layer + 1}", 11, "fill-faint", "middle")
+        x = left + (layer + 0.5) * wide
+        drawing.text(x, top - 10, f"layer {layer + 1}", 11, "fill-faint", "middle")
     for row, token in enumerate(tokens):
         y = top + row * height
         drawing.label(left - 10, y + 17, token, anchor="end")
         for layer, (best, label) in enumerate(zip(first[row], labels[row], strict=True)):
-            x, share = left + layer * wide, float(np.exp(best.log_probability))
+            x, share = left + layer * wide, math.exp(best.log_probability)
             with drawing.group(title=f"layer {layer + 1}\n{label}\nprobability: {share:.3f}"):
                 drawing.rectangle(x, y, wide, height, "fill-zero stroke-grid")
                 shade, same = sequential(share), label == token
