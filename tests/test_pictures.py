@@ -33,6 +33,7 @@ from dragoman.inspection.inspection import (
     ResidualStream,
     TokenProbability,
 )
+from dragoman.inspection.tree import tree_columns
 from dragoman.model.settings import ModelSettings
 from dragoman.model.sinusoids import sinusoid_table
 from dragoman.search.settings import SearchSettings
@@ -341,7 +342,7 @@ def test_the_tree_has_each_hypothesis_and_the_best_path_stands_out():
 def test_columns_of_the_tree_are_ordered_without_crossings():
     nodes, _ = beam_nodes(["a", "b", "c"])
     nodes = (*nodes, Node(3, "x", -3.0, -2.0, None), Node(2, "y", -3.0, -2.0, None))
-    steps = pictures.tree_columns(nodes)
+    steps = tree_columns(nodes)
     assert sorted(number for column in steps for number in column) == list(range(len(nodes)))
     for before, column in pairwise(steps):
         ranks = [before.index(nodes[number].parent) for number in column]

@@ -94,6 +94,11 @@ def text_width(text: str, size: float = 12) -> float:
     return 0.62 * size * columns_of(text)
 
 
+def widest(labels: Sequence[str], size: float = 12) -> float:
+    """The width of the longest label as it is drawn, in pixels."""
+    return max((text_width(shortened(label), size) for label in labels), default=0.0)
+
+
 def number(value: float) -> str:
     """A coordinate with at most two decimals."""
     return f"{value:.2f}".rstrip("0").rstrip(".")

@@ -20,12 +20,11 @@ from dragoman.inspection.drawing import (
     cell_paths,
     diverging,
     sequential,
-    shortened,
-    text_width,
     visible,
+    widest,
 )
-from dragoman.inspection.inspection import Array, Inspection, TokenProbability
-from dragoman.search.trace import Node
+from dragoman.inspection.inspection import Array, Inspection
+from dragoman.inspection.tree import draw_tree, tree_columns
 from dragoman.translation.alignment import select_head
 
 Allowed = npt.NDArray[np.bool_]
@@ -92,11 +91,6 @@ def first_tokens(tokens: Sequence[str], side: str) -> tuple[list[str], str]:
     """The labels of at most 60 tokens, and a sentence if there are more."""
     note = f"Only the first {MOST_TOKENS} of {len(tokens)} {side} tokens are drawn."
     return [visible(token) for token in tokens[:MOST_TOKENS]], note if len(tokens) > MOST_TOKENS else ""
-
-
-def widest(labels: Sequence[str], size: float = 12) -> float:
-    """The width of the longest label as it is drawn, in pixels."""
-    return max((text_width(shortened(label), size) for label in labels), default=0.0)
 
 
 def sentences(inspection: Inspection) -> str:
@@ -250,128 +244,19 @@ def attention_lines(inspection: Inspection, kind: Kind, layer: int | None, head:
 # ---- the beam (section 6.1)
 
 
-BOX_HEIGHT, BOX_GAP, STEP_GAP = 36, 8, 40
-NEXT_TOKENS = 5  # in the title of a hypothesis
-
-
 def beam_tree(inspection: Inspection) -> str:
     """All hypotheses of the search: a column for each step, lines from a hypothesis to its extensions."""
-    nodes, best = inspection.nodes, set(inspection.best_path)
-    steps = tree_columns(nodes)
-    search = inspection.search
+    steps = tree_columns(inspection.nodes)
+    last, hypotheses = len(steps) - 1, len(inspection.nodes) - 1
     drawing = Drawing(
         "beam-tree",
-        f"Beam search: {len(nodes) - 1} hypotheses in {len(steps) - 1} steps, beam {search.beam_size}",
+        f"Beam search: {hypotheses} hypotheses in {last} steps, beam {inspection.search.beam_size}",
         "A box is a hypothesis: its last token and its log-probability in nats. The thick orange path is the "
         f"translation. {sentences(inspection)}",
     )
-    places = tree_places(nodes, steps[: MOST_TOKENS + 1])
-    for number in sorted(places, key=lambda each: each in best):  # the best path is on top
-        parent = nodes[number].parent
-        if parent is not None:
-            draw_branch(drawing, places[parent], places[number], number in best)
-    for step, column in enumerate(steps[: MOST_TOKENS + 1]):
-        x = places[column[0]][0]
-        drawing.text(x, 62, "start" if step == 0 else f"step {step}", 11, "fill-faint")
-        for number in column:
-            node, following = nodes[number], inspection.candidates.get(number, ())
-            draw_hypothesis(drawing, node, hypothesis_title(node, following), places[number], number in best)
-    tree_key(drawing, 16, drawing.height + 22)
-    more = f"Only the first {MOST_TOKENS} of {len(steps) - 1} steps are drawn."
-    return finished(drawing, [more] * (len(steps) - 1 > MOST_TOKENS))
-
-
-def tree_columns(nodes: Sequence[Node]) -> list[list[int]]:
-    """The numbers of the nodes of each step, in an order in which no lines cross.
-
-    Extensions of a hypothesis stand together, likeliest first.
-    """
-    depths: list[int] = []
-    for node in nodes:
-        depths.append(0 if node.parent is None else depths[node.parent] + 1)
-    steps: list[list[int]] = [[] for _ in range(max(depths) + 1)]
-    for number, depth in enumerate(depths):
-        steps[depth].append(number)
-    ranks = {0: 0}
-    for column in steps[1:]:
-        column.sort(key=lambda number: (ranks[nodes[number].parent or 0], -nodes[number].log_probability))
-        ranks |= {number: rank for rank, number in enumerate(column)}
-    return steps
-
-
-def tree_places(
-    nodes: Sequence[Node], steps: Sequence[Sequence[int]]
-) -> dict[int, tuple[float, float, float]]:
-    """The box of each node: x, y and width."""
-    places: dict[int, tuple[float, float, float]] = {}
-    x, tallest = 16.0, max(map(len, steps))
-    for column in steps:
-        width = max(54.0, widest([visible(nodes[number].token) for number in column], 13) + 26)
-        top = 74 + (tallest - len(column)) * (BOX_HEIGHT + BOX_GAP) / 2
-        for rank, number in enumerate(column):
-            places[number] = x, top + rank * (BOX_HEIGHT + BOX_GAP), width
-        x += width + STEP_GAP
-    return places
-
-
-def draw_branch(
-    drawing: Drawing, parent: tuple[float, float, float], child: tuple[float, float, float], best: bool
-) -> None:
-    """A line from the right of a box to the left of another."""
-    start, end = parent[0] + parent[2], child[0]
-    middle, high, low = (start + end) / 2, parent[1] + BOX_HEIGHT / 2, child[1] + BOX_HEIGHT / 2
-    data = f"M{start:.1f} {high:.1f}C{middle:.1f} {high:.1f} {middle:.1f} {low:.1f} {end:.1f} {low:.1f}"
-    drawing.path(data, f"curve {'stroke-best' if best else 'stroke-line'}", stroke=3.5 if best else 1)
-
-
-def hypothesis_title(node: Node, following: Sequence[TokenProbability]) -> str:
-    """What a hypothesis scores, why it ended, and the likeliest of its next tokens with probabilities."""
-    lines = [
-        visible(node.token),
-        f"log-probability: {node.log_probability:.2f} nats",
-        f"score: {node.score:.3f}",
-        f"ended: {node.end}" if node.end else "extended",
-    ]
-    for each in following[:NEXT_TOKENS]:
-        lines.append(f"next: {visible(each.token)} {math.exp(each.log_probability):.3f}")
-    return "\n".join(lines)
-
-
-def draw_hypothesis(
-    drawing: Drawing, node: Node, title: str, place: tuple[float, float, float], best: bool
-) -> None:
-    """A box with the last token and the log-probability."""
-    x, y, width = place
-    token, log_prob = visible(node.token), f"{node.log_probability:.2f}"
-    with drawing.group(title=title):
-        draw_box(drawing, x, y, width, BOX_HEIGHT, node.end, best)
-        drawing.label(x + 8, y + 16, token, 13, "fill-ink", bold=best)
-        drawing.text(x + 8, y + 30, log_prob.replace("-", "−"), 10.5, "fill-faint")
-
-
-def draw_box(
-    drawing: Drawing, x: float, y: float, width: float, height: float, end: str | None, best: bool
-) -> None:
-    """The box of a hypothesis: thick if it is of the translation or finished, dashed if it was dropped."""
-    line, stroke = ("ink", 2) if end == "finished" else ("line", 1)
-    line, stroke = ("best", 3) if best else (line, stroke)
-    dashed = end not in (None, "finished")
-    drawing.rectangle(x, y, width, height, f"fill-box stroke-{line}", radius=5, stroke=stroke, dashed=dashed)
-
-
-def tree_key(drawing: Drawing, x: float, y: float) -> None:
-    """What the boxes mean."""
-    rows: list[tuple[str, str | None, bool]] = [
-        ("on the path of the translation", None, True),
-        ("finished with the end token", "finished", False),
-        ("extended", None, False),
-        ("not extended; its tooltip says why", "dropped", False),
-    ]
-    for row, (words, end, best) in enumerate(rows):
-        draw_box(drawing, x, y + row * 24, 30, 16, end, best)
-        drawing.text(x + 40, y + row * 24 + 12, words, css="fill-faint")
-    unit = "Numbers are log-probabilities of the hypothesis, in nats."
-    drawing.text(x, y + len(rows) * 24 + 14, unit, css="fill-faint")
+    draw_tree(drawing, inspection, steps[: MOST_TOKENS + 1])
+    more = f"Only the first {MOST_TOKENS} of {last} steps are drawn."
+    return finished(drawing, [more] * (last > MOST_TOKENS))
 
 
 # ---- masks (section 3.2.3)
