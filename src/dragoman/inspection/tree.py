@@ -1,0 +1,116 @@
+"""The tree of a beam search: a column for each step, a box for each hypothesis."""
+
+import math
+from collections.abc import Sequence
+
+from dragoman.inspection.drawing import Drawing, visible, widest
+from dragoman.inspection.inspection import Inspection, TokenProbability
+from dragoman.search.trace import Node
+
+BOX_HEIGHT, BOX_GAP, STEP_GAP = 36, 8, 40
+NEXT_TOKENS = 5  # in the title of a hypothesis
+
+Place = tuple[float, float, float]  # of a box: x, y and width
+
+
+def draw_tree(drawing: Drawing, inspection: Inspection, steps: Sequence[Sequence[int]]) -> None:
+    """Draw these steps of the search; a step is the numbers of its hypotheses from top to bottom."""
+    nodes, best = inspection.nodes, set(inspection.best_path)
+    places = tree_places(nodes, steps)
+    for number in sorted(places, key=lambda each: each in best):  # the best path is on top
+        parent = nodes[number].parent
+        if parent is not None:
+            draw_branch(drawing, places[parent], places[number], number in best)
+    for step, column in enumerate(steps):
+        x = places[column[0]][0]
+        drawing.text(x, 62, "start" if step == 0 else f"step {step}", 11, "fill-faint")
+        for number in column:
+            title = hypothesis_title(nodes[number], inspection.candidates.get(number, ()))
+            draw_hypothesis(drawing, nodes[number], title, places[number], number in best)
+    tree_key(drawing, 16, drawing.height + 22)
+
+
+def tree_columns(nodes: Sequence[Node]) -> list[list[int]]:
+    """The numbers of the nodes of each step, in an order in which no lines cross.
+
+    Extensions of a hypothesis stand together, likeliest first.
+    """
+    depths: list[int] = []
+    for node in nodes:
+        depths.append(0 if node.parent is None else depths[node.parent] + 1)
+    steps: list[list[int]] = [[] for _ in range(max(depths) + 1)]
+    for number, depth in enumerate(depths):
+        steps[depth].append(number)
+    ranks = {0: 0}
+    for column in steps[1:]:
+        column.sort(key=lambda number: (ranks[nodes[number].parent or 0], -nodes[number].log_probability))
+        ranks |= {number: rank for rank, number in enumerate(column)}
+    return steps
+
+
+def tree_places(nodes: Sequence[Node], steps: Sequence[Sequence[int]]) -> dict[int, Place]:
+    """The box of each node: x, y and width."""
+    places: dict[int, Place] = {}
+    x, tallest = 16.0, max(map(len, steps))
+    for column in steps:
+        width = max(54.0, widest([visible(nodes[number].token) for number in column], 13) + 26)
+        top = 74 + (tallest - len(column)) * (BOX_HEIGHT + BOX_GAP) / 2
+        for rank, number in enumerate(column):
+            places[number] = x, top + rank * (BOX_HEIGHT + BOX_GAP), width
+        x += width + STEP_GAP
+    return places
+
+
+def draw_branch(drawing: Drawing, parent: Place, child: Place, best: bool) -> None:
+    """A line from the right of a box to the left of another."""
+    start, end = parent[0] + parent[2], child[0]
+    middle, high, low = (start + end) / 2, parent[1] + BOX_HEIGHT / 2, child[1] + BOX_HEIGHT / 2
+    data = f"M{start:.1f} {high:.1f}C{middle:.1f} {high:.1f} {middle:.1f} {low:.1f} {end:.1f} {low:.1f}"
+    drawing.path(data, f"curve {'stroke-best' if best else 'stroke-line'}", stroke=3.5 if best else 1)
+
+
+def hypothesis_title(node: Node, following: Sequence[TokenProbability]) -> str:
+    """What a hypothesis scores, why it ended, and the likeliest of its next tokens with probabilities."""
+    lines = [
+        visible(node.token),
+        f"log-probability: {node.log_probability:.2f} nats",
+        f"score: {node.score:.3f}",
+        f"ended: {node.end}" if node.end else "extended",
+    ]
+    likeliest = [(visible(each.token), math.exp(each.log_probability)) for each in following[:NEXT_TOKENS]]
+    return "\n".join([*lines, *(f"next: {token} {probability:.3f}" for token, probability in likeliest)])
+
+
+def draw_hypothesis(drawing: Drawing, node: Node, title: str, place: Place, best: bool) -> None:
+    """A box with the last token and the log-probability."""
+    x, y, width = place
+    token, log_prob = visible(node.token), f"{node.log_probability:.2f}"
+    with drawing.group(title=title):
+        draw_box(drawing, x, y, width, BOX_HEIGHT, node.end, best)
+        drawing.label(x + 8, y + 16, token, 13, "fill-ink", bold=best)
+        drawing.text(x + 8, y + 30, log_prob.replace("-", "−"), 10.5, "fill-faint")
+
+
+def draw_box(
+    drawing: Drawing, x: float, y: float, width: float, height: float, end: str | None, best: bool
+) -> None:
+    """The box of a hypothesis: thick if it is of the translation or finished, dashed if it was dropped."""
+    line, stroke = ("ink", 2) if end == "finished" else ("line", 1)
+    line, stroke = ("best", 3) if best else (line, stroke)
+    dashed = end not in (None, "finished")
+    drawing.rectangle(x, y, width, height, f"fill-box stroke-{line}", radius=5, stroke=stroke, dashed=dashed)
+
+
+def tree_key(drawing: Drawing, x: float, y: float) -> None:
+    """What the boxes mean."""
+    rows: list[tuple[str, str | None, bool]] = [
+        ("on the path of the translation", None, True),
+        ("finished with the end token", "finished", False),
+        ("extended", None, False),
+        ("not extended; its tooltip says why", "dropped", False),
+    ]
+    for row, (words, end, best) in enumerate(rows):
+        draw_box(drawing, x, y + row * 24, 30, 16, end, best)
+        drawing.text(x + 40, y + row * 24 + 12, words, css="fill-faint")
+    unit = "Numbers are log-probabilities of the hypothesis, in nats."
+    drawing.text(x, y + len(rows) * 24 + 14, unit, css="fill-faint")

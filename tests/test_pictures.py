@@ -1,0 +1,499 @@
+"""The pictures of an inspection: they are XML, they show all tokens, and their cells are the numbers."""
+
+import math
+import re
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.inspection import pictures
+from dragoman.inspection.drawing import (
+    COLOURS,
+    Shade,
+    cell_paths,
+    channels,
+    diverging,
+    escape,
+    sequential,
+    shortened,
+    style,
+    ticks,
+    visible,
+)
+from dragoman.inspection.inspection import (
+    Attention,
+    Inspection,
+    ModuleSummary,
+    ResidualStream,
+    TokenProbability,
+)
+from dragoman.inspection.tree import tree_columns
+from dragoman.model.settings import ModelSettings
+from dragoman.model.sinusoids import sinusoid_table
+from dragoman.search.settings import SearchSettings
+from dragoman.search.trace import Node
+from dragoman.system.errors import DragomanError
+
+SVG = "{http://www.w3.org/2000/svg}"
+KINDS = ["encoder", "decoder", "cross"]
+HOSTILE = ("</text><script>", "\"&'", "\u200b", "\x00", "▁", "مرحبا", "<s>", "]]>", "\ud800", "中文")
+
+
+def softmax(shape, seed, causal=False):
+    """Random attention weights."""
+    logits = 3 * np.random.default_rng(seed).normal(size=shape)
+    if causal:
+        logits = np.where(np.tri(*shape[-2:], dtype=bool), logits, -np.inf)
+    weights = np.exp(logits - logits.max(-1, keepdims=True))
+    return (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
+
+
+def beam_nodes(target, extra=2):
+    """A path with the target's tokens, and other hypotheses at each step."""
+    nodes, best = [Node(None, "<s>", 0.0, 0.0)], [0]
+    for step, token in enumerate(target, 1):
+        parent, last = best[-1], step == len(target)
+        best.append(len(nodes))
+        end = "finished" if last else None
+        nodes.append(Node(parent, token, -0.3 * step, -0.2 * step, end))
+        nodes += [
+            Node(parent, f"▁{step}.{n}", -0.4 * step - n, -0.3 * step, "below the beam") for n in range(extra)
+        ]
+    return tuple(nodes), tuple(best)
+
+
+SOURCE, TARGET = ("▁A", "▁man", "▁rides", "</s>"), ("▁Ein", "▁Mann", "▁fährt", "▁Rad", "</s>")
+SMALL = ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=2, decoder_layers=3)
+
+
+def fake(source=SOURCE, target=TARGET, **model):
+    """An inspection with random numbers; `model` replaces settings of a small one."""
+    settings = replace(SMALL, **model)
+    layers, depth, heads = settings.encoder_layers, settings.decoder_layers, settings.heads
+    sources, targets = len(source), len(target)
+    nodes, best = beam_nodes(target)
+    random = np.random.default_rng(5)
+
+    def norms(*shape):
+        return random.uniform(0.5, 4, shape).astype(np.float32)
+
+    lens = tuple(
+        tuple(
+            (TokenProbability(token if layer else "▁other", math.log((place + 1) / (targets + 1))),)
+            for place, token in enumerate(target)
+        )
+        for layer in range(depth)
+    )
+    return Inspection(
+        sentence="A man rides.",
+        translation="Ein Mann fährt Rad",
+        log_probability=-1.5,
+        score=-1.0,
+        search=SearchSettings(),
+        model=settings,
+        source=tuple(source),
+        target=tuple(target),
+        source_words=tuple(range(sources)),
+        target_words=tuple(range(targets)),
+        nodes=nodes,
+        best_path=best,
+        candidates={
+            0: (TokenProbability(target[0], math.log(0.75)), TokenProbability("<b>", math.log(0.25)))
+        },
+        attention=Attention(
+            softmax((layers, heads, sources, sources), 1),
+            softmax((depth, heads, targets, targets), 2, causal=True),
+            softmax((depth, heads, targets, sources), 3),
+        ),
+        alignment=((0, 0),),
+        stream=ResidualStream(
+            norms(layers + 1, sources),
+            norms(layers, 2, sources),
+            norms(depth + 1, targets),
+            norms(depth, 3, targets),
+        ),
+        lens=lens,
+        positions=sinusoid_table(max(sources, targets), settings.d_model),
+        modules=(ModuleSummary("source_embedding", 1234, (1, sources, settings.d_model)),),
+    )
+
+
+def all_pictures(inspection):
+    """Every picture by name."""
+    made = {}
+    for kind in KINDS:
+        made[f"grid {kind}"] = pictures.attention_grid(inspection, kind)
+        for head in (None, 2):
+            made[f"head {kind} {head}"] = pictures.attention_head(inspection, kind, 1, head)
+            made[f"lines {kind} {head}"] = pictures.attention_lines(inspection, kind, 2, head)
+    for picture in (
+        pictures.beam_tree,
+        pictures.masks,
+        pictures.positions,
+        pictures.position_products,
+        pictures.residual_stream,
+        pictures.lens,
+        pictures.architecture,
+    ):
+        made[picture.__name__] = picture(inspection)
+    return made
+
+
+def parse(svg):
+    return ElementTree.fromstring(svg)
+
+
+def drawn_texts(root):
+    """The texts on the picture, without titles."""
+    return [element.text or element[-1].tail for element in root.iter(f"{SVG}text")]
+
+
+def weight_cells(root):
+    (group,) = (element for element in root.iter(f"{SVG}g") if "weights" in element.get("class"))
+    return list(group)
+
+
+def opacity(element):
+    return float(element.get("opacity", 1))
+
+
+# ---- all pictures
+
+
+@pytest.mark.parametrize(
+    "inspection", [fake(), fake(HOSTILE, HOSTILE[::-1]), fake(norm="pre", source_end=False)]
+)
+def test_every_picture_is_xml_with_a_name_and_no_script_or_inline_style(inspection):
+    made = all_pictures(inspection)
+    ids = Counter()
+    for name, svg in made.items():
+        root = parse(svg)
+        assert root.tag == f"{SVG}svg", name
+        assert root.get("role") == "img"
+        title, description = root[0], root[1]
+        assert (title.tag, description.tag) == (f"{SVG}title", f"{SVG}desc")
+        assert title.text
+        assert description.text
+        assert root.get("aria-labelledby") == title.get("id")
+        assert root.get("aria-describedby") == description.get("id")
+        assert {element.tag for element in root.iter()} <= {
+            SVG + tag for tag in ("svg", "title", "desc", "style", "rect", "path", "g", "text")
+        }
+        for element in root.iter():
+            assert not {name for name in element.attrib if name.startswith("on") or name in ("style", "href")}
+        assert not re.search(r"\bnan\b|\binf\b|url\(|@import", svg), name
+        ids.update(element.get("id") for element in root.iter() if element.get("id"))
+    assert set(ids.values()) == {1}
+
+
+@pytest.mark.parametrize("inspection", [fake(), fake(HOSTILE, HOSTILE[::-1])])
+def test_everything_lies_within_the_picture(inspection):
+    for name, svg in all_pictures(inspection).items():
+        root = parse(svg)
+        width, height = float(root.get("width")), float(root.get("height"))
+        for element in root.iter():
+            if element.get("x") is not None:
+                x, y = float(element.get("x")), float(element.get("y"))
+                assert 0 <= x <= width, name
+                assert 0 <= y <= height, name
+                assert x + float(element.get("width", 0)) <= width, name
+
+
+def test_classes_have_rules():
+    rules = style()
+    for name, svg in all_pictures(fake()).items():
+        used = {each for element in parse(svg).iter() for each in element.get("class", "").split()}
+        assert all(f".{each}{{" in rules for each in used if each.startswith(("fill-", "stroke-"))), name
+
+
+def test_all_tokens_are_on_the_pictures_that_label_them():
+    inspection = fake(HOSTILE, HOSTILE[::-1])
+    labels = {visible(token) for token in HOSTILE}
+    made = all_pictures(inspection)
+    for name in ("head cross 2", "lines cross None", "masks", "lens", "beam_tree", "head encoder None"):
+        assert labels <= set(drawn_texts(parse(made[name]))), name
+    assert {"U+200B", "U+0000", "▁", "</text><script>"} <= labels
+
+
+def test_more_tokens_than_an_axis_has_are_told():
+    inspection = fake([f"s{n}" for n in range(75)], [f"t{n}" for n in range(66)])
+    for name, svg in all_pictures(inspection).items():
+        words = " ".join(drawn_texts(parse(svg)))
+        if name != "architecture":
+            assert "Only the first 60 of " in words, name
+        assert not re.search(r"\b[st]6[1-5]\b", words), name
+    assert len(weight_cells(parse(pictures.attention_head(inspection, "cross", 1, 1)))) == 60 * 60
+
+
+# ---- attention
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("head", [None, 1, 2])
+def test_a_head_has_a_cell_for_each_weight_and_more_weight_is_more_opacity(kind, head):
+    inspection = fake()
+    weights = getattr(inspection.attention, kind)[1]
+    expected = (weights.mean(0) if head is None else weights[head - 1]).ravel()
+    cells = weight_cells(parse(pictures.attention_head(inspection, kind, 2, head)))
+    assert len(cells) == len(expected)
+    np.testing.assert_allclose([opacity(cell) for cell in cells], expected, atol=0.0051)
+    ordered = [opacity(cells[place]) for place in np.argsort(expected)]
+    assert ordered == sorted(ordered)
+    for cell, weight in zip(cells, expected, strict=True):
+        assert cell[0].text.endswith(f"weight: {weight:.3f}")
+
+
+def test_rows_are_queries_and_columns_are_keys():
+    root = parse(pictures.attention_head(fake(), "cross", 1, 1))
+    cells = weight_cells(root)
+    assert cells[1][0].text.startswith("query: ▁Ein\nkey: ▁man\n")
+    assert float(cells[1].get("x")) > float(cells[0].get("x"))
+    assert cells[1].get("y") == cells[0].get("y")
+    first = weight_cells(parse(pictures.attention_head(fake(), "decoder", 1, 1)))[0]
+    assert first[0].text == "query: ▁Ein\nkey: <s>\nweight: 1.000"
+
+
+@pytest.mark.parametrize("draw", [pictures.attention_head, pictures.attention_lines])
+@pytest.mark.parametrize(
+    ("layer", "head", "sentence"),
+    [
+        (4, 1, "There is no layer 4; this model has 3, counted from 1."),
+        (0, None, "There is no layer 0; this model has 3, counted from 1."),
+        (1, 3, "There is no head 3; this model has 2, counted from 1."),
+    ],
+)
+def test_a_layer_or_head_that_the_model_lacks_is_refused(draw, layer, head, sentence):
+    with pytest.raises(DragomanError, match=re.escape(sentence)):
+        draw(fake(), "cross", layer, head)
+
+
+def test_lines_are_the_weights():
+    inspection = fake()
+    weights = inspection.attention.cross[0, 1]
+    lines = weight_cells(parse(pictures.attention_lines(inspection, "cross", 1, 2)))
+    np.testing.assert_allclose(
+        [opacity(line) for line in lines], weights[weights >= 0.005].ravel(), atol=0.0051
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_small_maps_are_the_weights(kind):
+    inspection = fake()
+    weights = getattr(inspection.attention, kind)
+    root = parse(pictures.attention_grid(inspection, kind))
+    maps = [element for element in root.iter(f"{SVG}g") if element.find(f"{SVG}title") is not None]
+    assert [element[0].text for element in maps] == [
+        f"layer {layer}, head {head}"
+        for layer in range(1, len(weights) + 1)
+        for head in range(1, weights.shape[1] + 1)
+    ]
+    for element, expected in zip(maps, weights.reshape(-1, *weights.shape[2:]), strict=True):
+        np.testing.assert_allclose(read_map(element, expected.shape), expected, atol=0.0051)
+
+
+def read_map(group, shape):
+    """The numbers that the paths of a heat map draw."""
+    frame = group.find(f"{SVG}rect")
+    left, top, wide, high = (float(frame.get(name)) for name in ("x", "y", "width", "height"))
+    size = wide / shape[1]
+    assert high / shape[0] == pytest.approx(size)
+    numbers = np.zeros(shape)
+    for path in group.iter(f"{SVG}path"):
+        for x, y, run in re.findall(r"M([\d.]+) ([\d.]+)h([\d.]+)v", path.get("d")):
+            row, column = round((float(y) - top) / size), round((float(x) - left) / size)
+            numbers[row, column : column + round(float(run) / size)] += opacity(path)
+    return numbers
+
+
+@given(st.lists(st.lists(st.integers(0, 2), min_size=4, max_size=4), min_size=1, max_size=4))
+def test_paths_cover_each_cell_once(levels):
+    covered = np.zeros((len(levels), 4), int)
+    for level, data in cell_paths(levels, 0, 0, 1, 1).items():
+        for x, y, run in re.findall(r"M(\d+) (\d+)h(\d+)v1h-\d+z", data):
+            covered[int(y), int(x) : int(x) + int(run)] += level
+    assert covered.tolist() == levels
+
+
+# ---- other pictures
+
+
+def test_the_tree_has_each_hypothesis_and_the_best_path_stands_out():
+    inspection = fake()
+    root = parse(pictures.beam_tree(inspection))
+    boxes = [element for element in root.iter(f"{SVG}g") if element.find(f"{SVG}title") is not None]
+    assert len(boxes) == len(inspection.nodes)
+    ends = Counter(box[0].text.splitlines()[3] for box in boxes)
+    assert ends == {"extended": 5, "ended: below the beam": 10, "ended: finished": 1}
+    (root_title,) = (box[0].text for box in boxes if box[0].text.startswith("<s>\n"))
+    assert root_title.endswith("next: ▁Ein 0.750\nnext: <b> 0.250")
+    branches = [path for path in root.iter(f"{SVG}path") if path.get("d").count("C") == 1]
+    assert len(branches) == len(inspection.nodes) - 1
+    best = [path for path in branches if "stroke-best" in path.get("class")]
+    assert len(best) == len(inspection.target)
+    assert all(float(path.get("stroke-width")) > 3 for path in best)
+
+
+def test_columns_of_the_tree_are_ordered_without_crossings():
+    nodes, _ = beam_nodes(["a", "b", "c"])
+    nodes = (*nodes, Node(3, "x", -3.0, -2.0, None), Node(2, "y", -3.0, -2.0, None))
+    steps = tree_columns(nodes)
+    assert sorted(number for column in steps for number in column) == list(range(len(nodes)))
+    for before, column in pairwise(steps):
+        ranks = [before.index(nodes[number].parent) for number in column]
+        assert ranks == sorted(ranks)
+
+
+def test_masks_allow_what_the_model_allows():
+    inspection = fake(source_end=False)
+    _, *titles = (element.text for element in parse(pictures.masks(inspection)).iter(f"{SVG}title"))
+    cells = [title.split("\n") for title in titles]
+    allowed = {(query[7:], key[5:], words == "allowed") for query, key, words in cells}
+    assert ("▁A", "▁rides", True) in allowed
+    assert ("▁A", "</s>", False) in allowed
+    assert ("▁A", "padding", False) in allowed
+    assert ("▁Ein", "<s>", True) in allowed
+    assert ("▁Ein", "▁Ein", False) in allowed
+    assert not any(may for _, key, may in allowed if key == "padding")
+    assert len(cells) == 5 * 5 + 5 * 5 + 6 * 6
+
+
+def test_shares_of_a_layer_fill_the_bar():
+    titles = [element.text for element in parse(pictures.residual_stream(fake())).iter(f"{SVG}title")]
+    shares = [float(title.split()[-1].rstrip("%")) for title in titles if title.endswith("%")]
+    assert len(shares) == 2 * 3 + 3 * 4
+    assert sum(shares) == pytest.approx(100 * 5, abs=1)
+
+
+def test_the_lens_has_the_likeliest_tokens_and_their_probabilities():
+    inspection = fake()
+    texts = drawn_texts(parse(pictures.lens(inspection)))
+    assert texts.count("▁other") == 5
+    assert texts.count("▁Rad") == 1 + 2
+    assert texts.count(f"{4 / 6:.2f}") >= 3
+
+
+@pytest.mark.parametrize("tied", ["all", "none"])
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_the_architecture_has_the_models_sizes(norm, tied):
+    inspection = fake(norm=norm, tied=tied)
+    texts = drawn_texts(parse(pictures.architecture(inspection)))
+    assert {"2 ×", "3 ×", "h = 2, d_k = 8, d_v = 8", "d_ff = 32, relu"} <= set(texts)
+    assert {"[S]", "[S, d_model]", "[T]", "[T, d_model]", "[T, V]"} <= set(texts)
+    assert texts.count("1,024 parameters") == 3  # 4 · 16 · 16 of each attention
+    assert texts.count("1,072 parameters") == 2  # 2 · 16 · 32 + 32 + 16
+    assert ("1,234 parameters" in texts) == (inspection.model.tied != "all")
+    assert texts.count("32 parameters") == 5 + 2 * (norm == "pre")
+
+
+def test_lines_of_dot_products_start_at_the_norms():
+    inspection = fake()
+    titles = [element.text for element in parse(pictures.position_products(inspection)).iter(f"{SVG}title")]
+    assert set(titles) >= {f"p = {first}" for first in range(5)}
+
+
+def test_numbers_that_are_zero_or_not_finite_are_drawn():
+    inspection = fake()
+    zero = replace(
+        inspection,
+        positions=np.zeros_like(inspection.positions),
+        stream=ResidualStream(*(np.zeros_like(each) for each in vars(inspection.stream).values())),
+        attention=Attention(*(np.full_like(each, np.nan) for each in vars(inspection.attention).values())),
+    )
+    for svg in all_pictures(zero).values():
+        parse(svg)
+
+
+# ---- scales and texts
+
+
+def luminance(rgb):
+    """Relative luminance as WCAG defines it."""
+    linear = [each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in rgb]
+    return sum(share * each for share, each in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def contrast(one, other):
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("scale", [sequential, diverging, lambda share: diverging(-share)])
+def test_scales_are_ordered_by_luminance(dark, scale):
+    shades = [luminance(scale(step / 50).rgb(dark)) for step in range(51)]
+    assert shades == sorted(shades, reverse=not dark)
+    assert len(set(shades)) == 51
+    assert contrast(scale(0).rgb(dark), scale(1).rgb(dark)) > 7
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("share", [step / 50 for step in range(51)])
+def test_labels_on_shades_can_be_read(dark, share):
+    shade = sequential(share)
+    label = COLOURS[shade.label.removeprefix("fill-")][dark]
+    assert contrast(channels(label), shade.rgb(dark)) > 4.5
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_labels_on_parts_can_be_read(dark):
+    for colour, label in pictures.PARTS.values():
+        assert contrast(channels(COLOURS[colour][dark]), channels(COLOURS[label][dark])) > 4.5
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("name", ["ink", "faint", "best", "self"])
+def test_texts_and_lines_can_be_seen(dark, name):
+    for paper in ("paper", "box"):
+        assert contrast(channels(COLOURS[name][dark]), channels(COLOURS[paper][dark])) > 4.5
+
+
+@given(st.floats())
+def test_every_number_has_a_shade(share):
+    for shade in (sequential(share), diverging(share)):
+        assert isinstance(shade, Shade)
+        assert 0 <= shade.opacity <= 1
+
+
+@pytest.mark.parametrize(
+    ("token", "expected"),
+    [
+        ("▁Haus", "▁Haus"),
+        ("a\u200bb", "aU+200Bb"),
+        ("\u202e", "U+202E"),
+        ("\n", "U+000A"),
+        ("", "(empty)"),
+        (" ", "U+0020"),
+        ("a b", "a b"),
+        ("\u00a0", "U+00A0"),
+        ("\ufe0f", "U+FE0F"),
+        ("\U000e0041", "U+E0041"),
+        ("مرحبا", "مرحبا"),
+    ],
+)
+def test_characters_without_a_glyph_are_named(token, expected):
+    assert visible(token) == expected
+
+
+@given(st.text())
+def test_every_text_can_stand_in_xml(text):
+    element = parse(f'<text title="{escape(text)}">{escape(visible(text))}</text>')
+    assert element.text == visible(text)
+
+
+@given(st.text(max_size=60))
+def test_shortened_labels_begin_as_the_label(text):
+    short = shortened(text)
+    assert text.startswith(short.removesuffix("…"))
+
+
+@pytest.mark.parametrize("span", [(0, 1), (0, 7), (-3.5, 12), (0, 1e-6), (2, 2), (0, 240)])
+def test_ticks_are_few_and_inside(span):
+    found = ticks(*span)
+    assert 1 <= len(found) <= 8
+    assert all(span[0] - 1e-9 <= tick <= span[1] + 1e-9 for tick in found)
