@@ -1,4 +1,4 @@
-"""The report's modules as one classic script, because a page that is opened from disk cannot import modules."""
+"""The report's modules as one classic script: a page that is opened from disk cannot import modules."""
 
 import re
 from pathlib import Path
@@ -15,9 +15,10 @@ EXPORT_LIST = re.compile(r"export\{([\w, ]+)\};?\s*\Z")  # the end of a minified
 def bundle(entry: Path) -> str:
     """One script that does what the module `entry` does. Each module becomes a function that is called once.
 
-    It knows the imports and exports that the page's modules have: `import { a, b } from "./file.js";` on a line
-    of its own, `export` before a function, const or class, and a list of exports at the end of a module. Raises
-    `ValueError` for all others, for modules that import each other, and for text that would end the script.
+    It knows the imports and exports that the page's modules have: `import { a, b } from "./file.js";` on a
+    line of its own, `export` before a function, const or class, and a list of exports at the end of a module.
+    Raises `ValueError` for all others, for modules that import each other, and for text that would end the
+    script.
     """
     functions: dict[str, str] = {}
     add_module(entry.parent, entry.name, functions, ())
@@ -28,7 +29,7 @@ def bundle(entry: Path) -> str:
 
 
 def add_module(folder: Path, name: str, functions: dict[str, str], importers: tuple[str, ...]) -> None:
-    """Add a module as a function, after those that it imports. Modules of one folder know each other by name."""
+    """Add a module as a function, after those that it imports. Names of modules are paths in the folder."""
     if name in importers:
         raise ValueError(f"{name} and {importers[-1]} import each other.")
     if name in functions:

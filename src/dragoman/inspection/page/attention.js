@@ -42,20 +42,21 @@ function Heads({ inspection, kind }) {
   const [chosen, setChosen] = useState(0);
   const [layers, columns] = inspection.attention[kind].shape;
   const names = statisticNames(kind);
-  const sorted = order === "layer" ? all : [...all].sort((one, other) => other.statistics[order] - one.statistics[order]);
+  const inLayers = order === "layer";
+  const highestFirst = (one, other) => other.statistics[order] - one.statistics[order];
+  const sorted = inLayers ? all : [...all].sort(highestFirst);
   const cell = (place) => {
     const each = sorted[place];
-    const value = order === "layer" ? "" : fixed(each.statistics[order], 2);
+    const value = inLayers ? "" : fixed(each.statistics[order], 2);
     return {
       name: `${nameOf(each)}${value && `, ${value}`}`,
       content: html`<${Heat} values=${each.weights} columns=${keys.length} share=${weightShare} />
-        ${value ? html`<span class="caption">${each.layer + 1}.${each.head + 1}<b>${value}</b></span>` : null}`,
+        ${inLayers ? null : html`<span class="caption">${shortName(each)}<b>${value}</b></span>`}`,
     };
   };
-  const inLayers = order === "layer";
   return html`
-    <p>${aboutKind(kind)} Rows are queries, columns are keys. Arrow keys move in the grid; Enter or a click shows
-      a head below.</p>
+    <p>${aboutKind(kind)} Columns are keys. Arrow keys move in the grid; Enter or a click shows a
+      head below.</p>
     <div class="tools">
       <label>Order <select value=${order} onChange=${(event) => setOrder(event.currentTarget.value)}>
         <option value="layer">Layers and heads</option>
@@ -73,15 +74,19 @@ function Heads({ inspection, kind }) {
     <${Numbers} title="Statistics of all heads as a table"
       head=${["Layer.head", ...names.map(({ name, unit }) => (unit ? `${name} (${unit})` : name))]}
       rows=${() => sorted.map((each) => [
-        `${each.layer + 1}.${each.head + 1}`,
+        shortName(each),
         ...names.map(({ key }) => fixed(each.statistics[key])),
       ])} />`;
 }
 
 function aboutKind(kind) {
-  if (kind === "encoder") return "Each source token attends to all source tokens.";
-  if (kind === "cross") return "A row is the query that predicts a target token; its keys are the source tokens.";
-  return "A row is the query that predicts a target token; its keys are START and the tokens before it.";
+  if (kind === "encoder") return "A row is the query of a source token; its keys are all source tokens.";
+  const keys = kind === "cross" ? "the source tokens" : "START and the tokens before it";
+  return `A row is the query that predicts a target token; its keys are ${keys}.`;
+}
+
+function shortName({ layer, head }) {
+  return `${layer + 1}.${head + 1}`;
 }
 
 function nameOf({ layer, head }) {
@@ -92,21 +97,27 @@ function Head({ one, all, keys, queries, names, kind }) {
   const [view, setView] = useState("map");
   const kindName = Object.fromEntries(KINDS)[kind];
   const rowsAre = kind === "encoder" ? "query" : "predicts";
+  const name = nameOf(one).toLowerCase();
   return html`<section class="panel" aria-label="The head">
     <h3>${nameOf(one)}</h3>
     <${Choice} label="How the head is shown" value=${view} choose=${setView}
       choices=${[["map", "Heat map"], ["lines", "Lines"], ["layer", "Lines of the layer's heads"]]} />
     ${view === "map"
-      ? html`<${LabelledHeat} values=${one.weights} rowNames=${queries} columnNames=${keys} share=${weightShare}
-          rowsAre=${rowsAre} columnsAre="key" label=${`Weights of ${nameOf(one)}, ${kindName}`} />`
+      ? html`<${LabelledHeat} values=${one.weights} rowNames=${queries} columnNames=${keys}
+          share=${weightShare} rowsAre=${rowsAre} columnsAre="key"
+          label=${`Weights of ${nameOf(one)}, ${kindName}`} />`
       : html`<${Lines} left=${queries} right=${keys} leftName=${rowsAre} rightName="key"
           label=${`Weights of ${nameOf(one)} as lines`}
           lines=${(view === "lines" ? [one] : all.filter(({ layer }) => layer === one.layer)).flatMap(
             (each) => linesOf(each, keys.length),
           )} />`}
-    ${view === "layer" ? html`<p class="note">A colour is a head. Point at a token to see its lines alone.</p>` : null}
-    <${Facts} facts=${names.map(({ key, name, unit }) => [name, `${fixed(one.statistics[key], 2)} ${unit}`])} />
-    <${Numbers} title=${`Weights of ${nameOf(one).toLowerCase()} as a table`} head=${["", ...keys.map(visible)]}
+    ${view === "map" ? null : html`<p class="note">Opacity is the weight; weights below ${FEWEST} have no
+      line. Point at a token to see its lines alone.${view === "layer" ? " A colour is a head." : ""}</p>`}
+    <${Facts} facts=${names.map(({ key, name: title, unit }) => [
+      title,
+      `${fixed(one.statistics[key], 2)} ${unit}`,
+    ])} />
+    <${Numbers} title=${`Weights of ${name} as a table`} head=${["Query", ...keys.map(visible)]}
       rows=${() => matrixRows(one.weights, keys.length, queries)} />
   </section>`;
 }

@@ -16,6 +16,8 @@ const ENDS = {
   "the search was over": "The search was over while it was in the beam.",
 };
 
+const EXTENDED = "It did not: an extension of it stayed in the beam.";
+
 /** The nodes with their step, their rank in it, and the places of their boxes. */
 function layOut({ nodes, best_path: bestPath }) {
   const best = new Set(bestPath);
@@ -77,7 +79,7 @@ function scoreFormula({ length_penalty: alpha, length_power: power }) {
   return `Score: log-probability / ((5 + |Y|) / 6)^α with α = ${alpha}.`;
 }
 
-/** A tree for the keyboard: one stop of the tab key; left and right follow the branches, up and down the ranks. */
+/** One stop of the tab key. The keys left and right follow the branches, up and down the ranks. */
 function Tree({ tree, step, selected, select, point, path }) {
   const area = useRef();
   const { placed, steps } = tree;
@@ -134,7 +136,8 @@ function classes({ end, best, number }, path) {
 
 function nameOf({ token, step, log_probability: logProbability, end, best }) {
   const state = end ?? "extended";
-  return `${visible(token)}, step ${step}, ${fixed(logProbability, 2)}, ${state}${best ? ", in the translation" : ""}`;
+  const place = best ? ", in the translation" : "";
+  return `${visible(token)}, step ${step}, ${fixed(logProbability, 2)}, ${state}${place}`;
 }
 
 function edge(parent, node) {
@@ -161,12 +164,14 @@ function Hypothesis({ tree, number, beam }) {
   return html`<section class="panel hypothesis" aria-label="The hypothesis">
     <div>
       <h3>Hypothesis ${number}, step ${node.step}</h3>
-      <p class="tokens">${path.map((each) => html`<${Token} key=${each} token=${tree.placed[each].token} />`)}</p>
+      <p class="tokens">${path.map(
+        (each) => html`<${Token} key=${each} token=${tree.placed[each].token} />`,
+      )}</p>
       <${Facts} facts=${[
         ["Log-probability", fixed(node.log_probability, 4)],
         ["Score", fixed(node.score, 4)],
         ...(parent ? [["Probability of the last token", percent(probability(step))]] : []),
-        ["Why it ended", node.end ? ENDS[node.end] ?? node.end : "It did not: an extension of it stayed in the beam."],
+        ["Why it ended", node.end ? (ENDS[node.end] ?? node.end) : EXTENDED],
       ]} />
     </div>
     ${candidates

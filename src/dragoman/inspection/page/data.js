@@ -3,11 +3,12 @@
 /** The table of the inspection in this document, with its arrays as {shape, values}. */
 export function readInspection() {
   const table = JSON.parse(document.getElementById("inspection").textContent);
-  const { attention, stream } = table;
+  const decoded = (arrays) =>
+    Object.fromEntries(Object.entries(arrays).map(([name, array]) => [name, decode(array)]));
   return {
     ...table,
-    attention: { encoder: decode(attention.encoder), decoder: decode(attention.decoder), cross: decode(attention.cross) },
-    stream: Object.fromEntries(Object.entries(stream).map(([name, array]) => [name, decode(array)])),
+    attention: decoded(table.attention),
+    stream: decoded(table.stream),
     positions: decode(table.positions),
   };
 }

@@ -56,7 +56,7 @@ export function Heat({ values, columns, share, scale = "weight", label = null, .
 }
 
 /** A heat map with the names of its rows and columns; the number under the pointer is written below. */
-export function LabelledHeat({ values, rowNames, columnNames, share, scale, label, digits = 3, rowsAre, columnsAre }) {
+export function LabelledHeat({ values, rowNames, columnNames, rowsAre, columnsAre, share, label, digits }) {
   const [place, setPlace] = useState(null);
   const columns = columnNames.length;
   const follow = (event) => {
@@ -78,13 +78,14 @@ export function LabelledHeat({ values, rowNames, columnNames, share, scale, labe
           (name, index) => html`<span key=${index} class=${place?.row === index ? "on" : ""}>
             <${Token} token=${name} /></span>`,
         )}</div>
-        <${Heat} values=${values} columns=${columns} share=${share} scale=${scale} label=${label}
+        <${Heat} values=${values} columns=${columns} share=${share} label=${label}
           onPointerMove=${follow} onPointerLeave=${() => setPlace(null)} />
       </div>
     </div>
     <p class="note readout">${place
-      ? html`<${Token} token=${rowNames[place.row]} /> → <${Token} token=${columnNames[place.column]} />: ${" "}
-          <b>${fixed(values[place.row * columns + place.column], digits)}</b>`
+      ? html`<${Token} token=${rowNames[place.row]} /> → ${" "}
+          <${Token} token=${columnNames[place.column]} />: ${" "}
+          <b>${fixed(values[place.row * columns + place.column], digits ?? 3)}</b>`
       : "Point at a cell to read its number."}</p>
   </div>`;
 }

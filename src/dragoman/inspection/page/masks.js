@@ -23,14 +23,17 @@ export function Masks({ inspection }) {
       (query, key) => key <= query && key < real.target],
   ];
   return html`
-    <p>A query may attend to the dark cells of its row. The call has one sentence, and so no padding; the slider adds
-      the padding that a longer sentence in the same batch would bring.</p>
+    <p>A query attends to the filled cells of its row. The call has one sentence, and so no padding; the
+      slider adds the padding that a longer sentence in the same batch would bring.</p>
     <div class="tools">
-      <${Slider} label="Padding tokens" least=${0} most=${MOST_PADDING} value=${padding} change=${setPadding} />
+      <${Slider} label="Padding tokens" least=${0} most=${MOST_PADDING} value=${padding}
+        change=${setPadding} />
       <${Legend} name="" marks=${[[0, "masked"], [1, "attends"]]} />
     </div>
-    <div class="masks">${masks.map(([title, queries, columns, allowed]) => html`<${Mask} key=${title} title=${title}
-      queries=${queries} keys=${columns} allowed=${allowed} />`)}</div>`;
+    <div class="masks">${masks.map(
+      ([title, queries, columns, allowed]) => html`<${Mask} key=${title} title=${title} queries=${queries}
+        keys=${columns} allowed=${allowed} />`,
+    )}</div>`;
 }
 
 function Mask({ title, queries, keys, allowed }) {
@@ -40,9 +43,9 @@ function Mask({ title, queries, keys, allowed }) {
   );
   return html`<section class="panel" aria-label=${title}>
     <h3>${title}</h3>
-    <${LabelledHeat} values=${values} rowNames=${queries} columnNames=${keys} share=${(value) => 0.04 + 0.7 * value}
-      rowsAre="query" columnsAre="key" digits=${0} label=${title} />
-    <${Numbers} title="The mask as a table" head=${["", ...keys.map(visible)]}
+    <${LabelledHeat} values=${values} rowNames=${queries} columnNames=${keys}
+      share=${(value) => 0.04 + 0.7 * value} rowsAre="query" columnsAre="key" digits=${0} label=${title} />
+    <${Numbers} title="The mask as a table" head=${["Query", ...keys.map(visible)]}
       rows=${() => matrixRows(values, keys.length, queries, 0)} />
   </section>`;
 }

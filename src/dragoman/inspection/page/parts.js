@@ -10,7 +10,9 @@ export function Numbers({ title, head, rows }) {
     <summary>${title}</summary>
     ${open ? html`<div class="scroll" tabindex="0" role="group" aria-label=${title}>
       <table>
-        <thead><tr>${head.map((name, index) => html`<th key=${index} scope="col" dir="auto">${name}</th>`)}</tr></thead>
+        <thead><tr>${head.map(
+          (name, index) => html`<th key=${index} scope="col" dir="auto">${name}</th>`,
+        )}</tr></thead>
         <tbody>${rows().map(([first, ...others], row) => html`<tr key=${row}>
           <th scope="row" dir="auto">${first}</th>
           ${others.map((cell, index) => html`<td key=${index} dir="auto">${cell}</td>`)}
@@ -118,7 +120,8 @@ export function Lines({ left, right, lines, label, leftName, rightName }) {
   const height = ROW * Math.max(left.length, right.length);
   const middle = (index) => ROW * (index + 0.5);
   const column = (side, tokens) => html`<ol>${tokens.map((token, index) => {
-    const on = pointed?.side === side ? pointed.index === index : pointed && shown.some((line) => line[side] === index);
+    const reached = pointed !== null && shown.some((line) => line[side] === index);
+    const on = pointed?.side === side ? pointed.index === index : reached;
     const point = () => setPointed({ side, index });
     return html`<li key=${index}><button class=${on ? "on" : ""} aria-label=${describe(side, index, token)}
       onPointerEnter=${point} onPointerLeave=${() => setPointed(null)} onFocus=${point}

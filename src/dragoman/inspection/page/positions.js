@@ -16,16 +16,18 @@ const KINDS = {
 export function Positions({ inspection }) {
   const { positions, model } = inspection;
   const [rows, columns] = positions.shape;
-  const most = useMemo(() => positions.values.reduce((all, value) => Math.max(all, Math.abs(value)), 1e-6), []);
+  const most = useMemo(() => positions.values.reduce((all, each) => Math.max(all, Math.abs(each)), 1e-6), []);
   const names = Array.from({ length: rows }, (_, position) => String(position));
   return html`
-    <p>${KINDS[model.positions] ?? model.positions} A row is a position, a column one of ${columns} dimensions.</p>
+    <p>${KINDS[model.positions] ?? model.positions} A row is a position, a column a dimension.</p>
     <div class="tools"><${Legend} name="Number" scale="signed"
       marks=${[[0, fixed(-most, 2)], [0.5, "0"], [1, fixed(most, 2)]]} /></div>
     <div class="wide"><${Heat} values=${positions.values} columns=${columns} scale="signed"
-      share=${(value) => 0.5 + value / (2 * most)} label=${`Position table, ${rows} positions, ${columns} dimensions`}
+      share=${(value) => 0.5 + value / (2 * most)}
+      label=${`Position table, ${rows} positions, ${columns} dimensions`}
       style=${{ height: `${Math.max(6 * rows, 120)}px` }} /></div>
-    <${Numbers} title="Position table as numbers" rows=${() => matrixRows(positions.values, columns, names, 2)}
+    <${Numbers} title="Position table as numbers"
+      rows=${() => matrixRows(positions.values, columns, names, 2)}
       head=${["Position", ...Array.from({ length: columns }, (_, dimension) => String(dimension))]} />
     <${Distances} positions=${positions} />`;
 }
@@ -62,8 +64,8 @@ function Distances({ positions }) {
   const ticks = all.filter(({ distance }) => distance % Math.max(1, Math.ceil(all.length / 8)) === 0);
   return html`<section class="panel" aria-label="Dot products against distance">
     <h3>Dot products against distance</h3>
-    <p class="note">The mean over all pairs of positions that are so far apart; the band is from the least to the
-      greatest. Sinusoids depend on the distance alone.</p>
+    <p class="note">The mean over all pairs of positions that are so far apart; the band is from the least to
+      the greatest. With sinusoids the product depends on the distance alone.</p>
     <div class="scroll" tabindex="0" role="group" aria-label="Plot of dot products">
     <svg class="plot" viewBox=${`0 0 ${width} ${height}`} role="img"
       aria-label="Mean dot product of two positions by distance">
@@ -76,10 +78,12 @@ function Distances({ positions }) {
       <text x=${(left + width - right) / 2} y=${height - 3} text-anchor="middle">distance in tokens</text>
       <polygon class="band" points=${band} />
       <polyline class="curve" points=${line} />
-      ${all.map(({ distance, mean }) => html`<circle class="dot" key=${distance} cx=${x(distance)} cy=${y(mean)}
-        r="2.5" />`)}
+      ${all.map(({ distance, mean }) => html`<circle class="dot" key=${distance} cx=${x(distance)}
+        cy=${y(mean)} r="2.5" />`)}
     </svg></div>
     <${Numbers} title="Dot products as a table" head=${["Distance", "Mean", "Least", "Greatest"]}
-      rows=${() => all.map((each) => [each.distance, fixed(each.mean), fixed(each.least), fixed(each.most)])} />
+      rows=${() => all.map(({ distance, ...each }) => [
+        distance, fixed(each.mean), fixed(each.least), fixed(each.most),
+      ])} />
   </section>`;
 }

@@ -51,12 +51,12 @@ function Report({ inspection }) {
         <${View} inspection=${inspection} />
       </div>
     </main>
-    <footer>This file holds all its data and loads nothing. It contains Preact and htm; their licences are in its
-      source.</footer>`;
+    <footer>This file holds all its data and loads nothing. It contains Preact and htm; their licences are in
+      its source.</footer>`;
 }
 
 function Head({ inspection }) {
-  const { sentence, translation, log_probability: logProbability, score, search, source, target } = inspection;
+  const { sentence, translation, search, source, target } = inspection;
   return html`<header>
     <h1>Inspection of a translation</h1>
     <div class="pair">
@@ -64,8 +64,8 @@ function Head({ inspection }) {
       <p dir="auto" class="translation">${translation}</p>
     </div>
     <${Facts} facts=${[
-      ["Log-probability", fixed(logProbability)],
-      ["Score", fixed(score)],
+      ["Log-probability", fixed(inspection.log_probability)],
+      ["Score", fixed(inspection.score)],
       ["Beam size", count(search.beam_size)],
       ["Source tokens", count(source.tokens.length)],
       ["Target tokens", count(target.tokens.length)],

@@ -1,6 +1,6 @@
 // Statistics of one head's attention weights, as means over its queries.
 
-/** The statistics by name: {key, name, unit, about}. edge: START for the decoder's self-attention, else END. */
+/** The statistics: {key, name, unit}. edge: START for the decoder's self-attention, else END. */
 export function statisticNames(kind) {
   const edge = kind === "decoder" ? "START" : "END";
   return [

@@ -31,11 +31,12 @@ function Norms({ inspection, side }) {
     <h3>Norm by layer and position</h3>
     <p>The Euclidean norm of the vector after the embedding and after each layer.
       ${side === "decoder" ? " A column is the position that predicts the token." : ""}</p>
-    <div class="tools"><${Legend} name="Norm" marks=${[[0, "0"], [0.5, fixed(most / 2, 1)], [1, fixed(most, 1)]]} /></div>
+    <div class="tools"><${Legend} name="Norm"
+      marks=${[[0, "0"], [0.5, fixed(most / 2, 1)], [1, fixed(most, 1)]]} /></div>
     <${LabelledHeat} values=${norms.values} rowNames=${names} columnNames=${tokens} digits=${2}
       share=${(value) => value / most} rowsAre="layer" columnsAre=${side === "encoder" ? "token" : "predicts"}
       label=${`Norms of the ${side}'s residual stream`} />
-    <${Numbers} title="Norms as a table" head=${["", ...tokens.map(visible)]}
+    <${Numbers} title="Norms as a table" head=${["Layer", ...tokens.map(visible)]}
       rows=${() => matrixRows(norms.values, columns, names, 2)} />
     <${Shares} stream=${stream} side=${side} tokens=${tokens} />`;
 }
@@ -58,9 +59,11 @@ function Shares({ stream, side }) {
   const names = ["the layer's input", ...SUBLAYERS[side]];
   return html`<section class="panel" aria-label="Share of each sub-layer">
     <h3>Share of each sub-layer</h3>
-    <p class="note">The norm of a layer's input and of what its sub-layers add, as shares of their sum; means over
-      the positions.</p>
-    <p class="key">${names.map((name, index) => html`<span key=${name}><i class=${`share-${index}`}></i>${name}</span>`)}</p>
+    <p class="note">The norm of a layer's input and of what its sub-layers add, as shares of their sum; means
+      over the positions.</p>
+    <p class="key">${names.map(
+      (name, index) => html`<span key=${name}><i class=${`share-${index}`}></i>${name}</span>`,
+    )}</p>
     <table class="shares"><tbody>${layers.map((norms, layer) => {
       const sum = norms.reduce((total, norm) => total + norm, 0) || 1;
       return html`<tr key=${layer}><th scope="row">Layer ${layer + 1}</th><td><div class="stack">
@@ -92,14 +95,15 @@ function Lens({ inspection }) {
   };
   return html`<section class="panel" aria-label="Logit lens">
     <h3>Logit lens</h3>
-    <p class="note">The likeliest token if the decoder ended after this layer; the bar is its probability. Framed
-      tokens are those of the translation.</p>
+    <p class="note">The likeliest token if the decoder ended after this layer; the bar is its probability.
+      Bold tokens are those of the translation.</p>
     <div class="scroll"><${Grid} label="Logit lens" kind="lens" rows=${lens.length} columns=${tokens.length}
       rowNames=${lens.map((_, index) => `Layer ${index + 1}`)} chosen=${chosen} choose=${setChosen}
       columnNames=${tokens.map((token) => html`<${Token} token=${token} />`)} cell=${cell} /></div>
     <${Bars} tokens=${lens[layer][position]}
       caption=${html`After layer ${layer + 1}, in place of <${Token} token=${tokens[position]} />`} />
-    <${Numbers} title="Logit lens as a table" head=${["Layer", "Token of the translation", "Likeliest tokens"]}
+    <${Numbers} title="Logit lens as a table"
+      head=${["Layer", "Token of the translation", "Likeliest tokens"]}
       rows=${() => lens.flatMap((row, index) => row.map((likeliest, place) => [
         index + 1,
         visible(tokens[place]),

@@ -2,8 +2,9 @@
 
 import { html } from "./vendor/preact.js";
 
-// Characters without a glyph of their own: controls, formats (zero-width, bidirectional), separators, fillers.
-const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Zs}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0\ufe00-\ufe0f]/u;
+// Characters without a glyph of their own: controls and formats (zero-width, bidirectional), separators,
+// fillers, and selectors of variants.
+const UNSEEN = /[\p{C}\p{Z}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0\ufe00-\ufe0f]/u;
 
 /** A token's text in which every character can be seen: U+200B for a zero-width space, ␣ for a space. */
 export function visible(token) {
