@@ -22,10 +22,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 long = pytest.mark.long
 
 FILES = [
-    file
-    for folder in (page_server.PAGE, page_server.VENDOR)
-    for file in folder.rglob("*")
-    if file.is_file()
+    file for folder in (page_server.PAGE, page_server.VENDOR) for file in folder.rglob("*") if file.is_file()
 ]
 MOST_BYTES = 100_000
 MOST_MILLISECONDS = 20_000  # then something is wrong: nothing here takes a second on an idle machine

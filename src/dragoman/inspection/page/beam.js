@@ -47,7 +47,7 @@ export function Beam({ inspection }) {
   const { beam, search } = inspection;
   const [tree] = useState(() => layOut(beam));
   const [step, setStep] = useState(tree.steps.length - 1);
-  const [selected, setSelected] = useState(beam.best_path.at(-1));
+  const [selected, setSelected] = useState(beam.best_path[1] ?? 0);
   const [pointed, setPointed] = useState(null);
   const showStep = (next) => {
     setStep(next);
@@ -56,7 +56,7 @@ export function Beam({ inspection }) {
   const shown = pointed ?? selected;
   return html`
     <p>A box is a hypothesis; its text is its last token. A column is a step of the search, best first. The
-      translation is the thick path. ${scoreFormula(search)}</p>
+      translation is the thick path. Score: <span class="formula">${scoreFormula(search)}</span>.</p>
     <${Slider} label="Step" least=${0} most=${tree.steps.length - 1} value=${step} change=${showStep} />
     <${Tree} tree=${tree} step=${step} selected=${selected} select=${setSelected} point=${setPointed}
       path=${new Set(pathTo(tree.placed, shown))} />
@@ -75,8 +75,8 @@ function bestAt({ placed }, { best_path: bestPath }, step) {
 }
 
 function scoreFormula({ length_penalty: alpha, length_power: power }) {
-  if (power !== null && power !== undefined) return `Score: log-probability / |Y|^β with β = ${power}.`;
-  return `Score: log-probability / ((5 + |Y|) / 6)^α with α = ${alpha}.`;
+  if (power !== null && power !== undefined) return `log-probability / |Y|^β, β = ${power}`;
+  return `log-probability / ((5 + |Y|) / 6)^α, α = ${alpha}`;
 }
 
 /** One stop of the tab key. The keys left and right follow the branches, up and down the ranks. */

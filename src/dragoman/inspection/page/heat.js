@@ -78,8 +78,8 @@ export function LabelledHeat({ values, rowNames, columnNames, rowsAre, columnsAr
           (name, index) => html`<span key=${index} class=${place?.row === index ? "on" : ""}>
             <${Token} token=${name} /></span>`,
         )}</div>
-        <${Heat} values=${values} columns=${columns} share=${share} label=${label}
-          onPointerMove=${follow} onPointerLeave=${() => setPlace(null)} />
+        <div class="cells"><${Heat} values=${values} columns=${columns} share=${share} label=${label}
+          onPointerMove=${follow} onPointerLeave=${() => setPlace(null)} /></div>
       </div>
     </div>
     <p class="note readout">${place

@@ -2,11 +2,13 @@
 
 import { html, useState } from "./vendor/preact.js";
 import { decoderKeys } from "./data.js";
-import { LabelledHeat, Legend, matrixRows } from "./heat.js";
+import { Heat, LabelledHeat, matrixRows } from "./heat.js";
 import { Numbers, Slider } from "./parts.js";
 import { visible } from "./tokens.js";
 
 const MOST_PADDING = 8;
+const [ALLOWED, MASKED] = [Float32Array.of(1), Float32Array.of(0)];
+const shade = (value) => 0.04 + 0.7 * value;
 
 export function Masks({ inspection }) {
   const [padding, setPadding] = useState(0);
@@ -28,12 +30,19 @@ export function Masks({ inspection }) {
     <div class="tools">
       <${Slider} label="Padding tokens" least=${0} most=${MOST_PADDING} value=${padding}
         change=${setPadding} />
-      <${Legend} name="" marks=${[[0, "masked"], [1, "attends"]]} />
+      <p class="key">
+        <${Swatch} values=${ALLOWED} name="attends" />
+        <${Swatch} values=${MASKED} name="masked" />
+      </p>
     </div>
     <div class="masks">${masks.map(
       ([title, queries, columns, allowed]) => html`<${Mask} key=${title} title=${title} queries=${queries}
         keys=${columns} allowed=${allowed} />`,
     )}</div>`;
+}
+
+function Swatch({ values, name }) {
+  return html`<span><span class="swatch"><${Heat} values=${values} columns=${1} share=${shade} /></span>${name}</span>`;
 }
 
 function Mask({ title, queries, keys, allowed }) {
@@ -44,7 +53,7 @@ function Mask({ title, queries, keys, allowed }) {
   return html`<section class="panel" aria-label=${title}>
     <h3>${title}</h3>
     <${LabelledHeat} values=${values} rowNames=${queries} columnNames=${keys}
-      share=${(value) => 0.04 + 0.7 * value} rowsAre="query" columnsAre="key" digits=${0} label=${title} />
+      share=${shade} rowsAre="query" columnsAre="key" digits=${0} label=${title} />
     <${Numbers} title="The mask as a table" head=${["Query", ...keys.map(visible)]}
       rows=${() => matrixRows(values, keys.length, queries, 0)} />
   </section>`;

@@ -25,11 +25,11 @@ function Norms({ inspection, side }) {
   const norms = stream[side];
   const [rows, columns] = norms.shape;
   const tokens = side === "encoder" ? source.tokens : target.tokens;
-  const names = ["embedded", ...Array.from({ length: rows - 1 }, (_, layer) => `layer ${layer + 1}`)];
+  const names = ["embedding", ...Array.from({ length: rows - 1 }, (_, layer) => String(layer + 1))];
   const most = norms.values.reduce((all, value) => Math.max(all, value), 1e-6);
   return html`
     <h3>Norm by layer and position</h3>
-    <p>The Euclidean norm of the vector after the embedding and after each layer.
+    <p>The Euclidean norm of the vector after the embedding and after each layer, 1 to ${rows - 1}.
       ${side === "decoder" ? " A column is the position that predicts the token." : ""}</p>
     <div class="tools"><${Legend} name="Norm"
       marks=${[[0, "0"], [0.5, fixed(most / 2, 1)], [1, fixed(most, 1)]]} /></div>
