@@ -508,3 +508,25 @@ def test_a_cell_of_the_logit_lens_shows_the_likeliest_tokens(open_report):
     lens = page.get_by_role("region", name="Logit lens")
     shown = lens.locator(".bars th").all_inner_texts()
     assert shown == [each.token for each in inspection.lens[1][1]]
+
+
+def test_the_number_under_the_pointer_is_written_below_a_heat_map(open_report):
+    inspection = fake_inspection(5, 6, 2, 4, 32)
+    page = open_report(inspection)
+    tab(page, "Attention")
+    head = page.get_by_role("region", name="The head")
+    head.locator("canvas").hover(position={"x": 50, "y": 30})  # cells of 20 pixels: third column, second row
+    weight = inspection.attention.cross[0, 0, 1, 2]
+    shown = head.locator(".readout").inner_text()
+    assert shown.startswith(f"{inspection.target[1]} → {inspection.source[2]}")
+    assert float(shown.split(":")[1]) == pytest.approx(weight, abs=1e-3)
+
+
+def test_a_token_leaves_its_lines_alone(open_report):
+    inspection = fake_inspection(5, 6, 2, 4, 32)
+    page = open_report(inspection)
+    tab(page, "Attention")
+    alignment = page.get_by_role("region", name="Word alignment")
+    assert alignment.locator("line").count() == len(inspection.alignment)
+    alignment.get_by_role("button").nth(1).focus()
+    assert alignment.locator("line").count() == 1

@@ -55,7 +55,7 @@ function Heads({ inspection, kind }) {
     };
   };
   return html`
-    <p>${aboutKind(kind)} Columns are keys. Arrow keys move in the grid; Enter or a click shows a
+    <p>${aboutKind(kind)} Arrow keys move in the grid; Enter or a click shows a
       head below.</p>
     <div class="tools">
       <label>Order <select value=${order} onChange=${(event) => setOrder(event.currentTarget.value)}>
@@ -80,9 +80,9 @@ function Heads({ inspection, kind }) {
 }
 
 function aboutKind(kind) {
-  if (kind === "encoder") return "A row is the query of a source token; its keys are all source tokens.";
-  const keys = kind === "cross" ? "the source tokens" : "START and the tokens before it";
-  return `A row is the query that predicts a target token; its keys are ${keys}.`;
+  const query = kind === "encoder" ? "of a source token" : "that predicts a target token";
+  const keys = kind === "decoder" ? "START and the tokens before it" : "the source tokens";
+  return `A row is the query ${query}; its keys, the columns, are ${keys}.`;
 }
 
 function shortName({ layer, head }) {

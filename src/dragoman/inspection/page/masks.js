@@ -42,7 +42,9 @@ export function Masks({ inspection }) {
 }
 
 function Swatch({ values, name }) {
-  return html`<span><span class="swatch"><${Heat} values=${values} columns=${1} share=${shade} /></span>${name}</span>`;
+  return html`<span>
+    <span class="swatch"><${Heat} values=${values} columns=${1} share=${shade} /></span>${name}
+  </span>`;
 }
 
 function Mask({ title, queries, keys, allowed }) {

@@ -43,6 +43,7 @@ function Stack({ side, inspection }) {
   const embedded = [1, side === "encoder" ? source.tokens.length : search.beam_size, model.d_model];
   const boxes = parts.map((name) => html`<${Box} key=${name} kind=${name} title=${TITLES[name][side]}
     module=${find(`${side}.0.${name}`)} note=${noteOf(name, model)} norm=${before ? "before" : "after"} />`);
+  const shared = side === "encoder" && model.tied === "all" ? ", the matrix of the decoder" : "";
   const inputs = side === "encoder" ? `${source.tokens.length} source tokens` : "START and the tokens so far";
   const scale = model.scale_embeddings === false ? "" : `, times √${model.d_model}`;
   return html`<div class="column">
@@ -53,7 +54,7 @@ function Stack({ side, inspection }) {
       : html`<p class="arrow">to encoder-decoder attention of every decoder layer →</p>`}
     ${before ? html`<${Box} kind="norm" title="Layer normalisation" />` : null}
     <div class="layer"><span class="times">× ${layers}</span>${boxes.reverse()}</div>
-    <${Box} kind="embedding" title="Embedding + position" note=${`${model.positions}${scale}`}
+    <${Box} kind="embedding" title="Embedding + position" note=${`${model.positions}${scale}${shared}`}
       module=${{ ...(find(`${side === "encoder" ? "source" : "target"}_embedding`) ?? { parameters: null }),
         shape: embedded }} />
     <p class="tokens-below">${inputs}</p>

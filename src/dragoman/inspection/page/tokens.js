@@ -43,6 +43,7 @@ export function fixed(number, digits = 3) {
 }
 
 export function percent(share) {
+  if (share > 0 && share < 0.0005) return "< 0.1 %";
   return `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)} %`;
 }
 
