@@ -515,7 +515,9 @@ def test_the_number_under_the_pointer_is_written_below_a_heat_map(open_report):
     page = open_report(inspection)
     tab(page, "Attention")
     head = page.get_by_role("region", name="The head")
-    head.locator("canvas").hover(position={"x": 50, "y": 30})  # cells of 20 pixels: third column, second row
+    box = head.locator("canvas").bounding_box()
+    place = {"x": box["width"] * 2.5 / 5, "y": box["height"] * 1.5 / 6}  # the third column, the second row
+    head.locator("canvas").hover(position=place)
     weight = inspection.attention.cross[0, 0, 1, 2]
     shown = head.locator(".readout").inner_text()
     assert shown.startswith(f"{inspection.target[1]} → {inspection.source[2]}")
