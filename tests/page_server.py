@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 PAGE = Path(__file__).parents[1] / "src" / "dragoman" / "serving" / "page"
+VENDOR = PAGE.parents[1] / "inspection" / "page" / "vendor"
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -187,8 +188,9 @@ class Handler(BaseHTTPRequestHandler):
                 self.answer_json({"models": MODELS})
             return
         name = "index.html" if self.path == "/" else self.path.removeprefix("/page/")
-        file = (PAGE / name).resolve()
-        if file.is_relative_to(PAGE) and file.is_file():
+        folder = VENDOR if name.startswith("vendor/") else PAGE
+        file = (folder / name.removeprefix("vendor/")).resolve()
+        if file.is_relative_to(folder) and file.is_file():
             self.answer(file.read_bytes(), TYPES.get(file.suffix, "text/plain"))
         else:
             self.refuse(404, "not_found", "There is no such file.")

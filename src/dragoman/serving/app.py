@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from dragoman import __version__
+from dragoman.inspection.bundle import VENDOR
 from dragoman.native.settings import EngineSettings
 from dragoman.serving import deepl, docs, libretranslate, openapi, v1
 from dragoman.serving.errors import ApiError, answer_api_error, answer_defect, error_response
@@ -103,6 +104,7 @@ def add_page(app: FastAPI) -> None:
     async def index() -> FileResponse:
         return FileResponse(PAGE / "index.html")
 
+    app.mount("/page/vendor", StaticFiles(directory=VENDOR))
     app.mount("/page", StaticFiles(directory=PAGE))
 
 

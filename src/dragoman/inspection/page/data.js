@@ -1,0 +1,48 @@
+// The data of the report: docs/inspection.md describes the JSON. Arrays are decoded where they are read.
+
+/** The table of the inspection in this document, with its arrays as {shape, values}. */
+export function readInspection() {
+  const table = JSON.parse(document.getElementById("inspection").textContent);
+  const decoded = (arrays) =>
+    Object.fromEntries(Object.entries(arrays).map(([name, array]) => [name, decode(array)]));
+  return {
+    ...table,
+    attention: decoded(table.attention),
+    stream: decoded(table.stream),
+    positions: decode(table.positions),
+  };
+}
+
+/** {shape, values}: the numbers of a base64 text of float16, little-endian, in row-major order. */
+function decode({ shape, float16 }) {
+  const bytes = Uint8Array.from(atob(float16), (character) => character.charCodeAt(0));
+  const values = new Float32Array(bytes.length / 2);
+  for (let place = 0; place < values.length; place++) {
+    values[place] = fromHalf(bytes[2 * place] | (bytes[2 * place + 1] << 8));
+  }
+  return { shape, values };
+}
+
+function fromHalf(bits) {
+  const sign = bits & 0x8000 ? -1 : 1;
+  const exponent = (bits >> 10) & 0x1f;
+  const fraction = bits & 0x3ff;
+  if (exponent === 0) return sign * fraction * 2 ** -24;
+  if (exponent === 31) return fraction ? NaN : sign * Infinity;
+  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
+}
+
+/** The part of an array at these first indices: its matrix or row. */
+export function part({ shape, values }, ...indices) {
+  const size = shape.slice(indices.length).reduce((product, length) => product * length, 1);
+  let place = 0;
+  indices.forEach((index, axis) => {
+    place = place * shape[axis] + index;
+  });
+  return values.subarray(place * size, (place + 1) * size);
+}
+
+/** The names of the decoder's keys: START and the tokens before each query. */
+export function decoderKeys({ beam, target }) {
+  return [beam.nodes[0].token, ...target.tokens.slice(0, -1)];
+}

@@ -1,0 +1,114 @@
+// Heat maps. A heat map is a canvas with one pixel a number, which the browser enlarges.
+
+import { html, useEffect, useRef, useState } from "./vendor/preact.js";
+import { Token, fixed, visible } from "./tokens.js";
+
+// Lightness changes in one direction from 0 to 1, so the scales can be read without colour vision. The signed
+// scale is blue, ground, orange.
+const SCALES = {
+  light: {
+    weight: [[253, 254, 253], [143, 180, 226], [42, 95, 170], [9, 27, 66]],
+    signed: [[20, 66, 140], [120, 163, 216], [250, 250, 248], [228, 152, 74], [150, 66, 0]],
+  },
+  dark: {
+    weight: [[21, 28, 36], [33, 78, 140], [104, 160, 226], [240, 246, 255]],
+    signed: [[150, 196, 255], [52, 104, 170], [24, 31, 39], [166, 92, 28], [255, 190, 120]],
+  },
+};
+
+const darkness = matchMedia("(prefers-color-scheme: dark)");
+
+/** Whether the reader's system is dark. */
+function useDark() {
+  const [dark, setDark] = useState(darkness.matches);
+  useEffect(() => {
+    const follow = () => setDark(darkness.matches);
+    darkness.addEventListener("change", follow);
+    return () => darkness.removeEventListener("change", follow);
+  }, []);
+  return dark;
+}
+
+function colour(stops, share) {
+  const place = Math.min(Math.max(share, 0), 1) * (stops.length - 1);
+  const index = Math.min(Math.floor(place), stops.length - 2);
+  return stops[index].map((from, channel) => from + (place - index) * (stops[index + 1][channel] - from));
+}
+
+/** The share of a colour scale that shows a weight. The root makes small weights visible. */
+export function weightShare(weight) {
+  return Math.sqrt(weight);
+}
+
+/** The numbers as pixels. share: of a number on the scale, 0 to 1. */
+export function Heat({ values, columns, share, scale = "weight", label = null, ...rest }) {
+  const canvas = useRef();
+  const dark = useDark();
+  const rows = values.length / columns;
+  useEffect(() => {
+    const stops = SCALES[dark ? "dark" : "light"][scale];
+    const image = new ImageData(columns, rows);
+    values.forEach((value, place) => image.data.set([...colour(stops, share(value)), 255], 4 * place));
+    canvas.current.getContext("2d").putImageData(image, 0, 0);
+  }, [values, columns, dark, scale]);
+  return html`<canvas ref=${canvas} width=${columns} height=${rows} role=${label ? "img" : null}
+    aria-label=${label} aria-hidden=${label ? null : "true"} ...${rest}></canvas>`;
+}
+
+/** A heat map with the names of its rows and columns; the number under the pointer is written below. */
+export function LabelledHeat({ values, rowNames, columnNames, rowsAre, columnsAre, share, label, digits }) {
+  const [place, setPlace] = useState(null);
+  const columns = columnNames.length;
+  const follow = (event) => {
+    const box = event.currentTarget.getBoundingClientRect();
+    const column = Math.floor(((event.clientX - box.left) / box.width) * columns);
+    const row = Math.floor(((event.clientY - box.top) / box.height) * rowNames.length);
+    setPlace(column >= 0 && column < columns && row >= 0 && row < rowNames.length ? { row, column } : null);
+  };
+  const size = { "--columns": columns, "--rows": rowNames.length };
+  return html`<div class="labelled">
+    <div class="scroll" tabindex="0" role="group" aria-label=${label}>
+      <div class="map" style=${size}>
+        <div class="corner"><span>${rowsAre} ↓</span><span>${columnsAre} →</span></div>
+        <div class="column-names">${columnNames.map(
+          (name, index) => html`<span key=${index} class=${place?.column === index ? "on" : ""}>
+            <${Token} token=${name} /></span>`,
+        )}</div>
+        <div class="row-names">${rowNames.map(
+          (name, index) => html`<span key=${index} class=${place?.row === index ? "on" : ""}>
+            <${Token} token=${name} /></span>`,
+        )}</div>
+        <div class="cells"><${Heat} values=${values} columns=${columns} share=${share} label=${label}
+          onPointerMove=${follow} onPointerLeave=${() => setPlace(null)} /></div>
+      </div>
+    </div>
+    <p class="note readout">${place
+      ? html`<${Token} token=${rowNames[place.row]} /> → ${" "}
+          <${Token} token=${columnNames[place.column]} />: ${" "}
+          <b>${fixed(values[place.row * columns + place.column], digits ?? 3)}</b>`
+      : "Point at a cell to read its number."}</p>
+  </div>`;
+}
+
+/** The colours of a scale, with the numbers at these shares of it. */
+export function Legend({ scale = "weight", marks, name }) {
+  const shares = Float32Array.from({ length: 64 }, (_, place) => place / 63);
+  return html`<div class="legend">
+    <span>${name}</span>
+    <div>
+      <${Heat} values=${shares} columns=${64} share=${(value) => value} scale=${scale} />
+      <div class="marks">${marks.map(
+        ([share, text]) => html`<span key=${text} style=${{ left: `${100 * share}%` }}>${text}</span>`,
+      )}</div>
+    </div>
+  </div>`;
+}
+
+export const WEIGHT_MARKS = [0, 0.1, 0.5, 1].map((weight) => [weightShare(weight), String(weight)]);
+
+export function matrixRows(values, columns, rowNames, digits = 3) {
+  return rowNames.map((name, row) => [
+    visible(name),
+    ...Array.from(values.subarray(row * columns, (row + 1) * columns), (value) => fixed(value, digits)),
+  ]);
+}

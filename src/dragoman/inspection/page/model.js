@@ -1,0 +1,87 @@
+// The architecture as in Figure 1 of the paper, drawn from the model's settings and its modules.
+
+import { html } from "./vendor/preact.js";
+import { Numbers } from "./parts.js";
+import { count } from "./tokens.js";
+
+const TITLES = {
+  self_attention: { encoder: "Multi-head self-attention", decoder: "Masked multi-head self-attention" },
+  cross_attention: { decoder: "Encoder-decoder attention" },
+  feed_forward: { encoder: "Feed-forward network", decoder: "Feed-forward network" },
+};
+
+export function Model({ inspection }) {
+  const { model, modules } = inspection;
+  const total = modules.reduce((sum, { parameters }) => sum + parameters, 0);
+  const setting = (value) => (Array.isArray(value) ? value.join(", ") : String(value));
+  return html`
+    <p>Read from below. Shapes are [sentences, tokens, features] of the first call of each part; parameters
+      are those of one layer.</p>
+    <div class="figure" role="group" aria-label="The architecture">
+      <${Stack} side="encoder" inspection=${inspection} />
+      <${Stack} side="decoder" inspection=${inspection} />
+    </div>
+    <${Numbers} title=${`All parts as a table, ${count(total)} parameters`}
+      head=${["Part", "Parameters", "Shape"]}
+      rows=${() => modules.map((each) => [each.name, count(each.parameters), shapeText(each.shape)])} />
+    <${Numbers} title="Settings of the model" head=${["Setting", "Value"]}
+      rows=${() => Object.entries(model).map(([name, value]) => [name, setting(value)])} />
+    <${Numbers} title="Settings of the search" head=${["Setting", "Value"]}
+      rows=${() => Object.entries(inspection.search).map(([name, value]) => [name, setting(value)])} />`;
+}
+
+function shapeText(shape) {
+  return shape.length ? `[${shape.join(", ")}]` : "";
+}
+
+function Stack({ side, inspection }) {
+  const { model, modules, search, source } = inspection;
+  const layers = model[`${side}_layers`];
+  const before = model.norm === "pre";
+  const parts = side === "encoder" ? ["self_attention", "feed_forward"] : Object.keys(TITLES);
+  const find = (name) => modules.find((each) => each.name === name);
+  const embedded = [1, side === "encoder" ? source.tokens.length : search.beam_size, model.d_model];
+  const boxes = parts.map((name) => html`<${Box} key=${name} kind=${name} title=${TITLES[name][side]}
+    module=${find(`${side}.0.${name}`)} note=${noteOf(name, model)} norm=${before ? "before" : "after"} />`);
+  const shared = side === "encoder" && model.tied === "all" ? ", the matrix of the decoder" : "";
+  const inputs = side === "encoder" ? `${source.tokens.length} source tokens` : "START and the tokens so far";
+  const scale = model.scale_embeddings === false ? "" : `, times √${model.d_model}`;
+  return html`<div class="column">
+    <h3>${side === "encoder" ? "Encoder" : "Decoder"}</h3>
+    ${side === "decoder"
+      ? html`<${Box} kind="output" title="Linear map and softmax" note=${tiedNote(model)}
+          module=${find("output")} />`
+      : html`<p class="arrow">to encoder-decoder attention of every decoder layer →</p>`}
+    ${before ? html`<${Box} kind="norm" title="Layer normalisation" />` : null}
+    <div class="layer"><span class="times">× ${layers}</span>${boxes.reverse()}</div>
+    <${Box} kind="embedding" title="Embedding + position" note=${`${model.positions}${scale}${shared}`}
+      module=${{ ...(find(`${side === "encoder" ? "source" : "target"}_embedding`) ?? { parameters: null }),
+        shape: embedded }} />
+    <p class="tokens-below">${inputs}</p>
+  </div>`;
+}
+
+function noteOf(name, model) {
+  const { d_model: d, d_ff: inner, activation } = model;
+  if (name === "feed_forward") return `${d} → ${inner} → ${d}, ${activation}`;
+  const width = d / model.heads;
+  const keys = `${model.heads} heads, d_k = ${model.d_k ?? width}, d_v = ${model.d_v ?? width}`;
+  return name === "cross_attention" ? `${keys}; keys and values from the encoder` : keys;
+}
+
+function tiedNote({ tied }) {
+  if (tied === "all") return "the matrix of both embeddings";
+  return tied === "target" ? "the matrix of the target embedding" : "a matrix of its own";
+}
+
+/** A part of Figure 1. norm: where its layer normalisation is; absent for parts without a residual sum. */
+function Box({ kind, title, module, note, norm }) {
+  const sum = norm === "after" ? "add, then normalise" : "normalise before, then add";
+  return html`<div class=${`box ${kind}`}>
+    <b>${title}</b>
+    ${note ? html`<span>${note}</span>` : null}
+    ${module?.shape?.length ? html`<span class="shape">${shapeText(module.shape)}</span>` : null}
+    ${module && module.parameters ? html`<span>${count(module.parameters)} parameters</span>` : null}
+    ${norm ? html`<span class="sum">⊕ ${sum}</span>` : null}
+  </div>`;
+}

@@ -1,0 +1,89 @@
+// The table of position encodings: its numbers, and how similar positions are by their distance.
+
+import { html, useMemo } from "./vendor/preact.js";
+import { part } from "./data.js";
+import { Heat, Legend, matrixRows } from "./heat.js";
+import { Numbers } from "./parts.js";
+import { fixed } from "./tokens.js";
+
+const KINDS = {
+  sinusoidal: "Sinusoids as in section 3.5 of the paper: sine in even dimensions, cosine in odd ones.",
+  "sinusoidal-halves": "Sinusoids: sine in the first half of the dimensions, cosine in the second.",
+  "sinusoidal-tensor2tensor": "Sinusoids in the layout of Tensor2Tensor.",
+  learned: "A learned table (Table 3, row E of the paper).",
+};
+
+export function Positions({ inspection }) {
+  const { positions, model } = inspection;
+  const [rows, columns] = positions.shape;
+  const most = useMemo(() => positions.values.reduce((all, each) => Math.max(all, Math.abs(each)), 1e-6), []);
+  const names = Array.from({ length: rows }, (_, position) => String(position));
+  return html`
+    <p>${KINDS[model.positions] ?? model.positions} A row is a position, a column a dimension.</p>
+    <div class="tools"><${Legend} name="Number" scale="signed"
+      marks=${[[0, fixed(-most, 2)], [0.5, "0"], [1, fixed(most, 2)]]} /></div>
+    <div class="wide"><${Heat} values=${positions.values} columns=${columns} scale="signed"
+      share=${(value) => 0.5 + value / (2 * most)}
+      label=${`Position table, ${rows} positions, ${columns} dimensions`}
+      style=${{ height: `${Math.max(6 * rows, 120)}px` }} /></div>
+    <${Numbers} title="Position table as numbers"
+      rows=${() => matrixRows(positions.values, columns, names, 2)}
+      head=${["Position", ...Array.from({ length: columns }, (_, dimension) => String(dimension))]} />
+    <${Distances} positions=${positions} />`;
+}
+
+/** For each distance: the least, mean and greatest dot product of two positions so far apart. */
+function distances(positions) {
+  const [rows] = positions.shape;
+  return Array.from({ length: rows }, (_, distance) => {
+    const products = Array.from({ length: rows - distance }, (__, position) =>
+      dot(part(positions, position), part(positions, position + distance)));
+    const mean = products.reduce((sum, product) => sum + product, 0) / products.length;
+    return { distance, mean, least: Math.min(...products), most: Math.max(...products) };
+  });
+}
+
+function dot(one, other) {
+  return one.reduce((sum, value, place) => sum + value * other[place], 0);
+}
+
+const PLOT = { width: 640, height: 240, left: 52, bottom: 36, top: 10, right: 12 };
+
+function Distances({ positions }) {
+  const all = useMemo(() => distances(positions), []);
+  const least = Math.min(0, ...all.map((each) => each.least));
+  const most = Math.max(...all.map((each) => each.most));
+  const { width, height, left, bottom, top, right } = PLOT;
+  const x = (distance) => left + (distance / Math.max(all.length - 1, 1)) * (width - left - right);
+  const y = (value) => top + ((most - value) / (most - least || 1)) * (height - top - bottom);
+  const line = all.map(({ distance, mean }) => `${x(distance)},${y(mean)}`).join(" ");
+  const band = [
+    ...all.map(({ distance, most: value }) => `${x(distance)},${y(value)}`),
+    ...all.map(({ distance, least: value }) => `${x(distance)},${y(value)}`).reverse(),
+  ].join(" ");
+  const ticks = all.filter(({ distance }) => distance % Math.max(1, Math.ceil(all.length / 8)) === 0);
+  return html`<section class="panel" aria-label="Dot products against distance">
+    <h3>Dot products against distance</h3>
+    <p class="note">The mean over all pairs of positions that are so far apart; the band is from the least to
+      the greatest. With sinusoids the product depends on the distance alone.</p>
+    <div class="scroll" tabindex="0" role="group" aria-label="Plot of dot products">
+    <svg class="plot" viewBox=${`0 0 ${width} ${height}`} role="img"
+      aria-label="Mean dot product of two positions by distance">
+      ${[least, 0, (least + most) / 2, most].filter((value, place, list) => list.indexOf(value) === place)
+        .map((value) => html`<g key=${value}>
+          <line class="rule" x1=${left} x2=${width - right} y1=${y(value)} y2=${y(value)} />
+          <text x=${left - 6} y=${y(value) + 4} text-anchor="end">${fixed(value, 1)}</text></g>`)}
+      ${ticks.map(({ distance }) => html`<text key=${distance} x=${x(distance)} y=${height - bottom + 18}
+        text-anchor="middle">${distance}</text>`)}
+      <text x=${(left + width - right) / 2} y=${height - 3} text-anchor="middle">distance in tokens</text>
+      <polygon class="band" points=${band} />
+      <polyline class="curve" points=${line} />
+      ${all.map(({ distance, mean }) => html`<circle class="dot" key=${distance} cx=${x(distance)}
+        cy=${y(mean)} r="2.5" />`)}
+    </svg></div>
+    <${Numbers} title="Dot products as a table" head=${["Distance", "Mean", "Least", "Greatest"]}
+      rows=${() => all.map(({ distance, ...each }) => [
+        distance, fixed(each.mean), fixed(each.least), fixed(each.most),
+      ])} />
+  </section>`;
+}

@@ -1,0 +1,57 @@
+// Tokens and numbers as people read them.
+
+import { html } from "./vendor/preact.js";
+
+// Characters without a glyph of their own: controls and formats (zero-width, bidirectional), separators,
+// fillers, and selectors of variants.
+const UNSEEN = /[\p{C}\p{Z}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0\ufe00-\ufe0f]/u;
+
+/** A token's text in which every character can be seen: U+200B for a zero-width space, ␣ for a space. */
+export function visible(token) {
+  return parts(token)
+    .map(({ text }) => text)
+    .join("");
+}
+
+function parts(token) {
+  if (token === "") return [{ text: "(empty)", code: true }];
+  const found = [];
+  for (const character of /^\p{M}/u.test(token) ? `◌${token}` : token) {
+    const code = character !== " " && UNSEEN.test(character);
+    const text = code ? codePoint(character) : character === " " ? "␣" : character;
+    if (found.length && !code && !found.at(-1).code) found.at(-1).text += text;
+    else found.push({ text, code });
+  }
+  return found;
+}
+
+function codePoint(character) {
+  return `U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
+}
+
+/** A token as an element that is written in its own direction. */
+export function Token({ token }) {
+  return html`<bdi class="token" dir="auto">${parts(token).map(
+    ({ text, code }) => (code ? html`<span class="code-point">${text}</span>` : text),
+  )}</bdi>`;
+}
+
+export function fixed(number, digits = 3) {
+  if (number === null) return "−∞";
+  const text = number.toFixed(digits);
+  return (Number(text) === 0 ? text.replace("-", "") : text).replace("-", "−");
+}
+
+export function percent(share) {
+  if (share > 0 && share < 0.0005) return "< 0.1 %";
+  return `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)} %`;
+}
+
+/** The probability of a log-probability; null stands for minus infinity. */
+export function probability(logProbability) {
+  return logProbability === null ? 0 : Math.exp(logProbability);
+}
+
+export function count(number) {
+  return number.toLocaleString("en");
+}

@@ -1,0 +1,78 @@
+"""The one-file HTML report of an inspection. It opens from disk, and loads nothing from anywhere."""
+
+import base64
+import hashlib
+import html
+import json
+import math
+from typing import Any
+
+from dragoman.inspection.bundle import PAGE, VENDOR, bundle
+from dragoman.inspection.inspection import Inspection
+from dragoman.inspection.schema import to_json
+
+DOCUMENT = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<div id="page"><noscript><p>This report needs JavaScript.</p></noscript></div>
+<script type="text/plain" id="licenses">{licenses}</script>
+<script type="application/json" id="inspection">{data}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def to_html(inspection: Inspection) -> str:
+    """The report: views of the beam, attention, positions, the residual stream, masks and the model.
+
+    The data are `schema.to_json`; a number that is not finite is null. The content security policy names the
+    script and the style by their hashes and refuses all else, so no text of the data can become a script.
+    """
+    script, style = bundle(PAGE / "report.js"), (PAGE / "style.css").read_text("utf-8")
+    policy = (
+        f"default-src 'none'; script-src '{source_hash(script)}'; style-src '{source_hash(style)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    return DOCUMENT.format(
+        policy=policy,
+        title=html.escape(f"Inspection: {inspection.sentence}").encode("ascii", "xmlcharrefreplace").decode(),
+        style=style,
+        licenses=licenses(),
+        data=embedded(to_json(inspection)),
+        script=script,
+    )
+
+
+def source_hash(text: str) -> str:
+    """The hash of an inline script or style, as a content security policy names it."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}"
+
+
+def embedded(table: dict[str, Any]) -> str:
+    """JSON in ASCII, without `<`: no text in it can end the element that it stands in."""
+    text = json.dumps(finite(table), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c")
+
+
+def finite(value: Any) -> Any:
+    """The same value with None for numbers that JSON has not: NaN and the infinities."""
+    if isinstance(value, dict):
+        return {key: finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def licenses() -> str:
+    """The licences of Preact and htm, which the script contains."""
+    return "\n\n".join(file.read_text("utf-8") for file in sorted(VENDOR.glob("LICENSE-*")))

@@ -1,0 +1,534 @@
+"""The report: one file that holds everything, loads nothing, and runs no text of the data.
+
+With Chromium: every view, by pointer and by keyboard, in both themes and at a phone's width.
+"""
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dragoman import SearchSettings
+from dragoman.inspection.bundle import PAGE, VENDOR, bundle
+from dragoman.inspection.inspection import (
+    Attention,
+    Inspection,
+    ModuleSummary,
+    ResidualStream,
+    TokenProbability,
+)
+from dragoman.inspection.report import embedded, source_hash, to_html
+from dragoman.model.settings import ModelSettings
+from dragoman.search.trace import Node
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+MOST_BYTES = 1_500_000
+MOST_MILLISECONDS = 20_000
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    '<img src=x onerror="alert(1)">',
+    "${alert(1)}",
+    "<!--",
+    "\u200b",
+    "\u202e",
+    "مرحبا",
+    "\ud800",
+    "",
+    "a b",
+]
+VIEWS = ["Beam", "Attention", "Positions", "Residual stream", "Masks", "Model"]
+
+
+# A made-up inspection
+
+
+def fake_inspection(
+    source: int = 30, target: int = 30, layers: int = 6, heads: int = 8, d_model: int = 512
+) -> Inspection:
+    """An inspection with random numbers of the right shapes, whose tokens are numbered words."""
+    random = np.random.default_rng(0)
+    tokens = {side: word_tokens(side, size) for side, size in (("s", source), ("t", target))}
+    nodes, path = fake_nodes(tokens["t"], random)
+    causal = np.tril(np.ones((target, target), np.float32))
+    lens = [[likeliest(token, random) for token in tokens["t"]] for _ in range(layers)]
+    sizes = {"encoder": (source, 2), "decoder": (target, 3)}
+    stream = {
+        side: random.uniform(5, 30, (layers + 1, size)).astype(np.float32)
+        for side, (size, _) in sizes.items()
+    }
+    stream |= {
+        f"{side}_sublayers": random.uniform(1, 20, (layers, parts, size)).astype(np.float32)
+        for side, (size, parts) in sizes.items()
+    }
+    return Inspection(
+        sentence=" ".join(tokens["s"][:-1]),
+        translation=" ".join(tokens["t"][:-1]),
+        log_probability=nodes[path[-1]].log_probability,
+        score=nodes[path[-1]].score,
+        search=SearchSettings(),
+        model=ModelSettings(d_model=d_model, heads=heads, encoder_layers=layers, decoder_layers=layers),
+        source=tokens["s"],
+        target=tokens["t"],
+        source_words=tuple(range(source)),
+        target_words=tuple(range(target)),
+        nodes=nodes,
+        best_path=path,
+        candidates={
+            number: likeliest(nodes[number].token, random)
+            for number in range(len(nodes))
+            if nodes[number].end is None
+        },
+        attention=Attention(
+            encoder=softmax(random, (layers, heads, source, source)),
+            decoder=softmax(random, (layers, heads, target, target), causal),
+            cross=softmax(random, (layers, heads, target, source)),
+        ),
+        alignment=tuple((place, place) for place in range(min(source, target) - 1)),
+        stream=ResidualStream(**stream),
+        lens=tuple(map(tuple, lens)),
+        positions=sinusoids(max(source, target), d_model),
+        modules=tuple(fake_modules(layers, source, d_model)),
+    )
+
+
+def word_tokens(letter: str, size: int) -> tuple[str, ...]:
+    return (*(f"▁{letter}{'o' * (place % 4)}{place}" for place in range(size - 1)), "</s>")
+
+
+def fake_nodes(tokens: tuple[str, ...], random) -> tuple[tuple[Node, ...], tuple[int, ...]]:
+    """A beam of 4 with 8 candidates a step; the best candidate of each step is the translation's."""
+    nodes, live, path = [Node(None, "<s>", 0.0, 0.0)], [0], [0]
+    for step, token in enumerate(tokens, 1):
+        numbers = []
+        for rank in range(8):
+            parent = live[0] if rank == 0 else live[int(random.integers(len(live)))]
+            log_prob = -0.3 * step - 0.4 * rank - float(random.uniform(0, 0.1))
+            last = step == len(tokens)
+            text = token if rank == 0 else f"▁other{rank}"
+            end = None if rank < 4 else "below the beam"
+            if last:
+                end = "finished" if rank == 0 else "the search was over"
+            numbers.append(len(nodes))
+            nodes.append(Node(parent, text, log_prob, log_prob / ((5 + step) / 6) ** 0.6, end))
+        live = numbers[:4]
+        path.append(numbers[0])
+    return tuple(nodes), tuple(path)
+
+
+def likeliest(token: str, random) -> tuple[TokenProbability, ...]:
+    logs = np.sort(np.log(random.dirichlet(np.ones(10))))[::-1]
+    names = [token, *(f"▁word{rank}" for rank in range(9))]
+    return tuple(TokenProbability(name, float(log)) for name, log in zip(names, logs, strict=True))
+
+
+def softmax(random, shape: tuple[int, ...], allowed=None) -> np.ndarray:
+    powers = np.exp(random.normal(0, 2, shape))
+    powers = powers if allowed is None else powers * allowed
+    return (powers / powers.sum(-1, keepdims=True)).astype(np.float32)
+
+
+def sinusoids(rows: int, d_model: int) -> np.ndarray:
+    angles = np.arange(rows)[:, None] / 10_000 ** (np.arange(0, d_model, 2) / d_model)
+    return np.stack([np.sin(angles), np.cos(angles)], -1).reshape(rows, d_model).astype(np.float32)
+
+
+def fake_modules(layers: int, source: int, d_model: int) -> list[ModuleSummary]:
+    parts = {"encoder": ("self_attention", "feed_forward")}
+    parts["decoder"] = ("self_attention", "cross_attention", "feed_forward")
+    return [
+        ModuleSummary(f"{side}.{layer}.{part}", 1_050_624, (1, source if side == "encoder" else 4, d_model))
+        for side, names in parts.items()
+        for layer in range(layers)
+        for part in names
+    ]
+
+
+def hostile_inspection() -> Inspection:
+    """Texts that would end an element, run as a script, cannot be seen, or are no valid Unicode."""
+    known = fake_inspection(len(HOSTILE) + 1, len(HOSTILE) + 1, 2, 2, 16)
+    tokens = (*HOSTILE, "</s>")
+    named = dict(zip(known.target, tokens, strict=True))
+    nodes = tuple(replace(node, token=named.get(node.token, node.token)) for node in known.nodes)
+    unlikely = {0: (TokenProbability(HOSTILE[0], -0.1), TokenProbability(HOSTILE[1], -float("inf")))}
+    return replace(
+        known,
+        sentence=" ".join(HOSTILE),
+        translation=" ".join(reversed(HOSTILE)),
+        source=tokens,
+        target=tokens,
+        nodes=nodes,
+        candidates=known.candidates | unlikely,
+    )
+
+
+@pytest.fixture(scope="module")
+def report() -> str:
+    return to_html(fake_inspection())
+
+
+# Without a browser
+
+
+class Elements(HTMLParser):
+    """The elements of a document with their attributes, and the texts of scripts and styles."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, str] = {}
+        self.kind = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self.kind = str(dict(attrs).get("type") or tag) if tag in {"script", "style"} else ""
+
+    def handle_endtag(self, tag: str) -> None:
+        self.kind = ""
+
+    def handle_data(self, data: str) -> None:
+        if self.kind:
+            self.texts[self.kind] = self.texts.get(self.kind, "") + data
+
+
+def test_the_report_is_small_and_has_no_address(report):
+    assert len(report.encode()) < MOST_BYTES
+    without_licenses = re.sub(r'<script type="text/plain".*?</script>', "", report, flags=re.DOTALL)
+    addresses = set(re.findall(r"\bhttps?://[\w./-]+", without_licenses))
+    assert addresses <= {"http://www.w3.org/2000/svg"}
+
+
+def test_the_report_has_the_licences_of_what_it_contains(report):
+    for name in ("LICENSE-preact", "LICENSE-htm"):
+        assert (VENDOR / name).read_text("utf-8") in report
+
+
+def test_the_policy_allows_the_script_and_the_style_by_their_hashes_alone(report):
+    elements = Elements(report)
+    (policy,) = (tag["content"] for _, tag in elements.tags if "http-equiv" in tag)
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules == {
+        "default-src": "'none'",
+        "script-src": f"'{source_hash(elements.texts['script'])}'",
+        "style-src": f"'{source_hash(elements.texts['style'])}'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+
+
+def test_the_report_has_the_same_elements_whatever_the_tokens_are(report):
+    hostile = Elements(to_html(hostile_inspection()))
+    assert [tag for tag, _ in hostile.tags] == [tag for tag, _ in Elements(report).tags]
+    data = json.loads(hostile.texts["application/json"])
+    assert data["source"]["tokens"] == [*HOSTILE, "</s>"]
+    assert data["beam"]["candidates"]["0"][1] == [HOSTILE[1], None]
+
+
+def test_embedded_json_has_no_markup_and_only_numbers_that_json_has():
+    table = {"text": "</script><!--", "numbers": (1.5, float("inf"), float("nan"))}
+    text = embedded(table)
+    assert "<" not in text
+    assert json.loads(text) == {"text": "</script><!--", "numbers": [1.5, None, None]}
+
+
+def test_modules_use_no_evaluation_and_no_markup_from_text():
+    for file in PAGE.glob("*.js"):
+        text = file.read_text("utf-8")
+        assert not re.search(r"\beval\(|new Function|innerHTML|dangerously|insertAdjacent|fetch\(", text), (
+            file
+        )
+        assert all(len(line) <= 110 for line in text.splitlines()), file
+
+
+def write_modules(folder: Path, **texts: str) -> Path:
+    for name, text in texts.items():
+        (folder / f"{name}.js").write_text(text, "utf-8")
+    return folder / "main.js"
+
+
+def test_modules_become_one_script_in_the_order_of_their_imports(tmp_path):
+    main = write_modules(
+        tmp_path,
+        main='import { two } from "./middle.js";\nimport { one as it } from "./leaf.js";\nsay(two, it);',
+        middle='import { one } from "./leaf.js";\nexport const two = one + one;\n',
+        leaf="const own=1;export{own as one};",
+    )
+    script = bundle(main)
+    places = [script.index(f'modules["{name}.js"] = ') for name in ("leaf", "middle", "main")]
+    assert places == sorted(places)
+    assert script.count('modules["leaf.js"] = ') == 1
+    assert "return { one: own };" in script
+    assert 'const { one: it } = modules["leaf.js"];' in script
+    assert not re.search(r"^\s*(import|export)\b", script, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'import all from "./leaf.js";',
+        'import * as all from "./leaf.js";',
+        'import "./leaf.js";',
+        "export default 1;",
+        "export let changing = 1;",
+        'export { one } from "./leaf.js";',
+        'const later = import("./leaf.js");',
+        "const address = import.meta.url;",
+    ],
+)
+def test_a_module_with_another_import_or_export_is_refused(tmp_path, text):
+    main = write_modules(tmp_path, main=text, leaf="export const one = 1;")
+    with pytest.raises(ValueError, match=r"main\.js has an import or export that is not known"):
+        bundle(main)
+
+
+def test_modules_that_import_each_other_are_refused(tmp_path):
+    main = write_modules(
+        tmp_path, main='import { one } from "./leaf.js";', leaf='import { two } from "./main.js";'
+    )
+    with pytest.raises(ValueError, match="import each other"):
+        bundle(main)
+
+
+@pytest.mark.parametrize("text", ["</script>", "</SCRIPT ", "<!--"])
+def test_a_module_that_would_end_its_element_is_refused(tmp_path, text):
+    with pytest.raises(ValueError, match="HTML reads as markup"):
+        bundle(write_modules(tmp_path, main=f'const text = "{text}";'))
+
+
+# In Chromium
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium; the tests are skipped without it or without Playwright, which drives it."""
+    if CHROMIUM is None:
+        pytest.skip("Chromium is missing: apt-get install chromium")
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="Playwright is missing: pip install playwright"
+    )
+    with playwright.sync_playwright() as engine:
+        running = engine.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def open_report(browser, tmp_path):
+    """Opens a report from disk without a network. Afterwards: nothing was written to the console, no script
+    has failed, no dialog was opened, and only the file was asked for.
+    """
+    contexts, faults = [], []
+
+    def open_in(inspection: Inspection, theme: str = "light", width: int = 1280):
+        file = tmp_path / "report.html"
+        file.write_text(to_html(inspection), "utf-8")
+        context = browser.new_context(
+            color_scheme=theme,
+            viewport={"width": width, "height": 740},
+            offline=True,
+            reduced_motion="reduce",
+        )
+        contexts.append(context)
+        context.set_default_timeout(MOST_MILLISECONDS)
+        page = context.new_page()
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("console", lambda line: faults.append(line.text))
+        page.on("dialog", lambda dialog: (faults.append(dialog.message), dialog.dismiss()))
+        page.on("request", lambda sent: sent.url != file.as_uri() and faults.append(sent.url))
+        page.goto(file.as_uri())
+        page.wait_for_selector("[role=tablist]")
+        return page
+
+    yield open_in
+    for context in contexts:
+        context.close()
+    assert faults == []
+
+
+def tab(page, name: str) -> None:
+    page.get_by_role("tab", name=name, exact=True).click()
+
+
+def open_tables(place) -> None:
+    """Opens the tables of numbers, and waits for them: they are made when they are opened."""
+    for numbers in place.locator(".numbers").all():
+        numbers.locator("summary").click()
+        numbers.locator("table").wait_for()
+
+
+def assert_accessible(page) -> None:
+    """axe-core finds nothing, and nothing is wider than the window."""
+    axe = pytest.importorskip("axe_core_python.base", reason="axe is missing: pip install axe-core-python")
+    page.evaluate(axe.AXE_SCRIPT)
+    found = page.evaluate("axe.run()")["violations"]
+    assert [(rule["id"], [node["html"] for node in rule["nodes"]][:3]) for rule in found] == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 360)], ids=["light 1280", "dark 360"])
+def test_every_view_is_accessible_and_fits_the_window(open_report, theme, width):
+    page = open_report(fake_inspection(8, 8, 2, 4, 32), theme, width)
+    for name in VIEWS:
+        tab(page, name)
+        page.wait_for_selector(f"[role=tab][aria-selected=true]:text-is('{name}')")
+        assert page.locator(".numbers").count() > 0
+        open_tables(page)
+        assert_accessible(page)
+
+
+def test_hostile_tokens_are_shown_and_run_nowhere(open_report):
+    page = open_report(hostile_inspection())
+    for name in VIEWS:
+        tab(page, name)
+        open_tables(page)
+        assert page.locator("#page img, #page script").count() == 0
+    tab(page, "Beam")
+    shown = page.locator("[role=treeitem]").all_inner_texts()
+    hostile = [text.replace(" ", "␣") for text in HOSTILE[:4]]
+    for text in (*hostile, "U+200B", "U+202E", "U+D800", "(empty)", "a␣b"):
+        assert text in shown
+
+
+def test_the_slider_shows_the_search_up_to_a_step(open_report):
+    inspection = fake_inspection(8, 8, 2, 4, 32)
+    page = open_report(inspection)
+    assert page.locator("[role=treeitem]").count() == len(inspection.nodes)
+    page.locator("[data-number]").last.click()
+    page.get_by_role("slider").fill("2")
+    assert page.locator("[role=treeitem]").count() == 1 + 2 * 8
+    selected = page.locator("[role=treeitem][aria-selected=true]")
+    assert selected.get_attribute("aria-level") == "3"
+
+
+def test_a_hypothesis_shows_its_tokens_and_the_likeliest_next_ones(open_report):
+    inspection = fake_inspection(8, 8, 2, 4, 32)
+    page = open_report(inspection)
+    number = inspection.best_path[3]
+    page.locator(f"[data-number='{number}']").click()
+    panel = page.locator(".hypothesis")
+    assert panel.locator(".tokens .token").all_inner_texts() == ["<s>", *inspection.target[:3]]
+    likeliest_token = inspection.candidates[number][0]
+    first = panel.locator(".bars tr").first
+    assert first.locator("th").inner_text() == likeliest_token.token
+    share = float(first.locator("td").last.inner_text().removesuffix(" %"))
+    assert share == pytest.approx(100 * np.exp(likeliest_token.log_probability), abs=0.51)
+    page.hover("[data-number='8']")
+    assert panel.locator("h3").inner_text() == "Hypothesis 8, step 1"
+    assert "did not extend it" in panel.inner_text()
+
+
+def test_the_tree_is_one_stop_and_arrow_keys_follow_its_branches(open_report):
+    inspection = fake_inspection(8, 8, 2, 4, 32)
+    page = open_report(inspection)
+    assert page.locator("[role=treeitem][tabindex='0']").count() == 1
+    page.locator("[role=treeitem][tabindex='0']").focus()
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowLeft")
+    assert page.evaluate("Number(document.activeElement.dataset.number)") == inspection.best_path[-2]
+    page.keyboard.press("Home")
+    assert page.evaluate("Number(document.activeElement.dataset.number)") == 0
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("Number(document.activeElement.dataset.number)") == inspection.best_path[1]
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("Number(document.activeElement.dataset.number)") == 2
+
+
+def test_arrow_keys_move_in_the_grid_and_enter_opens_a_head(open_report):
+    page = open_report(fake_inspection(8, 8, 2, 4, 32))
+    tab(page, "Attention")
+    grid = page.get_by_role("grid")
+    assert grid.locator("[tabindex='0']").count() == 1
+    grid.locator("[tabindex='0']").focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    head = page.get_by_role("region", name="The head")
+    assert head.locator("h3").inner_text() == "Layer 2, head 3"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.closest('[role=grid]')") is None
+
+
+def test_a_head_is_shown_as_it_is_in_the_data(open_report):
+    """Weights in the table, statistics, and lines."""
+    inspection = fake_inspection(6, 7, 2, 4, 32)
+    page = open_report(inspection)
+    tab(page, "Attention")
+    page.get_by_role("gridcell").nth(5).click()  # layer 2, head 2
+    head = page.get_by_role("region", name="The head")
+    weights = inspection.attention.cross[1, 1]
+    open_tables(head)
+    cells = [float(text) for text in head.locator(".numbers td").all_inner_texts()]
+    assert np.allclose(np.reshape(cells, weights.shape), weights, atol=2e-3)
+    facts = dict(zip(head.locator("dt").all_inner_texts(), head.locator("dd").all_inner_texts(), strict=True))
+    queries, keys = np.indices(weights.shape)
+    expected = {
+        "Entropy": -(weights * np.log(weights)).sum(1).mean(),
+        "Mean distance": (weights * abs(queries - keys)).sum(1).mean(),
+        "Share on the previous token": np.trace(weights, -1) / len(weights),
+        "Share on the same token": np.trace(weights) / len(weights),
+        "Share on the next token": np.trace(weights, 1) / len(weights),
+        "Share on END": weights[:, -1].mean(),
+    }
+    for name, value in expected.items():
+        assert float(facts[name].split()[0]) == pytest.approx(value, abs=0.011), name
+    head.get_by_role("button", name="Lines", exact=True).click()
+    assert head.locator(".lines line").count() == (weights.astype(np.float16) >= 0.02).sum()
+
+
+def test_heads_are_sorted_by_a_statistic(open_report):
+    page = open_report(fake_inspection(8, 8, 2, 4, 32))
+    tab(page, "Attention")
+    for kind in ("Encoder self-attention", "Decoder self-attention", "Encoder-decoder attention"):
+        page.get_by_role("button", name=kind, exact=True).click()
+        page.get_by_label("Order").select_option("entropy")
+        values = [float(text) for text in page.locator(".caption b").all_inner_texts()]
+        assert len(values) == 8
+        assert values == sorted(values, reverse=True)
+
+
+def test_masks_show_the_padding_that_is_asked_for(open_report):
+    page = open_report(fake_inspection(5, 6, 2, 4, 32))
+    tab(page, "Masks")
+    page.get_by_role("slider").fill("2")
+    both = page.get_by_role("region", name="Both: decoder self-attention")
+    open_tables(both)
+    cells = np.reshape([int(text) for text in both.locator(".numbers td").all_inner_texts()], (8, 8))
+    assert (cells == np.tril(np.ones((8, 8))) * (np.arange(8) < 6)).all()
+
+
+def test_a_cell_of_the_logit_lens_shows_the_likeliest_tokens(open_report):
+    inspection = fake_inspection(5, 6, 2, 4, 32)
+    page = open_report(inspection)
+    tab(page, "Residual stream")
+    page.get_by_role("grid").get_by_role("gridcell").nth(7).click()  # layer 2, second token
+    lens = page.get_by_role("region", name="Logit lens")
+    shown = lens.locator(".bars th").all_inner_texts()
+    assert shown == [each.token for each in inspection.lens[1][1]]
+
+
+def test_the_number_under_the_pointer_is_written_below_a_heat_map(open_report):
+    inspection = fake_inspection(5, 6, 2, 4, 32)
+    page = open_report(inspection)
+    tab(page, "Attention")
+    head = page.get_by_role("region", name="The head")
+    box = head.locator("canvas").bounding_box()
+    place = {"x": box["width"] * 2.5 / 5, "y": box["height"] * 1.5 / 6}  # the third column, the second row
+    head.locator("canvas").hover(position=place)
+    weight = inspection.attention.cross[0, 0, 1, 2]
+    shown = head.locator(".readout").inner_text()
+    assert shown.startswith(f"{inspection.target[1]} → {inspection.source[2]}")
+    assert float(shown.split(":")[1]) == pytest.approx(weight, abs=1e-3)
+
+
+def test_a_token_leaves_its_lines_alone(open_report):
+    inspection = fake_inspection(5, 6, 2, 4, 32)
+    page = open_report(inspection)
+    tab(page, "Attention")
+    alignment = page.get_by_role("region", name="Word alignment")
+    assert alignment.locator("line").count() == len(inspection.alignment)
+    alignment.get_by_role("button").nth(1).focus()
+    assert alignment.locator("line").count() == 1
