@@ -86,7 +86,7 @@ def written(inspection: "Inspection", asked: Inspect) -> bytes:
     if ending == ".json":
         from dragoman.inspection.schema import to_json
 
-        return json.dumps(to_json(inspection), ensure_ascii=False).encode("utf-8", "replace")
+        return json.dumps(to_json(inspection), ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
     svg = picture(inspection, asked)
     if ending == ".svg":
         return svg.encode("utf-8", "replace")
@@ -94,7 +94,9 @@ def written(inspection: "Inspection", asked: Inspect) -> bytes:
         import vl_convert
     except ImportError as error:
         raise DragomanError("PNG needs vl-convert: pip install 'dragoman[plot]', or write .svg.") from error
-    return vl_convert.svg_to_png(svg, scale=2)
+    from dragoman.inspection.drawing import in_light_colours
+
+    return vl_convert.svg_to_png(in_light_colours(svg), scale=2)
 
 
 def picture(inspection: "Inspection", asked: Inspect) -> str:

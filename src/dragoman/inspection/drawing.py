@@ -151,7 +151,7 @@ def channels(colour: str) -> tuple[float, ...]:
 
 
 def style() -> str:
-    """The style sheet, the same of every picture. Renderers without CSS variables use the light colours."""
+    """The style sheet, the same of every picture. `in_light_colours` is for renderers without variables."""
 
     def variables(theme: int) -> str:
         return ".picture{" + ";".join(f"--{name}:{pair[theme]}" for name, pair in COLOURS.items()) + "}"
@@ -171,6 +171,11 @@ def style() -> str:
             *rules,
         ]
     )
+
+
+def in_light_colours(picture: str) -> str:
+    """A picture without the variables of its style sheet, for renderers that draw them black."""
+    return re.sub(r";(?:fill|stroke):var\(--[\w-]+\)", "", picture)
 
 
 # ---- shapes

@@ -4,7 +4,6 @@ import base64
 import hashlib
 import html
 import json
-import math
 from typing import Any
 
 from dragoman.inspection.bundle import PAGE, VENDOR, bundle
@@ -35,7 +34,7 @@ DOCUMENT = """<!doctype html>
 def to_html(inspection: Inspection) -> str:
     """The report: views of the beam, attention, positions, the residual stream, masks and the model.
 
-    The data are `schema.to_json`; a number that is not finite is null. The content security policy names the
+    The data are `schema.to_json`. The content security policy names the
     script and the style by their hashes and refuses all else, so no text of the data can become a script.
     """
     script, style = bundle(PAGE / "report.js"), (PAGE / "style.css").read_text("utf-8")
@@ -60,17 +59,8 @@ def source_hash(text: str) -> str:
 
 def embedded(table: dict[str, Any]) -> str:
     """JSON in ASCII, without `<`: no text in it can end the element that it stands in."""
-    text = json.dumps(finite(table), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(table, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c")
-
-
-def finite(value: Any) -> Any:
-    """The same value with None for numbers that JSON has not: NaN and the infinities."""
-    if isinstance(value, dict):
-        return {key: finite(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def licenses() -> str:

@@ -1,6 +1,7 @@
 """An inspection as JSON, documented in docs/inspection.md: texts as they are, arrays in base64."""
 
 import base64
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -14,9 +15,9 @@ VERSION = 1
 
 
 def to_json(inspection: Inspection) -> dict[str, Any]:
-    """The inspection as a table of texts, numbers and encoded arrays."""
+    """The inspection as a table of texts, numbers and encoded arrays; no number in it is NaN or infinite."""
     attention, stream = inspection.attention, inspection.stream
-    return {
+    table = {
         "version": VERSION,
         "sentence": inspection.sentence,
         "translation": inspection.translation,
@@ -44,6 +45,7 @@ def to_json(inspection: Inspection) -> dict[str, Any]:
         "positions": array_json(inspection.positions),
         "modules": [asdict(module) for module in inspection.modules],
     }
+    return {key: finite(value) for key, value in table.items()}
 
 
 def tokens_json(tokens: tuple[TokenProbability, ...]) -> list[tuple[str, float]]:
@@ -63,3 +65,12 @@ def array_from_json(table: dict[str, Any]) -> Array:
     """The array that `array_json` has written, with the precision of float16."""
     numbers = np.frombuffer(base64.b64decode(table["float16"]), "<f2")
     return numbers.reshape(table["shape"]).astype(np.float32)
+
+
+def finite(value: Any) -> Any:
+    """The same value with None for numbers that JSON has not: NaN and the infinities."""
+    if isinstance(value, dict):
+        return {key: finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
