@@ -264,7 +264,8 @@ def test_the_time_is_linear(reader, part):
         assert document.join(document.sentences) == text
         return time.process_time() - start
 
-    assert seconds(100_000) < 50 * max(seconds(10_000), 0.01)  # quadratic is 100
+    # Quadratic is 100. The least of three: other programs slow some of them down.
+    assert min(seconds(100_000) for _ in range(3)) < 50 * max(seconds(10_000), 0.01)
 
 
 def test_deep_nesting():

@@ -971,3 +971,20 @@ def test_a_text_is_translated_by_a_model_that_has_learnt(open_page, trained):
         assert expected == "AMBER BIRCH\n\nCEDAR EMBER"
         word(page, 2).click()
         page.wait_for_selector("[role=menuitem]")
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_one_can_look_inside_a_translation(open_page, trained):
+    with serving(trained / "run") as server:
+        page = open_page(WIDE, load=False)
+        page.goto(server.address + "/")
+        page.wait_for_selector("select:not([disabled])")
+        translate(page, server.address + "/", "amber birch", source="", target="")
+        link = page.wait_for_selector("text=Look inside")
+        page.goto(f"{server.address}/{link.get_attribute('href')}")
+        page.wait_for_selector("[role=tab]")
+        assert "AMBER BIRCH" in page.inner_text("header")
+        assert page.get_by_role("tab").count() == 6
+        page.goto(f"{server.address}/inspect#text=+")
+        page.reload()
+        page.wait_for_selector("text=The sentence is blank")

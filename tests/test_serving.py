@@ -15,6 +15,8 @@ import httpx
 import pytest
 
 from dragoman import SearchSettings, Translator
+from dragoman.inspection.inspect import inspect
+from dragoman.inspection.schema import to_json
 from dragoman.serving.keys import RateLimit
 from dragoman.serving.service import Admission
 from dragoman.serving.settings import ServerSettings
@@ -448,3 +450,14 @@ def children(pid):
             if int(fields_[1]) == pid and fields_[0] != "Z":
                 found.append(int(path))
     return found
+
+
+def test_a_sentence_is_inspected(client, run):
+    answer = client.post("/v1/inspect", json={"text": "amber birch", "beam_size": 2})
+    assert answer.status_code == 200, answer.text
+    translator = Translator.load(run, native=False)
+    expected = json.loads(json.dumps(to_json(inspect(translator, "amber birch", beam_size=2))))
+    found = answer.json()
+    assert (found["translation"], found["beam"]) == (expected["translation"], expected["beam"])
+    for text, status in ((" ", 400), ("amber " * 300, 413)):
+        assert client.post("/v1/inspect", json={"text": text}).status_code == status

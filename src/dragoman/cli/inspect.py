@@ -34,9 +34,9 @@ class Inspect:
     """The picture: the beam search, the attention of encoder, decoder, or between them (cross), masks,
     positions, their dot products by distance, the residual stream, the logit lens, the model."""
     layer: int | None = None
-    """The layer of an attention picture, counted from 1. None draws all layers and heads."""
+    """The layer of an attention picture, counted from 1; without it all layers and heads are drawn."""
     head: int | None = None
-    """The head, counted from 1. None is the mean of all."""
+    """The head, counted from 1; without it the mean of all."""
     lines: bool = False
     """Draw attention as lines between tokens, as the paper's Figures 3 to 5."""
     search: SearchSettings = field(default_factory=SearchSettings)

@@ -34,10 +34,10 @@ DOCUMENT = """<!doctype html>
 def to_html(inspection: Inspection) -> str:
     """The report: views of the beam, attention, positions, the residual stream, masks and the model.
 
-    The data are `schema.to_json`. The content security policy names the
-    script and the style by their hashes and refuses all else, so no text of the data can become a script.
+    The data are `schema.to_json`. The content security policy names the script and the style by their hashes
+    and refuses all else, so no text of the data can become a script.
     """
-    script, style = bundle(PAGE / "report.js"), (PAGE / "style.css").read_text("utf-8")
+    script, style = bundle(PAGE / "file.js"), (PAGE / "style.css").read_text("utf-8")
     policy = (
         f"default-src 'none'; script-src '{source_hash(script)}'; style-src '{source_hash(style)}'; "
         "base-uri 'none'; form-action 'none'"

@@ -16,6 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from dragoman import __version__
+from dragoman.inspection.bundle import PAGE as INSPECTION
 from dragoman.inspection.bundle import VENDOR
 from dragoman.native.settings import EngineSettings
 from dragoman.serving import deepl, docs, libretranslate, openapi, v1
@@ -98,13 +99,18 @@ def add_operations(app: FastAPI, service: Service) -> None:
 
 
 def add_page(app: FastAPI) -> None:
-    """The page, at / and /page/."""
+    """The page, at / and /page/, and the one that looks inside, at /inspect."""
 
     @app.get("/", include_in_schema=False)
     async def index() -> FileResponse:
         return FileResponse(PAGE / "index.html")
 
+    @app.get("/inspect", include_in_schema=False)
+    async def inspect() -> FileResponse:
+        return FileResponse(PAGE / "inspect.html")
+
     app.mount("/page/vendor", StaticFiles(directory=VENDOR))
+    app.mount("/page/inspection", StaticFiles(directory=INSPECTION))
     app.mount("/page", StaticFiles(directory=PAGE))
 
 

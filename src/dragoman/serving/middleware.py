@@ -21,7 +21,16 @@ from dragoman.serving.log import request_id, write
 from dragoman.serving.service import Service
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-OPEN_PATHS = ("/health", "/ready", "/", "/page/", "/favicon.ico", "/languages", "/frontend/settings")
+OPEN_PATHS = (
+    "/health",
+    "/ready",
+    "/",
+    "/inspect",
+    "/page/",
+    "/favicon.ico",
+    "/languages",
+    "/frontend/settings",
+)
 """Paths that need no key: they hold nothing of the models but their languages.
 
 LibreTranslate's clients (Mastodon, Weblate) ask for the languages without their key.

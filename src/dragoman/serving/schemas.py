@@ -115,6 +115,13 @@ class AlternativesRequest(Search):  # type: ignore[valid-type, misc]
     count: int = Field(8, ge=1, le=100)
 
 
+class InspectRequest(Search):  # type: ignore[valid-type, misc]
+    """A sentence, and how to translate it."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"text": "A man rides a bike."}]})
+    text: Text
+
+
 class ScoreRequest(Choice):
     """Pairs of a text and a translation."""
 

@@ -17,6 +17,7 @@ from dragoman.serving.models import ServedModel, describe
 from dragoman.serving.schemas import (
     AlternativesRequest,
     Choice,
+    InspectRequest,
     ScoreRequest,
     TranslateRequest,
     TranslateResponse,
@@ -38,6 +39,7 @@ EVENT = {
 }
 """The schema of a server-sent event."""
 MOST_ANALYSED = 1_000  # tokens of a text for PyTorch, whose memory grows with their square
+MOST_INSPECTED = 200  # tokens of a sentence that is inspected
 MOST_WEIGHTS = 10_000  # attention weights of a head, in an answer
 
 
@@ -105,17 +107,22 @@ def translated_text(document: Document, n_best: NBest, with_spans: bool) -> dict
     return {"text": text, "sentences": sentences}
 
 
-def refuse_long(model: ServedModel, texts: Sequence[str]) -> None:
-    """Raise `ApiError` 413 for a text that is too long for PyTorch."""
+def refuse_long(
+    model: ServedModel,
+    texts: Sequence[str],
+    most: int = MOST_ANALYSED,
+    what: str = "alignment, attention, alternatives and scores",
+) -> None:
+    """Raise `ApiError` 413 for a text that is too long for what PyTorch computes."""
     for text in texts:
         tokens = len(text) // CHARACTERS_PER_TOKEN
-        if tokens <= MOST_ANALYSED:
+        if tokens <= most:
             tokens = len(model.translator.tokenizers.source.encode([text])[0])
-        if tokens > MOST_ANALYSED:
+        if tokens > most:
             raise ApiError(
                 413,
-                f"The text that begins with {text[:40]!r} has more than {MOST_ANALYSED:,} tokens, which is "
-                "too long for alignment, attention, alternatives and scores; send shorter sentences.",
+                f"The text that begins with {text[:40]!r} has more than {most:,} tokens, which is too long "
+                f"for {what}; send shorter sentences.",
             )
 
 
@@ -275,6 +282,25 @@ def add_analysis(routes: APIRouter, service: Service) -> None:
                 for each in found
             ]
         }
+
+    @routes.post("/inspect")
+    async def inspect(asked: InspectRequest, request: Request) -> dict[str, Any]:
+        """What the model computed for a sentence: its search, attention and residual stream.
+
+        docs/inspection.md describes the answer.
+        """
+        model, settings = choose_model(service, asked, asked.text), settings_of(asked)
+        service.refuse_too_much(settings)
+        service.note_texts(request, [asked.text])
+
+        def compute() -> dict[str, Any]:
+            from dragoman.inspection.inspect import inspect as inspect_sentence
+            from dragoman.inspection.schema import to_json
+
+            refuse_long(model, [asked.text], MOST_INSPECTED, "an inspection")
+            return to_json(inspect_sentence(model.translator, asked.text, settings))
+
+        return await service.analyse(compute, words(asked.text), request)
 
     @routes.post("/score")
     async def score(asked: ScoreRequest, request: Request) -> dict[str, Any]:

@@ -1,14 +1,13 @@
 // The data of the report: docs/inspection.md describes the JSON. Arrays are decoded where they are read.
 
-/** The table of the inspection in this document, with its arrays as {shape, values}. */
-export function readInspection() {
-  const table = JSON.parse(document.getElementById("inspection").textContent);
-  const decoded = (arrays) =>
+/** The table of an inspection, with its arrays as {shape, values}. */
+export function decoded(table) {
+  const all = (arrays) =>
     Object.fromEntries(Object.entries(arrays).map(([name, array]) => [name, decode(array)]));
   return {
     ...table,
-    attention: decoded(table.attention),
-    stream: decoded(table.stream),
+    attention: all(table.attention),
+    stream: all(table.stream),
     positions: decode(table.positions),
   };
 }

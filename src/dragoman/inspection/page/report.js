@@ -3,7 +3,6 @@
 import { html, render, useRef, useState } from "./vendor/preact.js";
 import { Attention } from "./attention.js";
 import { Beam } from "./beam.js";
-import { readInspection } from "./data.js";
 import { Masks } from "./masks.js";
 import { Model } from "./model.js";
 import { Positions } from "./positions.js";
@@ -20,7 +19,7 @@ const VIEWS = [
   ["model", "Model", Model],
 ];
 
-function Report({ inspection }) {
+function Report({ inspection, children }) {
   const [view, setView] = useState("beam");
   const tabs = useRef();
   const place = VIEWS.findIndex(([name]) => name === view);
@@ -51,8 +50,7 @@ function Report({ inspection }) {
         <${View} inspection=${inspection} />
       </div>
     </main>
-    <footer>This file holds all its data and loads nothing. It contains Preact and htm; their licences are in
-      its source.</footer>`;
+    <footer>${children}</footer>`;
 }
 
 function Head({ inspection }) {
@@ -73,6 +71,9 @@ function Head({ inspection }) {
   </header>`;
 }
 
-const page = document.getElementById("page");
-page.textContent = "";
-render(html`<${Report} inspection=${readInspection()} />`, page);
+/** Show an inspection, with its arrays as `decoded` gives them, and a note below it. */
+export function show(inspection, note) {
+  const page = document.getElementById("page");
+  page.textContent = "";
+  render(html`<${Report} inspection=${inspection}>${note}</${Report}>`, page);
+}

@@ -46,6 +46,10 @@ export async function alternatives(body, signal) {
   return (await (await send("v1/alternatives", body, signal)).json()).alternatives;
 }
 
+export async function inspect(body) {
+  return (await send("v1/inspect", body)).json();
+}
+
 /** Calls onPiece with each piece of the translation; returns the whole answer, as `translate` does. */
 export async function stream(body, onPiece, signal) {
   const response = await send("v1/translate/stream", body, signal);

@@ -92,14 +92,23 @@ function ModelLine() {
     return html`<div class="model">${note}</div>`;
   }
   if (source === "auto" || choices.length < 2) {
-    return html`<div class="model"><span>Model ${model.name} · ${facts(model)}</span></div>`;
+    return html`<div class="model"><span>Model ${model.name} · ${facts(model)}</span><${Inside} /></div>`;
   }
   return html`<div class="model">
     <span>Model</span>
     <${Select} label="Model" options=${choices} value=${session.model}
       choose=${(code) => session.setPair(source, target, code)} />
-    <span>${facts(model)}</span>
+    <span>${facts(model)}</span><${Inside} />
   </div>`;
+}
+
+/** What the model computed for the first sentence, in a tab of its own. */
+function Inside() {
+  const { result, isCurrent } = session;
+  const sentence = isCurrent && result?.format !== "html" && result?.sentences[0]?.source;
+  if (!sentence) return null;
+  const asked = new URLSearchParams({ text: sentence, model: result.model });
+  return html`<a href=${`inspect#${asked}`} target="_blank" rel="noopener">Look inside</a>`;
 }
 
 function facts({ architecture, parameters, precision }) {
