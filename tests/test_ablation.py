@@ -1,12 +1,14 @@
 """The effect of a head is that of a model whose W^O does not read it."""
 
 import copy
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import torch
 
 from dragoman.inspection.ablation import KINDS, head_effects, without_heads
+from dragoman.inspection.heads import head_effects_picture
 from dragoman.inspection.inspect import inspect, one_transformer
 from dragoman.inspection.recording import attentions
 from dragoman.system.errors import DragomanError
@@ -63,3 +65,12 @@ def test_without_all_heads_attention_is_its_bias(translator):
 def test_a_blank_sentence_gets_a_sentence(translator):
     with pytest.raises(DragomanError, match="The sentence is blank"):
         head_effects(translator, " ", LINES[0])
+
+
+def test_the_picture_has_a_number_for_each_head(translator):
+    found = inspect(translator, LINES[0], SETTINGS[0])
+    effects = head_effects(translator, LINES[0], found.target)
+    root = ElementTree.fromstring(head_effects_picture(found, effects))
+    texts = [element.text for element in root.iter() if element.tag.endswith("text")]
+    for kind in KINDS:
+        assert all(f"{change:+.3f}" in texts for change in getattr(effects, kind).flatten().tolist())

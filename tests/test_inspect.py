@@ -9,7 +9,19 @@ from tests.test_exchange import call
 from tests.test_translator import folder  # noqa: F401
 
 SENTENCE = "ein Mann fährt Rad"
-VIEWS = ["beam", "encoder", "decoder", "cross", "masks", "positions", "distances", "stream", "lens", "model"]
+VIEWS = [
+    "beam",
+    "encoder",
+    "decoder",
+    "cross",
+    "heads",
+    "masks",
+    "positions",
+    "distances",
+    "stream",
+    "lens",
+    "model",
+]
 
 
 @pytest.fixture
@@ -58,7 +70,7 @@ def test_all_views_are_one_file(inspect, tmp_path):
         (["--out", "x.svg", "--show", "beam", "--layer", "1"], "--layer, --head and --lines are for --show"),
         (["--out", "x.svg", "--show", "cross", "--lines"], "--head and --lines need a --layer."),
         (["--out", "x.svg", "--show", "cross", "--layer", "9"], "There is no layer 9; this model has 1"),
-        (["--out", "x.svg", "--show", "heads"], "--show is 'heads'; it has to be one of beam, encoder"),
+        (["--out", "x.svg", "--show", "depth"], "--show is 'depth'; it has to be one of beam, encoder"),
         (["--out", "x.json", "--temperature", "1"], "temperature asks for something else"),
     ],
 )

@@ -13,10 +13,12 @@ from dragoman.system.files import atomic_write
 
 if TYPE_CHECKING:
     from dragoman.inspection.inspection import Inspection
+    from dragoman.translation.translator import Translator
 
 View = Literal[
-    "beam", "encoder", "decoder", "cross", "masks", "positions", "distances", "stream", "lens", "model"
-]
+    "beam", "encoder", "decoder", "cross", "heads", "masks", "positions", "distances", "stream", "lens",
+    "model",
+]  # fmt: skip
 ENDINGS = (".html", ".json", ".svg", ".png")
 
 
@@ -31,8 +33,9 @@ class Inspect:
     out: Path = Path("inspection.html")
     """The file: .html has all views, .json the data, .svg and .png one picture."""
     show: View | None = None
-    """The picture: the beam search, the attention of encoder, decoder, or between them (cross), masks,
-    positions, their dot products by distance, the residual stream, the logit lens, the model."""
+    """The picture: the beam search, the attention of encoder, decoder, or between them (cross), what each
+    head contributes (heads), masks, positions, their dot products by distance, the residual stream, the logit
+    lens, the model."""
     layer: int | None = None
     """The layer of an attention picture, counted from 1; without it all layers and heads are drawn."""
     head: int | None = None
@@ -52,7 +55,7 @@ def inspect(given: Given) -> None:
 
     translator = Translator.load(asked.run, native=False)
     inspection = inspect_sentence(translator, asked.sentence, asked.search)
-    content = written(inspection, asked)
+    content = written(translator, inspection, asked)
     with atomic_write(asked.out) as path:
         path.write_bytes(content)
     say(f"{inspection.translation}\n{asked.out} shows how it was found.")
@@ -76,7 +79,7 @@ def refuse_contradictions(asked: Inspect) -> None:
         raise DragomanError("--head and --lines need a --layer.")
 
 
-def written(inspection: "Inspection", asked: Inspect) -> bytes:
+def written(translator: "Translator", inspection: "Inspection", asked: Inspect) -> bytes:
     """The content of the file."""
     ending = asked.out.suffix.lower()
     if ending == ".html":
@@ -87,7 +90,7 @@ def written(inspection: "Inspection", asked: Inspect) -> bytes:
         from dragoman.inspection.schema import to_json
 
         return json.dumps(to_json(inspection), ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
-    svg = picture(inspection, asked)
+    svg = picture(translator, inspection, asked)
     if ending == ".svg":
         return svg.encode("utf-8", "replace")
     try:
@@ -99,7 +102,7 @@ def written(inspection: "Inspection", asked: Inspect) -> bytes:
     return vl_convert.svg_to_png(in_light_colours(svg), scale=2)
 
 
-def picture(inspection: "Inspection", asked: Inspect) -> str:
+def picture(translator: "Translator", inspection: "Inspection", asked: Inspect) -> str:
     """The picture that is asked for, as SVG."""
     from dragoman.inspection import pictures
 
@@ -108,6 +111,12 @@ def picture(inspection: "Inspection", asked: Inspect) -> str:
             return pictures.attention_grid(inspection, asked.show)
         draw_head = pictures.attention_lines if asked.lines else pictures.attention_head
         return draw_head(inspection, asked.show, asked.layer, asked.head)
+    if asked.show == "heads":
+        from dragoman.inspection.ablation import head_effects
+        from dragoman.inspection.heads import head_effects_picture
+
+        effects = head_effects(translator, inspection.sentence, inspection.target)
+        return head_effects_picture(inspection, effects)
     draw = {
         "beam": pictures.beam_tree,
         "masks": pictures.masks,

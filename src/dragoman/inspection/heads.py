@@ -1,0 +1,51 @@
+"""The picture of what each head contributes to a translation.
+
+Shapes: L layers, H heads.
+"""
+
+import numpy as np
+
+from dragoman.inspection.ablation import HeadEffects
+from dragoman.inspection.drawing import Drawing, diverging
+from dragoman.inspection.inspection import Array, Inspection
+from dragoman.inspection.pictures import NAMES, finished, sentences
+
+WIDTH, HEIGHT = 62.0, 28.0  # of a cell, in pixels
+
+
+def head_effects_picture(inspection: Inspection, effects: HeadEffects) -> str:
+    """The change of the translation's log-probability without each head, a table a use of attention."""
+    tables = {kind: getattr(effects, kind) for kind in NAMES}
+    largest = max(float(np.abs(table).max()) for table in tables.values()) or 1.0
+    drawing = Drawing(
+        "heads",
+        "The translation's log-probability without a head",
+        f"The change in nats if a head contributes nothing, by forced decoding. {sentences(inspection)}",
+    )
+    top = 60.0
+    for kind, table in tables.items():
+        drawing.text(16, top, NAMES[kind], 13, bold=True)
+        draw_table(drawing, table, top + 12, largest)
+        top += 12 + HEIGHT * (len(table) + 1) + 34
+    stops = [(-1.0, f"{-largest:.2f}"), (0.0, "0"), (1.0, f"+{largest:.2f}")]
+    drawing.legend(16, drawing.height + 20, "change of log-probability, nats", diverging, stops)
+    note = (
+        f"With all heads it is {effects.log_probability:.3f}. A negative number: without the head the "
+        "translation is less likely."
+    )
+    return finished(drawing, [note])
+
+
+def draw_table(drawing: Drawing, table: Array, top: float, largest: float) -> None:
+    """A cell for each layer and head of [L H], below a row with the heads' numbers."""
+    left = 76.0
+    for head in range(table.shape[1]):
+        drawing.text(left + (head + 0.5) * WIDTH, top + 18, f"head {head + 1}", 11, "fill-faint", "middle")
+    for layer, row in enumerate(table.tolist()):
+        y = top + HEIGHT * (layer + 1)
+        drawing.text(left - 10, y + 19, f"layer {layer + 1}", 11, "fill-faint", "end")
+        for head, change in enumerate(row):
+            x, shade = left + head * WIDTH, diverging(change / largest)
+            drawing.rectangle(x, y, WIDTH, HEIGHT, "fill-zero stroke-grid")
+            drawing.rectangle(x, y, WIDTH, HEIGHT, shade.css, opacity=shade.opacity)
+            drawing.text(x + WIDTH / 2, y + 19, f"{change:+.3f}", 11, shade.label, "middle")
