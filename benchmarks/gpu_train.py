@@ -34,7 +34,13 @@ from dragoman.text.batches import Batch, Update
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.compile import compile_layers
 from dragoman.training.loop import prefetch
-from dragoman.training.objective import Objective, accumulate, make_optimizer, seed_update, step_optimizer
+from dragoman.training.objective import (
+    Objective,
+    accumulate_gradients,
+    make_optimizer,
+    seed_update,
+    step_optimizer,
+)
 from dragoman.training.world import World
 
 PEAKS = {"NVIDIA H100 80GB HBM3": 989e12, "NVIDIA H200": 989e12}
@@ -129,7 +135,7 @@ def measure(
         nonlocal flops, tokens
         update = next(updates)
         seed_update(1, number, 0)
-        accumulate(objective, update, world)
+        accumulate_gradients(objective, update, world)
         step_optimizer(optimizer, model, 1e-4, 0.0)
         optimizer.zero_grad()
         tokens += update.tokens

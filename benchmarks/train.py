@@ -92,7 +92,7 @@ def dragoman_step(recipe: Recipe, data: PreparedData) -> Step:
     from dragoman.system.machine import configure_allocator
     from dragoman.training.objective import (
         Objective,
-        accumulate,
+        accumulate_gradients,
         make_optimizer,
         seed_update,
         step_optimizer,
@@ -106,7 +106,7 @@ def dragoman_step(recipe: Recipe, data: PreparedData) -> Step:
 
     def step(update: Update) -> None:
         seed_update(1, 1, 0)
-        accumulate(objective, update, world)
+        accumulate_gradients(objective, update, world)
         step_optimizer(optimizer, model, RATE, 0.0)
         optimizer.zero_grad()
 

@@ -26,7 +26,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch, Update
 from dragoman.training.checkpoint import checkpoints
 from dragoman.training.distributed import ProcessGroup
-from dragoman.training.objective import Objective, accumulate
+from dragoman.training.objective import Objective, accumulate_gradients
 from dragoman.training.world import World, process_group
 from dragoman.translation.translator import Translator
 from tests.conftest import MOST_SECONDS, write_copies
@@ -185,7 +185,7 @@ def test_processes_accumulate_the_gradients_of_small_batches(text):
 def reductions(objective: torch.nn.Module, update: Update, world: World) -> int:
     """How often processes add up numbers in an update."""
     with torch.autograd.profiler.profile(use_kineto=False) as profile:
-        accumulate(objective, update, world)
+        accumulate_gradients(objective, update, world)
     return sum(
         event.name().startswith(("c10d::allreduce", "c10d::_reduce_scatter"))
         for event in profile.kineto_results.events()
@@ -248,12 +248,12 @@ def test_a_process_that_is_short_of_memory_cuts_its_own_batches(tmp_path):
         much = objective.register_forward_pre_hook(ask_for_much) if rank == 0 else nullcontext()
         with warnings.catch_warnings(record=True) as messages, much:
             warnings.simplefilter("always")
-            accumulate(parallel, Update(0, 0, [shares[rank]], tokens), world)
+            accumulate_gradients(parallel, Update(0, 0, [shares[rank]], tokens), world)
         cut = [re.search(r"not enough memory for (\d+) pairs", str(warning.message)) for warning in messages]
         assert [int(found[1]) for found in cut if found] == [[60, 30], []][rank]
         found = [weight.grad.clone() for weight in objective.parameters()]
         objective.zero_grad()
-        accumulate(objective, Update(0, 0, shares, tokens), world.local)
+        accumulate_gradients(objective, Update(0, 0, shares, tokens), world.local)
         for weight, gradient in zip(objective.parameters(), found, strict=True):
             torch.testing.assert_close(gradient, weight.grad)
         distributed.destroy_process_group()
@@ -267,7 +267,7 @@ def test_out_of_memory_during_synchronisation_ends_all_processes(tmp_path):
         if rank == 0:
             next(objective.parameters()).register_hook(lambda _: bytearray(2**62))
         with pytest.raises(DragomanError if rank == 0 else RuntimeError) as messages:
-            accumulate(parallel, Update(0, 0, [shares[rank]], tokens), world)
+            accumulate_gradients(parallel, Update(0, 0, [shares[rank]], tokens), world)
         assert (
             "not enough memory for 60 pairs at once; run the same command with a lower --micro-batch-tokens"
             in str(messages.value)

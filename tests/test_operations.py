@@ -327,6 +327,15 @@ def test_a_defect_is_explained_in_the_log_only(path, name, capsys):
     assert "Traceback" not in answer.text
 
 
+def test_refusals_count_for_their_route(server):
+    with server.client() as client:
+        assert client.post(V1, json={"text": "a", "model": "none"}).status_code == 404
+        assert client.post(V1, json={"text": 1}).status_code == 400
+        lines = client.get("/metrics").text.splitlines()
+    for status in (400, 404):
+        assert any(f'route="{V1}",status="{status}"' in line for line in lines)
+
+
 def test_every_operation_is_described_with_its_errors(server):
     with server.client() as client:
         description = client.get("/openapi.json").json()

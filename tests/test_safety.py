@@ -45,7 +45,7 @@ from dragoman.training.loop import train
 from dragoman.training.memory import available_memory, fitting_tokens, free_memory, kept_for_backward
 from dragoman.training.objective import (
     Objective,
-    accumulate,
+    accumulate_gradients,
     corpus_loss,
     make_optimizer,
     step_optimizer,
@@ -365,7 +365,7 @@ def split_where_memory_is_short(folder: Path) -> None:
         DragomanError,
         match=r"not enough memory for \d+ pairs at once; run .* a lower --micro-batch-tokens\.",
     ):
-        accumulate(
+        accumulate_gradients(
             objective, update, ProcessGroup(size=2, device=HERE.device)
         )  # where batches cannot be cut: the other process would not know
     model.zero_grad()
@@ -375,7 +375,7 @@ def split_where_memory_is_short(folder: Path) -> None:
         UserWarning,
         match=r"for \d+ pairs at once; .* Until then gradients are accumulated from smaller batches\.",
     ):
-        accumulate(objective, update, HERE)
+        accumulate_gradients(objective, update, HERE)
     (folder / "result").write_text(str(len(calls)))
     calls.clear()
     cut = corpus_loss(objective, update.batches, HERE)
@@ -384,7 +384,7 @@ def split_where_memory_is_short(folder: Path) -> None:
     apart = [weight.grad.clone() for weight in model.parameters()]
     model.zero_grad()
     calls.clear()
-    accumulate(objective, update, HERE)
+    accumulate_gradients(objective, update, HERE)
     assert len(calls) == 1
     assert cut == pytest.approx(corpus_loss(objective, update.batches, HERE))
     for one, other in zip(apart, model.parameters(), strict=True):
@@ -487,7 +487,7 @@ def test_micro_batch_tokens_does_not_change_the_gradient(tmp_path):
         )
         update = next(batches.updates(0, 0))
         model.zero_grad()
-        accumulate(Objective.of(model, recipe.training), update, HERE)
+        accumulate_gradients(Objective.of(model, recipe.training), update, HERE)
         gradients.append([weight.grad.clone() for weight in model.parameters()])
         assert (len(update.batches) == 2) == (most is None)
     for one, other in zip(*gradients, strict=True):
@@ -571,7 +571,7 @@ def test_a_non_finite_update_changes_neither_weights_nor_moments(tmp_path):
     model = make_model(recipe, data, HERE.device)
     optimizer, objective = make_optimizer(model), Objective.of(model, recipe.training)
     update = next(make_batches(recipe, data, HERE).updates(0, 0))
-    accumulate(objective, update, HERE)
+    accumulate_gradients(objective, update, HERE)
     assert step_optimizer(optimizer, model, 0.001, 0.0).isfinite()
     before = [
         tensor.clone()

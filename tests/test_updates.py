@@ -10,7 +10,7 @@ from dragoman.model.transformer import build_model
 from dragoman.text.batches import Batch, Update
 from dragoman.training.objective import (
     Objective,
-    accumulate,
+    accumulate_gradients,
     corpus_loss,
     make_optimizer,
     seed_update,
@@ -114,7 +114,7 @@ def batches():
 def test_the_gradient_of_an_update_is_that_of_the_mean_over_all_its_tokens():
     objective = Objective(small_model(), 0.1, bfloat16=False).train()
     tokens = sum(batch.tokens for batch in batches())
-    sums = accumulate(objective, Update(0, 3, batches(), tokens), HERE)
+    sums = accumulate_gradients(objective, Update(0, 3, batches(), tokens), HERE)
     weights = list(objective.parameters())
     losses, likelihoods = zip(*(objective(batch) for batch in batches()), strict=True)
     expected = torch.autograd.grad(sum(losses) / tokens, weights)

@@ -12,7 +12,7 @@ from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
 from dragoman.text.batches import Batches, Update
-from dragoman.training.objective import Objective, accumulate, learning_rate, make_optimizer
+from dragoman.training.objective import Objective, accumulate_gradients, learning_rate, make_optimizer
 from dragoman.training.world import World
 from dragoman.translation.token_ids import constraint_ids
 
@@ -200,7 +200,7 @@ def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: Wo
     def seconds_for(numbers: range) -> float:
         started = time.monotonic()
         for number in numbers:
-            sums = accumulate(objective, Update(0, 0, updates[number], tokens[number]), world.local)
+            sums = accumulate_gradients(objective, Update(0, 0, updates[number], tokens[number]), world.local)
             optimizer.step()
             _ = sums.tolist()  # waits for a GPU
         return time.monotonic() - started

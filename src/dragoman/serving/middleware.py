@@ -90,10 +90,12 @@ class Gateway:
     async def answer_directly(self, scope: Scope, body: bytes, exchange: "Exchange") -> bool:
         """Answer a request by `direct`, if that can."""
         answer = self.direct.get(scope["path"]) if scope["method"] == "POST" else None
-        content = await answer(Request(scope), body) if answer else None
-        if content is None:
+        if answer is None:
             return False
         exchange.route = scope["path"]
+        content = await answer(Request(scope), body)
+        if content is None:
+            return False
         headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(content)).encode()),

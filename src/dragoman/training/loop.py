@@ -18,7 +18,7 @@ from dragoman.training.interrupt import TrainingInterruptedError, stop_signals
 from dragoman.training.log import UpdateMetrics, gradient_norms_by_layer, progress_bar
 from dragoman.training.objective import (
     Objective,
-    accumulate,
+    accumulate_gradients,
     learning_rate,
     make_optimizer,
     seed_update,
@@ -72,7 +72,7 @@ def train_from(
         while not signal_received and not is_finished(state, settings, schedule):
             update, step = next(updates), state.step + 1
             seed_update(settings.seed, step, world.rank)
-            sums = accumulate(objective, update, world)
+            sums = accumulate_gradients(objective, update, world)
             should_log = step % settings.log_every == 0
             layer_norms = gradient_norms_by_layer(model) if should_log else {}
             scale = state.rate_backoff * settings.learning_rate_scale

@@ -56,7 +56,7 @@ def seed_update(seed: int, step: int, rank: int) -> None:
         torch.cuda.manual_seed_all(number)
 
 
-def accumulate(objective: nn.Module, update: Update, world: World) -> Tensor:
+def accumulate_gradients(objective: nn.Module, update: Update, world: World) -> Tensor:
     """Add the gradient of the mean loss over all tokens of the update.
 
     Returns this process's [loss, nll], summed over tokens. Processes synchronise once, in the last backward
@@ -76,7 +76,7 @@ def accumulate(objective: nn.Module, update: Update, world: World) -> Tensor:
 
 
 def _accumulate(objective: nn.Module, batches: list[Batch], tokens: int, world: World) -> Tensor:
-    """One attempt of `accumulate`. It is a function, so that the graph of an attempt that fails is freed."""
+    """One attempt of `accumulate_gradients`; a function, so that the graph of one that fails is freed."""
     sums = torch.zeros(2, dtype=torch.float64, device=world.device)
     for number, batch in enumerate(batches, 1):
         last = number == len(batches)
