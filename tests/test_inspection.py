@@ -1,6 +1,8 @@
 """An inspection shows what was computed: translation, search and weights are the ordinary ones."""
 
+from html.parser import HTMLParser
 from itertools import pairwise
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import torch
 from dragoman import SearchSettings, Translator
 from dragoman.inspection.inspect import inspect, one_transformer
 from dragoman.inspection.schema import array_from_json, array_json, to_json
+from dragoman.inspection.views import Picture
 from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.settings import ModelSettings
 from dragoman.model.transformer import build_model
@@ -200,3 +203,17 @@ def test_what_cannot_be_inspected_gets_a_sentence(translator):
         inspect(translator, "  ")
     with pytest.raises(DragomanError, match=r"this model \(an LSTM or GRU\) has none"):
         inspect(translator_of(MODELS["lstm"]), LINES[0])
+
+
+def test_an_inspection_draws_itself(translator):
+    found = inspect(translator, LINES[0], SETTINGS[0])
+    for view in get_args(Picture):
+        assert found.svg(view).startswith("<svg")
+    assert found.svg("cross", layer=1, lines=True) != found.svg("cross", layer=1)
+    with pytest.raises(DragomanError, match="There is no layer 9"):
+        found.svg("cross", layer=9)
+    frame = HTMLParser()
+    pages = []
+    frame.handle_starttag = lambda tag, attributes: pages.append(dict(attributes)["srcdoc"])
+    frame.feed(found._repr_html_())
+    assert pages == [found.to_html()]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.inspection.views import Picture
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
@@ -15,10 +16,7 @@ if TYPE_CHECKING:
     from dragoman.inspection.inspection import Inspection
     from dragoman.translation.translator import Translator
 
-View = Literal[
-    "beam", "encoder", "decoder", "cross", "heads", "masks", "positions", "distances", "stream", "lens",
-    "model",
-]  # fmt: skip
+VIEWS = (*get_args(Picture), "heads")
 ENDINGS = (".html", ".json", ".svg", ".png")
 
 
@@ -32,7 +30,7 @@ class Inspect:
     """The sentence."""
     out: Path = Path("inspection.html")
     """The file: .html has all views, .json the data, .svg and .png one picture."""
-    show: View | None = None
+    show: Picture | Literal["heads"] | None = None
     """The picture: the beam search, the attention of encoder, decoder, or between them (cross), what each
     head contributes (heads), masks, positions, their dot products by distance, the residual stream, the logit
     lens, the model."""
@@ -69,7 +67,7 @@ def refuse_contradictions(asked: Inspect) -> None:
             f"--out is {asked.out}; its name has to end with {', '.join(ENDINGS[:-1])} or .png."
         )
     if ending in (".svg", ".png") and asked.show is None:
-        raise DragomanError(f"A picture shows one view: give --show {', '.join(get_args(View))}.")
+        raise DragomanError(f"A picture shows one view: give --show {', '.join(VIEWS)}.")
     if ending in (".html", ".json") and asked.show is not None:
         raise DragomanError(f"--show is for pictures, and {asked.out} holds all views; leave it out.")
     attention = asked.show in ("encoder", "decoder", "cross")
@@ -83,9 +81,7 @@ def written(translator: "Translator", inspection: "Inspection", asked: Inspect) 
     """The content of the file."""
     ending = asked.out.suffix.lower()
     if ending == ".html":
-        from dragoman.inspection.report import to_html
-
-        return to_html(inspection).encode("utf-8", "replace")
+        return inspection.to_html().encode("utf-8", "replace")
     if ending == ".json":
         from dragoman.inspection.schema import to_json
 
@@ -104,30 +100,14 @@ def written(translator: "Translator", inspection: "Inspection", asked: Inspect) 
 
 def picture(translator: "Translator", inspection: "Inspection", asked: Inspect) -> str:
     """The picture that is asked for, as SVG."""
-    from dragoman.inspection import pictures
-
-    if asked.show in ("encoder", "decoder", "cross"):
-        if asked.layer is None:
-            return pictures.attention_grid(inspection, asked.show)
-        draw_head = pictures.attention_lines if asked.lines else pictures.attention_head
-        return draw_head(inspection, asked.show, asked.layer, asked.head)
     if asked.show == "heads":
         from dragoman.inspection.ablation import head_effects
         from dragoman.inspection.heads import head_effects_picture
 
         effects = head_effects(translator, inspection.sentence, inspection.target)
         return head_effects_picture(inspection, effects)
-    draw = {
-        "beam": pictures.beam_tree,
-        "masks": pictures.masks,
-        "positions": pictures.positions,
-        "distances": pictures.position_products,
-        "stream": pictures.residual_stream,
-        "lens": pictures.lens,
-        "model": pictures.architecture,
-    }
     assert asked.show is not None
-    return draw[asked.show](inspection)
+    return inspection.svg(asked.show, asked.layer, asked.head, asked.lines)
 
 
 COMMAND = Command(

@@ -3,11 +3,13 @@
 Shapes: S source and T target tokens, END included; L encoder and N decoder layers, H heads, D = d_model.
 """
 
+import html
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from dragoman.inspection.views import Picture, draw
 from dragoman.model.settings import ModelSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.search.trace import Node
@@ -95,3 +97,25 @@ class Inspection:
     positions: Array
     """The position table's rows 0 to max(S, T) − 1 [max(S, T) D]."""
     modules: tuple[ModuleSummary, ...]
+
+    def to_html(self) -> str:
+        """All views as one HTML file, which needs no network."""
+        from dragoman.inspection.report import to_html
+
+        return to_html(self)
+
+    def svg(
+        self, view: Picture, layer: int | None = None, head: int | None = None, lines: bool = False
+    ) -> str:
+        """A picture as SVG.
+
+        `layer` and `head` are of attention, counted from 1: without a layer all heads are drawn, without a
+        head their mean. `lines` draws lines between tokens. Raises `DragomanError` if the model has no such
+        layer or head.
+        """
+        return draw(self, view, layer, head, lines)
+
+    def _repr_html_(self) -> str:
+        """The report in a frame, for notebooks."""
+        page = html.escape(self.to_html())
+        return f'<iframe srcdoc="{page}" sandbox="allow-scripts" width="100%" height="900"></iframe>'
