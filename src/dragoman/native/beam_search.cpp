@@ -318,7 +318,7 @@ void undo(std::vector<Sentence>& sentences) {
 
 // Threads that search, and the searches that they share. Searches are taken in turns, sentence by sentence,
 // so that a large one does not delay a small one. Tested: tests/test_engine.py.
-class Engine {
+class SearchEngine {
     const Transformer& model;
     const int max_rows;
     std::mutex mutex;
@@ -331,7 +331,7 @@ class Engine {
     std::vector<std::thread> threads;
 
   public:
-    Engine(const Transformer& model, int workers, int max_rows) : model(model), max_rows(max_rows) {
+    SearchEngine(const Transformer& model, int workers, int max_rows) : model(model), max_rows(max_rows) {
         try {
             for (int worker = 0; worker < workers; worker++) threads.emplace_back([this] { run(); });
         } catch (...) {
@@ -340,7 +340,7 @@ class Engine {
         }
     }
 
-    ~Engine() { join(); }
+    ~SearchEngine() { join(); }
 
     // Threads end after the current step.
     void close() {
@@ -610,36 +610,36 @@ void dragoman_free_model(void* model) { delete static_cast<Transformer*>(model);
 // memory does not suffice.
 void* dragoman_new_engine(const void* model, int32_t workers, int32_t max_rows) {
     try {
-        return new Engine(*static_cast<const Transformer*>(model), workers, max_rows);
+        return new SearchEngine(*static_cast<const Transformer*>(model), workers, max_rows);
     } catch (const std::exception&) {
         return nullptr;
     }
 }
 
-void dragoman_set_nice(void* engine, int32_t nice) { static_cast<Engine*>(engine)->set_nice(nice); }
+void dragoman_set_nice(void* engine, int32_t nice) { static_cast<SearchEngine*>(engine)->set_nice(nice); }
 
 // Its threads end after the current step, and dragoman_wait_finished returns 0.
-void dragoman_close_engine(void* engine) { static_cast<Engine*>(engine)->close(); }
+void dragoman_close_engine(void* engine) { static_cast<SearchEngine*>(engine)->close(); }
 
 // Waits for the threads. To be called by the thread that called dragoman_wait_finished.
-void dragoman_free_engine(void* engine) { delete static_cast<Engine*>(engine); }
+void dragoman_free_engine(void* engine) { delete static_cast<SearchEngine*>(engine); }
 
 // Begin a search. It and its arrays must live until dragoman_wait_finished gives it back.
 int32_t dragoman_submit(void* engine, Search* search, size_t size) {
     if (size != sizeof *search) return WRONG_SIZE;
     try {
-        static_cast<Engine*>(engine)->submit(*search);
+        static_cast<SearchEngine*>(engine)->submit(*search);
         return OK;
     } catch (const std::exception&) {
         return OUT_OF_MEMORY;
     }
 }
 
-void dragoman_cancel(void* engine, Search* search) { static_cast<Engine*>(engine)->cancel(*search); }
+void dragoman_cancel(void* engine, Search* search) { static_cast<SearchEngine*>(engine)->cancel(*search); }
 
 // Wait for searches that are done or cancelled, at most `capacity`; how many they are, 0 when the engine is
 // closing.
 int32_t dragoman_wait_finished(void* engine, Search** searches, int32_t capacity) {
-    return static_cast<Engine*>(engine)->wait_finished(searches, capacity);
+    return static_cast<SearchEngine*>(engine)->wait_finished(searches, capacity);
 }
 }

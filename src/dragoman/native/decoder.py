@@ -15,7 +15,7 @@ import numpy.typing as npt
 from dragoman.model.settings import Activation, ModelSettings, Precision
 from dragoman.model.sinusoids import Table, beyond, sinusoid_table
 from dragoman.native.build import DECODER, check_size, load_library
-from dragoman.native.engine import Engine, Hypotheses, Search, check_status, declare_engine
+from dragoman.native.engine import Hypotheses, Search, SearchEngine, check_status, declare_engine
 from dragoman.search.hypothesis import (
     NON_FINITE,
     Constraints,
@@ -126,7 +126,7 @@ class NativeDecoder:
         if not model:
             reason = error.value.decode() or "Memory does not suffice to pack this model for translation."
             raise DragomanError(reason)
-        self._engine = Engine(lib, model, workers, self.max_rows)
+        self._engine = SearchEngine(lib, model, workers, self.max_rows)
 
     @classmethod
     def of(
@@ -142,7 +142,7 @@ class NativeDecoder:
         return None if lib is None else cls(lib, settings, weights, precision, workers, shortlist)
 
     def set_nice(self, nice: int) -> None:
-        """As `Engine.set_nice`."""
+        """As `SearchEngine.set_nice`."""
         self._engine.set_nice(nice)
 
     def search(

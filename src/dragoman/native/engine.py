@@ -52,7 +52,7 @@ class Search(Structure):
 
 
 def declare_engine(lib: ctypes.CDLL) -> None:
-    """Declare the functions for an `Engine`. Raises `DragomanError` if `Search` differs in size."""
+    """Declare the functions for an `SearchEngine`. Raises `DragomanError` if `Search` differs in size."""
     check_size(lib.dragoman_sizeof_search, Search)
     lib.dragoman_new_engine.restype = c_void_p
     lib.dragoman_new_engine.argtypes = [c_void_p, c_int32, c_int32]
@@ -76,7 +76,7 @@ CAPACITY = 64  # searches that are finished together
 class Pending:
     """A search that C++ has: all that must live until it is done, and what to do then."""
 
-    engine: "Engine"
+    engine: "SearchEngine"
     search: Search
     read: Callable[[], Any]
     future: Future[Any]
@@ -91,7 +91,7 @@ class Pending:
             self.future.set_exception(error)
 
 
-class Engine:
+class SearchEngine:
     """Threads in C++ that search with a packed model, and share all searches that are submitted."""
 
     def __init__(self, lib: ctypes.CDLL, model: int, workers: int, max_rows: int) -> None:

@@ -314,8 +314,8 @@ def top_k_extensions(
     if in_full_blocks < vocabulary:
         highest = torch.cat([highest, log_probs[:, :, in_full_blocks:].amax(2, keepdim=True)], 2)
     highest = (highest + prefix_log_probs[:, :, None]).flatten(1)  # [B, W · blocks]
-    places = torch.arange(highest.size(1), device=log_probs.device)
-    block = sort_key(highest, places).topk(min(count, highest.size(1))).indices
+    indices = torch.arange(highest.size(1), device=log_probs.device)
+    block = sort_key(highest, indices).topk(min(count, highest.size(1))).indices
     origin = (block // blocks)[:, :, None].expand(-1, -1, BLOCK).flatten(1)  # [B, count · BLOCK]
     token = ((block % blocks)[:, :, None] * BLOCK + torch.arange(BLOCK, device=log_probs.device)).flatten(1)
     flat_index = origin * vocabulary + token.clamp(max=vocabulary - 1)
@@ -325,14 +325,14 @@ def top_k_extensions(
     return total.gather(1, best), origin.gather(1, best), token.gather(1, best).clamp_(max=vocabulary - 1)
 
 
-def sort_key(value: Float[Tensor, "B N"], place: Int[Tensor, "*B N"]) -> Int[Tensor, "B N"]:
-    """Integers that sort as the values do in float32, equal values by falling place (0 to 2³² − 1).
+def sort_key(value: Float[Tensor, "B N"], index: Int[Tensor, "*B N"]) -> Int[Tensor, "B N"]:
+    """Integers that sort as the values do in float32, equal values by falling index (0 to 2³² − 1).
 
     `topk` does not define the order of ties.
     """
     # IEEE 754 bits sort as numbers but for the sign; -0.0 becomes 0.0.
     bits = (value.float() + 0.0).view(torch.int32).long()
-    return ((bits ^ ((bits >> 31) & 0x7FFFFFFF)) << 32) - place
+    return ((bits ^ ((bits >> 31) & 0x7FFFFFFF)) << 32) - index
 
 
 def add_finished(

@@ -35,7 +35,7 @@ class NativeBackend:
         return None if decoder is None else cls(decoder)
 
     def set_nice(self, nice: int) -> None:
-        """As `Engine.set_nice`."""
+        """As `SearchEngine.set_nice`."""
         self._decoder.set_nice(nice)
 
     def search(
