@@ -88,6 +88,7 @@ class Load:
             _, exchange = await loop.create_connection(lambda: Exchange(self), parts.hostname, parts.port)
         except OSError:
             self.failed += 1
+            self.connections -= 1
             return
         exchange.start(body, due)
 
@@ -117,6 +118,7 @@ class Exchange(asyncio.Protocol):
         self._load.free.append(self)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
+        self._load.connections -= 1
         if self in self._load.free:
             self._load.free.remove(self)
         if self._due is not None:

@@ -1,6 +1,7 @@
 """`dragoman inspect` writes what it is asked for, and nothing if that makes no sense."""
 
 import json
+import sys
 from xml.etree import ElementTree
 
 import pytest
@@ -85,3 +86,10 @@ def test_a_blank_sentence_gets_a_sentence(inspect, tmp_path):
     status, _, err = inspect("--out", tmp_path / "x.html", sentence=" ")
     assert status == 2
     assert "The sentence is blank" in err
+
+
+def test_png_without_its_package_gets_a_sentence(inspect, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    status, _, err = inspect("--show", "beam", "--out", tmp_path / "x.png")
+    assert (status, (tmp_path / "x.png").exists()) == (2, False)
+    assert "PNG needs vl-convert: pip install 'dragoman[plot]', or write .svg." in err

@@ -19,7 +19,7 @@ from dragoman.search.attention_weights import all_attention
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.translation.model_folder import Tokenizers
+from dragoman.translation.model_folder import Tokenizers, save_model
 from tests.conftest import MODELS
 
 LINES = ["ein Mann fährt Rad", "two dogs play", "der Schnee ist kalt", "a man rides a bike"]
@@ -217,3 +217,20 @@ def test_an_inspection_draws_itself(translator):
     frame.handle_starttag = lambda tag, attributes: pages.append(dict(attributes)["srcdoc"])
     frame.feed(found._repr_html_())
     assert pages == [found.to_html()]
+
+
+def test_a_vocabulary_may_be_smaller_than_the_number_of_candidates(translator):
+    model = build_model(MODELS["transformer"], 7, 7).double().eval()
+    tokenizer = Tokenizer.train(["a b"] * 9, "char", TokenizerSettings(), 7)
+    small = Translator.from_model(model, Tokenizers(tokenizer, tokenizer))
+    found = inspect(small, "a b", SETTINGS[0])
+    assert all(len(row) <= 7 for row in found.candidates.values())
+
+
+def test_an_ensemble_is_refused(tmp_path):
+    one = translator_of(MODELS["transformer"])
+    for name in "ab":
+        save_model(tmp_path / name, one_transformer(one), MODELS["transformer"], one.tokenizers)
+    both = Translator.load(tmp_path / "a", tmp_path / "b")
+    with pytest.raises(DragomanError, match="this is an ensemble; give one run"):
+        inspect(both, LINES[0])

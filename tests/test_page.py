@@ -6,7 +6,6 @@ connections are made in the browser, so that any server can stand there.
 
 import json
 import re
-import shutil
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests import page_server
+from tests.browser import browser  # noqa: F401
 from tests.servers import serving
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 long = pytest.mark.long
 
 FILES = [
@@ -79,22 +78,8 @@ def page_url() -> Iterator[str]:
     server.server_close()
 
 
-@pytest.fixture(scope="module")
-def browser():
-    """Chromium; the tests are skipped without it or without Playwright, which drives it."""
-    if CHROMIUM is None:
-        pytest.skip("Chromium is missing: apt-get install chromium")
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="Playwright is missing: pip install playwright"
-    )
-    with playwright.sync_playwright() as engine:
-        running = engine.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield running
-        running.close()
-
-
 @pytest.fixture
-def open_page(browser, page_url):
+def open_page(browser, page_url):  # noqa: F811
     """Opens the page in a context of its own. Afterwards: no script has failed, and nothing has met the
     content security policy.
     """

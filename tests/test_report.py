@@ -5,7 +5,6 @@ With Chromium: every view, by pointer and by keyboard, in both themes and at a p
 
 import json
 import re
-import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -26,8 +25,8 @@ from dragoman.inspection.report import embedded, source_hash, to_html
 from dragoman.inspection.schema import finite
 from dragoman.model.settings import ModelSettings
 from dragoman.search.trace import Node
+from tests.browser import browser  # noqa: F401
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 MOST_BYTES = 1_500_000
 MOST_MILLISECONDS = 20_000
 HOSTILE = [
@@ -304,22 +303,8 @@ def test_a_module_that_would_end_its_element_is_refused(tmp_path, text):
 # In Chromium
 
 
-@pytest.fixture(scope="module")
-def browser():
-    """Chromium; the tests are skipped without it or without Playwright, which drives it."""
-    if CHROMIUM is None:
-        pytest.skip("Chromium is missing: apt-get install chromium")
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="Playwright is missing: pip install playwright"
-    )
-    with playwright.sync_playwright() as engine:
-        running = engine.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield running
-        running.close()
-
-
 @pytest.fixture
-def open_report(browser, tmp_path):
+def open_report(browser, tmp_path):  # noqa: F811
     """Opens a report from disk without a network. Afterwards: nothing was written to the console, no script
     has failed, no dialog was opened, and only the file was asked for.
     """

@@ -2,6 +2,7 @@
 
 import re
 import signal
+import socket
 import subprocess
 import sys
 
@@ -63,3 +64,16 @@ def test_two_files_become_a_page_in_one_command(tmp_path):
         process.stdout.close()
         process.stderr.close()
     assert (tmp_path / "runs" / "en-de" / "result.json").exists()
+
+
+def test_a_port_that_is_in_use_is_reported_before_the_training(tmp_path):
+    write_copies(tmp_path, "train", 30)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        options = ["train.source", "train.target", "--port", str(other.getsockname()[1])]
+        command = [sys.executable, "-m", "dragoman", "start", *options]
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=MOST_SECONDS, check=False
+        )
+    assert done.returncode == 2
+    assert "cannot be used: Address already in use" in done.stderr
+    assert not (tmp_path / "runs").exists()

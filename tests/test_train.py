@@ -292,6 +292,7 @@ def test_a_finished_run_that_cannot_resume_says_why(tmp_path):
     recipe = small_recipe(tmp_path, tmp_path / "run", learning_rate_scale=0.0, patience=1)
     messages = []
     run(recipe, messages.append)
+    assert any("brought no gain: less than a minute." in message for message in messages)
 
     def again(**training):
         messages.clear()
@@ -499,7 +500,7 @@ def test_what_a_recipe_leaves_open_is_chosen_and_reported(tmp_path):
     assert "Chosen: a vocabulary of" in said
     assert "as many updates as 0.01 minutes allow, and 200 passes at most" in said
     assert "Expected: less than a minute, at " in said
-    assert "warm-up steps, half of the updates" in said
+    assert "warm-up steps, half of the updates: so few may not converge" in said
     recorded = recorded_recipe(recipe.out)
     assert recorded.training.updates >= 1
     assert recorded.batches.source_tokens_per_batch == 1024

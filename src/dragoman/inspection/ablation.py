@@ -20,9 +20,12 @@ from dragoman.system.errors import DragomanError
 from dragoman.translation.analysis import forced_batches
 from dragoman.translation.translator import Translator
 
-KINDS = {"encoder": "encoder.{}.self_attention", "decoder": "decoder.{}.self_attention"} | {
-    "cross": "decoder.{}.cross_attention"
+KINDS = {
+    "encoder": "encoder.{}.self_attention",
+    "decoder": "decoder.{}.self_attention",
+    "cross": "decoder.{}.cross_attention",
 }
+"""The names of the attentions of each kind, by layer."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from dragoman.search.beam import Step, beam_steps, next_log_probs
 from dragoman.search.hypothesis import Hypothesis
 from dragoman.search.options import SearchOptions
 from dragoman.search.settings import SearchSettings
-from dragoman.search.trace import Node, trace_nodes
+from dragoman.search.trace import Node, candidate_numbers, trace_nodes
 from dragoman.system.errors import DragomanError
 from dragoman.translation.alignment import select_head, word_alignment, word_starts
 from dragoman.translation.analysis import encode_one, source_words
@@ -202,7 +202,8 @@ class Search:
 
     def likeliest(self, features: Float[Tensor, "Q D"]) -> tuple[tuple[TokenProbability, ...], ...]:
         """The likeliest next tokens of each row of features."""
-        best = next_log_probs(self.model, features).topk(MOST_CANDIDATES)
+        log_probs = next_log_probs(self.model, features)
+        best = log_probs.topk(min(MOST_CANDIDATES, log_probs.size(1)))
         pieces = self.translator.tokenizers.target.pieces
         return tuple(
             tuple(map(TokenProbability, pieces(ids), values))
@@ -259,11 +260,8 @@ def live_nodes(steps: Sequence[Step]) -> list[list[int | None]]:
     rows: list[list[int | None]] = [[0] + [None] * (width - 1)]
     number = 1
     for step in steps:
-        numbers: dict[int, int] = {}
-        for candidate, log_prob in enumerate(step.extensions.log_probs[0].tolist()):
-            if log_prob > -torch.inf:
-                numbers[candidate] = number
-                number += 1
+        numbers = candidate_numbers(step, number)
+        number += len(numbers)
         rows.append([numbers.get(candidate) for candidate in step.extensions.survivors[0].tolist()])
     return rows
 

@@ -45,10 +45,9 @@ def trace_nodes(steps: Iterable[Step], settings: SearchSettings, name: Callable[
             extensions.origin[0].tolist(),
             extensions.token[0].tolist(),
         )
-        numbers: dict[int, int] = {}  # of candidates, their nodes
+        numbers = candidate_numbers(step, len(nodes))
         for candidate, (log_prob, origin, token) in enumerate(zip(*columns, strict=True)):
-            if log_prob > -torch.inf:
-                numbers[candidate] = len(nodes)
+            if candidate in numbers:
                 ended: End = "finished" if ends[candidate] else "below the beam"
                 ended = "found by another group" if duplicates[candidate] else ended
                 end = None if candidate in survivors else ended
@@ -63,6 +62,13 @@ def trace_nodes(steps: Iterable[Step], settings: SearchSettings, name: Callable[
     for number in {number for number in live if number is not None}:
         nodes[number] = replace(nodes[number], end="the search was over")
     return nodes
+
+
+def candidate_numbers(step: Step, first: int) -> dict[int, int]:
+    """The node number of each candidate of a step that is a hypothesis; the first of them is `first`."""
+    log_probs = step.extensions.log_probs[0].tolist()
+    found = [candidate for candidate, log_prob in enumerate(log_probs) if log_prob > -torch.inf]
+    return {candidate: first + place for place, candidate in enumerate(found)}
 
 
 def stable_prefixes(steps: Iterable[Step]) -> Iterator[list[int]]:
