@@ -282,3 +282,9 @@ def test_what_makes_no_sense_gets_a_sentence(translator, texts, message):
 def test_a_model_without_attention_gets_a_sentence():
     with pytest.raises(DragomanError, match=r"this model \(an LSTM or GRU\) has none"):
         what_if(translator_of(MODELS["lstm"]), LINE, [LayerOff("encoder", 1)])
+
+
+def test_a_blank_sentence_gets_a_sentence(translator):
+    for texts in ([], ["positions=off"], ["target.1=▁two"]):
+        with pytest.raises(DragomanError, match="The sentence is blank"):
+            inspect_changed(translator, " ", parse_changes(texts), SEARCH)

@@ -25,7 +25,6 @@ SETTINGS: dict[str, type[int] | type[float]] = {
     "max_length": int,
     "min_length": int,
     "no_repeat_ngram": int,
-    "coverage_penalty": float,
     "groups": int,
     "diversity": float,
 }

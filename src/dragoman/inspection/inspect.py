@@ -55,8 +55,6 @@ def inspect(
     settings = SearchSettings.of(settings, options)
     one_transformer(translator)
     source, constraints = encode_one(translator, sentence, settings, "inspection")
-    if source.size(1) == 1:
-        raise DragomanError("The sentence is blank: the model computes nothing for it. Give one with words.")
     return inspect_ids(translator, sentence, source, settings, constraints)
 
 
@@ -67,8 +65,10 @@ def inspect_ids(
     settings: SearchSettings,
     constraints: Constraints,
 ) -> Inspection:
-    """The inspection of a sentence whose ids are `source`, under constraints in ids."""
+    """The inspection of a sentence whose ids are `source`, under constraints in ids. Raises as `inspect`."""
     model = one_transformer(translator)
+    if source.size(1) == 1:
+        raise DragomanError("The sentence is blank: the model computes nothing for it. Give one with words.")
     steps: list[Step] = []
     live: list[Tensor] = []  # of each step, the prefixes of its hypotheses [W t]
     with record(model) as recording, torch.no_grad():

@@ -21,7 +21,6 @@ from dragoman.model.symbols import END, PAD, START
 from dragoman.search.options import SearchOptions
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
-from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.analysis import encode_one
 from dragoman.translation.translator import Translator
 
@@ -66,15 +65,15 @@ def inspect_changed(
     changed = Translator.from_model(with_interventions(model, interventions), translator.tokenizers)
     after = changed_settings(settings, changes)
     source, constraints = encode_one(changed, sentence, after, "inspection")
-    source = overwritten(source, changes, translator.tokenizers.source)
+    source = overwritten(translator, source, changes)
     prefix = forced_prefix(translator, sentence, changes, settings) or constraints.prefix
     constraints = replace(constraints, prefix=prefix)
     found = inspect_ids(changed, sentence, source, after, constraints)
-    refuse_other_beginning(found, prefix, translator.tokenizers.target)
+    refuse_other_beginning(found, translator.tokenizers.target.pieces(prefix))
     return found
 
 
-def overwritten(source: Tensor, changes: Sequence[Change], tokenizer: Tokenizer) -> Tensor:
+def overwritten(translator: Translator, source: Tensor, changes: Sequence[Change]) -> Tensor:
     """The ids of the source [1 S] with the tokens that the changes give.
 
     Raises `DragomanError` for a position that the sentence does not have, and as `token_id`.
@@ -87,7 +86,7 @@ def overwritten(source: Tensor, changes: Sequence[Change], tokenizer: Tokenizer)
                     f"{change}: there is no position {change.position}; the sentence has {last} tokens "
                     "before its end."
                 )
-            ids[0, change.position - 1] = token_id(change, tokenizer)
+            ids[0, change.position - 1] = token_id(translator, change)
     return ids
 
 
@@ -100,7 +99,7 @@ def forced_prefix(
     """
     tokenizer = translator.tokenizers.target
     forced = {
-        change.position: token_id(change, tokenizer) for change in changes if isinstance(change, TargetToken)
+        change.position: token_id(translator, change) for change in changes if isinstance(change, TargetToken)
     }
     if not forced:
         return []
@@ -116,12 +115,14 @@ def forced_prefix(
     return [forced[place] if place in forced else known[place - 1] for place in range(1, last + 1)]
 
 
-def token_id(change: SourceToken | TargetToken, tokenizer: Tokenizer) -> int:
+def token_id(translator: Translator, change: SourceToken | TargetToken) -> int:
     """The id of a token.
 
     Raises `DragomanError` if the vocabulary does not have it, and for PAD, START and END: no key of padding
     is attended to, and search sets the other two.
     """
+    sides = translator.tokenizers
+    tokenizer = sides.source if isinstance(change, SourceToken) else sides.target
     try:
         (number,) = tokenizer.ids([change.token])
     except DragomanError as error:
@@ -136,10 +137,10 @@ def token_id(change: SourceToken | TargetToken, tokenizer: Tokenizer) -> int:
     return number
 
 
-def refuse_other_beginning(found: Inspection, prefix: Sequence[int], tokenizer: Tokenizer) -> None:
-    """Raise `DragomanError` if other constraints did not let the translation begin as it was to."""
-    if list(found.target[: len(prefix)]) != tokenizer.pieces(prefix):
+def refuse_other_beginning(found: Inspection, tokens: Sequence[str]) -> None:
+    """Raise `DragomanError` if other constraints did not let the translation begin with these tokens."""
+    if list(found.target[: len(tokens)]) != list(tokens):
         raise DragomanError(
             f"The other settings of the search do not allow a translation that begins with "
-            f"{' '.join(tokenizer.pieces(prefix))}; leave no_repeat_ngram and banned words out."
+            f"{' '.join(tokens)}; leave no_repeat_ngram and banned words out."
         )

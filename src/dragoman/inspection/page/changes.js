@@ -23,7 +23,6 @@ const SETTINGS = {
   min_length: "Minimum length",
   max_length: "Maximum length",
   no_repeat_ngram: "No n-gram of this size twice",
-  coverage_penalty: "Coverage penalty β",
   groups: "Groups of diverse beam search",
 };
 const [OFF, UNIFORM] = [["off", "switched off"], ["uniform", "uniform attention"]];
