@@ -6,10 +6,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from dragoman import Translator
+from dragoman import SearchSettings, Translator
 from dragoman.inspection import mean_effects
 from dragoman.inspection.ablation import head_effects
+from dragoman.inspection.changes import parse_changes
 from dragoman.inspection.mean_effects import interval
+from dragoman.inspection.what_if import inspect_changed
 from tests.test_exchange import call
 from tests.test_inspect import SENTENCE, inspect  # noqa: F401
 from tests.test_translator import folder  # noqa: F401
@@ -96,6 +98,15 @@ def test_a_file_gives_the_means_of_its_lines(heads, folder, tmp_path):  # noqa: 
     assert heads("--show", "heads", "--out", picture)[0] == 0
     texts = [each.text for each in ElementTree.parse(picture).getroot().iter() if each.tag.endswith("text")]
     assert all(f"{mean:+.3f}" in texts for row in found["cross"]["mean"] for mean in row)
+
+
+def test_a_packed_model_takes_interventions(folder):  # noqa: F811
+    translator = Translator.load(folder, native=False)
+    changes = parse_changes(["encoder.1=uniform", "cross.1.1=off"])
+    found = inspect_changed(translator, SENTENCE, changes, SearchSettings(max_extra_tokens=3))
+    np.testing.assert_allclose(found.attention.encoder[0], 1 / len(found.source), rtol=1e-5)
+    without = head_effects(translator, SENTENCE, found.target)
+    assert without.cross[0, 0] != 0
 
 
 def test_an_interval_is_of_resampled_means():

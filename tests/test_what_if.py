@@ -20,6 +20,7 @@ from dragoman.inspection.changes import (
     parse_changes,
 )
 from dragoman.inspection.inspect import inspect, inspect_ids, one_transformer
+from dragoman.inspection.interventions import with_interventions
 from dragoman.inspection.recording import attentions
 from dragoman.inspection.what_if import inspect_changed, what_if
 from dragoman.model.symbols import END
@@ -203,6 +204,16 @@ def test_the_model_stays_as_it_was(translator):
         assert not module._forward_pre_hooks
     assert all(torch.equal(weight, weights[name]) for name, weight in model.state_dict().items())
     assert same(before, inspect(translator, LINE, SEARCH))
+
+
+def test_a_changed_model_shares_the_weights_and_leaves_the_original_alone(translator):
+    model = one_transformer(translator)
+    before = inspect(translator, LINE, SEARCH)
+    interventions = parse_changes(["cross.1=uniform", "encoder.1.1=off", "decoder.1.feed_forward=off"])
+    changed = with_interventions(model, interventions)
+    assert all(changed.get_parameter(name) is weight for name, weight in model.named_parameters())
+    assert changed.state_dict().keys() == model.state_dict().keys()
+    assert same(before, inspect(translator, LINE, SEARCH))  # while the changed one exists
 
 
 CHANGES = {
