@@ -94,7 +94,12 @@ def test_a_server_computes_cases(browser, trained):  # noqa: F811
         page.wait_for_selector(".case option:nth-child(3)", state="attached")
         assert page.locator("code").all_inner_texts() == ["source.1=▁birch", "beam_size=1"]
         assert after.locator("ins").first.inner_text() == "▁birch"
+        assert page.locator(".added").count() == 0
+        page.get_by_role("button", name="Add another change").click()
         page.locator(".changes input").fill("0")
+        page.get_by_role("button", name="Run").click()
+        page.wait_for_selector("text=beam_size=1 and beam_size=0 change the same part")
+        page.get_by_role("button", name="Remove beam_size=1").click()
         page.get_by_role("button", name="Run").click()
         page.wait_for_selector("text=beam_size is 0; it must be at least 1.")
         assert not faults

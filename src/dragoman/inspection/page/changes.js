@@ -68,7 +68,7 @@ export function Changes({ inspection, run, busy }) {
   const [group, setGroup] = useState(0);
   const [part, setPart] = useState(groups[0][1][0][0]);
   const [value, setValue] = useState("off");
-  const [name, parts, values] = groups[group];
+  const [, parts, values] = groups[group];
   const isToken = part.startsWith("source.") || part.startsWith("target.");
   const choosePart = (next, itsGroup) => {
     setPart(next);
@@ -78,11 +78,9 @@ export function Changes({ inspection, run, busy }) {
   };
   const chooseGroup = (next) => choosePart(groups[next][1][0][0], next);
   const current = `${part}=${isToken ? value.replaceAll(" ", "▁") : value.trim()}`;
-  const submit = (event) => {
+  const submit = async (event) => {
     event.preventDefault();
-    if (busy) return;
-    setAdded([]);
-    run([...added, current]);
+    if (await run([...added, current])) setAdded([]);
   };
   const add = (event) => event.currentTarget.form.reportValidity() && setAdded([...added, current]);
   return html`<form class="changes" aria-label="Changes" onSubmit=${submit}>
@@ -105,7 +103,7 @@ export function Changes({ inspection, run, busy }) {
     <button type="button" onClick=${add}>Add another change</button>
     ${isToken ? html`<p class="note">A token of the vocabulary. A space stands for ▁, with which the first
       token of a word begins.</p>` : null}
-    ${added.length ? html`<ul class="added" aria-label=${`Changes with this ${name}`}>
+    ${added.length ? html`<ul class="added" aria-label="Changes so far">
       ${added.map((change, place) => html`<li key=${place}><button type="button"
         aria-label=${`Remove ${visible(change)}`}
         onClick=${() => setAdded(added.filter((_, other) => other !== place))}>

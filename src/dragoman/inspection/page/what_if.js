@@ -6,21 +6,24 @@ import { Facts } from "./parts.js";
 import { Token, count, fixed } from "./tokens.js";
 import { Changes } from "./changes.js";
 
-/** The cases so far, and `run`, which asks for another. ask: of changes, a promise of their inspection. */
+/** The cases so far, and `run`, which asks for another and tells whether it came.
+ * ask: of changes, a promise of their inspection. */
 export function useBench(inspection, ask) {
   const [cases, setCases] = useState(inspection.what_if ?? []);
   const [chosen, choose] = useState(0);
   const [state, setState] = useState({ busy: false, failure: "" });
   const run = async (changes) => {
-    if (state.busy) return;
+    if (state.busy) return false;
     setState({ busy: true, failure: "" });
     try {
       const all = [...cases, { ...(await ask(changes)), changes }];
       setCases(all);
       choose(all.length - 1);
       setState({ busy: false, failure: "" });
+      return true;
     } catch (error) {
       setState({ busy: false, failure: error.message });
+      return false;
     }
   };
   return { cases, chosen, choose, run, ...state };
