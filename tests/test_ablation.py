@@ -7,13 +7,19 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.inspection.ablation import KINDS, head_effects, without_heads
+from dragoman.inspection.ablation import head_effects, pair_effects
 from dragoman.inspection.heads import head_effects_picture
 from dragoman.inspection.inspect import inspect, one_transformer
 from dragoman.inspection.recording import attentions
 from dragoman.system.errors import DragomanError
 from tests.conftest import MODELS
 from tests.test_inspection import LINES, SETTINGS, TRANSFORMERS, translator_of
+
+KINDS = {
+    "encoder": "encoder.{}.self_attention",
+    "decoder": "decoder.{}.self_attention",
+    "cross": "decoder.{}.cross_attention",
+}
 
 
 @pytest.fixture(scope="module", params=TRANSFORMERS)
@@ -50,16 +56,17 @@ def test_afterwards_the_model_is_as_before(translator):
     assert not any(module._forward_pre_hooks for module in one_transformer(translator).modules())
 
 
-def test_without_all_heads_attention_is_its_bias(translator):
-    model = one_transformer(translator)
-    attention = model.encoder[0].self_attention
-    x = torch.randn(1, 4, model.settings.d_model, dtype=torch.float64)
-    query, own = attention.project(x)
-    with without_heads(attention, range(attention.heads)):
-        output = attention.attend(query, own)
-    bias = attention.output.bias
-    expected = torch.zeros_like(output) if bias is None else bias.detach().expand_as(output)
-    np.testing.assert_allclose(output.detach(), expected)
+def test_the_effects_on_many_pairs_are_those_on_each(translator):
+    pairs = [(line, other) for line, other in zip(LINES, LINES[::-1], strict=True)]
+    told = []
+    whole, effects = pair_effects(translator, pairs, lambda *counts: told.append(counts))
+    heads = sum(rows[0].size for rows in effects.values())
+    assert told == [(done, heads) for done in range(1, heads + 1)]
+    for number, pair in enumerate(pairs):
+        alone = head_effects(translator, *pair)
+        assert whole[number] == pytest.approx(alone.log_probability, abs=1e-4)
+        for use, rows in effects.items():
+            np.testing.assert_allclose(rows[number], getattr(alone, use), atol=1e-4)
 
 
 def test_a_blank_sentence_gets_a_sentence(translator):

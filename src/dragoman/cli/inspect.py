@@ -1,7 +1,8 @@
 """`dragoman inspect`: what a model computes for a sentence, as one HTML file, a picture, or data."""
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -13,6 +14,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
 
 if TYPE_CHECKING:
+    from dragoman.inspection.changes import Change
     from dragoman.inspection.inspection import Inspection
     from dragoman.translation.translator import Translator
 
@@ -26,8 +28,11 @@ class Inspect:
 
     run: Path
     """The run's folder, or the folder `model` in it."""
-    sentence: str
+    sentence: str | None = None
     """The sentence."""
+    file: Path | None = None
+    """In place of a sentence, with --show heads: a file with a sentence a line. Effects of heads are means
+    over its lines, with confidence intervals."""
     out: Path = Path("inspection.html")
     """The file: .html has all views, .json the data, .svg and .png one picture."""
     show: Picture | Literal["heads"] | None = None
@@ -40,6 +45,9 @@ class Inspect:
     """The head, counted from 1; without it the mean of all."""
     lines: bool = False
     """Draw attention as lines between tokens, as the paper's Figures 3 to 5."""
+    what_if: tuple[str, ...] = ()
+    """Cases for the views: the same sentence with changes, such as "cross.2.3=off beam_size=1" for one head
+    switched off in a greedy search. docs/inspection.md lists all changes."""
     search: SearchSettings = field(default_factory=SearchSettings)
 
 
@@ -48,11 +56,17 @@ def inspect(given: Given) -> None:
     asked = settings_from(Inspect, given)
     asked.search.refuse_contradictions(given)
     refuse_contradictions(asked)
+    cases = parse_cases(asked.what_if)
+    if asked.file is not None:
+        inspect_heads(asked.run, asked.file, asked.out, asked.search)
+        return
     from dragoman.inspection.inspect import inspect as inspect_sentence
     from dragoman.translation.translator import Translator
 
     translator = Translator.load(asked.run, native=False)
+    assert asked.sentence is not None
     inspection = inspect_sentence(translator, asked.sentence, asked.search)
+    inspection = with_cases(translator, inspection, cases)
     content = written(translator, inspection, asked)
     with atomic_write(asked.out) as path:
         path.write_bytes(content)
@@ -66,6 +80,13 @@ def refuse_contradictions(asked: Inspect) -> None:
         raise DragomanError(
             f"--out is {asked.out}; its name has to end with {', '.join(ENDINGS[:-1])} or .png."
         )
+    if (asked.sentence is None) == (asked.file is None):
+        raise DragomanError("Give a sentence after the run, or with --show heads a --file of sentences.")
+    if asked.what_if and ending not in (".html", ".json"):
+        raise DragomanError(f"--what-if is for .html and .json, and --out is {asked.out}.")
+    if asked.file is not None:
+        refuse_contradictions_of_file(asked, ending)
+        return
     if ending in (".svg", ".png") and asked.show is None:
         raise DragomanError(f"A picture shows one view: give --show {', '.join(VIEWS)}.")
     if ending in (".html", ".json") and asked.show is not None:
@@ -77,6 +98,39 @@ def refuse_contradictions(asked: Inspect) -> None:
         raise DragomanError("--head and --lines need a --layer.")
 
 
+def refuse_contradictions_of_file(asked: Inspect, ending: str) -> None:
+    """Raise `DragomanError` for options that do not fit a --file."""
+    if asked.show != "heads" or asked.what_if:
+        raise DragomanError("--file is for --show heads alone; for all else give a sentence in its place.")
+    if ending == ".html":
+        raise DragomanError(
+            f"--out is {asked.out}; with --file its name has to end with .json, .svg or .png."
+        )
+    if asked.layer is not None or asked.head is not None or asked.lines:
+        raise DragomanError("--layer, --head and --lines are for --show encoder, decoder or cross.")
+
+
+def parse_cases(texts: Sequence[str]) -> "list[list[Change]]":
+    """The changes of each case; spaces separate them. Raises `DragomanError` as `parse_changes`."""
+    from dragoman.inspection.changes import parse_changes
+
+    return [parse_changes([change for change in text.split(" ") if change]) for text in texts]
+
+
+def with_cases(
+    translator: "Translator", inspection: "Inspection", cases: "Sequence[Sequence[Change]]"
+) -> "Inspection":
+    """The inspection with these cases recorded."""
+    from dragoman.inspection.what_if import WhatIf, inspect_changed
+
+    search = inspection.search
+    found = [inspect_changed(translator, inspection.sentence, changes, search) for changes in cases]
+    what_ifs = (
+        WhatIf(tuple(changes), inspection, after) for changes, after in zip(cases, found, strict=True)
+    )
+    return replace(inspection, what_ifs=tuple(what_ifs))
+
+
 def written(translator: "Translator", inspection: "Inspection", asked: Inspect) -> bytes:
     """The content of the file."""
     ending = asked.out.suffix.lower()
@@ -86,7 +140,11 @@ def written(translator: "Translator", inspection: "Inspection", asked: Inspect) 
         from dragoman.inspection.schema import to_json
 
         return json.dumps(to_json(inspection), ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
-    svg = picture(translator, inspection, asked)
+    return picture_file(picture(translator, inspection, asked), ending)
+
+
+def picture_file(svg: str, ending: str) -> bytes:
+    """A picture as SVG or PNG. Raises `DragomanError` if the package for PNG is missing."""
     if ending == ".svg":
         return svg.encode("utf-8", "replace")
     try:
@@ -110,18 +168,48 @@ def picture(translator: "Translator", inspection: "Inspection", asked: Inspect) 
     return inspection.svg(asked.show, asked.layer, asked.head, asked.lines)
 
 
+def inspect_heads(run: Path, file: Path, out: Path, search: SearchSettings) -> None:
+    """Write the mean effect of each head on the translations of a file's lines."""
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from dragoman.inspection.heads import mean_effects_picture
+    from dragoman.inspection.mean_effects import mean_effects_json, mean_head_effects
+    from dragoman.text.lines import read_lines
+    from dragoman.translation.translator import Translator
+
+    lines, translator = list(read_lines(file)), Translator.load(run)
+    say(f"{file} has {len(lines):,} lines; they are translated, and scored again without each head.")
+    columns = TextColumn("heads"), MofNCompleteColumn(), TimeRemainingColumn()
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+        effects = mean_head_effects(
+            translator, lines, search, lambda done, heads: bar.update(task, completed=done, total=heads)
+        )
+    ending = out.suffix.lower()
+    content = (
+        json.dumps(mean_effects_json(effects), allow_nan=False).encode()
+        if ending == ".json"
+        else picture_file(mean_effects_picture(effects), ending)
+    )
+    with atomic_write(out) as path:
+        path.write_bytes(content)
+    say(f"{out} has the mean effect of each head on {effects.lines:,} lines.")
+
+
 COMMAND = Command(
     "inspect",
     "Show what a model computes for a sentence: search, attention, and all else.",
     inspect,
     Inspect,
     example='dragoman inspect runs/ende "A man rides a bike." --out report.html',
-    arguments="RUN SENTENCE",
+    arguments="RUN [SENTENCE]",
     positional=("run", "sentence"),
     groups={
-        "sentence": ("run", "sentence"),
-        "output": ("out", "show", "layer", "head", "lines"),
+        "sentence": ("run", "sentence", "file"),
+        "output": ("out", "show", "layer", "head", "lines", "what_if"),
         "search": ("beam_size", "length_penalty", "prefix"),
     },
-    metavars={"run": "RUN", "sentence": "SENTENCE"},
+    metavars={"run": "RUN", "sentence": "SENTENCE", "what_if": "CHANGES"},
 )

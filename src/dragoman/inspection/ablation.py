@@ -1,31 +1,27 @@
 """What a head contributes: the change of log P(translation | sentence) without it (Michel et al. 2019).
 
-Shapes: L layers, H heads, Kv = d_v; one sentence at a time.
+Shapes: P pairs of a sentence and a translation, L layers, H heads, B pairs of a batch.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
+from dragoman.inspection.changes import HeadOff, Use
 from dragoman.inspection.inspect import one_transformer
 from dragoman.inspection.inspection import Array
-from dragoman.inspection.recording import attentions
-from dragoman.model.attention import MultiHeadAttention
+from dragoman.inspection.interventions import with_interventions
+from dragoman.model.transformer import Transformer
 from dragoman.search.scoring import token_log_probabilities
 from dragoman.system.errors import DragomanError
 from dragoman.translation.analysis import forced_batches
+from dragoman.translation.token_ids import explain_out_of_memory
 from dragoman.translation.translator import Translator
 
-KINDS = {
-    "encoder": "encoder.{}.self_attention",
-    "decoder": "decoder.{}.self_attention",
-    "cross": "decoder.{}.cross_attention",
-}
-"""The names of the attentions of each kind, by layer."""
+Pair = tuple[str, str | Sequence[str]]
+BATCH_TOKENS = 2_000
 
 
 @dataclass(frozen=True)
@@ -45,46 +41,51 @@ class HeadEffects:
 def head_effects(translator: Translator, sentence: str, translation: str | Sequence[str]) -> HeadEffects:
     """The effect of each head on a translation, a text or its tokens, by forced decoding without the head.
 
-    Raises `DragomanError` as `Translator.score`, and for a model that is not one Transformer.
+    Raises `DragomanError` for a blank sentence, as `Translator.score`, and for a model that is not one
+    Transformer.
+    """
+    if not sentence.strip():
+        raise DragomanError("The sentence is blank: no head contributes to it. Give one with words.")
+    whole, effects = pair_effects(translator, [(sentence, translation)])
+    return HeadEffects(float(whole[0]), *(effects[use][0] for use in get_args(Use)))
+
+
+def pair_effects(
+    translator: Translator,
+    pairs: Sequence[Pair],
+    progress: Callable[[int, int], None] = lambda done, heads: None,  # noqa: ARG005
+) -> tuple[Array, dict[Use, Array]]:
+    """The log-probability of each pair with all heads [P], and its change without each head [P L H] by use.
+
+    `progress` gets the number of heads that are done and that of all. Raises as `head_effects`.
     """
     model = one_transformer(translator)
-    ((_, source, target),) = forced_batches(translator, [(sentence, translation)], 1)
-    if source.size(1) == 1:
-        raise DragomanError("The sentence is blank: no head contributes to it. Give one with words.")
+    batches = list(forced_batches(translator, pairs, BATCH_TOKENS))
 
-    def log_probability() -> float:
-        return float(token_log_probabilities(model, source, target).sum())
+    def log_probabilities(changed: Transformer) -> Array:
+        found = np.zeros(len(pairs), np.float32)
+        for batch, source, target in batches:
+            with explain_out_of_memory(len(batch)):
+                rows = token_log_probabilities(changed, source, target).sum(1)
+            found[[number for number, _, _ in batch]] = rows.float().cpu().numpy()
+        return found
 
-    whole = log_probability()
-    named = attentions(model)
-    effects = {}
-    for kind, name in KINDS.items():
-        layers = model.encoder if kind == "encoder" else model.decoder
-        rows = []
-        for layer in range(len(layers)):
-            attention = named[name.format(layer)]
-            row = []
-            for head in range(attention.heads):
-                with without_heads(attention, [head]):
-                    row.append(log_probability() - whole)
-            rows.append(row)
-        effects[kind] = np.array(rows, np.float32)
-    return HeadEffects(whole, effects["encoder"], effects["decoder"], effects["cross"])
+    whole = log_probabilities(model)
+    all_heads = heads_of(model)
+    effects: dict[Use, list[Array]] = {use: [] for use in get_args(Use)}
+    for done, head in enumerate(all_heads, 1):
+        effects[head.use].append(log_probabilities(with_interventions(model, [head])) - whole)
+        progress(done, len(all_heads))
+    heads = model.settings.heads
+    return whole, {use: np.stack(rows, 1).reshape(len(pairs), -1, heads) for use, rows in effects.items()}
 
 
-@contextmanager
-def without_heads(attention: MultiHeadAttention, heads: Sequence[int]) -> Iterator[None]:
-    """Let these heads, counted from 0, contribute nothing: their part of Concat(head_1 … head_h) is 0."""
-    width = attention.widths[2] // attention.heads
-
-    def remove(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:  # noqa: ARG001
-        concatenated = inputs[0].unflatten(-1, (attention.heads, width)).clone()
-        concatenated[..., list(heads), :] = 0
-        return (concatenated.flatten(-2), *inputs[1:])
-
-    handle = attention.output.register_forward_pre_hook(remove)
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        handle.remove()
+def heads_of(model: Transformer) -> list[HeadOff]:
+    """The removal of each head, by use, layer and head."""
+    layers = {"encoder": len(model.encoder), "decoder": len(model.decoder), "cross": len(model.decoder)}
+    return [
+        HeadOff(use, layer, head)
+        for use in get_args(Use)
+        for layer in range(1, layers[use] + 1)
+        for head in range(1, model.settings.heads + 1)
+    ]

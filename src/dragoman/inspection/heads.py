@@ -8,6 +8,7 @@ import numpy as np
 from dragoman.inspection.ablation import HeadEffects
 from dragoman.inspection.drawing import Drawing, diverging
 from dragoman.inspection.inspection import Array, Inspection
+from dragoman.inspection.mean_effects import CONFIDENCE, RESAMPLES, Interval, MeanHeadEffects
 from dragoman.inspection.pictures import NAMES, finished, sentences
 
 WIDTH, HEIGHT = 62.0, 28.0  # of a cell, in pixels
@@ -34,6 +35,50 @@ def head_effects_picture(inspection: Inspection, effects: HeadEffects) -> str:
         "translation is less likely."
     )
     return finished(drawing, [note])
+
+
+def mean_effects_picture(effects: MeanHeadEffects) -> str:
+    """The mean effect of each head over the lines of a file, with its interval."""
+    tables = {kind: getattr(effects, kind) for kind in NAMES}
+    largest = max(float(np.abs(table.mean).max()) for table in tables.values()) or 1.0
+    drawing = Drawing(
+        "mean-heads",
+        f"The log-probability of {effects.lines:,} translations without a head",
+        "The mean change in nats of a line's translation if a head contributes nothing, by forced decoding.",
+    )
+    top, height = 60.0, 2 * HEIGHT - 12
+    for kind, table in tables.items():
+        drawing.text(16, top, NAMES[kind], 13, bold=True)
+        draw_intervals(drawing, table, top + 12, largest)
+        top += 12 + HEIGHT + height * len(table.mean) + 34
+    stops = [(-1.0, f"{-largest:.2f}"), (0.0, "0"), (1.0, f"+{largest:.2f}")]
+    drawing.legend(16, drawing.height + 20, "mean change of log-probability, nats", diverging, stops)
+    notes = (
+        f"With all heads the mean is {effects.log_probability:.3f}. A negative number: without the head the "
+        "translations are less likely.",
+        f"Below each mean is its {CONFIDENCE:.0%} interval, by bootstrap over lines ({RESAMPLES:,} "
+        "resamples). A mean is bold if its interval does not hold 0.",
+    )
+    return finished(drawing, notes)
+
+
+def draw_intervals(drawing: Drawing, table: Interval, top: float, largest: float) -> None:
+    """As `draw_table`, with the interval below each mean."""
+    left, width, height = 76.0, 1.5 * WIDTH, 2 * HEIGHT - 12
+    layers, heads = table.mean.shape
+    for head in range(heads):
+        drawing.text(left + (head + 0.5) * width, top + 18, f"head {head + 1}", 11, "fill-faint", "middle")
+    for layer in range(layers):
+        y = top + HEIGHT + height * layer
+        drawing.text(left - 10, y + 19, f"layer {layer + 1}", 11, "fill-faint", "end")
+        for head in range(heads):
+            mean, low, high = (float(each[layer, head]) for each in (table.mean, table.low, table.high))
+            x, shade = left + head * width, diverging(mean / largest)
+            drawing.rectangle(x, y, width, height, "fill-zero stroke-grid")
+            drawing.rectangle(x, y, width, height, shade.css, opacity=shade.opacity)
+            middle, bold = x + width / 2, low > 0 or high < 0
+            drawing.text(middle, y + 18, f"{mean:+.3f}", 11, shade.label, "middle", bold=bold)
+            drawing.text(middle, y + 34, f"{low:+.3f} to {high:+.3f}", 9, shade.label, "middle")
 
 
 def draw_table(drawing: Drawing, table: Array, top: float, largest: float) -> None:

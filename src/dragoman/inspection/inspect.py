@@ -11,7 +11,7 @@ from typing import Unpack
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.inspection.inspection import (
@@ -26,7 +26,7 @@ from dragoman.inspection.recording import Recording, record
 from dragoman.model.symbols import END
 from dragoman.model.transformer import Transformer
 from dragoman.search.beam import Step, beam_steps, next_log_probs
-from dragoman.search.hypothesis import Hypothesis
+from dragoman.search.hypothesis import Constraints, Hypothesis
 from dragoman.search.options import SearchOptions
 from dragoman.search.settings import SearchSettings
 from dragoman.search.trace import Node, candidate_numbers, trace_nodes
@@ -53,8 +53,20 @@ def inspect(
     search.
     """
     settings = SearchSettings.of(settings, options)
-    model = one_transformer(translator)
+    one_transformer(translator)
     source, constraints = encode_one(translator, sentence, settings, "inspection")
+    return inspect_ids(translator, sentence, source, settings, constraints)
+
+
+def inspect_ids(
+    translator: Translator,
+    sentence: str,
+    source: Int[Tensor, "1 S"],
+    settings: SearchSettings,
+    constraints: Constraints,
+) -> Inspection:
+    """The inspection of a sentence whose ids are `source`, under constraints in ids. Raises as `inspect`."""
+    model = one_transformer(translator)
     if source.size(1) == 1:
         raise DragomanError("The sentence is blank: the model computes nothing for it. Give one with words.")
     steps: list[Step] = []

@@ -5,6 +5,7 @@ Shapes: S source and T target tokens, END included; L encoder and N decoder laye
 
 import html
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,9 @@ from dragoman.inspection.views import Picture, draw
 from dragoman.model.settings import ModelSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.search.trace import Node
+
+if TYPE_CHECKING:
+    from dragoman.inspection.what_if import WhatIf
 
 Array = npt.NDArray[np.float32]
 
@@ -97,6 +101,8 @@ class Inspection:
     positions: Array
     """The position table's rows 0 to max(S, T) − 1 [max(S, T) D]."""
     modules: tuple[ModuleSummary, ...]
+    what_ifs: tuple["WhatIf", ...] = ()
+    """Recorded cases: the sentence inspected again with changes."""
 
     def to_html(self) -> str:
         """All views as one HTML file, which needs no network."""

@@ -3,15 +3,20 @@
 import base64
 import math
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dragoman.inspection.inspection import Array, Inspection, TokenProbability
 from dragoman.system.toml import to_table
 
+if TYPE_CHECKING:
+    from dragoman.inspection.what_if import WhatIf
+
 VERSION = 1
 """Of the schema. It changes when a reader of the former one would fail."""
+CASE = ("translation", "log_probability", "score", "search", "source", "target", "beam")
+"""What the table of a what-if has of an inspection's."""
 
 
 def to_json(inspection: Inspection) -> dict[str, Any]:
@@ -44,8 +49,15 @@ def to_json(inspection: Inspection) -> dict[str, Any]:
         "lens": [[tokens_json(tokens) for tokens in layer] for layer in inspection.lens],
         "positions": array_json(inspection.positions),
         "modules": [asdict(module) for module in inspection.modules],
+        "what_if": [case_json(each) for each in inspection.what_ifs],
     }
     return {key: finite(value) for key, value in table.items()}
+
+
+def case_json(case: "WhatIf") -> dict[str, Any]:
+    """The changes of a what-if, and the translation and search with them."""
+    table = to_json(case.after)
+    return {"changes": list(map(str, case.changes))} | {key: table[key] for key in CASE}
 
 
 def tokens_json(tokens: tuple[TokenProbability, ...]) -> list[tuple[str, float]]:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from dragoman.inspection.changes import GRAMMAR
 from dragoman.search.settings import SearchSettings
 from dragoman.system.docs import field_docs
 
@@ -118,8 +119,18 @@ class AlternativesRequest(Search):  # type: ignore[valid-type, misc]
 class InspectRequest(Search):  # type: ignore[valid-type, misc]
     """A sentence, and how to translate it."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"text": "A man rides a bike."}]})
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"text": "A man rides a bike."},
+                {"text": "A man rides a bike.", "changes": ["cross.1.2=off", "beam_size=1"]},
+            ]
+        }
+    )
     text: Text
+    changes: list[Annotated[str, Field(max_length=500)]] = Field(
+        [], max_length=1_000, description=f"Changes to the model, its input or the search. {GRAMMAR}"
+    )
 
 
 class ScoreRequest(Choice):

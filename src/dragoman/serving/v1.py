@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic import ValidationError
 
+from dragoman.inspection.changes import changed_settings, parse_changes
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.errors import ApiError, error_body, note_refusal
 from dragoman.serving.models import ServedModel, describe
@@ -287,18 +288,20 @@ def add_analysis(routes: APIRouter, service: Service) -> None:
     async def inspect(asked: InspectRequest, request: Request) -> dict[str, Any]:
         """What the model computed for a sentence: its search, attention and residual stream.
 
-        docs/inspection.md describes the answer.
+        With `changes`, what it would have computed. docs/inspection.md describes the answer.
         """
         model, settings = choose_model(service, asked, asked.text), settings_of(asked)
-        service.refuse_too_much(settings)
+        with user_errors():
+            changes = parse_changes(asked.changes)
+            service.refuse_too_much(changed_settings(settings, changes))
         service.note_texts(request, [asked.text])
 
         def compute() -> dict[str, Any]:
-            from dragoman.inspection.inspect import inspect as inspect_sentence
             from dragoman.inspection.schema import to_json
+            from dragoman.inspection.what_if import inspect_changed
 
             refuse_long(model, [asked.text], MOST_INSPECTED, "an inspection")
-            return to_json(inspect_sentence(model.translator, asked.text, settings))
+            return to_json(inspect_changed(model.translator, asked.text, changes, settings))
 
         return await service.analyse(compute, words(asked.text), request)
 

@@ -12,13 +12,14 @@ const KINDS = [
   ["decoder", "Decoder self-attention"],
   ["cross", "Encoder-decoder attention"],
 ];
+const SWITCHES = [["off", "Switch this head off"], ["uniform", "Make it uniform"]];
 const FEWEST = 0.02; // weights below this have no line
 
-export function Attention({ inspection }) {
+export function Attention({ inspection, tryOut }) {
   const [kind, setKind] = useState("cross");
   return html`
     <${Choice} label="Kind of attention" choices=${KINDS} value=${kind} choose=${setKind} />
-    <${Heads} key=${kind} inspection=${inspection} kind=${kind} />
+    <${Heads} key=${kind} inspection=${inspection} kind=${kind} tryOut=${tryOut} />
     ${kind === "cross" ? html`<${Alignment} inspection=${inspection} />` : null}`;
 }
 
@@ -34,7 +35,7 @@ function headsOf({ attention }, kind, keys) {
   });
 }
 
-function Heads({ inspection, kind }) {
+function Heads({ inspection, kind, tryOut }) {
   const keys = kind === "decoder" ? decoderKeys(inspection) : inspection.source.tokens;
   const queries = kind === "encoder" ? inspection.source.tokens : inspection.target.tokens;
   const all = useMemo(() => headsOf(inspection, kind, keys), [kind]);
@@ -70,7 +71,8 @@ function Heads({ inspection, kind }) {
       cell=${cell} chosen=${sorted.findIndex(({ index }) => index === chosen)}
       choose=${(place) => setChosen(sorted[place].index)} /></div>
     ${inLayers ? null : html`<p class="note">Layer.head and the statistic, highest first.</p>`}
-    <${Head} one=${all[chosen]} all=${all} keys=${keys} queries=${queries} names=${names} kind=${kind} />
+    <${Head} one=${all[chosen]} all=${all} keys=${keys} queries=${queries} names=${names} kind=${kind}
+      tryOut=${tryOut} />
     <${Numbers} title="Statistics of all heads as a table"
       head=${["Layer.head", ...names.map(({ name, unit }) => (unit ? `${name} (${unit})` : name))]}
       rows=${() => sorted.map((each) => [
@@ -93,13 +95,15 @@ function nameOf({ layer, head }) {
   return `Layer ${layer + 1}, head ${head + 1}`;
 }
 
-function Head({ one, all, keys, queries, names, kind }) {
+function Head({ one, all, keys, queries, names, kind, tryOut }) {
   const [view, setView] = useState("map");
   const kindName = Object.fromEntries(KINDS)[kind];
   const rowsAre = kind === "encoder" ? "query" : "predicts";
   const name = nameOf(one).toLowerCase();
   return html`<section class="panel" aria-label="The head">
     <h3>${nameOf(one)}</h3>
+    ${tryOut ? html`<p>${SWITCHES.map(([change, words]) => html`<button class="try" key=${change}
+      onClick=${() => tryOut([`${kind}.${shortName(one)}=${change}`])}>${words}</button> `)}</p>` : null}
     <${Choice} label="How the head is shown" value=${view} choose=${setView}
       choices=${[["map", "Heat map"], ["lines", "Lines"], ["layer", "Lines of the layer's heads"]]} />
     ${view === "map"

@@ -18,13 +18,28 @@ const ENDS = {
 
 const EXTENDED = "It did not: an extension of it stayed in the beam.";
 
-/** The nodes with their step, their rank in it, and the places of their boxes. */
-function layOut({ nodes, best_path: bestPath }) {
+/** The tokens of each hypothesis as one text. */
+function textsOf(nodes) {
+  const texts = [];
+  for (const { parent, token } of nodes) texts.push(`${parent === null ? "" : texts[parent]}\n${token}`);
+  return texts;
+}
+
+/** The hypotheses of a search, for comparison with those of another. */
+export function pathsOf({ nodes }) {
+  return new Set(textsOf(nodes));
+}
+
+/** The nodes with their step, their rank in it, and the places of their boxes.
+ * others: the hypotheses of a search to compare with, as `pathsOf` gives them. */
+function layOut({ nodes, best_path: bestPath }, others) {
+  const texts = textsOf(nodes);
   const best = new Set(bestPath);
   const placed = [];
   nodes.forEach((node, number) => {
     const step = node.parent === null ? 0 : placed[node.parent].step + 1;
-    placed.push({ ...node, number, step, rank: 0, best: best.has(number), children: [] });
+    placed.push({ ...node, number, step, rank: 0, best: best.has(number), children: [],
+      differs: others !== undefined && !others.has(texts[number]) });
     if (node.parent !== null) placed[node.parent].children.push(number);
   });
   const steps = [];
@@ -43,9 +58,9 @@ function pathTo(placed, number) {
   return path.reverse();
 }
 
-export function Beam({ inspection }) {
+export function Beam({ inspection, others, tryOut }) {
   const { beam, search } = inspection;
-  const [tree] = useState(() => layOut(beam));
+  const [tree] = useState(() => layOut(beam, others));
   const [step, setStep] = useState(tree.steps.length - 1);
   const [selected, setSelected] = useState(beam.best_path[1] ?? 0);
   const [pointed, setPointed] = useState(null);
@@ -54,14 +69,16 @@ export function Beam({ inspection }) {
     if (tree.placed[selected].step > next) setSelected(bestAt(tree, beam, next));
   };
   const shown = pointed ?? selected;
+  const goOn = (number) =>
+    tryOut && goesOn(tree.placed[number], inspection) ? () => tryOut(beginningOf(tree, number)) : null;
   return html`
     <p>A box is a hypothesis; its text is its last token. A column is a step of the search, best first. The
       translation is the thick path. Score: <span class="formula">${scoreFormula(search)}</span>.</p>
     <${Slider} label="Step" least=${0} most=${tree.steps.length - 1} value=${step} change=${showStep} />
     <${Tree} tree=${tree} step=${step} selected=${selected} select=${setSelected} point=${setPointed}
-      path=${new Set(pathTo(tree.placed, shown))} />
-    <${Key} />
-    <${Hypothesis} tree=${tree} number=${shown} beam=${beam} />
+      goOn=${goOn} path=${new Set(pathTo(tree.placed, shown))} />
+    <${Key} compared=${others !== undefined} />
+    <${Hypothesis} tree=${tree} number=${shown} beam=${beam} goOn=${goOn(shown)} />
     <${Numbers} title=${`All ${beam.nodes.length} hypotheses as a table`}
       head=${["Number", "Step", "Token", "Extends", "Log-probability", "Score", "End", "In the translation"]}
       rows=${() => tree.placed.map((node) => [
@@ -80,7 +97,7 @@ function scoreFormula({ length_penalty: alpha, length_power: power }) {
 }
 
 /** One stop of the tab key. The keys left and right follow the branches, up and down the ranks. */
-function Tree({ tree, step, selected, select, point, path }) {
+function Tree({ tree, step, selected, select, point, path, goOn }) {
   const area = useRef();
   const { placed, steps } = tree;
   const seen = placed.filter((node) => node.step <= step);
@@ -91,6 +108,7 @@ function Tree({ tree, step, selected, select, point, path }) {
   const onKeyDown = (event) => {
     const node = placed[selected];
     const column = steps[node.step];
+    if (event.key === "Enter") goOn(selected)?.();
     const next = {
       ArrowLeft: node.parent,
       ArrowRight: node.step < step ? node.children[0] : null,
@@ -129,14 +147,24 @@ function Tree({ tree, step, selected, select, point, path }) {
   </div>`;
 }
 
-function classes({ end, best, number }, path) {
-  const state = end === null ? "extended" : end === "finished" ? "finished" : "ended";
-  return `${state} ${best ? "best" : ""} ${path.has(number) ? "path" : ""}`;
+/** Whether a search can go on from a hypothesis: it has tokens, and END is none of them. */
+function goesOn({ step, token }, { target }) {
+  return step > 0 && token !== target.tokens.at(-1);
 }
 
-function nameOf({ token, step, log_probability: logProbability, end, best }) {
+/** The changes that force a search to begin with a hypothesis. */
+function beginningOf({ placed }, number) {
+  return pathTo(placed, number).slice(1).map((each, place) => `target.${place + 1}=${placed[each].token}`);
+}
+
+function classes({ end, best, number, differs }, path) {
+  const state = end === null ? "extended" : end === "finished" ? "finished" : "ended";
+  return `${state} ${best ? "best" : ""} ${path.has(number) ? "path" : ""} ${differs ? "differs" : ""}`;
+}
+
+function nameOf({ token, step, log_probability: logProbability, end, best, differs }) {
   const state = end ?? "extended";
-  const place = best ? ", in the translation" : "";
+  const place = `${best ? ", in the translation" : ""}${differs ? ", in this search alone" : ""}`;
   return `${visible(token)}, step ${step}, ${fixed(logProbability, 2)}, ${state}${place}`;
 }
 
@@ -146,16 +174,17 @@ function edge(parent, node) {
   return `M${x1} ${y1}C${x1 + 16} ${y1} ${x2 - 16} ${y2} ${x2} ${y2}`;
 }
 
-function Key() {
+function Key({ compared }) {
   return html`<p class="key">
     <span><span class="node extended best"></span>the translation</span>
     <span><span class="node extended"></span>extended</span>
     <span><span class="node finished"></span>finished</span>
     <span><span class="node ended"></span>dropped</span>
+    ${compared ? html`<span><span class="node differs"></span>in this search alone</span>` : null}
   </p>`;
 }
 
-function Hypothesis({ tree, number, beam }) {
+function Hypothesis({ tree, number, beam, goOn }) {
   const node = tree.placed[number];
   const path = pathTo(tree.placed, number);
   const parent = node.parent === null ? null : tree.placed[node.parent];
@@ -173,6 +202,8 @@ function Hypothesis({ tree, number, beam }) {
         ...(parent ? [["Probability of the last token", percent(probability(step))]] : []),
         ["Why it ended", node.end ? (ENDS[node.end] ?? node.end) : EXTENDED],
       ]} />
+      ${goOn ? html`<p><button class="try" onClick=${goOn}>Continue from here</button></p>
+        <p class="note">The search begins again with these tokens. So does Enter in the tree.</p>` : null}
     </div>
     ${candidates
       ? html`<${Bars} tokens=${candidates} caption="Likeliest next tokens" />`

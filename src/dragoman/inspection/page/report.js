@@ -7,6 +7,7 @@ import { Masks } from "./masks.js";
 import { Model } from "./model.js";
 import { Positions } from "./positions.js";
 import { Stream } from "./stream.js";
+import { WhatIf, useBench } from "./what_if.js";
 import { Facts } from "./parts.js";
 import { count, fixed } from "./tokens.js";
 
@@ -17,15 +18,22 @@ const VIEWS = [
   ["stream", "Residual stream", Stream],
   ["masks", "Masks", Masks],
   ["model", "Model", Model],
+  ["what-if", "What if", WhatIf],
 ];
 
-function Report({ inspection, children }) {
+function Report({ inspection, ask, children }) {
   const [view, setView] = useState("beam");
   const tabs = useRef();
-  const place = VIEWS.findIndex(([name]) => name === view);
-  const [, title, View] = VIEWS[place];
+  const bench = useBench(inspection, ask);
+  const views = VIEWS.filter(([name]) => name !== "what-if" || ask || bench.cases.length);
+  const place = views.findIndex(([name]) => name === view);
+  const [, title, View] = views[place];
+  const tryOut = ask && ((changes) => {
+    setView("what-if");
+    bench.run(changes);
+  });
   const onKeyDown = (event) => {
-    const last = VIEWS.length - 1;
+    const last = views.length - 1;
     const next = {
       ArrowRight: place === last ? 0 : place + 1,
       ArrowLeft: place === 0 ? last : place - 1,
@@ -34,20 +42,20 @@ function Report({ inspection, children }) {
     }[event.key];
     if (next === undefined) return;
     event.preventDefault();
-    setView(VIEWS[next][0]);
+    setView(views[next][0]);
     tabs.current.children[next].focus();
   };
   return html`
     <${Head} inspection=${inspection} />
     <main>
       <div class="tabs" role="tablist" aria-label="Views" ref=${tabs} onKeyDown=${onKeyDown}>
-        ${VIEWS.map(([name, text]) => html`<button key=${name} role="tab" id=${`tab-${name}`}
+        ${views.map(([name, text]) => html`<button key=${name} role="tab" id=${`tab-${name}`}
           aria-selected=${name === view} aria-controls=${name === view ? "view" : null}
           tabindex=${name === view ? 0 : -1} onClick=${() => setView(name)}>${text}</button>`)}
       </div>
       <div id="view" role="tabpanel" aria-labelledby=${`tab-${view}`} key=${view}>
         <h2 class="hidden">${title}</h2>
-        <${View} inspection=${inspection} />
+        <${View} inspection=${inspection} bench=${bench} tryOut=${tryOut} />
       </div>
     </main>
     <footer>${children}</footer>`;
@@ -71,9 +79,10 @@ function Head({ inspection }) {
   </header>`;
 }
 
-/** Show an inspection, with its arrays as `decoded` gives them, and a note below it. */
-export function show(inspection, note) {
+/** Show an inspection, with its arrays as `decoded` gives them, and a note below it.
+ * ask: of changes, a promise of the inspection with them; absent where no model can be asked. */
+export function show(inspection, note, ask) {
   const page = document.getElementById("page");
   page.textContent = "";
-  render(html`<${Report} inspection=${inspection}>${note}</${Report}>`, page);
+  render(html`<${Report} inspection=${inspection} ask=${ask}>${note}</${Report}>`, page);
 }

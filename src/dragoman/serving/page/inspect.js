@@ -9,7 +9,8 @@ async function start() {
   try {
     const inspection = await inspect({ text, model });
     document.title = `Inspection: ${inspection.sentence}`;
-    show(decoded(inspection), "The server has computed this with PyTorch just now.");
+    const ask = (changes) => inspect({ text, model, changes });
+    show(decoded(inspection), "The server has computed this with PyTorch just now.", ask);
   } catch (error) {
     document.querySelector("[role=status]").textContent = error.message;
   }

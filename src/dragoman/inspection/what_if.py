@@ -1,0 +1,146 @@
+"""What-ifs: a sentence inspected again with changes to the model, its input, or the search."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Unpack
+
+from torch import Tensor
+
+from dragoman.inspection.changes import (
+    Change,
+    SearchSetting,
+    SourceToken,
+    TargetToken,
+    changed_settings,
+    refuse_contradictions,
+)
+from dragoman.inspection.inspect import inspect, inspect_ids, one_transformer
+from dragoman.inspection.inspection import Inspection
+from dragoman.inspection.interventions import with_interventions
+from dragoman.model.symbols import END, PAD, START
+from dragoman.search.options import SearchOptions
+from dragoman.search.settings import SearchSettings
+from dragoman.system.errors import DragomanError
+from dragoman.translation.analysis import encode_one
+from dragoman.translation.translator import Translator
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """A sentence inspected without and with changes."""
+
+    changes: tuple[Change, ...]
+    before: Inspection
+    after: Inspection
+
+
+def what_if(
+    translator: Translator,
+    sentence: str,
+    changes: Sequence[Change],
+    settings: SearchSettings | None = None,
+    **options: Unpack[SearchOptions],
+) -> WhatIf:
+    """Inspect a sentence without and with changes; both are searches by PyTorch.
+
+    Raises `DragomanError` as `inspect`, for changes that contradict each other, and for a layer, head,
+    position or token that does not exist.
+    """
+    settings = SearchSettings.of(settings, options)
+    before = inspect(translator, sentence, settings)
+    return WhatIf(tuple(changes), before, inspect_changed(translator, sentence, changes, settings))
+
+
+def inspect_changed(
+    translator: Translator, sentence: str, changes: Sequence[Change], settings: SearchSettings
+) -> Inspection:
+    """The inspection with the changes; it is `inspect` without any. Raises as `what_if`."""
+    refuse_contradictions(changes)
+    if not changes:
+        return inspect(translator, sentence, settings)
+    model = one_transformer(translator)
+    interventions = [
+        each for each in changes if not isinstance(each, SourceToken | TargetToken | SearchSetting)
+    ]
+    changed = Translator.from_model(with_interventions(model, interventions), translator.tokenizers)
+    after = changed_settings(settings, changes)
+    source, constraints = encode_one(changed, sentence, after, "inspection")
+    source = overwritten(translator, source, changes)
+    prefix = forced_prefix(translator, sentence, changes, settings) or constraints.prefix
+    constraints = replace(constraints, prefix=prefix)
+    found = inspect_ids(changed, sentence, source, after, constraints)
+    refuse_other_beginning(found, translator.tokenizers.target.pieces(prefix))
+    return found
+
+
+def overwritten(translator: Translator, source: Tensor, changes: Sequence[Change]) -> Tensor:
+    """The ids of the source [1 S] with the tokens that the changes give.
+
+    Raises `DragomanError` for a position that the sentence does not have, and as `token_id`.
+    """
+    ids, last = source.clone(), source.size(1) - 1
+    for change in changes:
+        if isinstance(change, SourceToken):
+            if change.position > last:
+                raise DragomanError(
+                    f"{change}: there is no position {change.position}; the sentence has {last} tokens "
+                    "before its end."
+                )
+            ids[0, change.position - 1] = token_id(translator, change)
+    return ids
+
+
+def forced_prefix(
+    translator: Translator, sentence: str, changes: Sequence[Change], settings: SearchSettings
+) -> list[int]:
+    """The first ids of every translation: the forced tokens, and those of the translation between them.
+
+    Raises `DragomanError` for a position beyond the translation, and as `token_id`.
+    """
+    tokenizer = translator.tokenizers.target
+    forced = {
+        change.position: token_id(translator, change) for change in changes if isinstance(change, TargetToken)
+    }
+    if not forced:
+        return []
+    last, known = max(forced), list[int]()
+    if len(forced) < last:
+        known = tokenizer.ids(inspect(translator, sentence, settings).target[:-1])
+    missing = [place for place in range(1, last) if place not in forced and place > len(known)]
+    if missing:
+        raise DragomanError(
+            f"target.{last}: the translation has {len(known)} tokens before its end; force "
+            f"target.{missing[0]} too."
+        )
+    return [forced[place] if place in forced else known[place - 1] for place in range(1, last + 1)]
+
+
+def token_id(translator: Translator, change: SourceToken | TargetToken) -> int:
+    """The id of a token.
+
+    Raises `DragomanError` if the vocabulary does not have it, and for PAD, START and END: no key of padding
+    is attended to, and search sets the other two.
+    """
+    sides = translator.tokenizers
+    tokenizer = sides.source if isinstance(change, SourceToken) else sides.target
+    try:
+        (number,) = tokenizer.ids([change.token])
+    except DragomanError as error:
+        raise DragomanError(
+            f"{change}: {change.token!r} is no token of the {change.part[0]} vocabulary. Give a token as an "
+            "inspection shows it, with ▁ where a word begins."
+        ) from error
+    if number in (PAD, START, END):
+        raise DragomanError(
+            f"{change}: {change.token} is a control symbol, which stands in no sentence; give another token."
+        )
+    return number
+
+
+def refuse_other_beginning(found: Inspection, tokens: Sequence[str]) -> None:
+    """Raise `DragomanError` if other constraints did not let the translation begin with these tokens."""
+    if list(found.target[: len(tokens)]) != list(tokens):
+        raise DragomanError(
+            f"The other settings of the search do not allow a translation that begins with "
+            f"{' '.join(tokens)}; leave no_repeat_ngram and banned words out."
+        )

@@ -1,0 +1,152 @@
+"""`dragoman inspect` with recorded cases, and the mean effects of heads over a file."""
+
+import json
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from dragoman import SearchSettings, Translator
+from dragoman.inspection import mean_effects
+from dragoman.inspection.ablation import head_effects
+from dragoman.inspection.changes import parse_changes
+from dragoman.inspection.mean_effects import interval
+from dragoman.inspection.what_if import inspect_changed
+from tests.test_exchange import call
+from tests.test_inspect import SENTENCE, inspect  # noqa: F401
+from tests.test_translator import folder  # noqa: F401
+
+LINES = [SENTENCE, "", "two dogs play", "der Schnee ist kalt"]
+
+
+@pytest.fixture
+def heads(monkeypatch, capsysbinary, folder, tmp_path):  # noqa: F811
+    file = tmp_path / "test.de"
+    file.write_text("\n".join(LINES) + "\n")
+
+    def run(*options):
+        return call(
+            monkeypatch, capsysbinary, "inspect", folder, "--file", file, "--max-extra-tokens", 3, *options
+        )
+
+    return run
+
+
+def test_cases_are_recorded(inspect, tmp_path):  # noqa: F811
+    out = tmp_path / "data.json"
+    status, _, err = inspect("--what-if", "cross.1.1=off beam_size=1", "positions=off", "--out", out)
+    assert status == 0, err
+    data = json.loads(out.read_text())
+    first, second = data["what_if"]
+    assert (first["changes"], second["changes"]) == (["cross.1.1=off", "beam_size=1"], ["positions=off"])
+    assert (first["search"]["beam_size"], second["search"]["beam_size"]) == (1, data["search"]["beam_size"])
+    assert inspect("--beam-size", 1, "--out", out)[0] == 0
+    assert json.loads(out.read_text())["what_if"] == []
+    assert inspect("--what-if", "beam_size=1", "--out", out)[0] == 0
+    (case,) = json.loads(out.read_text())["what_if"]
+    greedy = tmp_path / "greedy.json"
+    assert inspect("--beam-size", 1, "--out", greedy)[0] == 0
+    plain = json.loads(greedy.read_text())
+    assert {key: case[key] for key in case if key != "changes"} == {
+        key: plain[key] for key in case if key != "changes"
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--what-if", "cross.9.1=off"], "cross.9.1=off: there is no layer 9; this model has 1"),
+        (["--what-if", "cross.1.1=of"], "'cross.1.1=of' is no change. Write encoder.1.2=off"),
+        (
+            ["--what-if", "positions=off positions=off"],
+            "positions=off and positions=off change the same part",
+        ),
+        (["--file", "x"], "Give a sentence after the run, or with --show heads a --file of sentences"),
+    ],
+)
+def test_what_makes_no_sense_gets_a_sentence(inspect, tmp_path, options, message):  # noqa: F811
+    status, _, err = inspect(*options, "--out", tmp_path / "x.html")
+    assert (status, (tmp_path / "x.html").exists()) == (2, False)
+    assert message in " ".join(err.split())
+
+
+def test_a_picture_has_no_cases(inspect, tmp_path):  # noqa: F811
+    out = tmp_path / "x.svg"
+    status, _, err = inspect("--show", "beam", "--what-if", "positions=off", "--out", out)
+    assert status == 2
+    assert "--what-if is for .html and .json, and --out is" in err
+
+
+def test_a_file_gives_the_means_of_its_lines(heads, folder, tmp_path):  # noqa: F811
+    out = tmp_path / "heads.json"
+    status, _, err = heads("--show", "heads", "--out", out)
+    assert status == 0, err
+    found = json.loads(out.read_text())
+    translator = Translator.load(folder, native=False)
+    lines = [line for line in LINES if line]
+    best = [row[0] for row in translator.n_best(lines, max_extra_tokens=3)]
+    effects = [head_effects(translator, line, each.tokens) for line, each in zip(lines, best, strict=True)]
+    assert found["lines"] == len(lines)
+    mean = np.mean([each.log_probability for each in effects])
+    assert found["log_probability"] == pytest.approx(mean, abs=1e-4)
+    for use in ("encoder", "decoder", "cross"):
+        expected = np.mean([getattr(each, use) for each in effects], 0)
+        np.testing.assert_allclose(found[use]["mean"], expected, atol=1e-4)
+        assert (np.array(found[use]["low"]) <= found[use]["mean"]).all()
+        assert (np.array(found[use]["high"]) >= found[use]["mean"]).all()
+    picture = tmp_path / "heads.svg"
+    assert heads("--show", "heads", "--out", picture)[0] == 0
+    texts = [each.text for each in ElementTree.parse(picture).getroot().iter() if each.tag.endswith("text")]
+    assert all(f"{mean:+.3f}" in texts for row in found["cross"]["mean"] for mean in row)
+
+
+def test_a_packed_model_takes_interventions(folder):  # noqa: F811
+    translator = Translator.load(folder, native=False)
+    changes = parse_changes(["encoder.1=uniform", "cross.1.1=off"])
+    found = inspect_changed(translator, SENTENCE, changes, SearchSettings(max_extra_tokens=3))
+    np.testing.assert_allclose(found.attention.encoder[0], 1 / len(found.source), rtol=1e-5)
+    without = head_effects(translator, SENTENCE, found.target)
+    assert without.cross[0, 0] != 0
+
+
+def test_an_interval_is_of_resampled_means():
+    assert interval(np.full((5, 1, 2), 3.0, np.float32)).high == pytest.approx(3.0)
+    effects = np.random.default_rng(0).normal(1, 2, (400, 1, 1)).astype(np.float32)
+    found = interval(effects)
+    half = 1.96 * effects.std() / 400**0.5
+    assert found.high - found.mean == pytest.approx(half, rel=0.15)
+    assert found.mean - found.low == pytest.approx(half, rel=0.15)
+    assert interval(effects).low == found.low
+
+
+def test_an_interrupt_leaves_nothing(heads, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(mean_effects, "pair_effects", interrupted)
+    out = tmp_path / "out" / "heads.json"
+    out.parent.mkdir()
+    assert heads("--show", "heads", "--out", out)[0] == 130
+    assert list(out.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--out", "x.json"], "--file is for --show heads alone; for all else give a sentence in its place"),
+        (["--show", "heads", "--out", "x.html"], "with --file its name has to end with .json, .svg or .png"),
+        (["--show", "heads", "--out", "x.svg", "--layer", 1], "--layer, --head and --lines are for"),
+    ],
+)
+def test_what_does_not_fit_a_file_gets_a_sentence(heads, tmp_path, monkeypatch, options, message):
+    monkeypatch.chdir(tmp_path)
+    status, _, err = heads(*options)
+    assert (status, list(tmp_path.glob("x.*"))) == (2, [])
+    assert message in " ".join(err.split())
+
+
+def test_a_file_of_blank_lines_gets_a_sentence(heads, tmp_path):
+    (tmp_path / "test.de").write_text("\n \n")
+    status, _, err = heads("--show", "heads", "--out", tmp_path / "x.json")
+    assert (status, (tmp_path / "x.json").exists()) == (2, False)
+    assert "All lines of the file are blank" in err

@@ -1,0 +1,134 @@
+"""What-ifs on the page: recorded cases from disk, and cases that a server computes."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from dragoman.inspection.changes import parse_changes
+from dragoman.inspection.what_if import WhatIf
+from tests.browser import browser  # noqa: F401
+from tests.servers import serving
+from tests.test_report import fake_inspection, open_report, tab  # noqa: F401
+
+MOST_MILLISECONDS = 60_000
+
+
+def recorded(*cases):
+    """An inspection with these cases: changes, and the place of a target token that they change."""
+    before = fake_inspection(5, 6, 2, 4, 32)
+    what_ifs = []
+    for texts, place in cases:
+        target = (*before.target[:place], "</script><b>x", *before.target[place + 1 :])
+        named = dict(zip(before.target, target, strict=True))
+        nodes = tuple(replace(node, token=named.get(node.token, node.token)) for node in before.nodes)
+        after = replace(before, target=target, nodes=nodes, translation="another", score=before.score - 1)
+        what_ifs.append(WhatIf(tuple(parse_changes(texts)), before, after))
+    return replace(before, what_ifs=tuple(what_ifs))
+
+
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 360)])
+def test_a_file_shows_its_cases_beside_the_translation(open_report, theme, width):  # noqa: F811
+    inspection = recorded((["cross.2.3=off", "beam_size=2"], 1), (["target.1=▁a", "target.2=▁b"], 3))
+    page = open_report(inspection, theme, width)
+    tab(page, "What if")
+    before, after = (page.get_by_role("region", name=name, exact=True) for name in ("Before", "After"))
+    assert before.locator("del").all_inner_texts() == [inspection.target[1]]
+    assert after.locator("ins").all_inner_texts() == ["</script><b>x"]
+    assert page.locator("code").all_inner_texts() == ["cross.2.3=off", "beam_size=2"]
+    assert "(−1.000)" in page.locator("#view .facts").first.inner_text()
+    page.get_by_role("combobox", name="Case").select_option(index=1)
+    assert before.locator("del").all_inner_texts() == [inspection.target[3]]
+    assert page.locator("code").all_inner_texts() == ["begins with ▁a ▁b"]
+    alone = after.locator(".node.differs[role]")
+    assert 0 < alone.count() < len(inspection.nodes)
+    assert "in this search alone" in alone.first.get_attribute("aria-label")
+    assert page.get_by_role("button", name=re.compile("Run|Continue|Switch")).count() == 0
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_file_without_cases_has_no_such_view(open_report):  # noqa: F811
+    page = open_report(fake_inspection(5, 6, 2, 4, 32))
+    assert page.get_by_role("tab", name="What if").count() == 0
+    tab(page, "Attention")
+    assert page.get_by_role("button", name="Switch this head off").count() == 0
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_a_server_computes_cases(browser, trained):  # noqa: F811
+    with serving(trained / "run") as server:
+        context = browser.new_context(viewport={"width": 1280, "height": 900})
+        context.set_default_timeout(MOST_MILLISECONDS)
+        page = context.new_page()
+        faults = []
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.goto(f"{server.address}/inspect#text=amber+birch")
+        page.wait_for_selector("[role=tablist]")
+
+        # A head is switched off from the attention view.
+        page.get_by_role("tab", name="Attention").click()
+        page.get_by_role("button", name="Switch this head off").press("Enter")
+        page.wait_for_selector(".compare")
+        assert page.locator("code").all_inner_texts() == ["cross.1.1=off"]
+        assert page.get_by_role("tab", name="What if").get_attribute("aria-selected") == "true"
+
+        # The search continues from a hypothesis that was dropped.
+        page.get_by_role("tab", name="Beam").click()
+        dropped = page.locator(".node.ended[role]").filter(has_not_text="</s>").first
+        dropped.focus()
+        shown = page.get_by_role("region", name=re.compile("ypothesis")).locator(".tokens .token")
+        tokens = shown.all_inner_texts()[1:]
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".case option:nth-child(2)", state="attached")
+        after = page.get_by_role("region", name="After", exact=True)
+        path = after.locator(".node.best[role]").all_inner_texts()
+        assert path[1 : 1 + len(tokens)] == tokens
+
+        # The form: two changes, and one that makes no sense.
+        page.get_by_role("combobox", name="What").select_option(label="Source token")
+        page.locator(".changes input").fill(" birch")
+        page.get_by_role("button", name="Add another change").click()
+        page.get_by_role("combobox", name="What").select_option(label="Search")
+        page.locator(".changes input").fill("1")
+        page.get_by_role("button", name="Run").click()
+        page.wait_for_selector(".case option:nth-child(3)", state="attached")
+        assert page.locator("code").all_inner_texts() == ["source.1=▁birch", "beam_size=1"]
+        assert after.locator("ins").first.inner_text() == "▁birch"
+        assert page.locator(".added").count() == 0
+        page.get_by_role("button", name="Add another change").click()
+        page.locator(".changes input").fill("0")
+        page.get_by_role("button", name="Run").click()
+        page.wait_for_selector("text=beam_size=1 and beam_size=0 change the same part")
+        page.get_by_role("button", name="Remove beam_size=1").click()
+        page.get_by_role("button", name="Run").click()
+        page.wait_for_selector("text=beam_size is 0; it must be at least 1.")
+        assert not faults
+        context.close()
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_changes_are_checked_as_strictly_as_the_rest_of_a_request(trained):
+    with serving(trained / "run", "--max-beam-size", 8) as server, server.client() as client:
+
+        def ask(changes):
+            answer = client.post("/v1/inspect", json={"text": "amber birch", "changes": changes})
+            return answer.status_code, answer.json()
+
+        plain = client.post("/v1/inspect", json={"text": "amber birch"}).json()
+        assert ask([]) == (200, plain)
+        status, changed = ask(["beam_size=1", "source.1=▁cedar"])
+        assert (status, changed["source"]["tokens"][0]) == (200, "▁cedar")
+        assert {node["parent"] for node in changed["beam"]["nodes"]} != {None}
+        for changes, message in (
+            (["cross.9.1=off"], "cross.9.1=off: there is no layer 9; this model has 1 decoder layers."),
+            (["cross=off"], "'cross=off' is no change. Write"),
+            (["beam_size=9"], "beam_size is 9; this server allows 8 at most."),
+            (["encoder.1=off", "encoder.1.1=off"], "change the same part; leave one of them out."),
+        ):
+            status, body = ask(changes)
+            assert status == 400
+            assert message in body["error"]["message"]
+        for changes in ("cross.1.1=off", [1], ["x" * 501], ["beam_size=1"] * 1_001):
+            status, body = ask(changes)
+            assert status in (400, 422)
+            assert body["error"]["message"]
