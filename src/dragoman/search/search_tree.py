@@ -161,7 +161,8 @@ def end_without_extension(
     extensions = [
         (one.log_prob, count) for count, beam in step.beams.items() for one in beam if one.row == row
     ]
-    last = kept[max(extensions)[1]][-1:] if extensions else []
+    count = max(extensions)[1] if extensions else 0
+    last = (kept.get(count) or step.beams.get(count, [])[:width])[-1:]
     by = numbers[tuple(last[0].ids)] if last else None
     tree.nodes[number] = replace(tree.nodes[number], end="no extension in the beam", cut_by=by)
 
