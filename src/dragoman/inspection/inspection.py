@@ -129,8 +129,8 @@ class Inspection:
         """A picture as SVG.
 
         `layer` and `head` are of attention, counted from 1: without a layer all heads are drawn, without a
-        head their mean. `lines` draws lines between tokens. Raises `DragomanError` if the model has no such
-        layer or head.
+        head their mean. `lines` draws lines between tokens. Raises `DragomanError` if there is no such view,
+        and if the model has no such layer, head or view.
         """
         return draw(self, view, layer, head, lines)
 

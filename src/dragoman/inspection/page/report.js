@@ -18,14 +18,23 @@ const VIEWS = [
   ["masks", "Masks", Masks],
   ["model", "Model", Model],
 ];
+const RECURRENT = ["beam", "attention", "stream", "model"]; // the views of an LSTM or GRU
+
+function viewsOf({ model }) {
+  if (model.architecture === "transformer") return VIEWS;
+  return VIEWS.filter(([name]) => RECURRENT.includes(name)).map(
+    ([name, title, View]) => [name, name === "stream" ? "States" : title, View],
+  );
+}
 
 function Report({ inspection, children }) {
   const [view, setView] = useState("beam");
   const tabs = useRef();
-  const place = VIEWS.findIndex(([name]) => name === view);
-  const [, title, View] = VIEWS[place];
+  const views = viewsOf(inspection);
+  const place = views.findIndex(([name]) => name === view);
+  const [, title, View] = views[place];
   const onKeyDown = (event) => {
-    const last = VIEWS.length - 1;
+    const last = views.length - 1;
     const next = {
       ArrowRight: place === last ? 0 : place + 1,
       ArrowLeft: place === 0 ? last : place - 1,
@@ -34,14 +43,14 @@ function Report({ inspection, children }) {
     }[event.key];
     if (next === undefined) return;
     event.preventDefault();
-    setView(VIEWS[next][0]);
+    setView(views[next][0]);
     tabs.current.children[next].focus();
   };
   return html`
     <${Head} inspection=${inspection} />
     <main>
       <div class="tabs" role="tablist" aria-label="Views" ref=${tabs} onKeyDown=${onKeyDown}>
-        ${VIEWS.map(([name, text]) => html`<button key=${name} role="tab" id=${`tab-${name}`}
+        ${views.map(([name, text]) => html`<button key=${name} role="tab" id=${`tab-${name}`}
           aria-selected=${name === view} aria-controls=${name === view ? "view" : null}
           tabindex=${name === view ? 0 : -1} onClick=${() => setView(name)}>${text}</button>`)}
       </div>
@@ -64,7 +73,7 @@ function Head({ inspection }) {
     <${Facts} facts=${[
       ["Log-probability", fixed(inspection.log_probability)],
       ["Score", fixed(inspection.score)],
-      ["Beam size", count(search.beam_size)],
+      search.temperature ? ["Samples", count(search.n_best)] : ["Beam size", count(search.beam_size)],
       ["Source tokens", count(source.tokens.length)],
       ["Target tokens", count(target.tokens.length)],
     ]} />
