@@ -1,7 +1,7 @@
 """A Marian model shows the same attention here and in transformers, which is what BertViz draws.
 
-BertViz's encoder-decoder views take `encoder_attentions`, `decoder_attentions` and `cross_attentions` of a model
-with `output_attentions`, a tensor [1 H Q K] a layer. They are compared for the translation that was inspected.
+BertViz's encoder-decoder views take `encoder_attentions`, `decoder_attentions` and `cross_attentions` of a
+model with `output_attentions`, a tensor [1 H Q K] a layer. They are compared for the inspected translation.
 """
 
 import numpy as np
