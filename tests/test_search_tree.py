@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from dragoman import SearchSettings, Translator
-from dragoman.inspection.inspect import inspect
+from dragoman.inspection.inspect import inspect, one_transformer
+from dragoman.inspection.recording import record
 from dragoman.inspection.schema import to_json
 from dragoman.model.symbols import START
 from dragoman.search.attention_weights import cross_attention
@@ -18,7 +19,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch
 from dragoman.translation.token_ids import constraint_ids
 from tests.conftest import MODELS
-from tests.test_inspection import LINES, translator_of
+from tests.test_inspection import LINES, TRANSFORMERS, translator_of
 
 
 def short(settings):
@@ -234,6 +235,36 @@ def test_what_cut_is_the_last_that_the_beam_kept(translator, beam_size):
 def test_more_than_one_search_is_refused(translator, options, message):
     with pytest.raises(DragomanError, match=message):
         inspect(translator, LINES[0], **options)
+
+
+# ---- the residual stream
+
+
+@pytest.mark.parametrize("settings", [SAMPLING[0], FORCED[0], BEAMS[0]], ids=short)
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_norms_are_those_of_forced_decoding(name, settings):
+    translator = translator_of(MODELS[name])
+    found, model = inspect(translator, LINES[1], settings), one_transformer(translator)
+    sides = (translator.tokenizers.source, found.source), (translator.tokenizers.target, found.target)
+    batch = Batch.of(*(torch.tensor([side.ids(tokens)]) for side, tokens in sides), [])
+    with record(model) as recording, torch.no_grad():
+        model.decode(batch.target_in, model.encode(batch.source))
+    outputs, stream = recording.outputs, found.stream
+    for side, place, parts in (
+        ("encoder", 0, ["self_attention", "feed_forward"]),
+        ("decoder", 1, ["self_attention", "cross_attention", "feed_forward"]),
+    ):
+        layers = range(len(getattr(model, side)))
+        states = [outputs["embedding"][place], *(outputs[f"{side}.{layer}"][0] for layer in layers)]
+        added = [[outputs[f"{side}.{layer}.{part}"][0] for part in parts] for layer in layers]
+        for shown, expected in (
+            (getattr(stream, side), [each[0].norm(dim=-1) for each in states]),
+            (
+                getattr(stream, f"{side}_sublayers"),
+                [torch.stack([each[0].norm(dim=-1) for each in row]) for row in added],
+            ),
+        ):
+            np.testing.assert_allclose(shown, torch.stack(expected).float().numpy(), atol=1e-4)
 
 
 # ---- recurrent models

@@ -16,7 +16,8 @@ export function Model({ inspection }) {
   const setting = (value) => (Array.isArray(value) ? value.join(", ") : String(value));
   return html`
     <p>Read from below. Shapes are [sentences, tokens, features] of the first call of each part; parameters
-      are those of one layer.</p>
+      are those of one layer.
+      ${model.architecture === "transformer" ? "" : "The decoder's shapes are [hypotheses, features]."}</p>
     <div class="figure" role="group" aria-label="The architecture">
       ${["encoder", "decoder"].map((side) => (model.architecture === "transformer"
         ? html`<${Stack} key=${side} side=${side} inspection=${inspection} />`
