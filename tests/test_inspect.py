@@ -16,6 +16,7 @@ VIEWS = [
     "decoder",
     "cross",
     "heads",
+    "attribution",
     "masks",
     "positions",
     "distances",
