@@ -104,7 +104,7 @@ def test_the_translation_is_the_ordinary_one(translator, settings):
 @pytest.mark.parametrize("settings", [*SAMPLING, *FORCED, *BEAMS], ids=short)
 def test_candidates_are_the_models_own_probabilities(translator, settings):
     found = inspect(translator, LINES[0], settings)
-    for number, likeliest in found.candidates.items():
+    for number, likeliest in list(found.candidates.items())[::7]:  # each is a forced decoding
         expected = forced_log_probs(translator, found.source, [*tokens(found.nodes, number), "</s>"])[-1]
         best = expected.topk(len(likeliest)).values.tolist()
         assert [each.log_probability for each in likeliest] == pytest.approx(best, abs=1e-5)
@@ -188,7 +188,7 @@ def test_words_that_cannot_all_be_met_end_where_most_are(translator):
 @pytest.mark.parametrize("settings", [*FORCED, *BEAMS], ids=short)
 def test_what_was_cut_names_a_likelier_hypothesis_that_took_its_place(translator, settings):
     kinds = set()
-    for line in LINES:
+    for line in LINES[:2]:
         nodes = inspect(translator, line, settings).nodes
         steps = [len(path(nodes, number)) for number in range(len(nodes))]
         for number, node in enumerate(nodes):
