@@ -210,18 +210,19 @@ def test_what_was_cut_names_a_likelier_hypothesis_that_took_its_place(translator
     assert {"below the beam", "no extension in the beam"} <= kinds or settings.beam_size == 1
 
 
-@pytest.mark.parametrize("beam_size", [1, 2, 3])
-def test_what_cut_is_the_last_that_the_beam_kept(translator, beam_size):
-    nodes = inspect(translator, LINES[0], beam_size=beam_size, max_extra_tokens=3).nodes
-    steps = [len(path(nodes, number)) for number in range(len(nodes))]
-    for number, node in enumerate(nodes):
+@pytest.mark.parametrize("settings", [*FORCED, *BEAMS[:2]], ids=short)
+def test_what_cut_is_the_last_that_the_beam_kept(translator, settings):
+    found = inspect(translator, LINES[0], settings)
+    beams = [each.tokens for each in found.met] or [0] * len(found.nodes)
+    places = [(len(path(found.nodes, number)), beam) for number, beam in enumerate(beams)]
+    for number, node in enumerate(found.nodes):
         if node.end == "below the beam" and node.token != "</s>":
             kept = [
                 other
-                for other, one in enumerate(nodes)
-                if steps[other] == steps[number] and one.end != "below the beam" and one.token != "</s>"
+                for other, one in enumerate(found.nodes)
+                if places[other] == places[number] and one.end != "below the beam" and one.token != "</s>"
             ]
-            assert node.cut_by == min(kept, key=lambda each: nodes[each].log_probability)
+            assert node.cut_by == min(kept, key=lambda each: found.nodes[each].log_probability)
 
 
 @pytest.mark.parametrize(
