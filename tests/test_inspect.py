@@ -16,6 +16,7 @@ VIEWS = [
     "decoder",
     "cross",
     "heads",
+    "attribution",
     "masks",
     "positions",
     "distances",
@@ -72,7 +73,10 @@ def test_all_views_are_one_file(inspect, tmp_path):
         (["--out", "x.svg", "--show", "cross", "--lines"], "--head and --lines need a --layer."),
         (["--out", "x.svg", "--show", "cross", "--layer", "9"], "There is no layer 9; this model has 1"),
         (["--out", "x.svg", "--show", "depth"], "--show is 'depth'; it has to be one of beam, encoder"),
-        (["--out", "x.json", "--temperature", "1"], "temperature asks for something else"),
+        (
+            ["--out", "x.json", "--keep-tags"],
+            "An inspection is of one search, and keep_tags asks for something else",
+        ),
     ],
 )
 def test_what_makes_no_sense_gets_a_sentence(inspect, tmp_path, monkeypatch, options, message):

@@ -56,7 +56,7 @@ def test_cases_are_recorded(inspect, tmp_path):  # noqa: F811
     ("options", "message"),
     [
         (["--what-if", "cross.9.1=off"], "cross.9.1=off: there is no layer 9; this model has 1"),
-        (["--what-if", "cross.1.1=of"], "'cross.1.1=of' is no change. Write encoder.1.2=off"),
+        (["--what-if", "cross.1.1=of"], "'cross.1.1=of' is not a change. Write encoder.1.2=off"),
         (
             ["--what-if", "positions=off positions=off"],
             "positions=off and positions=off change the same part",

@@ -186,23 +186,11 @@ def test_arrays_come_back_from_json(translator):
     assert table["beam"]["nodes"][0]["parent"] is None
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"temperature": 1.0}, "inspection is of one beam search, and temperature asks for something else"),
-        ({"force_words": ("ein",)}, "inspection is of one beam search, and force_words"),
-    ],
-)
-def test_more_than_one_search_is_refused(translator, options, message):
-    with pytest.raises(DragomanError, match=message):
-        inspect(translator, LINES[0], **options)
-
-
 def test_what_cannot_be_inspected_gets_a_sentence(translator):
     with pytest.raises(DragomanError, match="The sentence is blank"):
         inspect(translator, "  ")
     with pytest.raises(DragomanError, match=r"this model \(an LSTM or GRU\) has none"):
-        inspect(translator_of(MODELS["lstm"]), LINES[0])
+        one_transformer(translator_of(MODELS["lstm"]))
 
 
 def test_an_inspection_draws_itself(translator):

@@ -282,6 +282,21 @@ def test_lines_are_the_weights():
     )
 
 
+def test_lines_run_from_queries_on_the_left_to_keys_on_the_right():
+    inspection = fake()
+    starts, ends = {}, {}
+    for line in weight_cells(parse(pictures.attention_lines(inspection, "cross", 1, 2))):
+        query, key, _ = (part.split(": ")[1] for part in line[0].text.split("\n"))
+        (left, first), (right, last) = re.findall(r"([\d.]+) ([\d.]+)", line.get("d"))
+        assert float(left) < float(right)
+        starts.setdefault(query, set()).add(float(first))
+        ends.setdefault(key, set()).add(float(last))
+    for heights, tokens in ((starts, inspection.target), (ends, inspection.source)):
+        places = [heights[token] for token in tokens]
+        assert all(len(each) == 1 for each in places)
+        assert [min(each) for each in places] == sorted(min(each) for each in places)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_small_maps_are_the_weights(kind):
     inspection = fake()
@@ -347,6 +362,9 @@ def test_columns_of_the_tree_are_ordered_without_crossings():
     for before, column in pairwise(steps):
         ranks = [before.index(nodes[number].parent) for number in column]
         assert ranks == sorted(ranks)
+        for one, other in pairwise(column):
+            if nodes[one].parent == nodes[other].parent:
+                assert nodes[one].log_probability >= nodes[other].log_probability
 
 
 def test_masks_allow_what_the_model_allows():
@@ -368,6 +386,26 @@ def test_shares_of_a_layer_fill_the_bar():
     shares = [float(title.split()[-1].rstrip("%")) for title in titles if title.endswith("%")]
     assert len(shares) == 2 * 3 + 3 * 4
     assert sum(shares) == pytest.approx(100 * 5, abs=1)
+
+
+def test_a_share_is_the_norm_of_a_part_over_the_sum_of_all():
+    inspection = fake()
+    shares = {
+        tuple(title.split(": ")[0].split(", ")): float(title.split(": ")[1].rstrip("%")) / 100
+        for title in (
+            element.text for element in parse(pictures.residual_stream(inspection)).iter(f"{SVG}title")
+        )
+        if title.endswith("%")
+    }
+    stream = inspection.stream
+    first = stream.decoder[0], *stream.decoder_sublayers[0]  # the embedding, and what the sub-layers add
+    for name, part in zip(
+        ("input", "self-attention", "encoder-decoder attention", "feed-forward"), first, strict=True
+    ):
+        assert any(
+            key == ("layer 1", name) and share == pytest.approx((part / sum(first)).mean(), abs=6e-4)
+            for key, share in shares.items()
+        )
 
 
 def test_the_lens_has_the_likeliest_tokens_and_their_probabilities():

@@ -9,13 +9,17 @@ import torch
 
 from dragoman.model.symbols import END, PAD
 from dragoman.search.beam import greedy_search
-from dragoman.search.sampling import gumbel_noise, sample, sample_token
+from dragoman.search.sampling import gumbel_noise, sample, sampling_logits
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from tests.conftest import MODELS
 from tests.test_search import brute_force, tiny
 
 SOURCE = torch.tensor([[4, 5, END]])
+
+
+def sample_token(log_probs, noise, asked):
+    return (sampling_logits(log_probs, asked) + noise).argmax(-1)
 
 
 @pytest.mark.parametrize("kind", MODELS)

@@ -104,12 +104,14 @@ def test_what_another_group_has_found_is_named():
     asked, ends = SearchSettings(beam_size=4, max_extra_tokens=3, groups=2), set()
     for seed in range(6):
         model = tiny("transformer", VOCABULARY, seed)
-        ends |= {
-            node.end
-            for node in trace_nodes(
-                beam_steps(model, torch.tensor([[4, 5, 6, END]]), asked, Constraints()), asked, str
-            )
-        }
+        nodes = trace_nodes(
+            beam_steps(model, torch.tensor([[4, 5, 6, END]]), asked, Constraints()), asked, str
+        )
+        ends |= {node.end for node in nodes}
+        for number, node in enumerate(nodes):
+            if node.end == "found by another group":
+                assert path(nodes, number) == path(nodes, node.cut_by)
+                assert nodes[node.cut_by].end == "finished"
     assert "found by another group" in ends
 
 

@@ -121,7 +121,7 @@ def test_changes_are_checked_as_strictly_as_the_rest_of_a_request(trained):
         assert {node["parent"] for node in changed["beam"]["nodes"]} != {None}
         for changes, message in (
             (["cross.9.1=off"], "cross.9.1=off: there is no layer 9; this model has 1 decoder layers."),
-            (["cross=off"], "'cross=off' is no change. Write"),
+            (["cross=off"], "'cross=off' is not a change. Write"),
             (["beam_size=9"], "beam_size is 9; this server allows 8 at most."),
             (["encoder.1=off", "encoder.1.1=off"], "change the same part; leave one of them out."),
         ):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dragoman.inspection.inspection import Inspection
     from dragoman.translation.translator import Translator
 
-VIEWS = (*get_args(Picture), "heads")
+VIEWS = (*get_args(Picture), "heads", "attribution")
 ENDINGS = (".html", ".json", ".svg", ".png")
 
 
@@ -35,10 +35,10 @@ class Inspect:
     over its lines, with confidence intervals."""
     out: Path = Path("inspection.html")
     """The file: .html has all views, .json the data, .svg and .png one picture."""
-    show: Picture | Literal["heads"] | None = None
+    show: Picture | Literal["heads", "attribution"] | None = None
     """The picture: the beam search, the attention of encoder, decoder, or between them (cross), what each
-    head contributes (heads), masks, positions, their dot products by distance, the residual stream, the logit
-    lens, the model."""
+    head (heads) and each source token (attribution) contributes, masks, positions, their dot products by
+    distance, the residual stream, the logit lens, the model."""
     layer: int | None = None
     """The layer of an attention picture, counted from 1; without it all layers and heads are drawn."""
     head: int | None = None
@@ -164,6 +164,11 @@ def picture(translator: "Translator", inspection: "Inspection", asked: Inspect) 
 
         effects = head_effects(translator, inspection.sentence, inspection.target)
         return head_effects_picture(inspection, effects)
+    if asked.show == "attribution":
+        from dragoman.inspection.attribution import attribute
+        from dragoman.inspection.attribution_picture import attribution_picture
+
+        return attribution_picture(inspection, attribute(translator, inspection.sentence, inspection.target))
     assert asked.show is not None
     return inspection.svg(asked.show, asked.layer, asked.head, asked.lines)
 

@@ -212,11 +212,11 @@ def draw_residual(drawing: Drawing, x: float, low: float, high: float, outside: 
     drawing.path(f"M{edge} {high}l{outside * 7} -4v8z", "fill-ink")
 
 
-def draw_memory(drawing: Drawing, encoder_top: float, cross: float) -> None:
+def draw_memory(drawing: Drawing, encoder_top: float, cross: float, shape: str = "[S, d_model]") -> None:
     """The encoder's output to the decoder's encoder-decoder attention."""
     high, edge, middle = encoder_top - 28, DECODER_X - WIDTH / 2, (ENCODER_X + DECODER_X) / 2
     route = [(ENCODER_X, encoder_top), (ENCODER_X, high), (middle, high), (middle, cross), (edge, cross)]
     drawing.polyline(route, "stroke-self", stroke=2)
     drawing.path(f"M{edge} {cross}l-8 -5v10z", "fill-self")
-    drawing.text(ENCODER_X + 4, high - 8, "[S, d_model]", 11, "fill-faint")
+    drawing.text(ENCODER_X + 4, high - 8, shape, 11, "fill-faint")
     drawing.text(ENCODER_X - 100, high - 8, "keys and values", 11, "fill-faint")

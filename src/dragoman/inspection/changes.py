@@ -27,8 +27,11 @@ SETTINGS: dict[str, type[int] | type[float]] = {
     "no_repeat_ngram": int,
     "groups": int,
     "diversity": float,
+    "temperature": float,
+    "n_best": int,
+    "sampling_seed": int,
 }
-"""The settings of a beam search that a change may replace."""
+"""The settings of a search that a change may replace."""
 
 GRAMMAR = (
     "Write encoder.1.2=off, decoder.1.2=off or cross.1.2=off for a head (layer and head), =uniform for "
@@ -91,7 +94,7 @@ class SublayerOff:
 
 @dataclass(frozen=True)
 class LayerOff:
-    """A layer gives its input on."""
+    """A layer returns its input."""
 
     side: Side
     layer: int
@@ -222,7 +225,7 @@ def parse_change(text: str) -> Change:
         case [str(setting), _] if setting in SETTINGS:
             change = SearchSetting(setting, parse_value(setting, value))
         case _:
-            raise DragomanError(f"{text!r} is no change. {GRAMMAR}")
+            raise DragomanError(f"{text!r} is not a change. {GRAMMAR}")
     return change
 
 

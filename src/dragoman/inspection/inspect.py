@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Unpack
+from typing import Protocol, Unpack
 
 import numpy as np
 import torch
@@ -18,21 +18,26 @@ from dragoman.inspection.inspection import (
     Array,
     Attention,
     Inspection,
+    Met,
     ModuleSummary,
     ResidualStream,
     TokenProbability,
 )
-from dragoman.inspection.recording import Recording, record
+from dragoman.inspection.recording import Recording, as_array, norms, record
+from dragoman.inspection.recurrent import RecurrentParts, record_recurrent
+from dragoman.model.recurrent import Recurrent
 from dragoman.model.symbols import END
 from dragoman.model.transformer import Transformer
-from dragoman.search.beam import Step, beam_steps, next_log_probs
+from dragoman.search.beam import next_log_probs
+from dragoman.search.contradictions import refuse_more_than_a_search
 from dragoman.search.hypothesis import Constraints, Hypothesis
 from dragoman.search.options import SearchOptions
+from dragoman.search.search_tree import SearchTree, search_tree
 from dragoman.search.settings import SearchSettings
-from dragoman.search.trace import Node, candidate_numbers, trace_nodes
 from dragoman.system.errors import DragomanError
 from dragoman.translation.alignment import select_head, word_alignment, word_starts
-from dragoman.translation.analysis import encode_one, source_words
+from dragoman.translation.analysis import source_and_constraints, source_words
+from dragoman.translation.mbr import minimum_bayes_risk
 from dragoman.translation.translator import Translator
 
 ENCODER_PARTS = ("self_attention", "feed_forward")
@@ -49,12 +54,12 @@ def inspect(
     """Translate a sentence and record what the model computed.
 
     The translation is that of `Translator.translate` with PyTorch. Raises `DragomanError` for a blank
-    sentence, for a model that is not one Transformer, and for settings that ask for more than one beam
-    search.
+    sentence, for an ensemble, and for settings that ask for more than one search.
     """
     settings = SearchSettings.of(settings, options)
-    one_transformer(translator)
-    source, constraints = encode_one(translator, sentence, settings, "inspection")
+    one_model(translator)
+    refuse_more_than_a_search(settings, "An inspection is of one search")
+    source, constraints = source_and_constraints(translator, sentence, settings)
     return inspect_ids(translator, sentence, source, settings, constraints)
 
 
@@ -66,40 +71,68 @@ def inspect_ids(
     constraints: Constraints,
 ) -> Inspection:
     """The inspection of a sentence whose ids are `source`, under constraints in ids. Raises as `inspect`."""
-    model = one_transformer(translator)
+    model = one_model(translator)
     if source.size(1) == 1:
         raise DragomanError("The sentence is blank: the model computes nothing for it. Give one with words.")
-    steps: list[Step] = []
-    live: list[Tensor] = []  # of each step, the prefixes of its hypotheses [W t]
-    with record(model) as recording, torch.no_grad():
-        for step in beam_steps(model, source, settings, constraints):
-            steps.append(step)
-            live.append(step.beam.live[0])
-    search = Search(translator, settings, steps, live, recording)
-    return search.inspection(sentence, source[0].tolist())
+
+    def name(token: int) -> str:
+        return translator.tokenizers.target.pieces([token])[0]
+
+    recorder = record(model) if isinstance(model, Transformer) else record_recurrent(model)
+    with recorder as recording, torch.no_grad():
+        tree = search_tree(model, source, settings, constraints, name)
+    return Search(translator, settings, tree, recording).inspection(sentence, source[0].tolist())
 
 
-def one_transformer(translator: Translator) -> Transformer:
-    """The model. Raises `DragomanError` if it is an ensemble or has no multi-head attention."""
+def one_model(translator: Translator) -> Transformer | Recurrent:
+    """The model. Raises `DragomanError` if it is an ensemble, or of an architecture without attention."""
     model = translator.torch_backend.model
     if len(model.members) > 1:
         raise DragomanError("An inspection is of one model, and this is an ensemble; give one run.")
-    if not isinstance(model, Transformer):
+    if not isinstance(model, Transformer | Recurrent):
         raise DragomanError(
-            "An inspection shows multi-head attention, and this model (an LSTM or GRU) has none."
+            "An inspection shows the attention of a Transformer, LSTM or GRU, and this model is none of them."
         )
     return model
 
 
+def one_transformer(translator: Translator) -> Transformer:
+    """The model. Raises `DragomanError` as `one_model`, and if it has no multi-head attention."""
+    model = one_model(translator)
+    if not isinstance(model, Transformer):
+        raise DragomanError(
+            "This view is of multi-head attention, and this model (an LSTM or GRU) has none; the beam, "
+            "cross, stream and model views show it."
+        )
+    return model
+
+
+class Parts(Protocol):
+    """What was recorded of a model's parts, along the translation: `Search` itself, or `RecurrentParts`."""
+
+    def attention(self, tokens: int) -> Attention:
+        """The weights for the translation, which has so many tokens."""
+
+    def stream(self) -> ResidualStream:
+        """Norms."""
+
+    def lens(self) -> tuple[tuple[tuple[TokenProbability, ...], ...], ...]:
+        """The likeliest tokens after each decoder layer."""
+
+    def positions(self, rows: int) -> Array:
+        """The position table [rows D]."""
+
+    def features(self) -> list[Tensor]:
+        """What the output projection read in each call of the decoder [1 R D] or [R D]."""
+
+
 @dataclass(frozen=True)
 class Search:
-    """A beam search for one sentence that has ended, with what the model computed in it."""
+    """A search for one sentence that has ended, with what the model computed in it."""
 
     translator: Translator
     settings: SearchSettings
-    steps: Sequence[Step]
-    live: Sequence[Tensor]
-    """The prefixes after each step [W t], START first."""
+    tree: SearchTree
     recording: Recording
 
     @property
@@ -107,9 +140,21 @@ class Search:
         return one_transformer(self.translator)
 
     @property
+    def parts(self) -> Parts:
+        """What was recorded of the model."""
+        model = one_model(self.translator)
+        return self if isinstance(model, Transformer) else RecurrentParts(model, self.recording, self.rows)
+
+    @cached_property
+    def found(self) -> tuple[Hypothesis, int]:
+        """The translation and its node: the best, or with `mbr` the one that `Translator.n_best` takes."""
+        texts = [self.translator.detokenize(one.ids) for one, _ in self.tree.found]
+        return self.tree.found[minimum_bayes_risk(texts) if self.settings.mbr else 0]
+
+    @property
     def best(self) -> Hypothesis:
         """The translation."""
-        return self.steps[-1].done[0][0]
+        return self.found[0]
 
     @cached_property
     def best_ids(self) -> list[int]:
@@ -118,62 +163,60 @@ class Search:
 
     @cached_property
     def rows(self) -> list[int]:
-        """At each step, the place of the translation's prefix among the hypotheses that are extended."""
-        best = self.best_ids
-        return [0] + [
-            next(w for w, row in enumerate(live.tolist()) if row[1:] == best[:length])
-            for length, live in enumerate(self.live[: len(best) - 1], 1)
-        ]
+        """At each step, the row of the translation's prefix among those that are extended."""
+        path = self.tree.path(self.found[1])
+        return [live.index(number) for live, number in zip(self.tree.live, path[:-1], strict=False)]
 
     def inspection(self, sentence: str, source: list[int]) -> Inspection:
         """The data of all views."""
         best, target = self.best, self.best_ids
         sides = self.translator.tokenizers.source, self.translator.tokenizers.target
-        nodes = trace_nodes(self.steps, self.settings, lambda token: sides[1].pieces([token])[0])
-        translation = self.translator.detokenize(best.ids)
-        attention = self.attention(len(target))
+        parts, translation = self.parts, self.translator.detokenize(best.ids)
+        attention = parts.attention(len(target))
         pieces = [side.pieces(ids) for side, ids in zip(sides, (source, target), strict=True)]
         words = [
             source_words(self.translator, sentence, source),
             word_starts(pieces[1][:-1], sides[1].unknown_is_word),
         ]
-        path = best_path(nodes, pieces[1])
         return Inspection(
             sentence,
             translation,
             best.log_probability,
             best.score,
             self.settings,
-            self.model.settings,
+            one_model(self.translator).settings,
             tuple(pieces[0]),
             tuple(pieces[1]),
             with_end(words[0], len(source)),
             with_end(words[1], len(target)),
-            tuple(nodes),
-            tuple(path),
+            tuple(self.tree.nodes),
+            tuple(self.tree.path(self.found[1])),
             self.candidates(),
             attention,
             tuple(
                 word_alignment(select_head(torch.from_numpy(attention.cross)[:, None], None, None)[0], *words)
             ),
-            self.stream(),
-            self.lens(),
-            as_array(self.model.target_positions(0, max(len(source), len(target)))),
+            parts.stream(),
+            parts.lens(),
+            parts.positions(max(len(source), len(target))),
             tuple(self.modules()),
+            self.drawn(),
+            self.met(),
         )
 
     # ---- along the translation
 
     def along(self, outputs: Sequence[Tensor]) -> Float[Tensor, "T D"]:
-        """Of a decoder module's outputs [1 W D], those of the translation's prefixes."""
-        return torch.stack([output[0, w] for output, w in zip(outputs, self.rows, strict=False)])
+        """Of a decoder module's outputs, [1 R D] or [R 1 D], those of the translation's prefixes."""
+        rows = zip(outputs, self.rows, strict=False)
+        return torch.stack([output.flatten(0, 1)[row] for output, row in rows])
 
     def attention(self, tokens: int) -> Attention:
         """The weights that the model multiplied with values for the translation."""
-        weights, rows, beams = self.recording.weights, self.rows, self.settings.beam_size
+        weights, rows = self.recording.weights, self.rows
         encoder = [calls[0][0] for name, calls in weights.items() if name.startswith("encoder.")]
         cross = [
-            torch.stack([call[0, :, w] for call, w in zip(calls, rows, strict=False)], 1)
+            torch.stack([row_of(call, w) for call, w in zip(calls, rows, strict=False)], 1)
             for name, calls in weights.items()
             if name.endswith(".cross_attention")
         ]
@@ -183,7 +226,7 @@ class Search:
                 square = calls[0].new_zeros(calls[0].size(1), tokens, tokens)
                 for step, (call, w) in enumerate(zip(calls, rows, strict=False)):
                     # Of the W keys at a position, one is an ancestor's; the others have a weight of 0.
-                    square[:, step, : step + 1] = call[0, :, w].unflatten(1, (-1, beams)).sum(2)
+                    square[:, step, : step + 1] = row_of(call, w).unflatten(1, (step + 1, -1)).sum(2)
                 decoder.append(square)
         return Attention(*(as_array(torch.stack(each)) for each in (encoder, decoder, cross)))
 
@@ -191,7 +234,6 @@ class Search:
         """Norms of the residual stream, and of what the sub-layers add to it."""
         outputs = self.recording.outputs
         source, *target = outputs["embedding"]
-        embedded = torch.stack([each[w, 0] for each, w in zip(target, self.rows, strict=False)])
         encoder = [f"encoder.{number}" for number in range(len(self.model.encoder))]
         decoder = [f"decoder.{number}" for number in range(len(self.model.decoder))]
         return ResidualStream(
@@ -199,7 +241,7 @@ class Search:
             np.stack(
                 [norms([outputs[f"{name}.{part}"][0][0] for part in ENCODER_PARTS]) for name in encoder]
             ),
-            norms([embedded, *(self.along(outputs[name]) for name in decoder)]),
+            norms([self.along(target), *(self.along(outputs[name]) for name in decoder)]),
             np.stack(
                 [norms([self.along(outputs[f"{name}.{part}"]) for part in DECODER_PARTS]) for name in decoder]
             ),
@@ -214,7 +256,7 @@ class Search:
 
     def likeliest(self, features: Float[Tensor, "Q D"]) -> tuple[tuple[TokenProbability, ...], ...]:
         """The likeliest next tokens of each row of features."""
-        log_probs = next_log_probs(self.model, features)
+        log_probs = next_log_probs(one_model(self.translator), features)
         best = log_probs.topk(min(MOST_CANDIDATES, log_probs.size(1)))
         pieces = self.translator.tokenizers.target.pieces
         return tuple(
@@ -227,19 +269,42 @@ class Search:
     @torch.no_grad()
     def candidates(self) -> dict[int, tuple[TokenProbability, ...]]:
         """The likeliest next tokens of each hypothesis that was extended, by its node."""
-        last = self.recording.outputs[f"decoder.{len(self.model.decoder) - 1}"]
         found: dict[int, tuple[TokenProbability, ...]] = {}
-        for features, numbers in zip(last, live_nodes(self.steps), strict=False):
-            likeliest = self.likeliest(self.model.decoder_norm(features[0]))
-            found |= {
-                number: row for number, row in zip(numbers, likeliest, strict=True) if number is not None
-            }
+        for features, live in zip(self.parts.features(), self.tree.live, strict=True):
+            likeliest = self.likeliest(features.reshape(-1, features.size(-1)))
+            found |= {number: row for number, row in zip(live, likeliest, strict=False) if number is not None}
         return found
+
+    def features(self) -> list[Tensor]:
+        """What the output projection read in each call of the decoder [1 R D] or [R 1 D]."""
+        last = self.recording.outputs[f"decoder.{len(self.model.decoder) - 1}"]
+        return [self.model.decoder_norm(output) for output in last]
+
+    def positions(self, rows: int) -> Array:
+        """The position table's first rows [rows D]."""
+        return as_array(self.model.target_positions(0, rows))
+
+    def drawn(self) -> dict[int, tuple[TokenProbability, ...]]:
+        """What the tokens of samples were drawn from, likeliest first."""
+        pieces = self.translator.tokenizers.target.pieces
+        found = {}
+        for number, log_probs in self.tree.drawn.items():
+            tokens = sorted(log_probs, key=lambda token: -log_probs[token])
+            found[number] = tuple(
+                TokenProbability(piece, log_probs[token])
+                for piece, token in zip(pieces(tokens), tokens, strict=True)
+            )
+        return found
+
+    def met(self) -> tuple[Met, ...]:
+        """What each hypothesis has met of the forced words."""
+        words = self.settings.force_words
+        return tuple(Met(each.tokens, tuple(words[n] for n in each.phrases)) for each in self.tree.met)
 
     def modules(self) -> list[ModuleSummary]:
         """The parts of the model, with their parameters and the shape of what they gave first."""
         counts: Counter[str] = Counter()
-        for name, weight in self.model.named_parameters():  # tied ones occur once
+        for name, weight in one_model(self.translator).named_parameters():  # tied ones occur once
             counts[part_of(name)] += weight.numel()
         outputs = self.recording.outputs
         return [
@@ -251,43 +316,14 @@ class Search:
 def part_of(parameter: str) -> str:
     """The part of the model that a parameter belongs to, such as `encoder.0.self_attention`."""
     words = parameter.split(".")
-    return ".".join(words[:3] if words[0] in ("encoder", "decoder") else words[:1])
+    return ".".join(words[:-1][:3] if words[0] in ("encoder", "decoder") else words[:1])
 
 
-def best_path(nodes: Sequence[Node], pieces: Sequence[str]) -> list[int]:
-    """The numbers of the nodes of the best translation, whose tokens have these texts."""
-    number = max(
-        (number for number, node in enumerate(nodes) if node.end == "finished"), key=lambda n: nodes[n].score
-    )
-    path = [number]
-    while (parent := nodes[path[-1]].parent) is not None:
-        path.append(parent)
-    assert len(path) == len(pieces) + 1
-    return path[::-1]
-
-
-def live_nodes(steps: Sequence[Step]) -> list[list[int | None]]:
-    """The numbers of the nodes that each step extends, by slot of the beam; None for an empty slot."""
-    width = steps[0].extensions.survivors.size(1)
-    rows: list[list[int | None]] = [[0] + [None] * (width - 1)]
-    number = 1
-    for step in steps:
-        numbers = candidate_numbers(step, number)
-        number += len(numbers)
-        rows.append([numbers.get(candidate) for candidate in step.extensions.survivors[0].tolist()])
-    return rows
+def row_of(call: Float[Tensor, "B H W N"], row: int) -> Float[Tensor, "H N"]:
+    """The weights of a query: W queries of one sentence, or one of each of B samples."""
+    return call.transpose(1, 2).flatten(0, 1)[row]
 
 
 def with_end(words: Sequence[int], tokens: int) -> tuple[int, ...]:
     """Word numbers of tokens, END as a word of its own."""
     return (*words[: tokens - 1], words[-1] + 1 if words else 0)
-
-
-def norms(rows: Sequence[Tensor]) -> Array:
-    """Euclidean norms over the last axis."""
-    return as_array(torch.stack([row.norm(dim=-1) for row in rows]))
-
-
-def as_array(tensor: Tensor) -> Array:
-    """A tensor as float32."""
-    return tensor.detach().float().cpu().numpy()

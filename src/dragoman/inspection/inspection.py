@@ -4,7 +4,7 @@ Shapes: S source and T target tokens, END included; L encoder and N decoder laye
 """
 
 import html
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -68,8 +68,22 @@ class ModuleSummary:
 
 
 @dataclass(frozen=True)
+class Met:
+    """What a hypothesis of grid beam search has met of the forced words."""
+
+    tokens: int
+    """Forced tokens, also those of a phrase that it has begun: the number of its beam."""
+    words: tuple[str, ...]
+    """The forced words that it contains."""
+
+
+@dataclass(frozen=True)
 class Inspection:
-    """What a Transformer computed while it translated a sentence."""
+    """What a model computed while it translated a sentence.
+
+    An LSTM or GRU has one layer and head of encoder-decoder attention. It has none of `attention.encoder`,
+    `attention.decoder`, the sub-layers of `stream`, `lens` and `positions`: their first axis is 0.
+    """
 
     sentence: str
     translation: str
@@ -87,7 +101,7 @@ class Inspection:
     """The number of each source token's word; END is a word of its own."""
     target_words: tuple[int, ...]
     nodes: tuple[Node, ...]
-    """All hypotheses of the beam search, as `Translator.trace` gives them."""
+    """All hypotheses of the search; of a beam search as `Translator.trace` gives them."""
     best_path: tuple[int, ...]
     """The numbers of the nodes of the translation, from the empty hypothesis to END."""
     candidates: dict[int, tuple[TokenProbability, ...]]
@@ -101,6 +115,11 @@ class Inspection:
     positions: Array
     """The position table's rows 0 to max(S, T) − 1 [max(S, T) D]."""
     modules: tuple[ModuleSummary, ...]
+    drawn: dict[int, tuple[TokenProbability, ...]] = field(default_factory=dict)
+    """Sampling: for each node that was extended, the distribution that its next tokens were drawn from (with
+    temperature, top-k and top-p): the likeliest tokens, and all that were drawn."""
+    met: tuple[Met, ...] = ()
+    """Grid beam search: for each node, what it has met of the forced words."""
     what_ifs: tuple["WhatIf", ...] = ()
     """Recorded cases: the sentence inspected again with changes."""
 
@@ -116,8 +135,8 @@ class Inspection:
         """A picture as SVG.
 
         `layer` and `head` are of attention, counted from 1: without a layer all heads are drawn, without a
-        head their mean. `lines` draws lines between tokens. Raises `DragomanError` if the model has no such
-        layer or head.
+        head their mean. `lines` draws lines between tokens. Raises `DragomanError` if there is no such view,
+        and if the model has no such layer, head or view.
         """
         return draw(self, view, layer, head, lines)
 

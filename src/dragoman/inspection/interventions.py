@@ -54,7 +54,7 @@ def with_interventions(model: Transformer, interventions: Sequence[Intervention]
                 last = sublayer.output if isinstance(sublayer, MultiHeadAttention) else sublayer
                 last.register_forward_hook(zeros)
             case LayerOff(side, layer):
-                layer_of(changed, side, layer, intervention).register_forward_hook(give_input_on)
+                layer_of(changed, side, layer, intervention).register_forward_hook(return_input)
             case PositionsOff(side):
                 for each in ("source", "target") if side is None else (side,):
                     changed.get_submodule(f"{each}_positions").register_forward_hook(zeros)
@@ -118,8 +118,8 @@ def zeros(module: nn.Module, inputs: object, output: Tensor) -> Tensor:  # noqa:
     return torch.zeros_like(output)
 
 
-def give_input_on(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:  # noqa: ARG001
-    """A hook that gives a module's input in place of its output."""
+def return_input(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:  # noqa: ARG001
+    """A hook that returns a module's input in place of its output."""
     return inputs[0]
 
 

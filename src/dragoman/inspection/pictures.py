@@ -24,7 +24,7 @@ from dragoman.inspection.drawing import (
     widest,
 )
 from dragoman.inspection.inspection import Array, Inspection
-from dragoman.inspection.tree import draw_tree, tree_columns
+from dragoman.inspection.tree import draw_tree, search_name, tree_columns
 from dragoman.translation.alignment import select_head
 
 Allowed = npt.NDArray[np.bool_]
@@ -250,7 +250,7 @@ def beam_tree(inspection: Inspection) -> str:
     last, hypotheses = len(steps) - 1, len(inspection.nodes) - 1
     drawing = Drawing(
         "beam-tree",
-        f"Beam search: {hypotheses} hypotheses in {last} steps, beam {inspection.search.beam_size}",
+        f"{search_name(inspection)}; {hypotheses} hypotheses in {last} steps",
         "A box is a hypothesis: its last token and its log-probability in nats. The thick orange path is the "
         f"translation. {sentences(inspection)}",
     )

@@ -3,12 +3,14 @@
 Shapes: Q queries, N keys, H heads, D = d_model; one sentence at a time.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor, nn
 
+from dragoman.inspection.inspection import Array
 from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.transformer import DecoderLayer, EncoderLayer, FeedForward, Transformer
 from dragoman.search.attention_weights import record_attention
@@ -68,3 +70,13 @@ def appender(outputs: list[Tensor]) -> Callable[[nn.Module, object, Tensor], Non
         outputs.append(output.detach())
 
     return hook
+
+
+def norms(rows: Sequence[Tensor]) -> Array:
+    """Euclidean norms over the last axis."""
+    return as_array(torch.stack([row.norm(dim=-1) for row in rows]))
+
+
+def as_array(tensor: Tensor) -> Array:
+    """A tensor as float32."""
+    return tensor.detach().float().cpu().numpy()

@@ -38,6 +38,8 @@ def to_json(inspection: Inspection) -> dict[str, Any]:
             "candidates": {
                 str(number): tokens_json(tokens) for number, tokens in inspection.candidates.items()
             },
+            "drawn": {str(number): tokens_json(tokens) for number, tokens in inspection.drawn.items()},
+            "met": [asdict(each) for each in inspection.met],
         },
         "attention": {
             "encoder": array_json(attention.encoder),

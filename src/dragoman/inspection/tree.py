@@ -1,10 +1,10 @@
-"""The tree of a beam search: a column for each step, a box for each hypothesis."""
+"""The tree of a search: a column for each step, a box for each hypothesis."""
 
 import math
 from collections.abc import Sequence
 
 from dragoman.inspection.drawing import Drawing, visible, widest
-from dragoman.inspection.inspection import Inspection, TokenProbability
+from dragoman.inspection.inspection import Inspection
 from dragoman.search.trace import Node
 
 BOX_HEIGHT, BOX_GAP, STEP_GAP = 36, 8, 40
@@ -16,7 +16,8 @@ Place = tuple[float, float, float]  # of a box: x, y and width
 def draw_tree(drawing: Drawing, inspection: Inspection, steps: Sequence[Sequence[int]]) -> None:
     """Draw these steps of the search; a step is the numbers of its hypotheses from top to bottom."""
     nodes, best = inspection.nodes, set(inspection.best_path)
-    places = tree_places(nodes, steps)
+    details = [hypothesis_details(inspection, number) for number in range(len(nodes))]
+    places = tree_places(nodes, steps, details)
     for number in sorted(places, key=lambda each: each in best):  # the best path is on top
         parent = nodes[number].parent
         if parent is not None:
@@ -25,9 +26,9 @@ def draw_tree(drawing: Drawing, inspection: Inspection, steps: Sequence[Sequence
         x = places[column[0]][0]
         drawing.text(x, 62, "start" if step == 0 else f"step {step}", 11, "fill-faint")
         for number in column:
-            title = hypothesis_title(nodes[number], inspection.candidates.get(number, ()))
-            draw_hypothesis(drawing, nodes[number], title, places[number], number in best)
-    tree_key(drawing, 16, drawing.height + 22)
+            title = hypothesis_title(inspection, number)
+            draw_hypothesis(drawing, nodes[number], details[number], title, places[number], number in best)
+    tree_key(drawing, 16, drawing.height + 22, bool(inspection.drawn))
 
 
 def tree_columns(nodes: Sequence[Node]) -> list[list[int]]:
@@ -48,12 +49,15 @@ def tree_columns(nodes: Sequence[Node]) -> list[list[int]]:
     return steps
 
 
-def tree_places(nodes: Sequence[Node], steps: Sequence[Sequence[int]]) -> dict[int, Place]:
+def tree_places(
+    nodes: Sequence[Node], steps: Sequence[Sequence[int]], details: Sequence[str]
+) -> dict[int, Place]:
     """The box of each node: x, y and width."""
     places: dict[int, Place] = {}
     x, tallest = 16.0, max(map(len, steps))
     for column in steps:
         width = max(54.0, widest([visible(nodes[number].token) for number in column], 13) + 26)
+        width = max(width, widest([details[number] for number in column], 10.5) + 12)
         top = 74 + (tallest - len(column)) * (BOX_HEIGHT + BOX_GAP) / 2
         for rank, number in enumerate(column):
             places[number] = x, top + rank * (BOX_HEIGHT + BOX_GAP), width
@@ -69,26 +73,58 @@ def draw_branch(drawing: Drawing, parent: Place, child: Place, best: bool) -> No
     drawing.path(data, f"curve {'stroke-best' if best else 'stroke-line'}", stroke=3.5 if best else 1)
 
 
-def hypothesis_title(node: Node, following: Sequence[TokenProbability]) -> str:
+def search_name(inspection: Inspection) -> str:
+    """The kind of search, with its size."""
+    search = inspection.search
+    if search.temperature:
+        kept = f", top {search.top_k}" * bool(search.top_k) + f", top p {search.top_p}" * (search.top_p < 1)
+        return f"Sampling: {search.n_best} samples at temperature {search.temperature}{kept}"
+    if search.force_words:
+        return f"Grid beam search: beams of {search.beam_size} for {', '.join(search.force_words)}"
+    groups = f" in {search.groups} groups" * (search.groups > 1)
+    return f"Beam search: beam {search.beam_size}{groups}"
+
+
+def hypothesis_details(inspection: Inspection, number: int) -> str:
+    """The log-probability; for a sample the probability that its token was drawn with, in a grid the beam."""
+    node = inspection.nodes[number]
+    log_prob = f"{node.log_probability:.2f}".replace("-", "−")
+    if inspection.met:
+        return f"{log_prob} · {inspection.met[number].tokens} met"
+    drawn = inspection.drawn.get(-1 if node.parent is None else node.parent, ())
+    shares = [math.exp(each.log_probability) for each in drawn if each.token == node.token]
+    return f"{log_prob} · p {shares[0]:.2f}" if shares else log_prob
+
+
+def hypothesis_title(inspection: Inspection, number: int) -> str:
     """What a hypothesis scores, why it ended, and the likeliest of its next tokens with probabilities."""
+    node, following = inspection.nodes[number], inspection.candidates.get(number, ())
     lines = [
         visible(node.token),
         f"log-probability: {node.log_probability:.2f} nats",
         f"score: {node.score:.3f}",
         f"ended: {node.end}" if node.end else "extended",
     ]
-    likeliest = [(visible(each.token), math.exp(each.log_probability)) for each in following[:NEXT_TOKENS]]
-    return "\n".join([*lines, *(f"next: {token} {probability:.3f}" for token, probability in likeliest)])
+    if node.cut_by is not None:
+        by = inspection.nodes[node.cut_by]
+        lines.append(f"in its place: {visible(by.token)}, {by.log_probability:.2f} nats")
+    if inspection.met:
+        words = ", ".join(inspection.met[number].words) or "none"
+        lines.append(f"forced tokens met: {inspection.met[number].tokens}; whole words: {words}")
+    for name, tokens in (("drawn from", inspection.drawn.get(number, ())), ("next", following)):
+        shares = [(visible(each.token), math.exp(each.log_probability)) for each in tokens[:NEXT_TOKENS]]
+        lines += [f"{name}: {token} {share:.3f}" for token, share in shares]
+    return "\n".join(lines)
 
 
-def draw_hypothesis(drawing: Drawing, node: Node, title: str, place: Place, best: bool) -> None:
-    """A box with the last token and the log-probability."""
+def draw_hypothesis(drawing: Drawing, node: Node, details: str, title: str, place: Place, best: bool) -> None:
+    """A box with the last token and the details."""
     x, y, width = place
-    token, log_prob = visible(node.token), f"{node.log_probability:.2f}"
+    token = visible(node.token)
     with drawing.group(title=title):
         draw_box(drawing, x, y, width, BOX_HEIGHT, node.end, best)
         drawing.label(x + 8, y + 16, token, 13, "fill-ink", bold=best)
-        drawing.text(x + 8, y + 30, log_prob.replace("-", "−"), 10.5, "fill-faint")
+        drawing.text(x + 8, y + 30, details, 10.5, "fill-faint")
 
 
 def draw_box(
@@ -101,7 +137,7 @@ def draw_box(
     drawing.rectangle(x, y, width, height, f"fill-box stroke-{line}", radius=5, stroke=stroke, dashed=dashed)
 
 
-def tree_key(drawing: Drawing, x: float, y: float) -> None:
+def tree_key(drawing: Drawing, x: float, y: float, drawn: bool) -> None:
     """What the boxes mean."""
     rows: list[tuple[str, str | None, bool]] = [
         ("on the path of the translation", None, True),
@@ -113,4 +149,5 @@ def tree_key(drawing: Drawing, x: float, y: float) -> None:
         draw_box(drawing, x, y + row * 24, 30, 16, end, best)
         drawing.text(x + 40, y + row * 24 + 12, words, css="fill-faint")
     unit = "Numbers are log-probabilities of the hypothesis, in nats."
+    unit += " p is the probability that a token was drawn with." * drawn
     drawing.text(x, y + len(rows) * 24 + 14, unit, css="fill-faint")

@@ -1,6 +1,8 @@
 """The pictures of an inspection by name. This module imports no torch."""
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
+
+from dragoman.system.errors import DragomanError
 
 if TYPE_CHECKING:
     from dragoman.inspection.inspection import Inspection
@@ -12,8 +14,16 @@ Picture = Literal[
 
 def draw(inspection: "Inspection", view: Picture, layer: int | None, head: int | None, lines: bool) -> str:
     """A picture as SVG: see `Inspection.svg`."""
-    from dragoman.inspection import pictures
+    from dragoman.inspection import pictures, recurrent_pictures
 
+    if view not in get_args(Picture):
+        raise DragomanError(f"There is no view {view!r}; the views are {', '.join(get_args(Picture))}.")
+    if inspection.model.architecture != "transformer":
+        recurrent_pictures.refuse_what_is_lacking(inspection, view)
+        if view in ("stream", "model"):
+            return {"stream": recurrent_pictures.states, "model": recurrent_pictures.architecture}[view](
+                inspection
+            )
     if view in ("encoder", "decoder", "cross"):
         if layer is None:
             return pictures.attention_grid(inspection, view)

@@ -18,10 +18,11 @@ from dragoman.inspection.inspect import inspect, inspect_ids, one_transformer
 from dragoman.inspection.inspection import Inspection
 from dragoman.inspection.interventions import with_interventions
 from dragoman.model.symbols import END, PAD, START
+from dragoman.search.contradictions import refuse_more_than_a_search
 from dragoman.search.options import SearchOptions
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
-from dragoman.translation.analysis import encode_one
+from dragoman.translation.analysis import source_and_constraints
 from dragoman.translation.translator import Translator
 
 
@@ -58,13 +59,16 @@ def inspect_changed(
     refuse_contradictions(changes)
     if not changes:
         return inspect(translator, sentence, settings)
-    model = one_transformer(translator)
     interventions = [
         each for each in changes if not isinstance(each, SourceToken | TargetToken | SearchSetting)
     ]
-    changed = Translator.from_model(with_interventions(model, interventions), translator.tokenizers)
+    changed = translator
+    if interventions:
+        model = with_interventions(one_transformer(translator), interventions)
+        changed = Translator.from_model(model, translator.tokenizers)
     after = changed_settings(settings, changes)
-    source, constraints = encode_one(changed, sentence, after, "inspection")
+    refuse_more_than_a_search(after, "An inspection is of one search")
+    source, constraints = source_and_constraints(changed, sentence, after)
     source = overwritten(translator, source, changes)
     prefix = forced_prefix(translator, sentence, changes, settings) or constraints.prefix
     constraints = replace(constraints, prefix=prefix)

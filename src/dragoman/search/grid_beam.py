@@ -5,7 +5,7 @@ hypotheses a beam, C forced tokens, R = W · (C + 1) hypotheses in all, T tokens
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -31,18 +31,38 @@ class LiveHypothesis:
     row: int
 
 
+@dataclass(frozen=True)
+class GridStep:
+    """One step of the search for a sentence."""
+
+    beams: dict[int, list[LiveHypothesis]]
+    """The candidates by the number of forced tokens that they have met, likeliest first in each beam.
+
+    `row` is the place of what they extend among the hypotheses that were live before the step."""
+    live: list[LiveHypothesis]
+    """Those that go on."""
+    best: list[Hypothesis]
+    """The result, after the last step; empty before it."""
+
+
+@torch.no_grad()
 def grid_beam_search(
     model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints
 ) -> list[list[Hypothesis]]:
     """The `n_best` best translations of each sentence that contain every forced phrase."""
-    return [search_sentence(model, row[row != PAD][None], settings, constraints) for row in source]
+    found = []
+    for row in source:
+        for step in grid_steps(model, row[row != PAD][None], settings, constraints):
+            last = step
+        found.append(last.best)
+    return found
 
 
 @torch.no_grad()
-def search_sentence(
+def grid_steps(
     model: Model, source: Int[Tensor, "1 S"], settings: SearchSettings, constraints: Constraints
-) -> list[Hypothesis]:
-    """Grid beam search for one sentence.
+) -> Iterator[GridStep]:
+    """Grid beam search for one sentence, step by step.
 
     Each step extends every hypothesis by its likeliest tokens and by the next tokens of unmet phrases. For
     each number c of forced tokens met, the W likeliest hypotheses are kept. END is allowed only if all are
@@ -65,22 +85,27 @@ def search_sentence(
         end_log_probs = log_probs[0, :, END].tolist()
         at_end = torch.tensor([step >= max_length], device=source.device)
         log_probs = restrict(log_probs, constraints, tokens[None, : len(live)], at_end)[0]  # [live, V]
-        extended, live = live, []
-        for beam in candidate_beams(extended, log_probs, constraints.forced, width).values():
-            finished += [
-                scored(one.ids[1:-1], one.log_prob, settings) for one in beam[:width] if one.ids[-1] == END
-            ]
-            live += [one for one in beam[: 2 * width] if one.ids[-1] != END][:width]
+        beams, extended = candidate_beams(live, log_probs, constraints.forced, width), live
+        live = [one for beam in beams.values() for one in going_on(beam, width)]
+        ended = [one for beam in beams.values() for one in beam[:width] if one.ids[-1] == END]
+        finished += [scored(one.ids[1:-1], one.log_prob, settings) for one in ended]
         finished = sorted(finished, key=lambda one: -one.score)[:width]
         best_live = max((one.log_prob for one in live), default=-torch.inf) / float(
             length_normalization(max_length + 1, settings)
         )
         enough = len(finished) >= settings.n_best and best_live <= finished[settings.n_best - 1].score
         if not live or len(finished) == width or enough:
-            break
-    return finished[: settings.n_best] or [
-        meeting_most(extended, end_log_probs, constraints.forced, settings)
-    ]
+            best = finished[: settings.n_best] or [
+                meeting_most(extended, end_log_probs, constraints.forced, settings)
+            ]
+            yield GridStep(beams, live, best)
+            return
+        yield GridStep(beams, live, [])
+
+
+def going_on(beam: Sequence[LiveHypothesis], width: int) -> list[LiveHypothesis]:
+    """The likeliest candidates of a beam that do not end."""
+    return [one for one in beam[: 2 * width] if one.ids[-1] != END][:width]
 
 
 def candidate_beams(

@@ -1,6 +1,8 @@
 """Sampling. Shapes: B sentences, W samples a sentence, V vocabulary."""
 
 import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
@@ -8,12 +10,23 @@ from torch import Tensor
 
 from dragoman.model.interface import Model
 from dragoman.model.symbols import END, PAD, START
-from dragoman.search.beam import max_target_lengths, next_log_probs
-from dragoman.search.constraints import mask_forbidden
+from dragoman.search.beam import max_target_lengths, next_log_probs, restrict
 from dragoman.search.hypothesis import NON_FINITE, Constraints, Hypothesis
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.random import shift_right, splitmix64
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A step of sampling: one more token of each sample, END for those that have ended."""
+
+    logits: Float[Tensor, "B W V"]
+    """What the tokens were drawn from is the softmax of these; -inf for a token that could not be drawn."""
+    written: Int[Tensor, "B W T"]
+    """The samples so far, START first."""
+    log_probability: Float[Tensor, "B W"]
+    """Of the samples so far, the model's own."""
 
 
 @torch.no_grad()
@@ -25,7 +38,28 @@ def sample(
     The samples of a sentence depend on the seed and its tokens alone. Log-probabilities are the model's own;
     best first.
     """
-    constraints, samples = constraints or Constraints(), settings.n_best
+    for draw in sampling_steps(model, source, settings, constraints or Constraints()):
+        last = draw
+    return [sorted(each, key=lambda hypothesis: -hypothesis.score) for each in samples_of(last)]
+
+
+def samples_of(last: Draw) -> list[list[Hypothesis]]:
+    """The samples of each sentence after the last step, in the order in which they were drawn."""
+    return [
+        [
+            Hypothesis(ids[1 : ids.index(END)], log_prob, log_prob)
+            for ids, log_prob in zip(rows, totals, strict=True)
+        ]
+        for rows, totals in zip(last.written.tolist(), last.log_probability.tolist(), strict=True)
+    ]
+
+
+@torch.no_grad()
+def sampling_steps(
+    model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, constraints: Constraints
+) -> Iterator[Draw]:
+    """Sampling, step by step, until all samples have ended."""
+    samples = settings.n_best
     max_lengths = max_target_lengths(model, source, settings, constraints.min_capacity)
     steps = int(max_lengths.max()) + 1
     keys = random_keys(source, samples, settings.sampling_seed)
@@ -39,34 +73,24 @@ def sample(
         log_probs = next_log_probs(model, features[:, -1]).view(len(source), samples, -1)
         if log_probs.isnan().any():
             raise DragomanError(NON_FINITE)
-        at_end = step >= max_lengths
-        noise = gumbel_noise(keys, step, log_probs.size(-1))
-        allowed = log_probs
-        if constraints.restrict_tokens:
-            allowed = mask_forbidden(log_probs, constraints, written, at_end)
-        token = sample_token(allowed, noise, settings)  # [B, W]
-        token = token.masked_fill(ended | at_end[:, None], END)
-        log_probability += log_probs.gather(2, token[:, :, None])[:, :, 0].masked_fill(ended, 0.0)
+        allowed = restrict(log_probs, constraints, written, step >= max_lengths)
+        logits = sampling_logits(allowed, settings)
+        token = (logits + gumbel_noise(keys, step, log_probs.size(-1))).argmax(-1)  # [B, W]
+        token = token.masked_fill(ended, END)
+        log_probability = log_probability + log_probs.gather(2, token[:, :, None])[:, :, 0].masked_fill(
+            ended, 0.0
+        )
         written, ended = torch.cat([written, token[:, :, None]], 2), ended | (token == END)
+        yield Draw(logits, written, log_probability)
         if ended.all():
-            break
-    hypotheses = [
-        [
-            Hypothesis(ids[1 : ids.index(END)], log_prob, log_prob)
-            for ids, log_prob in zip(rows, totals, strict=True)
-        ]
-        for rows, totals in zip(written.tolist(), log_probability.tolist(), strict=True)
-    ]
-    return [sorted(each, key=lambda hypothesis: -hypothesis.score) for each in hypotheses]
+            return
 
 
-def sample_token(
-    log_probs: Float[Tensor, "B W V"], noise: Float[Tensor, "B W V"], settings: SearchSettings
-) -> Int[Tensor, "B W"]:
-    """One token a row, of those that top-k and top-p keep: argmax of log-probability / temperature + noise.
+def sampling_logits(log_probs: Float[Tensor, "B W V"], settings: SearchSettings) -> Float[Tensor, "B W V"]:
+    """Log-probability / temperature of the tokens that top-k and top-p keep, -inf of the others.
 
-    With Gumbel noise each token has its probability (Gumbel 1954). Rounding changes the sample only
-    if two sums nearly agree; it would shift every border between cumulative probabilities.
+    With Gumbel noise added, the argmax is each token with its probability (Gumbel 1954). Rounding changes the
+    sample only if two sums nearly agree; it would shift every border between cumulative probabilities.
     """
     scaled = log_probs / settings.temperature
     if settings.top_k or settings.top_p < 1:
@@ -77,7 +101,7 @@ def sample_token(
             p = p.masked_fill(~kept, 0)
         kept &= p.cumsum(-1) - p < settings.top_p  # the fewest tokens that reach top_p together
         scaled = scaled.masked_fill(~torch.zeros_like(kept).scatter(-1, tokens, kept), -torch.inf)
-    return (scaled + noise).argmax(-1)
+    return scaled
 
 
 def random_keys(source: Int[Tensor, "B S"], samples: int, seed: int) -> Int[Tensor, "B W"]:

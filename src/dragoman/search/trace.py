@@ -6,9 +6,9 @@ from typing import Literal
 
 import torch
 
-from dragoman.model.symbols import START
+from dragoman.model.symbols import END, START
 from dragoman.search.beam import Step
-from dragoman.search.hypothesis import length_normalization
+from dragoman.search.hypothesis import Hypothesis, length_normalization
 from dragoman.search.settings import SearchSettings
 
 End = Literal[
@@ -29,15 +29,44 @@ class Node:
     """The log-probability divided by the length normaliser: what ranks a hypothesis that finishes here."""
     end: End | None = None
     """Why it was not extended; None if an extension of it stayed live."""
+    cut_by: int | None = None
+    """What took its place: the least likely hypothesis that its beam kept in its step, or the same one of
+    another group. None for a hypothesis that was not cut."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The hypotheses of a search for one sentence, and the calls of the decoder that extended them."""
+
+    nodes: list[Node]
+    """In order of creation."""
+    live: list[list[int | None]]
+    """For each call of the decoder, the number of the hypothesis in each row; None for an empty row."""
+    found: list[tuple[Hypothesis, int]]
+    """What the search found, best first, each with its number."""
+
+    def path(self, number: int) -> list[int]:
+        """The numbers from the empty hypothesis to this one."""
+        path = [number]
+        while (parent := self.nodes[path[-1]].parent) is not None:
+            path.append(parent)
+        return path[::-1]
 
 
 def trace_nodes(steps: Iterable[Step], settings: SearchSettings, name: Callable[[int], str]) -> list[Node]:
     """All hypotheses of the search for one sentence, in order of creation; `name` gives a token's text."""
-    nodes = [Node(None, name(START), 0.0, 0.0)]
+    return beam_tree(steps, settings, name).nodes
+
+
+def beam_tree(steps: Iterable[Step], settings: SearchSettings, name: Callable[[int], str]) -> Tree:
+    """The tree of greedy or beam search for one sentence; `name` gives a token's text."""
+    nodes, ids = [Node(None, name(START), 0.0, 0.0)], [list[int]()]
+    tree = Tree(nodes, [], [])
     live: list[int | None] = [0]  # node numbers; None is an empty place
     for length, step in enumerate(steps, 1):
         extensions = step.extensions
         live = live if len(nodes) > 1 else [0] * extensions.survivors.size(1)
+        tree.live.append(live)
         survivors, ends = set(extensions.survivors[0].tolist()), extensions.ends[0].tolist()
         duplicates = extensions.duplicate[0].tolist()
         columns = (
@@ -46,22 +75,57 @@ def trace_nodes(steps: Iterable[Step], settings: SearchSettings, name: Callable[
             extensions.token[0].tolist(),
         )
         numbers = candidate_numbers(step, len(nodes))
+        last = last_survivors(step, numbers, settings.groups)
+        group_size = len(live) // settings.groups
+        finished: dict[tuple[int, ...], int] = {}
         for candidate, (log_prob, origin, token) in enumerate(zip(*columns, strict=True)):
             if candidate in numbers:
+                parent = live[origin]
+                assert parent is not None
+                ids.append([*ids[parent], token])
+                group = origin // group_size
                 ended: End = "finished" if ends[candidate] else "below the beam"
-                ended = "found by another group" if duplicates[candidate] else ended
+                by = None if ends[candidate] else last[group]
+                if token == END and ended == "below the beam":
+                    by = numbers[2 * group_size * group + group_size - 1]
+                if duplicates[candidate]:
+                    ended, by = "found by another group", finished[tuple(ids[-1])]
                 end = None if candidate in survivors else ended
                 score = log_prob / length_normalization(float(length), settings)
-                nodes.append(Node(live[origin], name(token), log_prob, score, end))
+                nodes.append(Node(parent, name(token), log_prob, score, end, by if end else None))
+                if end == "finished":
+                    finished[tuple(ids[-1])] = numbers[candidate]
         parents = {
             nodes[number].parent for number in numbers.values() if nodes[number].end in (None, "finished")
         }
-        for number in {number for number in live if number is not None} - parents:
-            nodes[number] = replace(nodes[number], end="no extension in the beam")
+        for slot, number in enumerate(live):
+            if number is not None and number not in parents:
+                by = last[slot // group_size]
+                nodes[number] = replace(nodes[number], end="no extension in the beam", cut_by=by)
         live = [numbers.get(candidate) for candidate in extensions.survivors[0].tolist()]
+        for best in step.done.get(0, []):
+            tree.found.append((best, finished_number(nodes, ids, best)))
     for number in {number for number in live if number is not None}:
         nodes[number] = replace(nodes[number], end="the search was over")
-    return nodes
+    return tree
+
+
+def last_survivors(step: Step, numbers: dict[int, int], groups: int) -> list[int | None]:
+    """For each group of the beam, the least likely hypothesis that a step keeps live."""
+    rows = step.extensions.survivors[0].unflatten(0, (groups, -1)).tolist()
+    return [
+        next((numbers[candidate] for candidate in reversed(row) if candidate in numbers), None)
+        for row in rows
+    ]
+
+
+def finished_number(nodes: list[Node], ids: list[list[int]], best: Hypothesis) -> int:
+    """The number of a finished hypothesis."""
+    return next(
+        number
+        for number, node in enumerate(nodes)
+        if node.end == "finished" and ids[number] == [*best.ids, END]
+    )
 
 
 def candidate_numbers(step: Step, first: int) -> dict[int, int]:

@@ -78,6 +78,13 @@ def encode_one(
     Raises `DragomanError` if the settings ask for more than one beam search.
     """
     refuse_more_than_a_beam(settings, name)
+    return source_and_constraints(translator, sentence, settings)
+
+
+def source_and_constraints(
+    translator: "Translator", sentence: str, settings: SearchSettings
+) -> tuple[Tensor, Constraints]:
+    """A sentence's ids [1 S] and constraints. Raises `DragomanError` if the sentence is too long."""
     if translator.engine_settings.shortlist is not None:
         raise DragomanError(SHORTLIST_NEEDS_NATIVE)
     ids = encode_sentences(translator.tokenizers.source, [sentence])

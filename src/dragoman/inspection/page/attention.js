@@ -17,8 +17,11 @@ const FEWEST = 0.02; // weights below this have no line
 
 export function Attention({ inspection, tryOut }) {
   const [kind, setKind] = useState("cross");
+  const kinds = KINDS.filter(([each]) => inspection.attention[each].shape[0] > 0);
   return html`
-    <${Choice} label="Kind of attention" choices=${KINDS} value=${kind} choose=${setKind} />
+    ${kinds.length > 1
+      ? html`<${Choice} label="Kind of attention" choices=${kinds} value=${kind} choose=${setKind} />`
+      : html`<p>The model has encoder-decoder attention alone, with one head.</p>`}
     <${Heads} key=${kind} inspection=${inspection} kind=${kind} tryOut=${tryOut} />
     ${kind === "cross" ? html`<${Alignment} inspection=${inspection} />` : null}`;
 }

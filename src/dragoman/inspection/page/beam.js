@@ -1,4 +1,4 @@
-// The tree of the beam search: columns are steps, and rows are ranks by log-probability.
+// The tree of the search: columns are steps, and rows are ranks by log-probability.
 
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { Bars, Facts, Numbers, Slider } from "./parts.js";
@@ -12,11 +12,11 @@ const ENDS = {
   finished: "It ends with the END token.",
   "below the beam": "Its log-probability was below those of the beam.",
   "found by another group": "Another group of the beam has the same hypothesis.",
-  "no extension in the beam": "None of its extensions stayed in the beam.",
+  "no extension in the beam": "None of its extensions was kept.",
   "the search was over": "The search was over while it was in the beam.",
 };
 
-const EXTENDED = "It did not: an extension of it stayed in the beam.";
+const EXTENDED = "It did not: an extension of it was kept.";
 
 /** The tokens of each hypothesis as one text. */
 function textsOf(nodes) {
@@ -32,7 +32,7 @@ export function pathsOf({ nodes }) {
 
 /** The nodes with their step, their rank in it, and the places of their boxes.
  * others: the hypotheses of a search to compare with, as `pathsOf` gives them. */
-function layOut({ nodes, best_path: bestPath }, others) {
+function layOut({ nodes, best_path: bestPath, met }, others) {
   const texts = textsOf(nodes);
   const best = new Set(bestPath);
   const placed = [];
@@ -45,7 +45,10 @@ function layOut({ nodes, best_path: bestPath }, others) {
   const steps = [];
   for (const node of placed) (steps[node.step] ??= []).push(node);
   for (const column of steps) {
-    column.sort((one, other) => other.log_probability - one.log_probability);
+    const beamOf = ({ number }) => met?.[number]?.tokens ?? 0;
+    column.sort(
+      (one, other) => beamOf(one) - beamOf(other) || other.log_probability - one.log_probability,
+    );
     column.forEach((node, rank) => Object.assign(node, { rank, x: STEP * node.step, y: RANK * rank }));
   }
   for (const node of placed) node.children.sort((one, other) => placed[one].rank - placed[other].rank);
@@ -68,22 +71,28 @@ export function Beam({ inspection, others, tryOut }) {
     setStep(next);
     if (tree.placed[selected].step > next) setSelected(bestAt(tree, beam, next));
   };
+  const show = (number) => {
+    setStep(Math.max(step, tree.placed[number].step));
+    setSelected(number);
+  };
   const shown = pointed ?? selected;
   const goOn = (number) =>
     tryOut && goesOn(tree.placed[number], inspection) ? () => tryOut(beginningOf(tree, number)) : null;
   return html`
     <p>A box is a hypothesis; its text is its last token. A column is a step of the search, best first. The
-      translation is the thick path. Score: <span class="formula">${scoreFormula(search)}</span>.</p>
+      translation is the thick path. ${kindOf(search)}</p>
+    <p>Score: <span class="formula">${scoreFormula(search)}</span>. ${won(tree, beam)}</p>
     <${Slider} label="Step" least=${0} most=${tree.steps.length - 1} value=${step} change=${showStep} />
     <${Tree} tree=${tree} step=${step} selected=${selected} select=${setSelected} point=${setPointed}
       goOn=${goOn} path=${new Set(pathTo(tree.placed, shown))} />
     <${Key} compared=${others !== undefined} />
-    <${Hypothesis} tree=${tree} number=${shown} beam=${beam} goOn=${goOn(shown)} />
+    <${Hypothesis} tree=${tree} number=${shown} beam=${beam} show=${show} goOn=${goOn(shown)} />
     <${Numbers} title=${`All ${beam.nodes.length} hypotheses as a table`}
-      head=${["Number", "Step", "Token", "Extends", "Log-probability", "Score", "End", "In the translation"]}
+      head=${["Number", "Step", "Token", "Extends", "Log-probability", "Score", "End", "Cut by",
+        "In the translation"]}
       rows=${() => tree.placed.map((node) => [
         node.number, node.step, visible(node.token), node.parent ?? "", fixed(node.log_probability, 4),
-        fixed(node.score, 4), node.end ?? "extended", node.best ? "yes" : "",
+        fixed(node.score, 4), node.end ?? "extended", node.cut_by ?? "", node.best ? "yes" : "",
       ])} />`;
 }
 
@@ -91,7 +100,19 @@ function bestAt({ placed }, { best_path: bestPath }, step) {
   return bestPath.findLast((number) => placed[number].step <= step);
 }
 
-function scoreFormula({ length_penalty: alpha, length_power: power }) {
+function kindOf({ temperature, top_k: topK, top_p: topP, force_words: forced, groups, diversity, mbr }) {
+  if (temperature) {
+    const kept = `${topK ? `, the ${topK} likeliest` : ""}${topP < 1 ? `, top p ${topP}` : ""}`;
+    const choice = mbr ? "minimum Bayes risk chose the translation" : "the likeliest is the translation";
+    return `Each path is a sample, drawn at temperature ${temperature}${kept}; ${choice}.`;
+  }
+  if (forced?.length) return "Each number of forced tokens met has its beam; the fewest are on top.";
+  if (groups > 1) return `The beam has ${groups} groups; in later ones used tokens lose ${diversity} nats.`;
+  return "";
+}
+
+function scoreFormula({ temperature, length_penalty: alpha, length_power: power }) {
+  if (temperature) return "log-probability";
   if (power !== null && power !== undefined) return `log-probability / |Y|^β, β = ${power}`;
   return `log-probability / ((5 + |Y|) / 6)^α, α = ${alpha}`;
 }
@@ -131,7 +152,7 @@ function Tree({ tree, step, selected, select, point, path, goOn }) {
     }
   }, [step]);
   return html`<div class="scroll tree" ref=${area}>
-    <div role="tree" aria-label="Hypotheses of the beam search" onKeyDown=${onKeyDown}
+    <div role="tree" aria-label="Hypotheses of the search" onKeyDown=${onKeyDown}
       style=${{ width: `${width}px`, height: `${height}px` }} onPointerLeave=${() => point(null)}>
       <svg width=${width} height=${height} aria-hidden="true">
         ${seen.filter(({ parent }) => parent !== null).map((node) => html`<path key=${node.number}
@@ -184,7 +205,43 @@ function Key({ compared }) {
   </p>`;
 }
 
-function Hypothesis({ tree, number, beam, goOn }) {
+/** By how much the translation is ahead of the other hypotheses that have finished. */
+function won(tree, beam) {
+  const winner = tree.placed[beam.best_path.at(-1)];
+  const others = tree.placed.filter(({ end, number }) => end === "finished" && number !== winner.number);
+  if (!others.length) return "No other hypothesis has finished.";
+  const margin = winner.score - Math.max(...others.map(({ score }) => score));
+  const sign = margin < 0 ? "below" : "above";
+  return `The translation's is ${fixed(Math.abs(margin), 4)} ${sign} the next of those that have finished.`;
+}
+
+/** By how much a finished hypothesis is behind the translation. */
+function marginOf(tree, beam, node) {
+  if (node.end !== "finished" || node.best) return [];
+  return [["Score minus the translation's", fixed(node.score - tree.placed[beam.best_path.at(-1)].score, 4)]];
+}
+
+/** The button that shows the hypothesis that took another's place. */
+function cutBy(tree, { cut_by: by }, show) {
+  if (by === null || by === undefined) return [];
+  const other = tree.placed[by];
+  return [["What took its place", html`<button class="link" onClick=${() => show(by)}>
+    <${Token} token=${other.token} />, ${fixed(other.log_probability, 4)}</button>`]];
+}
+
+function metBy(beam, number) {
+  const met = beam.met?.[number];
+  if (!met) return [];
+  return [["Forced tokens met", met.words.length ? `${met.tokens}: ${met.words.join(", ")}` : met.tokens]];
+}
+
+/** The probability that a sample's last token was drawn with. */
+function drawnWith(beam, { parent, token }) {
+  const drawn = beam.drawn?.[parent]?.find(([each]) => each === token);
+  return drawn ? [["Probability that it was drawn with", percent(probability(drawn[1]))]] : [];
+}
+
+function Hypothesis({ tree, number, beam, show, goOn }) {
   const node = tree.placed[number];
   const path = pathTo(tree.placed, number);
   const parent = node.parent === null ? null : tree.placed[node.parent];
@@ -200,13 +257,20 @@ function Hypothesis({ tree, number, beam, goOn }) {
         ["Log-probability", fixed(node.log_probability, 4)],
         ["Score", fixed(node.score, 4)],
         ...(parent ? [["Probability of the last token", percent(probability(step))]] : []),
+        ...drawnWith(beam, node),
+        ...metBy(beam, number),
         ["Why it ended", node.end ? (ENDS[node.end] ?? node.end) : EXTENDED],
+        ...cutBy(tree, node, show),
+        ...marginOf(tree, beam, node),
       ]} />
       ${goOn ? html`<p><button class="try" onClick=${goOn}>Continue from here</button></p>
         <p class="note">The search begins again with these tokens. So does Enter in the tree.</p>` : null}
     </div>
     ${candidates
-      ? html`<${Bars} tokens=${candidates} caption="Likeliest next tokens" />`
+      ? html`<div><${Bars} tokens=${candidates} caption="Likeliest next tokens" />
+          ${beam.drawn?.[number]
+            ? html`<${Bars} tokens=${beam.drawn[number]} caption="What the next token was drawn from" />`
+            : null}</div>`
       : html`<p class="note">The search did not extend it, so there are no next tokens.</p>`}
   </section>`;
 }

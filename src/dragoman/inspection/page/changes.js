@@ -24,12 +24,25 @@ const SETTINGS = {
   max_length: "Maximum length",
   no_repeat_ngram: "No n-gram of this size twice",
   groups: "Groups of diverse beam search",
+  temperature: "Temperature of sampling",
+  n_best: "Number of samples or translations",
 };
 const [OFF, UNIFORM] = [["off", "switched off"], ["uniform", "uniform attention"]];
 
 /** Groups of parts: [group, [[part, name], …], the values that it may have; null for a text]. */
 function groupsOf({ model, source, target }) {
   const numbers = (most) => Array.from({ length: most }, (_, place) => place + 1);
+  const groups = model.architecture === "transformer" ? partsOf(model, numbers) : [];
+  const places = (side, tokens) => tokens.map((token, place) =>
+    [`${side}.${place + 1}`, `${place + 1}: ${visible(token)}`]);
+  groups.push(["Source token", places("source", source.tokens.slice(0, -1)), null]);
+  groups.push(["Token of the translation", places("target", target.tokens), null]);
+  groups.push(["Search", Object.entries(SETTINGS), null]);
+  return groups;
+}
+
+/** Groups of the parts of a Transformer. */
+function partsOf(model, numbers) {
   const groups = [];
   for (const [use, name] of Object.entries(ATTENTION)) {
     const layers = numbers(use === "encoder" ? model.encoder_layers : model.decoder_layers);
@@ -47,11 +60,6 @@ function groupsOf({ model, source, target }) {
     groups.push([side === "encoder" ? "Encoder" : "Decoder", layers, [OFF]]);
   }
   groups.push(["Positional encoding", Object.entries(POSITIONS), [OFF]]);
-  const places = (side, tokens) => tokens.map((token, place) =>
-    [`${side}.${place + 1}`, `${place + 1}: ${visible(token)}`]);
-  groups.push(["Source token", places("source", source.tokens.slice(0, -1)), null]);
-  groups.push(["Token of the translation", places("target", target.tokens), null]);
-  groups.push(["Search", Object.entries(SETTINGS), null]);
   return groups;
 }
 

@@ -16,10 +16,12 @@ export function Model({ inspection }) {
   const setting = (value) => (Array.isArray(value) ? value.join(", ") : String(value));
   return html`
     <p>Read from below. Shapes are [sentences, tokens, features] of the first call of each part; parameters
-      are those of one layer.</p>
+      are those of one layer.
+      ${model.architecture === "transformer" ? "" : "The decoder's shapes are [hypotheses, features]."}</p>
     <div class="figure" role="group" aria-label="The architecture">
-      <${Stack} side="encoder" inspection=${inspection} />
-      <${Stack} side="decoder" inspection=${inspection} />
+      ${["encoder", "decoder"].map((side) => (model.architecture === "transformer"
+        ? html`<${Stack} key=${side} side=${side} inspection=${inspection} />`
+        : html`<${RecurrentStack} key=${side} side=${side} inspection=${inspection} />`))}
     </div>
     <${Numbers} title=${`All parts as a table, ${count(total)} parameters`}
       head=${["Part", "Parameters", "Shape"]}
@@ -35,12 +37,12 @@ function shapeText(shape) {
 }
 
 function Stack({ side, inspection }) {
-  const { model, modules, search, source } = inspection;
+  const { model, modules, source } = inspection;
   const layers = model[`${side}_layers`];
   const before = model.norm === "pre";
   const parts = side === "encoder" ? ["self_attention", "feed_forward"] : Object.keys(TITLES);
   const find = (name) => modules.find((each) => each.name === name);
-  const embedded = [1, side === "encoder" ? source.tokens.length : search.beam_size, model.d_model];
+  const embedded = find(`${side}.0.self_attention`)?.shape ?? [];
   const boxes = parts.map((name) => html`<${Box} key=${name} kind=${name} title=${TITLES[name][side]}
     module=${find(`${side}.0.${name}`)} note=${noteOf(name, model)} norm=${before ? "before" : "after"} />`);
   const shared = side === "encoder" && model.tied === "all" ? ", the matrix of the decoder" : "";
@@ -72,6 +74,40 @@ function noteOf(name, model) {
 function tiedNote({ tied }) {
   if (tied === "all") return "the matrix of both embeddings";
   return tied === "target" ? "the matrix of the target embedding" : "a matrix of its own";
+}
+
+/** The parts of an LSTM or GRU; the decoder's shapes are [hypotheses, features]. */
+function RecurrentStack({ side, inspection }) {
+  const { model, modules, source } = inspection;
+  const find = (name) => modules.find((each) => each.name === name);
+  const name = model.architecture.toUpperCase();
+  const shared = side === "encoder" && model.tied === "all" ? "the matrix of the decoder" : null;
+  const own = find(`${side === "encoder" ? "source" : "target"}_embedding`);
+  const embedding = html`<${Box} kind="embedding" title="Embedding" note=${shared}
+    module=${own && { ...own, shape: [] }} />`;
+  if (side === "encoder") {
+    return html`<div class="column">
+      <h3>Encoder</h3>
+      <p class="arrow">to the decoder's attention →</p>
+      <div class="layer"><span class="times">× ${model.encoder_layers}</span>
+        <${Box} kind="self_attention" title=${`Bidirectional ${name}`} module=${find("encoder")}
+          note="of all layers" /></div>
+      ${embedding}
+      <p class="tokens-below">${source.tokens.length} source tokens</p>
+    </div>`;
+  }
+  return html`<div class="column">
+    <h3>Decoder</h3>
+    <${Box} kind="output" title="Linear map and softmax" note=${tiedNote(model)} module=${find("output")} />
+    <${Box} kind="norm" title="tanh of a linear map" note="of state, context and embedding"
+      module=${find("features")} />
+    <div class="layer"><span class="times">× ${model.decoder_layers}</span>
+      <${Box} kind="feed_forward" title=${name} module=${find("decoder.0")} /></div>
+    <${Box} kind="cross_attention" title="Additive attention" module=${find("attention")}
+      note="query: the first layer's state before the token" />
+    ${embedding}
+    <p class="tokens-below">START and the tokens so far</p>
+  </div>`;
 }
 
 /** A part of Figure 1. norm: where its layer normalisation is; absent for parts without a residual sum. */

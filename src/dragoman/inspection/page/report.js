@@ -20,12 +20,20 @@ const VIEWS = [
   ["model", "Model", Model],
   ["what-if", "What if", WhatIf],
 ];
+const RECURRENT = ["beam", "attention", "stream", "model", "what-if"]; // the views of an LSTM or GRU
+
+function viewsOf({ model }) {
+  if (model.architecture === "transformer") return VIEWS;
+  return VIEWS.filter(([name]) => RECURRENT.includes(name)).map(
+    ([name, title, View]) => [name, name === "stream" ? "States" : title, View],
+  );
+}
 
 function Report({ inspection, ask, children }) {
   const [view, setView] = useState("beam");
   const tabs = useRef();
   const bench = useBench(inspection, ask);
-  const views = VIEWS.filter(([name]) => name !== "what-if" || ask || bench.cases.length);
+  const views = viewsOf(inspection).filter(([name]) => name !== "what-if" || ask || bench.cases.length);
   const place = views.findIndex(([name]) => name === view);
   const [, title, View] = views[place];
   const tryOut = ask && ((changes) => {
@@ -72,7 +80,7 @@ function Head({ inspection }) {
     <${Facts} facts=${[
       ["Log-probability", fixed(inspection.log_probability)],
       ["Score", fixed(inspection.score)],
-      ["Beam size", count(search.beam_size)],
+      search.temperature ? ["Samples", count(search.n_best)] : ["Beam size", count(search.beam_size)],
       ["Source tokens", count(source.tokens.length)],
       ["Target tokens", count(target.tokens.length)],
     ]} />

@@ -17,7 +17,9 @@ export function Stream({ inspection }) {
   return html`
     <${Choice} label="Side" choices=${SIDES} value=${side} choose=${setSide} />
     <${Norms} key=${side} inspection=${inspection} side=${side} />
-    ${side === "decoder" ? html`<${Lens} inspection=${inspection} />` : null}`;
+    ${side === "decoder" && inspection.lens.length > 0
+      ? html`<${Lens} inspection=${inspection} />`
+      : null}`;
 }
 
 function Norms({ inspection, side }) {
@@ -25,11 +27,14 @@ function Norms({ inspection, side }) {
   const norms = stream[side];
   const [rows, columns] = norms.shape;
   const tokens = side === "encoder" ? source.tokens : target.tokens;
-  const names = ["embedding", ...Array.from({ length: rows - 1 }, (_, layer) => String(layer + 1))];
+  const layers = inspection.model[`${side}_layers`];
+  const first = layers - rows + 2; // 1, but for an encoder of which the last layer alone is known
+  const names = ["embedding", ...Array.from({ length: rows - 1 }, (_, row) => String(first + row))];
   const most = norms.values.reduce((all, value) => Math.max(all, value), 1e-6);
   return html`
     <h3>Norm by layer and position</h3>
-    <p>The Euclidean norm of the vector after the embedding and after each layer, 1 to ${rows - 1}.
+    <p>The Euclidean norm of the vector after the embedding and after each layer, 1 to ${layers}.
+      ${rows - 1 < layers ? " PyTorch gives the states of the last encoder layer alone." : ""}
       ${side === "decoder" ? " A column is the position that predicts the token." : ""}</p>
     <div class="tools"><${Legend} name="Norm"
       marks=${[[0, "0"], [0.5, fixed(most / 2, 1)], [1, fixed(most, 1)]]} /></div>
@@ -38,7 +43,9 @@ function Norms({ inspection, side }) {
       label=${`Norms of the ${side}'s residual stream`} />
     <${Numbers} title="Norms as a table" head=${["Layer", ...tokens.map(visible)]}
       rows=${() => matrixRows(norms.values, columns, names, 2)} />
-    <${Shares} stream=${stream} side=${side} tokens=${tokens} />`;
+    ${stream[`${side}_sublayers`].shape[0] > 0
+      ? html`<${Shares} stream=${stream} side=${side} tokens=${tokens} />`
+      : null}`;
 }
 
 function mean(values) {

@@ -1,0 +1,125 @@
+"""What each source token contributes to each target token: gradients with respect to its embedding.
+
+Gradient × input (Simonyan et al. 2014), and integrated gradients from an embedding of 0 (Sundararajan et al.
+2017). The sum of the latter over the source tokens is log P minus log P with embeddings of 0. Positions are
+added in both. Shapes: S source and T target tokens, M points, D = d_model.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from dragoman.inspection.inspect import one_model
+from dragoman.inspection.inspection import Array
+from dragoman.inspection.recording import as_array
+from dragoman.model.recurrent import Recurrent
+from dragoman.model.transformer import Transformer, build_model
+from dragoman.search.beam import next_log_probs
+from dragoman.system.errors import DragomanError
+from dragoman.text.batches import Batch
+from dragoman.translation.analysis import forced_batches
+from dragoman.translation.translator import Translator
+
+STEPS = 64  # points on the way from embeddings of 0 to those of the sentence
+POINTS = 16  # that are computed at once
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """Contributions of source tokens to the log-probabilities of target tokens, in nats."""
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    gradient_input: Array
+    """Gradient × input [T S]."""
+    integrated: Array
+    """Integrated gradients [T S]."""
+    log_probabilities: Array
+    """Of the target tokens [T]."""
+    baseline: Array
+    """The same with embeddings of 0 for the source [T]."""
+
+
+def attribute(
+    translator: Translator, sentence: str, translation: str | Sequence[str], steps: int = STEPS
+) -> Attribution:
+    """The contributions for a translation, a text or its tokens, by forced decoding.
+
+    Raises `DragomanError` as `Translator.score`, for a blank sentence, and for an ensemble.
+    """
+    model = differentiable(one_model(translator))
+    ((_, source, target),) = forced_batches(translator, [(sentence, translation)], 1)
+    if source.size(1) == 1:
+        raise DragomanError(
+            "The sentence is blank: no token contributes to a translation. Give one with words."
+        )
+    with torch.no_grad():
+        embedded = model.source_embedding(source)[0]
+    ends = torch.tensor([0.0, 1.0]).to(embedded)
+    (baseline, whole), (_, gradient) = log_probs_and_gradients(model, source, target, ends)
+    middles = (torch.arange(steps).to(embedded) + 0.5) / steps
+    total = torch.zeros_like(gradient)  # [T S D]
+    for points in middles.split(POINTS):
+        total += log_probs_and_gradients(model, source, target, points)[1].sum(0)
+    sides = translator.tokenizers.source, translator.tokenizers.target
+    pieces = [tuple(side.pieces(ids[0].tolist())) for side, ids in zip(sides, (source, target), strict=True)]
+    return Attribution(
+        pieces[0],
+        pieces[1],
+        as_array((gradient * embedded).sum(-1)),
+        as_array((total / steps * embedded).sum(-1)),
+        as_array(whole),
+        as_array(baseline),
+    )
+
+
+def differentiable(model: Transformer | Recurrent) -> Transformer | Recurrent:
+    """A copy of the model without packed maps, which have no gradients."""
+    sizes = model.source_embedding.num_embeddings, model.target_embedding.num_embeddings
+    copy = build_model(model.settings, *sizes).to(model.target_embedding.weight)
+    copy.load_state_dict(model.state_dict())
+    assert isinstance(copy, Transformer | Recurrent)
+    return copy.eval().requires_grad_(requires_grad=False)
+
+
+def log_probs_and_gradients(
+    model: Transformer | Recurrent,
+    source: Int[Tensor, "1 S"],
+    target: Int[Tensor, "1 T"],
+    scales: Float[Tensor, "M"],
+) -> tuple[Float[Tensor, "M T"], Float[Tensor, "M T S D"]]:
+    """Log P of each target token with scaled source embeddings, and its gradients with respect to these."""
+    with torch.no_grad():
+        embedded = scales[:, None, None] * model.source_embedding(source)
+    embedded.requires_grad_()
+    log_probs = forced_log_probs(model, embedded, source.expand(len(scales), -1), target)
+    gradients = [
+        torch.autograd.grad(log_probs[:, token].sum(), embedded, retain_graph=True)[0]
+        for token in range(target.size(1))
+    ]
+    return log_probs.detach(), torch.stack(gradients, 1)
+
+
+def forced_log_probs(
+    model: Transformer | Recurrent,
+    embedded: Float[Tensor, "M S D"],
+    source: Int[Tensor, "M S"],
+    target: Int[Tensor, "1 T"],
+) -> Float[Tensor, "M T"]:
+    """Log P of each target token, with these embeddings in place of the source's."""
+
+    def replaced(module: nn.Module, inputs: object, output: Tensor) -> Tensor:  # noqa: ARG001
+        return embedded
+
+    handle = model.source_embedding.register_forward_hook(replaced)
+    try:
+        state = model.encode(source)
+    finally:
+        handle.remove()
+    targets = target.expand(len(source), -1)
+    features, _ = model.decode(Batch.of(source, targets, []).target_in, state)
+    log_probs = next_log_probs(model, features.flatten(0, 1))
+    return log_probs.gather(1, targets.reshape(-1, 1)).view(len(source), -1)

@@ -1,0 +1,168 @@
+"""Pictures of an LSTM or GRU: its states and its architecture; the beam and its attention are as of others.
+
+Shapes: S source and T target tokens, N decoder layers.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dragoman.inspection.architecture import (
+    DECODER_X,
+    ENCODER_X,
+    GAP,
+    TOP,
+    Box,
+    Column,
+    draw_arrow,
+    draw_column,
+    draw_memory,
+)
+from dragoman.inspection.drawing import Axes, Drawing
+from dragoman.inspection.inspection import Array, Inspection
+from dragoman.inspection.pictures import finished, first_tokens, sentences
+from dragoman.system.errors import DragomanError
+
+LACKING = {
+    "encoder": "no self-attention",
+    "decoder": "no self-attention",
+    "masks": "no self-attention, and so no mask but that of padding",
+    "positions": "no position table: the order of tokens is in its recurrence",
+    "distances": "no position table: the order of tokens is in its recurrence",
+    "lens": "no residual stream that its output projection could read after each layer",
+}
+"""What the views show that an LSTM or GRU does not have."""
+
+
+def refuse_what_is_lacking(inspection: Inspection, view: str) -> None:
+    """Raise `DragomanError` for a view of what an LSTM or GRU does not have."""
+    if view in LACKING:
+        name = {"lstm": "an LSTM", "gru": "a GRU"}[inspection.model.architecture]
+        raise DragomanError(
+            f"This model is {name}, which has {LACKING[view]}; ask for beam, cross, stream or model."
+        )
+
+
+# ---- states
+
+
+def states(inspection: Inspection) -> str:
+    """Norms of the embeddings and states by position, a line for each layer."""
+    source, source_note = first_tokens(inspection.source, "source")
+    target, target_note = first_tokens(inspection.target, "target")
+    drawing = Drawing(
+        "states",
+        "Norms of the states",
+        "Norms of the embeddings and of the states of each layer, by position. " + sentences(inspection),
+    )
+    layers = inspection.model.encoder_layers
+    encoder, decoder = inspection.stream.encoder, inspection.stream.decoder
+    position_chart(drawing, "Encoder", encoder, ["embedding", f"layer {layers}, both directions"], source)
+    names = ["embedding", *(f"layer {number}" for number in range(1, len(decoder)))]
+    position_chart(drawing, "Decoder", decoder, names, target)
+    note = "A target position is the one that predicts the token; its embedding is that of the token before."
+    return finished(drawing, [note, source_note, target_note])
+
+
+def position_chart(
+    drawing: Drawing, side: str, norms: Array, names: Sequence[str], tokens: Sequence[str]
+) -> None:
+    """Norms [N+1 P] by position below what is drawn, a line for each row with its name."""
+    step, height, left = 34.0, 160.0, 64.0
+    y = drawing.height + 34
+    drawing.text(16, y, side, 13, bold=True)
+    width = step * max(len(tokens) - 1, 1)
+    most = float(norms.max(initial=1e-9))
+    axes = Axes(drawing, left, y + 44, width, height, (0, max(len(tokens) - 1, 1)), (0, most))
+    axes.draw("", "norm (no unit)", [])
+    label = y
+    for row in np.argsort(-norms[:, len(tokens) - 1]):  # so that labels stand below each other
+        name = names[row]
+        colour = "cross" if row == 0 else "best" if row == len(names) - 1 else "self"
+        points = [axes.place(place, float(norms[row, place])) for place in range(len(tokens))]
+        title = f"{name}\n" + ", ".join(
+            f"{token} {norm:.2f}" for token, norm in zip(tokens, norms[row], strict=False)
+        )
+        drawing.polyline(points, f"stroke-{colour}", title, stroke=2.5 if colour == "best" else 1.5)
+        label = max(label + 13, points[-1][1] + 4)
+        drawing.text(points[-1][0] + 8, label, name, 11, "fill-faint")
+    bottom = y + 44 + height
+    for place, token in enumerate(tokens):
+        drawing.label(left + place * step + 3, bottom + 14, token, 11, turn=60)
+    drawing.reach(0, bottom + 14 + 0.87 * max(len(token) for token in tokens) * 7)
+
+
+# ---- the model
+
+
+def architecture(inspection: Inspection) -> str:
+    """The encoder, its attention and the decoder, with shapes of this call and numbers of parameters."""
+    name = inspection.model.architecture.upper()
+    drawing = Drawing(
+        "architecture",
+        f"The {name} of this model",
+        f"The {name} encoder on the left and the decoder on the right, with additive attention between them "
+        "(Bahdanau et al. 2015).",
+    )
+    encoder, decoder = encoder_column(inspection), decoder_column(inspection)
+    bottom = TOP + max(encoder.height, decoder.height + GAP)
+    left = draw_column(drawing, encoder, ENCODER_X, bottom, "source tokens", -1)
+    right = draw_column(drawing, decoder, DECODER_X, bottom, "target tokens so far", 1)
+    draw_arrow(drawing, DECODER_X, right[-1], right[-1] - GAP, decoder.boxes[-1].output, 1)
+    draw_memory(drawing, left[-1], right[1] + decoder.boxes[1].height / 2, "[S, 2 d_model]")
+    start = parameters(inspection, "start")
+    return finished(
+        drawing,
+        [
+            f"In this call S = {len(inspection.source)} source and T = {len(inspection.target)} target "
+            f"tokens; d_model = {inspection.model.d_model}; V is the size of the target vocabulary.",
+            "The query is the first decoder layer's state before the token. The decoder's first states are "
+            f"made from the mean of the encoder's, with {start:,} parameters.",
+        ],
+    )
+
+
+def encoder_column(inspection: Inspection) -> Column:
+    """Embedding, and recurrent layers in both directions."""
+    model = inspection.model
+    name, count = model.architecture.upper(), parameters(inspection, "encoder")
+    layers = Box(f"Bidirectional {name}", (f"{count:,} parameters in all",), "[S, 2 d_model]", "fill-zero")
+    return Column([embedding_box(inspection, "source", "S"), layers], 1, 1, model.encoder_layers)
+
+
+def decoder_column(inspection: Inspection) -> Column:
+    """Embedding, attention, recurrent layers, features, logits and softmax."""
+    model, name = inspection.model, inspection.model.architecture.upper()
+    counts = [parameters(inspection, f"decoder.{layer}") for layer in range(model.decoder_layers)]
+    matrix = "own matrix" if model.tied == "none" else "the target embedding's matrix"
+    boxes = [
+        embedding_box(inspection, "target", "T"),
+        Box("Additive attention", ("one head", own(inspection, "attention")), "[T, 3 d_model]", "fill-zero"),
+        Box(name, (f"{sum(counts):,} parameters in all",), "[T, d_model]", "fill-zero"),
+        Box(
+            "tanh of a linear map",
+            ("of state, context and embedding", own(inspection, "features")),
+            "[T, d_model]",
+            "fill-box",
+        ),
+        Box("Linear", (matrix,), "[T, V]", "fill-box"),
+        Box("Softmax", (), "[T, V] probabilities of the next token", "fill-box"),
+    ]
+    return Column(boxes, 2, 2, model.decoder_layers)
+
+
+def embedding_box(inspection: Inspection, side: str, length: str) -> Box:
+    """The embedding of a side."""
+    shared = side == "source" and inspection.model.tied == "all"
+    count = "the target embedding's matrix" if shared else own(inspection, f"{side}_embedding")
+    return Box(f"{side.capitalize()} embedding", (count,), f"[{length}, d_model]", "fill-box")
+
+
+def own(inspection: Inspection, module: str) -> str:
+    """A module's number of parameters, in words."""
+    return f"{parameters(inspection, module):,} parameters"
+
+
+def parameters(inspection: Inspection, module: str) -> int:
+    """Numbers in the weights of a module."""
+    return sum(each.parameters for each in inspection.modules if each.name == module)

@@ -1,0 +1,173 @@
+"""The hypotheses of any search as a tree: greedy and beam search, sampling, grid beam search.
+
+Shapes: S source tokens, W samples.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from dragoman.model.interface import Model
+from dragoman.model.symbols import END, START
+from dragoman.search.beam import beam_steps
+from dragoman.search.grid_beam import (
+    GridStep,
+    LiveHypothesis,
+    Phrases,
+    going_on,
+    grid_steps,
+    occurs,
+    tokens_met,
+)
+from dragoman.search.hypothesis import Constraints, length_normalization
+from dragoman.search.sampling import Draw, samples_of, sampling_steps
+from dragoman.search.settings import SearchSettings
+from dragoman.search.trace import End, Node, Tree, beam_tree, finished_number
+
+Name = Callable[[int], str]  # the text of a token
+MOST_DRAWN = 10  # tokens that are kept of a distribution, beside those that were drawn
+
+
+@dataclass(frozen=True)
+class Met:
+    """What a hypothesis of grid beam search has met of the forced words."""
+
+    tokens: int
+    """Forced tokens, also those of a phrase that it has begun: the number of its beam."""
+    phrases: tuple[int, ...]
+    """The numbers of the forced words that it contains, counted from 0."""
+
+
+@dataclass(frozen=True)
+class SearchTree(Tree):
+    """A tree, with what sampling and grid beam search add to it."""
+
+    drawn: dict[int, dict[int, float]] = field(default_factory=dict)
+    """Sampling: for each hypothesis that was extended, the log-probabilities of the likeliest tokens, and of
+    all that were drawn, in the distribution that its next tokens were drawn from."""
+    met: list[Met] = field(default_factory=list)
+    """Grid beam search: of each hypothesis."""
+
+
+def search_tree(
+    model: Model, source: Int[Tensor, "1 S"], settings: SearchSettings, constraints: Constraints, name: Name
+) -> SearchTree:
+    """Search for a sentence as `TorchBackend.search_padded` does; the tree of this search."""
+    if settings.temperature:
+        return sample_tree(sampling_steps(model, source, settings, constraints), name)
+    if settings.force_words:
+        steps = grid_steps(model, source, settings, constraints)
+        return grid_tree(steps, settings, constraints.forced, name)
+    tree = beam_tree(beam_steps(model, source, settings, constraints), settings, name)
+    return SearchTree(tree.nodes, tree.live, tree.found)
+
+
+# ---- sampling
+
+
+def sample_tree(steps: Iterable[Draw], name: Name) -> SearchTree:
+    """Each sample of one sentence as a path from the empty hypothesis."""
+    tree = SearchTree([Node(None, name(START), 0.0, 0.0)], [], [])
+    newest: list[int] = []  # of each sample
+    for step in steps:
+        tokens, totals = step.written[0, :, -1].tolist(), step.log_probability[0].tolist()
+        newest = newest or [0] * len(tokens)
+        live = [None if tree.nodes[number].end else number for number in newest]
+        tree.live.append(live)
+        for sample, parent in enumerate(live):
+            if parent is not None:
+                token, total = tokens[sample], totals[sample]
+                add_drawn(tree.drawn.setdefault(parent, {}), step.logits[0, sample], token)
+                newest[sample] = len(tree.nodes)
+                end: End | None = "finished" if token == END else None
+                tree.nodes.append(Node(parent, name(token), total, total, end))
+        last = step
+    found = zip(samples_of(last)[0], newest, strict=True)
+    tree.found.extend(sorted(found, key=lambda each: -each[0].score))
+    return tree
+
+
+def add_drawn(drawn: dict[int, float], logits: Float[Tensor, "V"], token: int) -> None:
+    """Add the likeliest tokens of the softmax of these logits, and a token that was drawn."""
+    log_probs = logits.log_softmax(-1)
+    best = log_probs.topk(min(MOST_DRAWN, len(log_probs)))
+    likeliest = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    drawn.update({each: log_prob for each, log_prob in likeliest if log_prob > -torch.inf})
+    drawn[token] = float(log_probs[token])
+
+
+# ---- grid beam search
+
+
+def grid_tree(
+    steps: Iterable[GridStep], settings: SearchSettings, phrases: Phrases, name: Name
+) -> SearchTree:
+    """The candidates that each beam of the grid has compared, 2 W a step at most."""
+    tree = SearchTree([Node(None, name(START), 0.0, 0.0)], [], [])
+    ids, live, width = [list[int]()], [0], settings.beam_size
+    for length, step in enumerate(steps, 1):
+        tree.live.append([*live])
+        normalization = length_normalization(float(length), settings)
+        numbers: dict[tuple[int, ...], int] = {}  # of candidates, by their ids
+        for beam in step.beams.values():
+            for one, end, by in ends_of(beam, width):
+                token = one.ids[-1]
+                numbers[tuple(one.ids)] = len(ids)
+                cut_by = None if by is None else numbers[tuple(by.ids)]
+                score = one.log_prob / normalization
+                tree.nodes.append(Node(live[one.row], name(token), one.log_prob, score, end, cut_by))
+                ids.append(one.ids[1:])
+        for row, number in enumerate(live):
+            end_without_extension(tree, number, row, step, numbers, width)
+        before, live = live, [numbers[tuple(one.ids)] for one in step.live]
+        for best in step.best:
+            if not any(node.end == "finished" for node in tree.nodes):  # the words are not all met
+                parent = next(number for number in before if ids[number] == best.ids)
+                tree.nodes[parent] = replace(tree.nodes[parent], end=None, cut_by=None)
+                tree.nodes.append(Node(parent, name(END), best.log_probability, best.score, "finished"))
+                ids.append([*best.ids, END])
+            tree.found.append((best, finished_number(tree.nodes, ids, best)))
+    for number in live:
+        tree.nodes[number] = replace(tree.nodes[number], end="the search was over")
+    tree.met.extend(met(each, phrases) for each in ids)
+    return tree
+
+
+def ends_of(
+    beam: Sequence[LiveHypothesis], width: int
+) -> Iterator[tuple[LiveHypothesis, End | None, LiveHypothesis | None]]:
+    """The candidates that a beam compares, with their ends and with what cut them."""
+    kept = going_on(beam, width)
+    for place, one in enumerate(beam[: 2 * width]):
+        if one.ids[-1] == END:
+            yield (one, "finished", None) if place < width else (one, "below the beam", beam[width - 1])
+        else:
+            yield (one, None, None) if one in kept else (one, "below the beam", kept[-1])
+
+
+def end_without_extension(
+    tree: SearchTree, number: int, row: int, step: GridStep, numbers: dict[tuple[int, ...], int], width: int
+) -> None:
+    """Mark a hypothesis none of whose extensions stayed: cut by the last of the beam of its likeliest one."""
+    if any(
+        tree.nodes[each].parent == number and tree.nodes[each].end in (None, "finished")
+        for each in numbers.values()
+    ):
+        return
+    kept = {count: going_on(beam, width) for count, beam in step.beams.items()}
+    extensions = [
+        (one.log_prob, count) for count, beam in step.beams.items() for one in beam if one.row == row
+    ]
+    count = max(extensions)[1] if extensions else 0
+    last = (kept.get(count) or step.beams.get(count, [])[:width])[-1:]
+    by = numbers[tuple(last[0].ids)] if last else None
+    tree.nodes[number] = replace(tree.nodes[number], end="no extension in the beam", cut_by=by)
+
+
+def met(ids: Sequence[int], phrases: Phrases) -> Met:
+    """What these ids have met of the forced words."""
+    contained = [number for number, phrase in enumerate(phrases) if occurs(list(ids), list(phrase))]
+    return Met(tokens_met(ids, phrases), tuple(contained))

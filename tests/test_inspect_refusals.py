@@ -1,0 +1,69 @@
+"""What `dragoman inspect` cannot show gets a sentence: one line, no traceback, no file."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from dragoman.model.transformer import build_model
+from dragoman.translation.model_folder import save_model
+from tests.conftest import MODELS
+from tests.test_exchange import call
+from tests.test_inspection import translator_of
+
+SENTENCE = "ein Mann fährt Rad"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """A Transformer that reads 8 tokens, and an LSTM."""
+    folder = tmp_path_factory.mktemp("runs")
+    short = replace(MODELS["transformer"], positions="learned", max_positions=8)
+    tokenizers = translator_of(MODELS["transformer"]).tokenizers
+    torch.manual_seed(3)
+    for name, settings in (("short", short), ("lstm", MODELS["lstm"])):
+        size = len(tokenizers.source)
+        save_model(folder / name, build_model(settings, size, size), settings, tokenizers)
+    (folder / "empty").mkdir()
+    return folder
+
+
+@pytest.fixture
+def inspect(monkeypatch, capsysbinary, runs, tmp_path):
+    def run(name, sentence, *options):
+        return call(monkeypatch, capsysbinary, "inspect", runs / name, sentence, *options)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("run", "sentence", "options", "message"),
+    [
+        ("short", "", [], "The sentence is blank: the model computes nothing for it. Give one with words."),
+        ("lstm", " ", [], "The sentence is blank"),
+        ("short", SENTENCE * 3, [], "this model has learned positions for 8"),
+        ("empty", SENTENCE, [], "holds no model. Train one with: dragoman train"),
+        ("missing", SENTENCE, [], "There is no folder"),
+        ("short", SENTENCE, ["--show", "depth"], "--show is 'depth'; it has to be one of beam, encoder"),
+        ("lstm", SENTENCE, ["--show", "masks"], "This model is an LSTM, which has no self-attention"),
+        ("lstm", SENTENCE, ["--show", "positions"], "which has no position table: the order of tokens"),
+        ("lstm", SENTENCE, ["--show", "lens"], "which has no residual stream"),
+        ("lstm", SENTENCE, ["--show", "heads"], "This view is of multi-head attention, and this model (an"),
+        ("lstm", SENTENCE, ["--show", "cross", "--layer", "2"], "There is no layer 2; this model has 1"),
+    ],
+)
+def test_what_cannot_be_shown_gets_a_sentence(inspect, tmp_path, run, sentence, options, message):
+    out = tmp_path / ("x.svg" if options else "x.html")
+    status, _, err = inspect(run, sentence, *options, "--max-extra-tokens", 1, "--out", out)
+    text = " ".join(err.split())
+    assert (status, out.exists()) == (2, False), text
+    assert message in text
+    assert "Traceback" not in text
+
+
+def test_an_lstm_is_shown(inspect, tmp_path):
+    for name in ("x.html", "x.json", "x.svg"):
+        options = ["--show", "model"] if name == "x.svg" else []
+        out = tmp_path / name
+        status, _, err = inspect("lstm", SENTENCE, *options, "--max-extra-tokens", 1, "--out", out)
+        assert (status, out.exists()) == (0, True), err
