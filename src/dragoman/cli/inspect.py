@@ -89,13 +89,9 @@ def written(translator: "Translator", inspection: "Inspection", asked: Inspect) 
     svg = picture(translator, inspection, asked)
     if ending == ".svg":
         return svg.encode("utf-8", "replace")
-    try:
-        import vl_convert
-    except ImportError as error:
-        raise DragomanError("PNG needs vl-convert: pip install 'dragoman[plot]', or write .svg.") from error
-    from dragoman.inspection.drawing import in_light_colours
+    from dragoman.inspection.png import to_png
 
-    return vl_convert.svg_to_png(in_light_colours(svg), scale=2)
+    return to_png(svg)
 
 
 def picture(translator: "Translator", inspection: "Inspection", asked: Inspect) -> str:

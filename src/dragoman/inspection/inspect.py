@@ -52,7 +52,14 @@ def inspect(
     sentence, for a model that is not one Transformer, and for settings that ask for more than one beam
     search.
     """
-    settings = SearchSettings.of(settings, options)
+    search, source = recorded_search(translator, sentence, SearchSettings.of(settings, options))
+    return search.inspection(sentence, source)
+
+
+def recorded_search(
+    translator: Translator, sentence: str, settings: SearchSettings
+) -> tuple["Search", list[int]]:
+    """The search for a sentence's translation, and the source's ids. Raises as `inspect`."""
     model = one_transformer(translator)
     source, constraints = encode_one(translator, sentence, settings, "inspection")
     if source.size(1) == 1:
@@ -63,8 +70,7 @@ def inspect(
         for step in beam_steps(model, source, settings, constraints):
             steps.append(step)
             live.append(step.beam.live[0])
-    search = Search(translator, settings, steps, live, recording)
-    return search.inspection(sentence, source[0].tolist())
+    return Search(translator, settings, steps, live, recording), source[0].tolist()
 
 
 def one_transformer(translator: Translator) -> Transformer:
