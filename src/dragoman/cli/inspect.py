@@ -1,7 +1,7 @@
 """`dragoman inspect`: what a model computes for a sentence, as one HTML file, a picture, or data."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -49,10 +49,12 @@ def inspect(given: Given) -> None:
     asked.search.refuse_contradictions(given)
     refuse_contradictions(asked)
     from dragoman.inspection.inspect import inspect as inspect_sentence
+    from dragoman.inspection.training_curves import training_of
     from dragoman.translation.translator import Translator
 
     translator = Translator.load(asked.run, native=False)
     inspection = inspect_sentence(translator, asked.sentence, asked.search)
+    inspection = replace(inspection, training=training_of(asked.run))
     content = written(translator, inspection, asked)
     with atomic_write(asked.out) as path:
         path.write_bytes(content)

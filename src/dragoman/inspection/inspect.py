@@ -22,6 +22,7 @@ from dragoman.inspection.inspection import (
     ResidualStream,
     TokenProbability,
 )
+from dragoman.inspection.neighbours import neighbours
 from dragoman.inspection.recording import Recording, record
 from dragoman.model.symbols import END
 from dragoman.model.transformer import Transformer
@@ -154,6 +155,7 @@ class Search:
             self.lens(),
             as_array(self.model.target_positions(0, max(len(source), len(target)))),
             tuple(self.modules()),
+            neighbours(self.model, self.translator.tokenizers, source, target),
         )
 
     # ---- along the translation

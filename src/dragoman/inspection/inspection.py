@@ -5,14 +5,19 @@ Shapes: S source and T target tokens, END included; L encoder and N decoder laye
 
 import html
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from dragoman.inspection.neighbours import Neighbours
 from dragoman.inspection.views import Picture, draw
 from dragoman.model.settings import ModelSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.search.trace import Node
+
+if TYPE_CHECKING:
+    from dragoman.inspection.training_curves import Training
 
 Array = npt.NDArray[np.float32]
 
@@ -97,6 +102,10 @@ class Inspection:
     positions: Array
     """The position table's rows 0 to max(S, T) − 1 [max(S, T) D]."""
     modules: tuple[ModuleSummary, ...]
+    neighbours: tuple[Neighbours, ...] = ()
+    """The nearest tokens of the source's and the target's tokens, for each matrix of embeddings."""
+    training: "Training | None" = None
+    """What the log of the model's run says; None if it is unknown."""
 
     def to_html(self) -> str:
         """All views as one HTML file, which needs no network."""

@@ -35,13 +35,13 @@ def nearest(
     rows = torch.nn.functional.normalize(
         weights.detach().to(torch.promote_types(weights.dtype, torch.float32)), dim=1
     )
-    found = []
-    for token in ids:
-        cosines = rows @ rows[token]  # [V]
-        cosines[token] = -torch.inf
-        best = cosines.topk(min(count, len(rows) - 1))
-        found.append(list(zip(best.indices.tolist(), best.values.tolist(), strict=True)))
-    return found
+    cosines = rows[list(ids)] @ rows.T  # [N, V]
+    cosines[range(len(ids)), list(ids)] = -torch.inf  # the token itself
+    best = cosines.topk(min(count, len(rows) - 1))
+    return [
+        list(zip(*pair, strict=True))
+        for pair in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    ]
 
 
 def neighbours(

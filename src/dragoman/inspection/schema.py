@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dragoman.inspection.inspection import Array, Inspection, TokenProbability
+from dragoman.inspection.neighbours import Neighbours
 from dragoman.system.toml import to_table
 
 VERSION = 1
@@ -44,6 +45,8 @@ def to_json(inspection: Inspection) -> dict[str, Any]:
         "lens": [[tokens_json(tokens) for tokens in layer] for layer in inspection.lens],
         "positions": array_json(inspection.positions),
         "modules": [asdict(module) for module in inspection.modules],
+        "neighbours": [neighbours_json(each) for each in inspection.neighbours],
+        "training": None if inspection.training is None else asdict(inspection.training),
     }
     return {key: finite(value) for key, value in table.items()}
 
@@ -51,6 +54,12 @@ def to_json(inspection: Inspection) -> dict[str, Any]:
 def tokens_json(tokens: tuple[TokenProbability, ...]) -> list[tuple[str, float]]:
     """Tokens with their log-probabilities, likeliest first."""
     return [(each.token, round(each.log_probability, 4)) for each in tokens]
+
+
+def neighbours_json(matrix: Neighbours) -> dict[str, Any]:
+    """The parts that share a matrix, and pairs of a token and its nearest ones with their cosines."""
+    tokens = [(token, [(other, round(cosine, 4)) for other, cosine in near]) for token, near in matrix.tokens]
+    return {"parts": matrix.parts, "tokens": tokens}
 
 
 def array_json(array: Array) -> dict[str, Any]:

@@ -52,13 +52,13 @@ class Training:
 
 
 def training_of(run: Path) -> Training | None:
-    """The training of a run's folder; None if the folder has no log, as a model that was given away.
+    """The training of a run's folder; None without a log and a recipe, as in a model folder.
 
     Raises `DragomanError` if the recipe or the log is not as a run writes it.
     """
-    if not (run / "log.jsonl").exists():
-        return None
     path = run / "recipe.toml"
+    if not ((run / "log.jsonl").exists() and path.exists()):
+        return None
     table, events = read_toml(path), read_log(run)
     with damage_named(path):
         model = overlay(ModelSettings(), table["model"], str(path))
@@ -82,7 +82,7 @@ def training_of(run: Path) -> Training | None:
     if warmup is None:
         raise DragomanError(f"{path} has no warmup_steps; it is not as a run writes it.")
     rates = [
-        (step, scale * learning_rate(step, model.d_model, warmup))
+        (step, round(scale * learning_rate(step, model.d_model, warmup), 9))
         for curve in found
         if curve.chart == "learning rate"
         for step, _ in curve.points
@@ -97,7 +97,9 @@ def required_training(run: Path) -> Training:
     """The training of a run. Raises `DragomanError` if the folder has no log, or an empty one."""
     training = training_of(run)
     if training is None:
-        raise DragomanError(f"{run} has no log.jsonl; give the folder of a run, not its model alone.")
+        raise DragomanError(
+            f"{run} has no log.jsonl and recipe.toml; give the folder of a run, not its model alone."
+        )
     if not training.curves:
         raise DragomanError(f"The log of {run} is empty; there is nothing to draw yet.")
     return training

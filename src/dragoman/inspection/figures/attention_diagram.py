@@ -11,14 +11,14 @@ from dragoman.inspection.layout import finished
 from dragoman.model.settings import ModelSettings
 
 WIDTH, HEIGHT, STEP = 156.0, 40.0, 78.0  # of a box, and from a box to the one above it
-LEFT, RIGHT, TOP = 190.0, 640.0, 112.0
+LEFT, RIGHT, TOP = 190.0, 640.0, 146.0
 
 
 def attention_diagram(model: ModelSettings) -> str:
     """Figure 2: T queries, S keys and values, the head widths d_k and d_v, and h heads."""
     drawing = Drawing(
         "figure-2",
-        "Attention of this model",
+        f"Attention with {model.heads} heads, d_model = {model.d_model}",
         "Left: scaled dot-product attention, from queries, keys and values at the bottom to their output. "
         "Right: multi-head attention, which does so in all heads at once.",
     )

@@ -4,6 +4,7 @@ Shapes: L layers, H heads, S source tokens. Layers, heads and tokens are counted
 in this file.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -99,12 +100,13 @@ def mean_distances(weights: Array) -> npt.NDArray[np.float32]:
 
 
 def query_number(seen: LayerWeights, asked: str | None) -> int:
-    """The query: a token's number from 1 or its text; without one the query that looks farthest.
+    """The query: a token's number from 1 or its text; without one the word that looks farthest.
 
     Raises `DragomanError` if the sentence has no such token.
     """
     if asked is None:
-        return int(mean_distances(seen.weights).argmax())
+        words = np.array([any(map(str.isalnum, token)) and token != seen.tokens[-1] for token in seen.tokens])
+        return int(np.where(words | ~words.any(), mean_distances(seen.weights), -1.0).argmax())
     count = len(seen.tokens)
     if asked.isascii() and asked.isdigit() and 1 <= int(asked) <= count:
         return int(asked) - 1
@@ -135,17 +137,16 @@ def draw_rows(drawing: Drawing, tokens: Sequence[str], thick: int | None) -> tup
 def draw_lines(
     drawing: Drawing, weights: Array, queries: Sequence[int], colour: str, place: tuple[float, float, float]
 ) -> None:
-    """Lines from queries to keys of [S S]; opacity is the weight."""
+    """Lines from queries to keys of [S S]; opacity is the weight, of a single query its square root."""
     left, high, low = place
     with drawing.group("weights"):
         for query in queries:
             for key, weight in enumerate(weights[query].tolist()):
                 if weight >= FEWEST:
                     ends = [(left + query * COLUMN, high), (left + key * COLUMN, low)]
+                    opacity = clear(weight) if len(queries) == 1 else min(weight, 1.0)
                     title = f"query {query + 1}, key {key + 1}, weight {weight:.3f}"
-                    drawing.polyline(
-                        ends, f"stroke-{colour}", title, opacity=min(weight, 1.0), stroke=1 + 3 * weight
-                    )
+                    drawing.polyline(ends, f"stroke-{colour}", title, opacity=opacity, stroke=1 + 3 * weight)
 
 
 def head_key(drawing: Drawing, heads: Sequence[int], colours: Sequence[str]) -> None:
@@ -167,7 +168,7 @@ def figure_3(inspection: Inspection, choice: Choice) -> str:
     drawing = Drawing(
         "figure-3",
         f"Attention of {token} in {len(heads)} heads, encoder layer {seen.layer + 1}",
-        f"Lines go from the query {token} to its keys; their opacity is the weight, their colour the head. "
+        f"Lines go from the query {token} to its keys; opacity grows with the weight. "
         f"{sentences(inspection)}",
     )
     place = draw_rows(drawing, seen.tokens, query)
@@ -184,7 +185,11 @@ def figure_3(inspection: Inspection, choice: Choice) -> str:
     head_key(drawing, heads, colours)
     many = "Colours repeat: the order of the marks tells heads apart."
     chosen = "The query is the token with the greatest mean distance to its keys; --query chooses another."
-    notes = [unit(), *[many] * (len(heads) > len(HEAD_COLOURS)), *[chosen] * (choice.query is None)]
+    notes = [
+        unit("the square root of"),
+        *[many] * (len(heads) > len(HEAD_COLOURS)),
+        *[chosen] * (choice.query is None),
+    ]
     return finished(drawing, [*notes, *seen.notes])
 
 
@@ -208,7 +213,7 @@ def figure_4(inspection: Inspection, choice: Choice) -> str:
     for head, colour in zip(heads, HEAD_COLOURS, strict=False):
         draw_lines(drawing, seen.weights[head], [query], colour, place)
     head_key(drawing, heads, HEAD_COLOURS[:2])
-    return finished(drawing, [unit(), *why_these(choice), *seen.notes])
+    return finished(drawing, [unit("(below: the square root of)"), *why_these(choice), *seen.notes])
 
 
 def figure_5(inspection: Inspection, choice: Choice) -> str:
@@ -218,18 +223,20 @@ def figure_5(inspection: Inspection, choice: Choice) -> str:
     drawing = Drawing(
         "figure-5",
         f"Two heads of encoder layer {seen.layer + 1}: {heads[0] + 1} and {heads[1] + 1}",
-        f"All attention of two heads; opacity is the weight. {sentences(inspection)}",
+        f"All attention of two heads. {sentences(inspection)}",
     )
     for head, colour in zip(heads, HEAD_COLOURS, strict=False):
         drawing.text(16, drawing.height + 30, f"Head {head + 1}", 13, bold=True)
         place = draw_rows(drawing, seen.tokens, None)
         draw_lines(drawing, seen.weights[head], range(len(seen.tokens)), colour, place)
-    return finished(drawing, [unit(), difference_note(seen, heads), *why_these(choice), *seen.notes])
+    return finished(
+        drawing, [unit("equal to"), difference_note(seen, heads), *why_these(choice), *seen.notes]
+    )
 
 
-def unit() -> str:
-    """What a line means."""
-    return f"Opacity and width of a line: {WEIGHT}. Weights below {FEWEST} have no line."
+def unit(opacity: str) -> str:
+    """What the look of a line means."""
+    return f"Opacity is {opacity} the {WEIGHT}. Weights below {FEWEST} have no line."
 
 
 def why_these(choice: Choice) -> list[str]:
@@ -246,8 +253,8 @@ def difference_note(seen: LayerWeights, heads: tuple[int, int]) -> str:
 
 
 def clear(weight: float) -> float:
-    """The opacity of a weight."""
-    return min(max(weight, 0.0), 1.0)
+    """The opacity of a weight: its square root, so that small weights are visible."""
+    return math.sqrt(min(max(weight, 0.0), 1.0))
 
 
 # ---- two heads compared

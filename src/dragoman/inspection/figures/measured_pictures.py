@@ -142,7 +142,7 @@ def draw_shares(drawing: Drawing, name: str, shares: Array, tokens: Sequence[str
             with drawing.group(title=f"layer {layer + 1}\n{tokens[column]}\n{share:.1%}"):
                 drawing.rectangle(x, y, wide, 24, "fill-zero stroke-grid")
                 drawing.rectangle(x, y, wide, 24, shade.css, opacity=shade.opacity)
-                drawing.text(x + wide / 2, y + 16, f"{100 * share:.0f}", 11, shade.label, "middle")
+                drawing.text(x + wide / 2, y + 16, f"{100 * share:.1f}", 10.5, shade.label, "middle")
         drawing.text(end, y + 16, f"{row.mean():.1%}", 11)
     drawing.text(left, drawing.height + 18, "in %", 11, "fill-faint")
 
@@ -173,7 +173,7 @@ def head_matrices(seen: HeadNumbers, layer: int, head: int) -> str:
             draw_levels(drawing, table[: len(tokens)] / most, diverging, left, top, cell, 16)
     ticks = [(-1.0, signed_number(-most)), (0.0, "0"), (1.0, signed_number(most))]
     drawing.legend(16, drawing.height + 24, "number (no unit)", diverging, ticks)
-    formula = "Q = X Wᵠ, K = X Wᴷ, V = X Wⱽ: X are the layer's inputs, the matrices are this head's columns."
+    formula = "Q = X W^Q, K = X W^K, V = X W^V: X are the layer's inputs, the matrices this head's."
     return finished(drawing, [formula, *[note] * bool(note)])
 
 

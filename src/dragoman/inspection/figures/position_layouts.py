@@ -32,7 +32,7 @@ def position_layouts(model: ModelSettings) -> str:
         "Tensor2Tensor, the authors' code, has halves and slightly longer steps between wavelengths; "
         f"in these rows its numbers differ from the second table's by at most {most:.3g}."
     )
-    return finished(drawing, [same, other, f"This model's positions: {model.positions}."])
+    return finished(drawing, [same, other, f"The model's positions: {model.positions}."])
 
 
 def draw_table(drawing: Drawing, title: str, kind: PositionKind, d_model: int) -> None:

@@ -4,28 +4,35 @@ import { html, render, useRef, useState } from "./vendor/preact.js";
 import { Attention } from "./attention.js";
 import { Beam } from "./beam.js";
 import { Masks } from "./masks.js";
+import { Embeddings } from "./embeddings.js";
 import { Model } from "./model.js";
 import { Positions } from "./positions.js";
+import { Steps } from "./steps.js";
 import { Stream } from "./stream.js";
+import { Training } from "./training.js";
 import { Facts } from "./parts.js";
 import { count, fixed } from "./tokens.js";
 
 const VIEWS = [
   ["beam", "Beam", Beam],
   ["attention", "Attention", Attention],
+  ["steps", "Decoding steps", Steps],
+  ["embeddings", "Embeddings", Embeddings],
   ["positions", "Positions", Positions],
   ["stream", "Residual stream", Stream],
   ["masks", "Masks", Masks],
   ["model", "Model", Model],
+  ["training", "Training", Training], // of a run that has its log
 ];
 
 function Report({ inspection, children }) {
   const [view, setView] = useState("beam");
   const tabs = useRef();
-  const place = VIEWS.findIndex(([name]) => name === view);
-  const [, title, View] = VIEWS[place];
+  const views = VIEWS.filter(([name]) => name !== "training" || inspection.training);
+  const place = views.findIndex(([name]) => name === view);
+  const [, title, View] = views[place];
   const onKeyDown = (event) => {
-    const last = VIEWS.length - 1;
+    const last = views.length - 1;
     const next = {
       ArrowRight: place === last ? 0 : place + 1,
       ArrowLeft: place === 0 ? last : place - 1,
@@ -34,14 +41,14 @@ function Report({ inspection, children }) {
     }[event.key];
     if (next === undefined) return;
     event.preventDefault();
-    setView(VIEWS[next][0]);
+    setView(views[next][0]);
     tabs.current.children[next].focus();
   };
   return html`
     <${Head} inspection=${inspection} />
     <main>
       <div class="tabs" role="tablist" aria-label="Views" ref=${tabs} onKeyDown=${onKeyDown}>
-        ${VIEWS.map(([name, text]) => html`<button key=${name} role="tab" id=${`tab-${name}`}
+        ${views.map(([name, text]) => html`<button key=${name} role="tab" id=${`tab-${name}`}
           aria-selected=${name === view} aria-controls=${name === view ? "view" : null}
           tabindex=${name === view ? 0 : -1} onClick=${() => setView(name)}>${text}</button>`)}
       </div>
