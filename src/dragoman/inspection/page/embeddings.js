@@ -18,7 +18,8 @@ function Matrix({ parts, tokens }) {
   const title = names[0].toUpperCase() + names.slice(1);
   return html`<section class="panel" aria-label=${title}>
     <h3>${title}</h3>
-    ${parts.length > 1 ? html`<p class="note">These parts of the model share one matrix: they are tied.</p>` : null}
+    ${parts.length > 1 ? html`<p class="note">These parts of the model share one matrix: they are tied.</p>`
+      : null}
     <div class="scroll" tabindex="0" role="group" aria-label=${`Nearest tokens: ${names}`}>
       <table class="nearest"><tbody>${tokens.map(([token, near], row) => html`<tr key=${row}>
         <th scope="row"><${Token} token=${token} /></th>

@@ -38,8 +38,9 @@ function Chart({ chart, curves, last }) {
   return html`<section class="panel" aria-label=${title}>
     <h3>${title}</h3>
     <p class="key">${curves.map(({ name }) => html`<span key=${name}>
-      <svg width="26" height="10" aria-hidden="true"><line class=${lineClass(name)} x2="26" y1="5" y2="5" /></svg>
-      ${name}</span>`)}</p>
+      <svg width="26" height="10" aria-hidden="true">
+        <line class=${lineClass(name)} x2="26" y1="5" y2="5" />
+      </svg>${name}</span>`)}</p>
     <div class="scroll" tabindex="0" role="group" aria-label=${`Plot: ${title}`}>
       <svg class="plot" viewBox=${`0 0 ${width} ${height}`} role="img" aria-label=${`${title}, by update`}>
         ${[least, (least + most) / 2, most].map((value, place) => html`<g key=${place}>
@@ -56,7 +57,8 @@ function Chart({ chart, curves, last }) {
       </svg>
     </div>
     <${Numbers} title=${`${title} as a table`} head=${["Update", "Curve", "Value"]}
-      rows=${() => curves.flatMap(({ name, points }) => points.map(([step, value]) => [step, name, value]))} />
+      rows=${() => curves.flatMap(({ name, points }) =>
+        points.map(([step, value]) => [step, name, value]))} />
   </section>`;
 }
 
