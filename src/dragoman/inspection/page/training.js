@@ -45,7 +45,8 @@ function Chart({ chart, curves, last }) {
       <svg class="plot" viewBox=${`0 0 ${width} ${height}`} role="img" aria-label=${`${title}, by update`}>
         ${[least, (least + most) / 2, most].map((value, place) => html`<g key=${place}>
           <line class="rule" x1=${left} x2=${width - right} y1=${y(value)} y2=${y(value)} />
-          <text x=${left - 6} y=${y(value) + 4} text-anchor="end">${Number(value.toPrecision(3))}</text></g>`)}
+          <text x=${left - 6} y=${y(value) + 4} text-anchor="end">
+            ${Number(value.toPrecision(3))}</text></g>`)}
         ${steps.map((step, place) => html`<text key=${place} x=${x(step)} y=${height - bottom + 18}
           text-anchor=${place === 4 ? "end" : "middle"}>${step}</text>`)}
         <text x=${(left + width - right) / 2} y=${height - 3} text-anchor="middle">update</text>
