@@ -4,6 +4,7 @@ import math
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -98,7 +99,9 @@ def test_the_list_says_what_each_figure_shows_and_where_the_paper_has_it(figure)
     status, out, _ = figure("--list")
     assert status == 0
     assert out.rstrip("\n") == listing()
+    documented = (Path(__file__).parents[1] / "docs" / "inspection.md").read_text("utf-8")
     for each in FIGURES:
+        assert f"| `{each.name}` | {each.of} | {each.shows} |" in documented
         assert f"  {each.name} " in listing()
         assert each.of.startswith(("Figure ", "Table ", "section "))
 
