@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from dragoman import SearchSettings
-from dragoman.inspection.figures import attention_figures, steps
+from dragoman.inspection.figures import attention_figures, measured_pictures, steps
 from dragoman.inspection.figures.catalogue import FIGURES, listing
 from dragoman.inspection.figures.choice import Choice
 from dragoman.inspection.figures.complexity import recurrent, self_attention
@@ -125,6 +125,8 @@ def test_the_list_says_what_each_figure_shows_and_where_the_paper_has_it(figure)
         (["training", "{run}/model"], "has no log.jsonl and recipe.toml; give the folder of a run"),
         (["positions", "--out", "x.pdf"], "--out is x.pdf; its name has to end with .svg or .png."),
         (["positions", "--layer", "1"], "positions does not use --layer; it is for figure-3, figure-4"),
+        (["positions", "--beam-size", "2"], "positions translates nothing, and --beam-size is for a search;"),
+        (["softmax", "{run}", SENTENCE, "--step", "0"], "There is no step 0; this translation has"),
         (["figure-3", "{run}", SENTENCE, "--layer", "9"], "There is no layer 9; this model has 1, counted"),
         (["figure-3", "{run}", SENTENCE, "--heads", "3"], "There is no head 3; this model has 2, counted"),
         (["figure-5", "{run}", SENTENCE, "--heads", "1"], "This figure compares two heads: --heads 1 2."),
@@ -322,6 +324,19 @@ def test_each_step_shows_its_keys_and_their_weights(translator):
     weights = [each.rsplit(" ", 1)[1] for each in shown if "weight: " in each]
     rows = found.attention.decoder[0, 0]
     assert weights == [f"{rows[step, key]:.3f}" for step in range(len(rows)) for key in range(step + 1)]
+
+
+def test_what_is_measured_of_a_long_sentence_is_drawn_up_to_60_tokens():
+    translator, search = translator_of(MODELS["transformer"]), SearchSettings(max_extra_tokens=0, beam_size=1)
+    line = "ein Mann fährt Rad " * 20
+    numbers = head_numbers_of(translator, line, search, 0, 0)
+    for svg in (
+        measured_pictures.normalisation_picture(normalisation(translator, line, search, 0), 0),
+        measured_pictures.feed_forward_picture(hidden_units(translator, line, search)),
+        measured_pictures.head_matrices(numbers, 0, 0),
+        measured_pictures.attention_steps(numbers, 0, 0, None),
+    ):
+        assert any(each.startswith("Only the first 60 of ") for each in texts(svg))
 
 
 # ---- formulas

@@ -8,7 +8,7 @@ import pytest
 from dragoman.inspection.drawing import visible
 from dragoman.inspection.neighbours import Neighbours
 from dragoman.inspection.report import to_html
-from dragoman.inspection.training_curves import Curve, Sample, Training
+from dragoman.training.curves import Curve, Sample, Training
 from tests.browser import browser  # noqa: F401
 from tests.test_report import (
     HOSTILE,

@@ -5,9 +5,9 @@ import shutil
 
 import pytest
 
-from dragoman.inspection.training_curves import MOST_POINTS, required_training, thinned, training_of
 from dragoman.pipeline.runs import points
 from dragoman.system.errors import DragomanError
+from dragoman.training.curves import MOST_POINTS, required_training, thinned, training_of
 from tests.test_cli import call
 
 
@@ -62,7 +62,7 @@ def test_a_recipe_without_its_schedule_gets_a_sentence(trained, tmp_path):
     shutil.copy(trained / "run" / "log.jsonl", tmp_path / "log.jsonl")
     for recipe, message in (
         ("[model]\n[training]\n", "has no warmup_steps; it is not as a run writes it."),
-        ("[model]\n", "lacks 'training'; it is not as a run writes it."),
+        ("[model]\n", r"has no table \[training\]; it is not as a run writes it."),
     ):
         (tmp_path / "recipe.toml").write_text(recipe)
         with pytest.raises(DragomanError, match=message):

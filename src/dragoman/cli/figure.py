@@ -1,6 +1,6 @@
 """`dragoman figure`: the paper's figures, and others that explain it, from a model of one's own."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from dragoman.cli.console import say
@@ -49,11 +49,13 @@ def figure(given: Given) -> None:
     out = asked.out or Path(f"{chosen.name}.svg")
     if out.suffix.lower() not in (".svg", ".png"):
         raise DragomanError(f"--out is {out}; its name has to end with .svg or .png.")
+    parts, own = ("layer", "heads", "query", "step"), {each.name for each in fields(FigureOptions)}
     catalogue.refuse_missing(
         chosen,
         asked.run,
         asked.sentence,
-        [name for name in ("layer", "heads", "query", "step") if name in given],
+        [name for name in parts if name in given],
+        [name for name in given if name not in own],
     )
     asked.search.refuse_contradictions(given)
     from dragoman.inspection.figures.draw import draw_figure

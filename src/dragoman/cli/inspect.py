@@ -49,7 +49,7 @@ def inspect(given: Given) -> None:
     asked.search.refuse_contradictions(given)
     refuse_contradictions(asked)
     from dragoman.inspection.inspect import inspect as inspect_sentence
-    from dragoman.inspection.training_curves import training_of
+    from dragoman.training.curves import training_of
     from dragoman.translation.translator import Translator
 
     translator = Translator.load(asked.run, native=False)

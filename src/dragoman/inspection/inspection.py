@@ -17,7 +17,7 @@ from dragoman.search.settings import SearchSettings
 from dragoman.search.trace import Node
 
 if TYPE_CHECKING:
-    from dragoman.inspection.training_curves import Training
+    from dragoman.training.curves import Training
 
 Array = npt.NDArray[np.float32]
 

@@ -123,7 +123,7 @@ def query_number(seen: LayerWeights, asked: str | None) -> int:
 def draw_rows(drawing: Drawing, tokens: Sequence[str], thick: int | None) -> tuple[float, float, float]:
     """Queries above and keys below, upright. Returns the x of the first, and the y of both ends of lines."""
     left, long = 40.0, min(widest(tokens), 160.0)
-    high = drawing.height + 34 + long
+    high = drawing.height + 46 + long
     low = high + GAP
     drawing.text(16, drawing.height + 24, "queries above, keys below", 11, "fill-faint")
     for place, token in enumerate(tokens):

@@ -118,12 +118,20 @@ def listing() -> str:
     )
 
 
-def refuse_missing(asked: Figure, run: Path | None, text: str | None, options: list[str]) -> None:
-    """Raise `DragomanError` if a figure lacks its run or sentence, or has an option that it does not use."""
+def refuse_missing(
+    asked: Figure, run: Path | None, text: str | None, options: list[str], searches: list[str]
+) -> None:
+    """Raise `DragomanError` if a figure lacks its run or sentence, or has an option that it does not use.
+
+    `options` choose a part of the model, `searches` are those of a search.
+    """
     for option in options:
         if option not in asked.options:
             users = ", ".join(each.name for each in FIGURES if option in each.options)
             raise DragomanError(f"{asked.name} does not use --{option}; it is for {users}.")
+    if searches and asked.needs != "sentence":
+        flag = "--" + searches[0].replace("_", "-")
+        raise DragomanError(f"{asked.name} translates nothing, and {flag} is for a search; leave it out.")
     if asked.needs == "nothing":
         return
     example = EXAMPLES[asked.needs].format(asked.name)

@@ -30,7 +30,7 @@ def largest(numbers: Array) -> float:
 
 def signed_number(value: float) -> str:
     """A number with two decimals and a minus sign."""
-    return f"{value:.2f}".replace("-", "−")
+    return f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
 
 
 # ---- layer and batch normalisation (section 3.1)
@@ -43,7 +43,7 @@ def normalisation_picture(seen: Normalisation, layer: int) -> str:
     width = min(FEATURES, seen.taken.shape[1])
     numbers = seen.taken[: len(tokens), :width]
     most = largest(numbers)
-    left, top = 40 + widest(tokens), 106.0
+    left, top = max(40 + widest(tokens), 104.0), 106.0
     right, bottom = left + CELL * width, top + CELL * len(tokens)
     drawing = Drawing(
         "layer-norm",
@@ -179,10 +179,11 @@ def head_matrices(seen: HeadNumbers, layer: int, head: int) -> str:
 
 def attention_steps(seen: HeadNumbers, layer: int, head: int, query: str | None) -> str:
     """Equation 1 for one query: q · k, the scale, the mask, softmax, and the weighted sum of values."""
-    values, weights = attention(seen.query[None, None], seen.key[None, None], seen.value[None, None],
-                                seen.allowed[None, None, None])  # fmt: skip
+    batch = [each[None, None] for each in (seen.query, seen.key, seen.value)]  # [1, 1, S, K]
+    values, weights = attention(batch[0], batch[1], batch[2], seen.allowed[None, None, None])
     tokens, note = first_tokens(seen.inspection.source, "source")
-    shown = LayerWeights(layer, as_array(weights[0]), tokens, [note] * bool(note))
+    drawn = as_array(weights[0])[:, : len(tokens), : len(tokens)]
+    shown = LayerWeights(layer, drawn, tokens, [note] * bool(note))
     place = query_number(shown, query)
     d_k, products = seen.key.size(1), seen.key @ seen.query[place]  # [S]
     drawing = Drawing(

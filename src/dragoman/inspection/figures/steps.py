@@ -90,7 +90,7 @@ def softmax(inspection: Inspection, choice: Choice) -> str:
 
     Raises `DragomanError` if the translation has no such step.
     """
-    steps, step = len(inspection.target), choice.step or 1
+    steps, step = len(inspection.target), 1 if choice.step is None else choice.step
     if not 1 <= step <= steps:
         raise DragomanError(f"There is no step {step}; this translation has {steps}, counted from 1.")
     likeliest = predictions(inspection, step - 1)

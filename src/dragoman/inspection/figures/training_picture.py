@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dragoman.inspection.drawing import Axes, Drawing
 from dragoman.inspection.layout import finished
-from dragoman.inspection.training_curves import Curve, required_training
+from dragoman.training.curves import Curve, required_training
 
 UNITS = {
     "loss": "loss, nats a target token",

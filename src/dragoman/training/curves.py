@@ -4,14 +4,24 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dragoman.model.settings import ModelSettings
-from dragoman.pipeline.runs import CURVES, damage_named, read_log
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay, read_toml
+from dragoman.training.log import read_events
 from dragoman.training.objective import learning_rate
 from dragoman.training.settings import TrainingSettings
+
+CURVES = {
+    "loss": (("train", "loss"), ("validation", "loss")),
+    "negative log-likelihood": (("train", "nll"), ("validation", "nll")),
+    "BLEU": (("validation", "bleu"),),
+    "learning rate": (("train", "learning_rate"),),
+    "norm of the gradient": (("train", "gradient_norm"),),
+    "target tokens a second": (("train", "tokens_per_second"),),
+}
+"""Titles of charts with their curves, each an event and a value of the log."""
 
 MOST_POINTS = 500
 MOST_SAMPLES = 60
@@ -54,30 +64,28 @@ class Training:
 def training_of(run: Path) -> Training | None:
     """The training of a run's folder; None without a log and a recipe, as in a model folder.
 
-    Raises `DragomanError` if the recipe or the log is not as a run writes it.
+    Raises `DragomanError` if the recipe is not as a run writes it.
     """
     path = run / "recipe.toml"
     if not ((run / "log.jsonl").exists() and path.exists()):
         return None
-    table, events = read_toml(path), read_log(run)
-    with damage_named(path):
-        model = overlay(ModelSettings(), table["model"], str(path))
-        settings = overlay(TrainingSettings(), table["training"], str(path))
-    with damage_named(run / "log.jsonl"):
-        found = [
-            Curve(
-                chart,
-                event,
-                thinned([(each["step"], each[key]) for each in events if shown(each, event, key)]),
-            )
-            for chart, curves in CURVES.items()
-            for event, key in curves
-        ]
-        samples = [
-            Sample(each["step"], *(str(sample[key]) for key in ("source", "reference", "translation")))
-            for each in events
-            for sample in each.get("samples", [])
-        ]
+    table, events = read_toml(path), read_events(run / "log.jsonl")
+    model = overlay(ModelSettings(), section(table, "model", path), str(path))
+    settings = overlay(TrainingSettings(), section(table, "training", path), str(path))
+    found = [
+        Curve(
+            chart,
+            event,
+            thinned([(each["step"], each[key]) for each in events if has_number(each, event, key)]),
+        )
+        for chart, curves in CURVES.items()
+        for event, key in curves
+    ]
+    samples = [
+        Sample(each["step"], *(str(sample.get(key, "")) for key in ("source", "reference", "translation")))
+        for each in events
+        for sample in each.get("samples", [])
+    ]
     scale, warmup = settings.learning_rate_scale, settings.warmup_steps
     if warmup is None:
         raise DragomanError(f"{path} has no warmup_steps; it is not as a run writes it.")
@@ -105,7 +113,15 @@ def required_training(run: Path) -> Training:
     return training
 
 
-def shown(event: dict[str, object], name: str, key: str) -> bool:
+def section(table: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
+    """A table of a recipe. Raises `DragomanError` if it is missing."""
+    found = table.get(name)
+    if not isinstance(found, dict):
+        raise DragomanError(f"{path} has no table [{name}]; it is not as a run writes it.")
+    return found
+
+
+def has_number(event: dict[str, object], name: str, key: str) -> bool:
     """Whether a line of the log has a finite number for a curve."""
     value = event.get(key)
     return event["event"] == name and isinstance(value, int | float) and math.isfinite(value)
