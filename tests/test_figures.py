@@ -31,7 +31,7 @@ from dragoman.model.sinusoids import sinusoid_table
 from dragoman.model.transformer import FeedForward, build_model
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch
-from dragoman.translation.model_folder import save_model
+from dragoman.translation.model_folder import read_settings, save_model
 from tests.conftest import MODELS
 from tests.test_cli import call
 from tests.test_inspection import LINES, TRANSFORMERS, translator_of
@@ -367,6 +367,15 @@ def test_both_layouts_of_positions_hold_the_same_numbers():
 def test_self_attention_has_fewer_operations_below_d_tokens():
     for n in range(1, 40):
         assert (self_attention(n, 20) < recurrent(n, 20)) == (n < 20)
+
+
+def test_table_1_counts_the_tokens_that_the_encoder_reads(figure, trained, tmp_path):
+    assert figure("complexity", trained / "run", SENTENCE, "--out", tmp_path / "x.svg")[0] == 0
+    shown, tokens = texts((tmp_path / "x.svg").read_text()), len(SENTENCE.split()) + 1
+    d_model = read_settings(trained / "run" / "model").d_model
+    assert f"For this sentence, n = {tokens} tokens" in shown
+    assert f"{tokens * tokens * d_model:,}" in shown
+    assert f"{tokens * d_model * d_model:,}" in shown
 
 
 @pytest.mark.parametrize("tokens", [1, 2, 5, 9])

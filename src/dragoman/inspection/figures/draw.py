@@ -6,6 +6,7 @@ from pathlib import Path
 from dragoman.inspection.figures.catalogue import Figure
 from dragoman.inspection.figures.choice import Choice
 from dragoman.model.settings import ModelSettings
+from dragoman.model.symbols import END
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import read_toml
@@ -71,12 +72,12 @@ def transformer_settings(run: Path) -> ModelSettings:
 
 
 def source_tokens(run: Path, text: str) -> list[str]:
-    """A sentence's tokens. Raises `DragomanError` if it is blank."""
+    """A sentence's tokens, END included. Raises `DragomanError` if it is blank."""
     tokenizer = Tokenizers.load(model_folder(run)).source
     (ids,) = tokenizer.encode([text])
     if not ids:
         raise DragomanError("The sentence is blank: it has no tokens. Give one with words.")
-    return tokenizer.pieces(ids)
+    return tokenizer.pieces([*ids, END])
 
 
 def smoothing_of(run: Path | None) -> tuple[float, int, str]:
