@@ -84,5 +84,5 @@ COMMAND = Command(
         "search": ("beam_size", "length_penalty", "prefix"),
     },
     metavars={"name": "NAME", "run": "RUN", "sentence": "SENTENCE"},
-    notes=f"figures:\n{catalogue.listing()}\n",
+    notes=f"figures (--list says what each shows):\n{catalogue.names()}\n",
 )

@@ -1,6 +1,7 @@
 """The figures by name: what each shows, and what it is drawn from. This module imports no torch."""
 
 import difflib
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -103,6 +104,12 @@ def figure(name: str) -> Figure:
         hint = f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(names)}."
         raise DragomanError(f"There is no figure {name!r}. {hint}")
     return names[name]
+
+
+def names() -> str:
+    """All names, in lines of at most 76 characters."""
+    text = ", ".join(each.name for each in FIGURES)
+    return textwrap.indent(textwrap.fill(text, 74, break_on_hyphens=False), "  ")
 
 
 def listing() -> str:
