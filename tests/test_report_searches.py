@@ -173,8 +173,10 @@ def test_the_margin_of_the_translation_is_shown(open_report, transformer):  # no
 
 def test_the_page_leaves_out_what_a_recurrent_model_lacks(open_report, recurrent):  # noqa: F811
     page = open_report(recurrent, "dark", 360)
-    assert page.get_by_role("tab").all_inner_texts() == ["Beam", "Attention", "States", "Model"]
-    for name in ("Attention", "States", "Model"):
+    assert page.get_by_role("tab").all_inner_texts() == [
+        *["Beam", "Attention", "Embeddings", "States", "Model"]
+    ]
+    for name in ("Attention", "Embeddings", "States", "Model"):
         tab(page, name)
         page.wait_for_selector(f"[role=tab][aria-selected=true]:text-is('{name}')")
         assert_accessible(page)

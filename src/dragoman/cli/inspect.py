@@ -61,11 +61,13 @@ def inspect(given: Given) -> None:
         inspect_heads(asked.run, asked.file, asked.out, asked.search)
         return
     from dragoman.inspection.inspect import inspect as inspect_sentence
+    from dragoman.training.curves import training_of
     from dragoman.translation.translator import Translator
 
     translator = Translator.load(asked.run, native=False)
     assert asked.sentence is not None
     inspection = inspect_sentence(translator, asked.sentence, asked.search)
+    inspection = replace(inspection, training=training_of(asked.run))
     inspection = with_cases(translator, inspection, cases)
     content = written(translator, inspection, asked)
     with atomic_write(asked.out) as path:
@@ -147,13 +149,9 @@ def picture_file(svg: str, ending: str) -> bytes:
     """A picture as SVG or PNG. Raises `DragomanError` if the package for PNG is missing."""
     if ending == ".svg":
         return svg.encode("utf-8", "replace")
-    try:
-        import vl_convert
-    except ImportError as error:
-        raise DragomanError("PNG needs vl-convert: pip install 'dragoman[plot]', or write .svg.") from error
-    from dragoman.inspection.drawing import in_light_colours
+    from dragoman.inspection.png import to_png
 
-    return vl_convert.svg_to_png(in_light_colours(svg), scale=2)
+    return to_png(svg)
 
 
 def picture(translator: "Translator", inspection: "Inspection", asked: Inspect) -> str:

@@ -15,6 +15,7 @@ from dragoman.cli import (
     doctor,
     evaluate,
     export,
+    figure,
     import_model,
     inspect,
     plot,
@@ -47,6 +48,7 @@ VERBS = (
     export,
     import_model,
     inspect,
+    figure,
     doctor,
     runs,
 )

@@ -16,10 +16,10 @@ from dragoman.inspection.inspect import one_model
 from dragoman.inspection.inspection import Array
 from dragoman.inspection.recording import as_array
 from dragoman.model.recurrent import Recurrent
+from dragoman.model.symbols import START
 from dragoman.model.transformer import Transformer, build_model
 from dragoman.search.beam import next_log_probs
 from dragoman.system.errors import DragomanError
-from dragoman.text.batches import Batch
 from dragoman.translation.analysis import forced_batches
 from dragoman.translation.translator import Translator
 
@@ -120,6 +120,7 @@ def forced_log_probs(
     finally:
         handle.remove()
     targets = target.expand(len(source), -1)
-    features, _ = model.decode(Batch.of(source, targets, []).target_in, state)
+    shifted = torch.cat([torch.full_like(targets[:, :1], START), targets[:, :-1]], 1)
+    features, _ = model.decode(shifted, state)
     log_probs = next_log_probs(model, features.flatten(0, 1))
     return log_probs.gather(1, targets.reshape(-1, 1)).view(len(source), -1)

@@ -5,7 +5,8 @@ import numpy as np
 from dragoman.inspection.attribution import Attribution
 from dragoman.inspection.drawing import Drawing, diverging, widest
 from dragoman.inspection.inspection import Inspection
-from dragoman.inspection.pictures import finished, first_tokens, label_axes, sentences
+from dragoman.inspection.layout import finished
+from dragoman.inspection.pictures import first_tokens, label_axes, sentences
 
 
 def attribution_picture(inspection: Inspection, attribution: Attribution) -> str:

@@ -23,6 +23,7 @@ from dragoman.inspection.inspection import (
     ResidualStream,
     TokenProbability,
 )
+from dragoman.inspection.neighbours import neighbours
 from dragoman.inspection.recording import Recording, as_array, norms, record
 from dragoman.inspection.recurrent import RecurrentParts, record_recurrent
 from dragoman.model.recurrent import Recurrent
@@ -71,6 +72,14 @@ def inspect_ids(
     constraints: Constraints,
 ) -> Inspection:
     """The inspection of a sentence whose ids are `source`, under constraints in ids. Raises as `inspect`."""
+    search = recorded_search(translator, source, settings, constraints)
+    return search.inspection(sentence, source[0].tolist())
+
+
+def recorded_search(
+    translator: Translator, source: Int[Tensor, "1 S"], settings: SearchSettings, constraints: Constraints
+) -> "Search":
+    """The search for a translation of these ids, with what the model computed in it. Raises as `inspect`."""
     model = one_model(translator)
     if source.size(1) == 1:
         raise DragomanError("The sentence is blank: the model computes nothing for it. Give one with words.")
@@ -81,7 +90,7 @@ def inspect_ids(
     recorder = record(model) if isinstance(model, Transformer) else record_recurrent(model)
     with recorder as recording, torch.no_grad():
         tree = search_tree(model, source, settings, constraints, name)
-    return Search(translator, settings, tree, recording).inspection(sentence, source[0].tolist())
+    return Search(translator, settings, tree, recording)
 
 
 def one_model(translator: Translator) -> Transformer | Recurrent:
@@ -200,8 +209,9 @@ class Search:
             parts.lens(),
             parts.positions(max(len(source), len(target))),
             tuple(self.modules()),
-            self.drawn(),
-            self.met(),
+            drawn=self.drawn(),
+            met=self.met(),
+            neighbours=neighbours(one_model(self.translator), self.translator.tokenizers, source, target),
         )
 
     # ---- along the translation

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from dragoman.inspection.neighbours import Neighbours
 from dragoman.inspection.views import Picture, draw
 from dragoman.model.settings import ModelSettings
 from dragoman.search.settings import SearchSettings
@@ -17,6 +18,7 @@ from dragoman.search.trace import Node
 
 if TYPE_CHECKING:
     from dragoman.inspection.what_if import WhatIf
+    from dragoman.training.curves import Training
 
 Array = npt.NDArray[np.float32]
 
@@ -122,6 +124,10 @@ class Inspection:
     """Grid beam search: for each node, what it has met of the forced words."""
     what_ifs: tuple["WhatIf", ...] = ()
     """Recorded cases: the sentence inspected again with changes."""
+    neighbours: tuple[Neighbours, ...] = ()
+    """The nearest tokens of the source's and the target's tokens, for each matrix of embeddings."""
+    training: "Training | None" = None
+    """What the log of the model's run says; None if it is unknown."""
 
     def to_html(self) -> str:
         """All views as one HTML file, which needs no network."""

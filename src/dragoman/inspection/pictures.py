@@ -4,7 +4,7 @@ Shapes: S source and T target tokens, N layers, H heads, Q queries, K keys, D = 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,14 +16,13 @@ from dragoman.inspection.architecture import draw_architecture, parameters
 from dragoman.inspection.drawing import (
     Axes,
     Drawing,
-    Shade,
-    cell_paths,
     diverging,
     sequential,
     visible,
     widest,
 )
 from dragoman.inspection.inspection import Array, Inspection
+from dragoman.inspection.layout import draw_levels, finished
 from dragoman.inspection.tree import draw_tree, search_name, tree_columns
 from dragoman.translation.alignment import select_head
 
@@ -98,14 +97,6 @@ def sentences(inspection: Inspection) -> str:
     return f"Sentence: {inspection.sentence} Translation: {inspection.translation}"
 
 
-def finished(drawing: Drawing, notes: Sequence[str]) -> str:
-    """The picture with notes at its foot."""
-    y = drawing.height + 26
-    for note in notes:
-        y = drawing.paragraph(16, y, note)
-    return drawing.svg()
-
-
 # ---- attention (section 3.2)
 
 
@@ -141,22 +132,6 @@ def heat_map(drawing: Drawing, seen: View, layer: int, head: int, x: float, y: f
     with drawing.group("cells", f"layer {layer + 1}, head {head + 1}"):
         drawing.rectangle(x, y, cell * keys, cell * queries, "fill-zero stroke-line")
         draw_levels(drawing, weights, sequential, x, y, cell, cell)
-
-
-def draw_levels(
-    drawing: Drawing,
-    numbers: Array,
-    scale: Callable[[float], Shade],
-    x: float,
-    y: float,
-    width: float,
-    height: float,
-) -> None:
-    """A matrix as cells of this size, a path for each number with two decimals."""
-    levels = (np.nan_to_num(numbers).astype(np.float64).round(2) + 0.0).tolist()
-    for level, data in sorted(cell_paths(levels, x, y, width, height).items()):
-        shade = scale(level)
-        drawing.path(data, shade.css, opacity=shade.opacity)
 
 
 def selected(seen: View, layer: int | None, head: int | None) -> tuple[Array, str]:

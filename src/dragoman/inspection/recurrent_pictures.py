@@ -20,7 +20,8 @@ from dragoman.inspection.architecture import (
 )
 from dragoman.inspection.drawing import Axes, Drawing
 from dragoman.inspection.inspection import Array, Inspection
-from dragoman.inspection.pictures import finished, first_tokens, sentences
+from dragoman.inspection.layout import finished
+from dragoman.inspection.pictures import first_tokens, sentences
 from dragoman.system.errors import DragomanError
 
 LACKING = {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dragoman.inspection.inspection import Array, Inspection, TokenProbability
+from dragoman.inspection.neighbours import Neighbours
 from dragoman.system.toml import to_table
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ def to_json(inspection: Inspection) -> dict[str, Any]:
         "positions": array_json(inspection.positions),
         "modules": [asdict(module) for module in inspection.modules],
         "what_if": [case_json(each) for each in inspection.what_ifs],
+        "neighbours": [neighbours_json(each) for each in inspection.neighbours],
+        "training": None if inspection.training is None else asdict(inspection.training),
     }
     return {key: finite(value) for key, value in table.items()}
 
@@ -65,6 +68,12 @@ def case_json(case: "WhatIf") -> dict[str, Any]:
 def tokens_json(tokens: tuple[TokenProbability, ...]) -> list[tuple[str, float]]:
     """Tokens with their log-probabilities, likeliest first."""
     return [(each.token, round(each.log_probability, 4)) for each in tokens]
+
+
+def neighbours_json(matrix: Neighbours) -> dict[str, Any]:
+    """The parts that share a matrix, and pairs of a token and its nearest ones with their cosines."""
+    tokens = [(token, [(other, round(cosine, 4)) for other, cosine in near]) for token, near in matrix.tokens]
+    return {"parts": matrix.parts, "tokens": tokens}
 
 
 def array_json(array: Array) -> dict[str, Any]:

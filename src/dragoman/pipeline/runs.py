@@ -17,17 +17,8 @@ from dragoman.system.files import atomic_write
 from dragoman.system.messages import Say
 from dragoman.system.toml import overlay, read_toml
 from dragoman.text.settings import DataSettings, Languages
+from dragoman.training.curves import CURVES
 from dragoman.training.log import read_events
-
-CURVES = {
-    "loss": (("train", "loss"), ("validation", "loss")),
-    "negative log-likelihood": (("train", "nll"), ("validation", "nll")),
-    "BLEU": (("validation", "bleu"),),
-    "learning rate": (("train", "learning_rate"),),
-    "norm of the gradient": (("train", "gradient_norm"),),
-    "target tokens a second": (("train", "tokens_per_second"),),
-}
-"""What `plot` draws: titles of charts with their curves, each an event and a value of the log."""
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,12 @@ import { html, render, useRef, useState } from "./vendor/preact.js";
 import { Attention } from "./attention.js";
 import { Beam } from "./beam.js";
 import { Masks } from "./masks.js";
+import { Embeddings } from "./embeddings.js";
 import { Model } from "./model.js";
 import { Positions } from "./positions.js";
+import { Steps } from "./steps.js";
 import { Stream } from "./stream.js";
+import { Training } from "./training.js";
 import { WhatIf, useBench } from "./what_if.js";
 import { Facts } from "./parts.js";
 import { count, fixed } from "./tokens.js";
@@ -14,17 +17,23 @@ import { count, fixed } from "./tokens.js";
 const VIEWS = [
   ["beam", "Beam", Beam],
   ["attention", "Attention", Attention],
+  ["steps", "Decoding steps", Steps],
+  ["embeddings", "Embeddings", Embeddings],
   ["positions", "Positions", Positions],
   ["stream", "Residual stream", Stream],
   ["masks", "Masks", Masks],
   ["model", "Model", Model],
+  ["training", "Training", Training], // of a run that has its log
   ["what-if", "What if", WhatIf],
 ];
-const RECURRENT = ["beam", "attention", "stream", "model", "what-if"]; // the views of an LSTM or GRU
+// The views of an LSTM or GRU.
+const RECURRENT = ["beam", "attention", "embeddings", "stream", "model", "training", "what-if"];
 
-function viewsOf({ model }) {
-  if (model.architecture === "transformer") return VIEWS;
-  return VIEWS.filter(([name]) => RECURRENT.includes(name)).map(
+function viewsOf({ model, training }, hasCases) {
+  const isThere = { training: Boolean(training), "what-if": Boolean(hasCases) };
+  const known = VIEWS.filter(([name]) => isThere[name] ?? true);
+  if (model.architecture === "transformer") return known;
+  return known.filter(([name]) => RECURRENT.includes(name)).map(
     ([name, title, View]) => [name, name === "stream" ? "States" : title, View],
   );
 }
@@ -33,7 +42,7 @@ function Report({ inspection, ask, children }) {
   const [view, setView] = useState("beam");
   const tabs = useRef();
   const bench = useBench(inspection, ask);
-  const views = viewsOf(inspection).filter(([name]) => name !== "what-if" || ask || bench.cases.length);
+  const views = viewsOf(inspection, ask || bench.cases.length);
   const place = views.findIndex(([name]) => name === view);
   const [, title, View] = views[place];
   const tryOut = ask && ((changes) => {

@@ -1,0 +1,336 @@
+"""The paper's Figures 3 to 5 from a model's encoder self-attention, and two heads compared.
+
+Shapes: L layers, H heads, S source tokens. Layers, heads and tokens are counted from 1 by users and from 0
+in this file.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dragoman.inspection.drawing import Drawing, sequential, widest
+from dragoman.inspection.figures.choice import Choice
+from dragoman.inspection.inspection import Array, Inspection
+from dragoman.inspection.layout import draw_levels, finished
+from dragoman.inspection.pictures import SHARES, WEIGHT, first_tokens, label_axes, sentences
+from dragoman.system.errors import DragomanError
+
+COLUMN, GAP, BAR = 30.0, 150.0, 7.0  # from token to token, from queries to keys, height of a head's mark
+HEAD_COLOURS = ("self", "best", "feed", "line", "positive", "cross")
+FEWEST = 0.01  # weights below it have no line
+
+
+@dataclass(frozen=True)
+class LayerWeights:
+    """Encoder self-attention of a layer, with at most 60 tokens."""
+
+    layer: int
+    weights: Array
+    """[H S S]: queries, then keys."""
+    tokens: list[str]
+    notes: list[str]
+
+
+def encoder_layer(inspection: Inspection, choice: Choice) -> LayerWeights:
+    """The layer that is asked for, or the last but one, as in the paper's figures (5 of 6).
+
+    Raises `DragomanError` if there is no such layer.
+    """
+    layers = len(inspection.attention.encoder)
+    layer = layer_number(choice.layer, layers)
+    tokens, note = first_tokens(inspection.source, "source")
+    weights = inspection.attention.encoder[layer][:, : len(tokens), : len(tokens)]
+    return LayerWeights(layer, weights, tokens, [note] * bool(note))
+
+
+def layer_number(asked: int | None, layers: int) -> int:
+    """A layer counted from 0; the last but one if none is asked for. Raises for one that does not exist."""
+    if asked is None:
+        return max(layers - 2, 0)
+    if not 1 <= asked <= layers:
+        raise DragomanError(f"There is no layer {asked}; this model has {layers}, counted from 1.")
+    return asked - 1
+
+
+def head_numbers(asked: Sequence[int], heads: int) -> list[int]:
+    """Heads counted from 0; all if none are asked for. Raises for one that does not exist."""
+    for head in asked:
+        if not 1 <= head <= heads:
+            raise DragomanError(f"There is no head {head}; this model has {heads}, counted from 1.")
+    return [head - 1 for head in asked] or list(range(heads))
+
+
+def one_head(asked: Sequence[int], heads: int) -> int:
+    """The head that is asked for, or the first. Raises for more than one and for one that does not exist."""
+    if len(asked) > 1:
+        raise DragomanError(f"This figure shows one head; --heads has {len(asked)}.")
+    return head_numbers(asked, heads)[0]
+
+
+def two_heads(weights: Array, asked: Sequence[int]) -> tuple[int, int]:
+    """The two heads of [H S S] that are asked for, or the two whose weights differ most.
+
+    Raises `DragomanError` for another count, for a head that does not exist, and for a model with one head.
+    """
+    heads = len(weights)
+    if heads < 2:
+        raise DragomanError("This figure compares two heads, and this model has one.")
+    numbers = head_numbers(asked, heads)
+    if asked:
+        if len(numbers) != 2 or numbers[0] == numbers[1]:
+            raise DragomanError("This figure compares two heads: --heads 1 2.")
+        return numbers[0], numbers[1]
+    pairs = [(one, other) for one in range(heads) for other in range(one)]
+    one, other = max(pairs, key=lambda pair: difference(weights[pair[0]], weights[pair[1]]))
+    return min(one, other), max(one, other)
+
+
+def difference(one: Array, other: Array) -> float:
+    """The share of attention [S S] that two heads give to different keys, a mean over queries."""
+    return float(np.abs(one - other).sum(-1).mean() / 2)
+
+
+def mean_distances(weights: Array) -> npt.NDArray[np.float32]:
+    """Of each query [S] of [H S S], the mean distance of its keys in tokens, over all heads."""
+    places = np.arange(weights.shape[-1])
+    return (weights * np.abs(places[:, None] - places)).sum(-1).mean(0)
+
+
+def query_number(seen: LayerWeights, asked: str | None) -> int:
+    """The query: a token's number from 1 or its text; without one the word that looks farthest.
+
+    Raises `DragomanError` if the sentence has no such token.
+    """
+    if asked is None:
+        words = np.array([any(map(str.isalnum, token)) and token != seen.tokens[-1] for token in seen.tokens])
+        return int(np.where(words | ~words.any(), mean_distances(seen.weights), -1.0).argmax())
+    count = len(seen.tokens)
+    if asked.isascii() and asked.isdigit() and 1 <= int(asked) <= count:
+        return int(asked) - 1
+    for place, token in enumerate(seen.tokens):
+        if asked in (token, token.lstrip("▁")):
+            return place
+    numbered = ", ".join(f"{place} {token}" for place, token in enumerate(seen.tokens, 1))
+    raise DragomanError(f"The sentence has no token {asked!r}. Its tokens are: {numbered}.")
+
+
+# ---- lines between two rows of tokens, as in the paper
+
+
+def draw_rows(drawing: Drawing, tokens: Sequence[str], thick: int | None) -> tuple[float, float, float]:
+    """Queries above and keys below, upright. Returns the x of the first, and the y of both ends of lines."""
+    left, long = 40.0, min(widest(tokens), 160.0)
+    high = drawing.height + 46 + long
+    low = high + GAP
+    drawing.text(16, drawing.height + 24, "queries above, keys below", 11, "fill-faint")
+    for place, token in enumerate(tokens):
+        x = left + place * COLUMN
+        drawing.label(x + 4, high - 8, token, turn=-90, bold=place == thick)
+        drawing.label(x + 4, low + 10, token, anchor="end", turn=-90)
+    drawing.reach(left + len(tokens) * COLUMN, low + long + 14)
+    return left, high, low
+
+
+def draw_lines(
+    drawing: Drawing, weights: Array, queries: Sequence[int], colour: str, place: tuple[float, float, float]
+) -> None:
+    """Lines from queries to keys of [S S]; opacity is the weight, of a single query its square root."""
+    left, high, low = place
+    with drawing.group("weights"):
+        for query in queries:
+            for key, weight in enumerate(weights[query].tolist()):
+                if weight >= FEWEST:
+                    ends = [(left + query * COLUMN, high), (left + key * COLUMN, low)]
+                    opacity = clear(weight) if len(queries) == 1 else min(weight, 1.0)
+                    title = f"query {query + 1}, key {key + 1}, weight {weight:.3f}"
+                    drawing.polyline(ends, f"stroke-{colour}", title, opacity=opacity, stroke=1 + 3 * weight)
+
+
+def head_key(drawing: Drawing, heads: Sequence[int], colours: Sequence[str]) -> None:
+    """The colours of heads."""
+    y = drawing.height + 20
+    for row, (head, colour) in enumerate(zip(heads, colours, strict=True)):
+        x = 16 + 90 * (row % 6)
+        top = y + 22 * (row // 6)
+        drawing.rectangle(x, top, 14, 14, f"fill-{colour}")
+        drawing.text(x + 20, top + 12, f"head {head + 1}", 11, "fill-faint")
+
+
+def figure_3(inspection: Inspection, choice: Choice) -> str:
+    """One query's attention in the heads of a layer: lines, and a mark for each head at each key."""
+    seen = encoder_layer(inspection, choice)
+    query, heads = query_number(seen, choice.query), head_numbers(choice.heads, len(seen.weights))
+    colours = [HEAD_COLOURS[head % len(HEAD_COLOURS)] for head in heads]
+    token = seen.tokens[query]
+    drawing = Drawing(
+        "figure-3",
+        f"Attention of {token} in {len(heads)} heads, encoder layer {seen.layer + 1}",
+        f"Lines go from the query {token} to its keys; opacity grows with the weight. "
+        f"{sentences(inspection)}",
+    )
+    place = draw_rows(drawing, seen.tokens, query)
+    for head, colour in zip(heads, colours, strict=True):
+        draw_lines(drawing, seen.weights[head], [query], colour, place)
+    top = drawing.height + 14
+    drawing.text(16, top + 4, "weight of each head, by key", 11, "fill-faint")
+    for row, (head, colour) in enumerate(zip(heads, colours, strict=True)):
+        y = top + 12 + row * (BAR + 2)
+        for key, weight in enumerate(seen.weights[head, query].tolist()):
+            title = f"head {head + 1}\nkey: {seen.tokens[key]}\nweight: {weight:.3f}"
+            x = place[0] + key * COLUMN - COLUMN * 0.42
+            drawing.rectangle(x, y, COLUMN * 0.84, BAR, f"fill-{colour}", title, opacity=clear(weight))
+    head_key(drawing, heads, colours)
+    many = "Colours repeat: the order of the marks tells heads apart."
+    chosen = "The query is the token with the greatest mean distance to its keys; --query chooses another."
+    notes = [
+        unit("the square root of"),
+        *[many] * (len(heads) > len(HEAD_COLOURS)),
+        *[chosen] * (choice.query is None),
+    ]
+    return finished(drawing, [*notes, *seen.notes])
+
+
+def figure_4(inspection: Inspection, choice: Choice) -> str:
+    """All attention of a head above, one query's in two heads below."""
+    seen = encoder_layer(inspection, choice)
+    query = query_number(seen, choice.query)
+    heads = two_heads(seen.weights, choice.heads)
+    token = seen.tokens[query]
+    drawing = Drawing(
+        "figure-4",
+        f"Heads {heads[0] + 1} and {heads[1] + 1}, encoder layer {seen.layer + 1}",
+        f"Above: all attention of head {heads[0] + 1}. Below: that of {token} in both heads. "
+        f"{sentences(inspection)}",
+    )
+    drawing.text(16, drawing.height + 28, f"Head {heads[0] + 1}, all queries", 13, bold=True)
+    place = draw_rows(drawing, seen.tokens, None)
+    draw_lines(drawing, seen.weights[heads[0]], range(len(seen.tokens)), HEAD_COLOURS[0], place)
+    drawing.text(16, drawing.height + 34, f"The query {token} in both heads", 13, bold=True)
+    place = draw_rows(drawing, seen.tokens, query)
+    for head, colour in zip(heads, HEAD_COLOURS, strict=False):
+        draw_lines(drawing, seen.weights[head], [query], colour, place)
+    head_key(drawing, heads, HEAD_COLOURS[:2])
+    return finished(drawing, [unit("(below: the square root of)"), *why_these(choice), *seen.notes])
+
+
+def figure_5(inspection: Inspection, choice: Choice) -> str:
+    """All attention of two heads, one below the other."""
+    seen = encoder_layer(inspection, choice)
+    heads = two_heads(seen.weights, choice.heads)
+    drawing = Drawing(
+        "figure-5",
+        f"Two heads of encoder layer {seen.layer + 1}: {heads[0] + 1} and {heads[1] + 1}",
+        f"All attention of two heads. {sentences(inspection)}",
+    )
+    for head, colour in zip(heads, HEAD_COLOURS, strict=False):
+        drawing.text(16, drawing.height + 30, f"Head {head + 1}", 13, bold=True)
+        place = draw_rows(drawing, seen.tokens, None)
+        draw_lines(drawing, seen.weights[head], range(len(seen.tokens)), colour, place)
+    return finished(
+        drawing, [unit("equal to"), difference_note(seen, heads), *why_these(choice), *seen.notes]
+    )
+
+
+def unit(opacity: str) -> str:
+    """What the look of a line means."""
+    return f"Opacity is {opacity} the {WEIGHT}. Weights below {FEWEST} have no line."
+
+
+def why_these(choice: Choice) -> list[str]:
+    """Why these heads are drawn, if the user has not chosen them."""
+    return [
+        "These two heads of the layer differ most; --heads chooses others." for _ in range(not choice.heads)
+    ]
+
+
+def difference_note(seen: LayerWeights, heads: tuple[int, int]) -> str:
+    """How much two heads differ."""
+    share = difference(seen.weights[heads[0]], seen.weights[heads[1]])
+    return f"The two heads give {share:.0%} of their attention to different keys (mean over queries)."
+
+
+def clear(weight: float) -> float:
+    """The opacity of a weight: its square root, so that small weights are visible."""
+    return math.sqrt(min(max(weight, 0.0), 1.0))
+
+
+# ---- two heads compared
+
+
+@dataclass(frozen=True)
+class HeadFacts:
+    """What a head [S S] attends to, means over queries."""
+
+    entropy: float
+    """Of the weights, in nats."""
+    distance: float
+    """Between query and key, in tokens."""
+    previous: float
+    """The share on the token before the query's own."""
+    same: float
+    following: float
+    last: float
+    """The share on the last key, END."""
+
+
+def head_facts(weights: Array) -> HeadFacts:
+    """The facts of one head."""
+    logs = np.log(np.maximum(weights, 1e-30))
+    places = np.arange(len(weights))
+    previous, same, following = (float(np.trace(weights, shift) / len(weights)) for shift in (-1, 0, 1))
+    return HeadFacts(
+        entropy=float(-(weights * logs).sum(-1).mean()),
+        distance=float((weights * np.abs(places[:, None] - places)).sum(-1).mean()),
+        previous=previous,
+        same=same,
+        following=following,
+        last=float(weights[:, -1].mean()),
+    )
+
+
+FACTS = {
+    "entropy": ("entropy, nats", ".2f"),
+    "distance": ("distance to the key, tokens", ".2f"),
+    "previous": ("share on the token before", ".0%"),
+    "same": ("share on the same token", ".0%"),
+    "following": ("share on the token after", ".0%"),
+    "last": ("share on the last token", ".0%"),
+}
+
+
+def head_comparison(inspection: Inspection, choice: Choice) -> str:
+    """Two heads as heat maps side by side, with their facts below."""
+    seen = encoder_layer(inspection, choice)
+    heads = two_heads(seen.weights, choice.heads)
+    count = len(seen.tokens)
+    cell = 22.0 if count <= 20 else 12.0
+    left, top = 44 + widest(seen.tokens), 84 + 0.87 * widest(seen.tokens)
+    right = left + cell * count + 0.6 * widest(seen.tokens) + 40
+    drawing = Drawing(
+        "head-comparison",
+        f"Two heads of encoder layer {seen.layer + 1}",
+        f"Rows are queries and columns are keys. {sentences(inspection)}",
+    )
+    for x, head in ((left, heads[0]), (right, heads[1])):
+        drawing.text(x, 56, f"Head {head + 1}", 13, bold=True)
+        label_axes(drawing, seen.tokens if x == left else [], seen.tokens, x, top, cell)
+        drawing.rectangle(x, top, cell * count, cell * count, "fill-zero stroke-line")
+        draw_levels(drawing, seen.weights[head], sequential, x, top, cell, cell)
+    y = drawing.height + 30
+    facts = [vars(head_facts(seen.weights[head])) for head in heads]
+    for x, words in (
+        (16, "means over queries"),
+        (250, f"head {heads[0] + 1}"),
+        (340, f"head {heads[1] + 1}"),
+    ):
+        drawing.text(x, y, words, css="fill-faint")
+    for row, (name, (words, form)) in enumerate(FACTS.items(), 1):
+        drawing.text(16, y + 22 * row, words)
+        for x, fact in ((250, facts[0]), (340, facts[1])):
+            drawing.text(x, y + 22 * row, format(fact[name], form))
+    drawing.legend(16, drawing.height + 20, WEIGHT, sequential, SHARES)
+    axes = "Rows are queries from top to bottom, columns are keys."
+    return finished(drawing, [axes, difference_note(seen, heads), *why_these(choice), *seen.notes])

@@ -1,0 +1,13 @@
+"""Which part of a model a figure shows."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The parts of a model that a figure shows, as the user gives them; None or empty is the default."""
+
+    layer: int | None = None
+    heads: tuple[int, ...] = ()
+    query: str | None = None
+    step: int | None = None

@@ -1,0 +1,150 @@
+"""What the figures need beyond an inspection: inputs and outputs of modules in the call that translates.
+
+Shapes: S source and T target tokens, L encoder and N decoder layers, H heads, K = d_k, Kv = d_v, D = d_model,
+F = d_ff.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from dragoman.inspection.inspect import Search, one_transformer, recorded_search
+from dragoman.inspection.inspection import Array, Inspection
+from dragoman.inspection.recording import as_array
+from dragoman.model.transformer import EncoderLayer, FeedForward, Transformer
+from dragoman.search.contradictions import refuse_more_than_a_search
+from dragoman.search.settings import SearchSettings
+from dragoman.translation.analysis import source_and_constraints
+from dragoman.translation.translator import Translator
+
+Calls = dict[str, list[tuple[Tensor, Tensor]]]
+
+
+@contextmanager
+def watched_calls(modules: Mapping[str, nn.Module]) -> Iterator[Calls]:
+    """The input and the output of each call of these modules while the context is open, by name."""
+    calls: Calls = {name: [] for name in modules}
+    with ExitStack() as stack:
+        for name, module in modules.items():
+
+            def hook(_: nn.Module, inputs: tuple[Tensor, ...], output: Tensor, name: str = name) -> None:
+                calls[name].append((inputs[0].detach(), output.detach()))
+
+            stack.callback(module.register_forward_hook(hook).remove)
+        yield calls
+
+
+def watched_search(
+    translator: Translator, sentence: str, settings: SearchSettings, modules: Mapping[str, nn.Module]
+) -> tuple[Search, Inspection, Calls]:
+    """Translate, and record the calls of these modules. Raises as `inspect`."""
+    refuse_more_than_a_search(settings, "A figure is of one search")
+    source, constraints = source_and_constraints(translator, sentence, settings)
+    with watched_calls(modules) as calls:
+        search = recorded_search(translator, source, settings, constraints)
+    return search, search.inspection(sentence, source[0].tolist()), calls
+
+
+def encoder_layer_of(model: Transformer, layer: int) -> EncoderLayer:
+    """A layer of the encoder, counted from 0."""
+    found = model.encoder[layer]
+    assert isinstance(found, EncoderLayer)
+    return found
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """The numbers that a layer normalisation of the encoder takes, and those that it gives."""
+
+    inspection: Inspection
+    taken: Array
+    """[S D]."""
+    given: Array
+    """[S D]."""
+    gain: Array
+    """γ [D]."""
+    shift: Array
+    """β [D]."""
+    epsilon: float
+
+
+def normalisation(
+    translator: Translator, sentence: str, settings: SearchSettings, layer: int
+) -> Normalisation:
+    """The first normalisation of an encoder layer, counted from 0, while it translates."""
+    model = one_transformer(translator)
+    norm = encoder_layer_of(model, layer).self_attention_residual.norm
+    _, inspection, calls = watched_search(translator, sentence, settings, {"norm": norm})
+    ((taken, given),) = calls["norm"]
+    return Normalisation(
+        inspection,
+        as_array(taken[0]),
+        as_array(given[0]),
+        as_array(norm.weight),
+        as_array(norm.bias),
+        norm.eps,
+    )
+
+
+@dataclass(frozen=True)
+class HiddenUnits:
+    """The share of the feed-forward network's hidden units that are exactly 0."""
+
+    inspection: Inspection
+    encoder: Array
+    """[L S]."""
+    decoder: Array
+    """[N T]."""
+
+
+def hidden_units(translator: Translator, sentence: str, settings: SearchSettings) -> HiddenUnits:
+    """Count the zeros among the numbers that W_2 multiplies (equation 2), while the model translates."""
+    model = one_transformer(translator)
+    networks = {
+        name: module.outer for name, module in model.named_modules() if isinstance(module, FeedForward)
+    }
+    search, inspection, calls = watched_search(translator, sentence, settings, networks)
+    encoder: list[Tensor] = []
+    decoder: list[Tensor] = []
+    for name, made in calls.items():
+        hidden = [taken for taken, _ in made]  # [1, S, F] once, or [1, W, F] at each step
+        of_encoder = name.startswith("encoder.")
+        units = hidden[0][0] if of_encoder else search.along(hidden)
+        (encoder if of_encoder else decoder).append((units == 0).float().mean(-1))
+    return HiddenUnits(inspection, as_array(torch.stack(encoder)), as_array(torch.stack(decoder)))
+
+
+@dataclass(frozen=True)
+class HeadNumbers:
+    """Queries, keys and values of a head of encoder self-attention."""
+
+    inspection: Inspection
+    query: Tensor
+    """[S K]."""
+    key: Tensor
+    """[S K]."""
+    value: Tensor
+    """[S Kv]."""
+    allowed: Tensor
+    """Which keys may be attended to [S]."""
+
+
+def head_numbers_of(
+    translator: Translator, sentence: str, settings: SearchSettings, layer: int, head: int
+) -> HeadNumbers:
+    """What a layer and head, counted from 0, project for a sentence, while the model translates it."""
+    model = one_transformer(translator)
+    attention = encoder_layer_of(model, layer).self_attention
+    modules: dict[str, nn.Module] = {"projections": attention.query_key_value}
+    _, inspection, calls = watched_search(translator, sentence, settings, modules)
+    ((_, projected),) = calls["projections"]
+    parts = [
+        part.unflatten(-1, (attention.heads, -1))[:, head].cpu()
+        for part in projected[0].split(attention.widths, -1)
+    ]
+    allowed = torch.ones(projected.size(1), dtype=torch.bool)
+    allowed[-1] = model.settings.source_end
+    return HeadNumbers(inspection, parts[0], parts[1], parts[2], allowed)

@@ -1,0 +1,229 @@
+"""Pictures of what `measured` has recorded: normalisation, hidden units, and a head in numbers.
+
+Shapes: S source and T target tokens, L layers, K = d_k, Kv = d_v, D = d_model.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from torch import Tensor
+
+from dragoman.inspection.drawing import Drawing, diverging, sequential, widest
+from dragoman.inspection.figures.attention_figures import LayerWeights, query_number
+from dragoman.inspection.figures.measured import HeadNumbers, HiddenUnits, Normalisation
+from dragoman.inspection.inspection import Array
+from dragoman.inspection.layout import draw_levels, finished
+from dragoman.inspection.pictures import SHARES, first_tokens, sentences
+from dragoman.inspection.recording import as_array
+from dragoman.model.attention import attention
+
+FEATURES = 24  # of d_model, which are drawn
+CELL = 18.0
+SHOWN = 4  # of d_k and d_v in a table
+
+
+def largest(numbers: Array) -> float:
+    """The greatest absolute value, for a scale; 1 if all are 0."""
+    return float(np.abs(numbers).max(initial=0.0)) or 1.0
+
+
+def signed_number(value: float) -> str:
+    """A number with two decimals and a minus sign."""
+    return f"{round(value, 2) + 0.0:.2f}".replace("-", "−")
+
+
+# ---- layer and batch normalisation (section 3.1)
+
+
+def normalisation_picture(seen: Normalisation, layer: int) -> str:
+    """The numbers of a layer normalisation, with means over rows (layer) and over columns (batch)."""
+    inspection = seen.inspection
+    tokens, note = first_tokens(inspection.source, "source")
+    width = min(FEATURES, seen.taken.shape[1])
+    numbers = seen.taken[: len(tokens), :width]
+    most = largest(numbers)
+    left, top = max(40 + widest(tokens), 104.0), 106.0
+    right, bottom = left + CELL * width, top + CELL * len(tokens)
+    drawing = Drawing(
+        "layer-norm",
+        f"Layer and batch normalisation, encoder layer {layer + 1}",
+        f"Rows are tokens, columns are features. Layer normalisation takes the mean of a row, batch "
+        f"normalisation that of a column. {sentences(inspection)}",
+    )
+    drawing.text(left, top - 40, f"features 0 to {width - 1} of {seen.taken.shape[1]}", css="fill-faint")
+    for row, token in enumerate(tokens):
+        drawing.label(left - 8, top + (row + 0.5) * CELL + 4, token, anchor="end")
+    drawing.rectangle(left, top, right - left, bottom - top, "fill-zero stroke-line")
+    with drawing.group("cells"):
+        draw_levels(drawing, numbers / most, diverging, left, top, CELL, CELL)
+    draw_row_means(drawing, seen.taken[: len(tokens)], right + 22, top)
+    draw_column_means(drawing, seen.taken[:, :width], left, bottom + 14)
+    frame = "stroke-best curve", "stroke-self curve"
+    drawing.rectangle(left, top, right - left, CELL, frame[0], stroke=3)
+    drawing.rectangle(left, top, CELL, bottom - top, frame[1], stroke=3)
+    ticks = [(-1.0, signed_number(-most)), (0.0, "0"), (1.0, signed_number(most))]
+    drawing.legend(16, drawing.height + 26, "what the normalisation is given (no unit)", diverging, ticks)
+    notes = [
+        f"Orange: this model's layer normalisation takes mean and deviation of each token over all "
+        f"{seen.taken.shape[1]} features; other tokens and sentences do not matter.",
+        f"Blue: batch normalisation would take them of each feature over all tokens of a batch, here of "
+        f"this sentence's {len(seen.taken)}. They would depend on the other sentences and on padding.",
+    ]
+    return finished(drawing, [*notes, note])
+
+
+def draw_row_means(drawing: Drawing, numbers: Array, x: float, top: float) -> None:
+    """Mean and deviation of each row."""
+    drawing.text(x, top - 24, "layer norm", 11, "fill-best", bold=True)
+    drawing.text(x, top - 8, "mean", 11, "fill-faint")
+    drawing.text(x + 52, top - 8, "deviation", 11, "fill-faint")
+    for row, (mean, deviation) in enumerate(zip(numbers.mean(1), numbers.std(1), strict=True)):
+        y = top + (row + 0.5) * CELL + 4
+        drawing.text(x, y, signed_number(float(mean)), 11, "fill-ink")
+        drawing.text(x + 52, y, signed_number(float(deviation)), 11, "fill-ink")
+
+
+def draw_column_means(drawing: Drawing, numbers: Array, left: float, top: float) -> None:
+    """Mean and deviation of each column, written upwards."""
+    drawing.text(left - 8, top + 14, "batch norm", 11, "fill-self", "end", bold=True)
+    drawing.text(left - 8, top + 30, "mean", 11, "fill-faint", "end")
+    drawing.text(left - 8, top + 72, "deviation", 11, "fill-faint", "end")
+    for column, (mean, deviation) in enumerate(zip(numbers.mean(0), numbers.std(0), strict=True)):
+        x = left + (column + 0.5) * CELL + 4
+        for y, value in ((top + 34, float(mean)), (top + 76, float(deviation))):
+            drawing.text(x, y, signed_number(value), 10.5, "fill-ink", "middle", turn=-90)
+    drawing.reach(left, top + 92)
+
+
+# ---- the feed-forward network (section 3.3)
+
+
+def feed_forward_picture(seen: HiddenUnits) -> str:
+    """The share of hidden units that are 0: a cell for each layer and token, and means by layer."""
+    inspection = seen.inspection
+    activation, d_ff = inspection.model.activation, inspection.model.d_ff
+    drawing = Drawing(
+        "feed-forward",
+        f"Hidden units that are zero ({activation}, d_ff = {d_ff:,})",
+        f"A cell is a layer and a token: the share of the feed-forward network's hidden units that are "
+        f"exactly 0. {sentences(inspection)}",
+    )
+    notes = []
+    for name, shares, tokens in (
+        ("Encoder", seen.encoder, inspection.source),
+        ("Decoder", seen.decoder, inspection.target),
+    ):
+        labels, note = first_tokens(tokens, "source" if name == "Encoder" else "target")
+        draw_shares(drawing, name, shares, labels)
+        notes += [note] * bool(note)
+    drawing.legend(16, drawing.height + 20, "share of hidden units that are 0", sequential, SHARES)
+    zeros = {
+        "relu": "ReLU, max(0, x), makes every negative number 0 (equation 2): W₂ then "
+        "multiplies few numbers.",
+    }.get(activation, f"{activation} is nowhere 0 but at 0, so hardly any unit is exactly 0.")
+    return finished(drawing, [zeros, *notes])
+
+
+def draw_shares(drawing: Drawing, name: str, shares: Array, tokens: Sequence[str]) -> None:
+    """A table [L S] below what is drawn."""
+    top = drawing.height + 40 + 0.87 * widest(tokens)
+    left, wide = 76.0, 34.0
+    drawing.text(16, drawing.height + 24, name, 13, bold=True)
+    for column, token in enumerate(tokens):
+        drawing.label(left + (column + 0.5) * wide + 3, top - 8, token, turn=-60)
+    end = left + wide * len(tokens) + 10
+    drawing.text(end, top - 8, "mean", 11, "fill-faint")
+    for layer, row in enumerate(shares):
+        y = top + 24 * layer
+        drawing.text(left - 10, y + 16, f"layer {layer + 1}", 11, "fill-faint", "end")
+        for column, share in enumerate(row[: len(tokens)].tolist()):
+            x, shade = left + wide * column, sequential(share)
+            with drawing.group(title=f"layer {layer + 1}\n{tokens[column]}\n{share:.1%}"):
+                drawing.rectangle(x, y, wide, 24, "fill-zero stroke-grid")
+                drawing.rectangle(x, y, wide, 24, shade.css, opacity=shade.opacity)
+                drawing.text(x + wide / 2, y + 16, f"{100 * share:.1f}", 10.5, shade.label, "middle")
+        drawing.text(end, y + 16, f"{row.mean():.1%}", 11)
+    drawing.text(left, drawing.height + 18, "in %", 11, "fill-faint")
+
+
+# ---- a head in numbers (section 3.2.1)
+
+
+def head_matrices(seen: HeadNumbers, layer: int, head: int) -> str:
+    """Q, K and V of a head as heat maps with one scale."""
+    tokens, note = first_tokens(seen.inspection.source, "source")
+    named = {"Q, queries": seen.query, "K, keys": seen.key, "V, values": seen.value}
+    tables = {name: as_array(each) for name, each in named.items()}
+    most = max(map(largest, tables.values()))
+    left, cell = 40 + widest(tokens), max(2.0, min(10.0, 480 / max(seen.key.size(1), seen.value.size(1))))
+    drawing = Drawing(
+        "query-key-value",
+        f"Queries, keys and values: encoder layer {layer + 1}, head {head + 1}",
+        f"Rows are tokens, columns are the head's dimensions. {sentences(seen.inspection)}",
+    )
+    for name, table in tables.items():
+        top = drawing.height + 44
+        shape = f"[S = {len(table)}, {'d_v' if name[0] == 'V' else 'd_k'} = {table.shape[1]}]"
+        drawing.text(16, top - 14, f"{name} {shape}", 13, bold=True)
+        for row, token in enumerate(tokens):
+            drawing.label(left - 8, top + 16 * row + 12, token, 11, anchor="end")
+        drawing.rectangle(left, top, cell * table.shape[1], 16 * len(tokens), "fill-zero stroke-line")
+        with drawing.group("cells", name):
+            draw_levels(drawing, table[: len(tokens)] / most, diverging, left, top, cell, 16)
+    ticks = [(-1.0, signed_number(-most)), (0.0, "0"), (1.0, signed_number(most))]
+    drawing.legend(16, drawing.height + 24, "number (no unit)", diverging, ticks)
+    formula = "Q = X W^Q, K = X W^K, V = X W^V: X are the layer's inputs, the matrices this head's."
+    return finished(drawing, [formula, *[note] * bool(note)])
+
+
+def attention_steps(seen: HeadNumbers, layer: int, head: int, query: str | None) -> str:
+    """Equation 1 for one query: q · k, the scale, the mask, softmax, and the weighted sum of values."""
+    batch = [each[None, None] for each in (seen.query, seen.key, seen.value)]  # [1, 1, S, K]
+    values, weights = attention(batch[0], batch[1], batch[2], seen.allowed[None, None, None])
+    tokens, note = first_tokens(seen.inspection.source, "source")
+    drawn = as_array(weights[0])[:, : len(tokens), : len(tokens)]
+    shown = LayerWeights(layer, drawn, tokens, [note] * bool(note))
+    place = query_number(shown, query)
+    d_k, products = seen.key.size(1), seen.key @ seen.query[place]  # [S]
+    drawing = Drawing(
+        "attention-steps",
+        f"Attention(Q, K, V) for {tokens[place]}: encoder layer {layer + 1}, head {head + 1}",
+        f"A row is a key: its dot product with the query, scaled, masked, as a weight, and the first numbers "
+        f"of its value. The last row is their weighted sum. {sentences(seen.inspection)}",
+    )
+    left = 40 + widest(tokens)
+    columns = [left, left + 74, left + 148, left + 214, left + 400]
+    heads = [
+        "q · k",
+        f"÷ √{d_k} = {math.sqrt(d_k):.3g}",
+        "mask",
+        "softmax: weight",
+        f"v, {SHOWN} of {seen.value.size(1)}",
+    ]
+    drawing.paragraph(16, 52, f"q = {numbers_of(seen.query[place])}")
+    y = drawing.height + 34
+    for x, words in zip(columns, heads, strict=True):
+        drawing.text(x, y, words, 11, "fill-faint", bold=True)
+    for row, token in enumerate(tokens):
+        line, product, weight = y + 24 * (row + 1), float(products[row]), float(weights[0, 0, place, row])
+        drawing.label(left - 12, line, token, anchor="end", bold=row == place)
+        drawing.text(columns[0], line, signed_number(product), 11)
+        drawing.text(columns[1], line, signed_number(product / math.sqrt(d_k)), 11)
+        drawing.text(columns[2], line, "allowed" if seen.allowed[row] else "−∞", 11, "fill-faint")
+        drawing.rectangle(columns[3], line - 11, 120 * weight, 14, "fill-self", f"weight: {weight:.4f}")
+        drawing.text(columns[3] + 120 * weight + 6, line, f"{weight:.3f}", 11)
+        drawing.text(columns[4], line, numbers_of(seen.value[row]), 11)
+    line = y + 24 * (len(tokens) + 1) + 8
+    drawing.polyline([(16, line - 18), (columns[4] + 170, line - 18)], "stroke-line")
+    drawing.text(columns[3], line, "weighted sum of v", 11, bold=True)
+    drawing.text(columns[4], line, numbers_of(values[0, 0, place]), 11, bold=True)
+    formula = "Equation 1: Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V, for one row of Q."
+    chosen = "The query is the token with the greatest mean distance to its keys; --query chooses another."
+    return finished(drawing, [formula, *[chosen] * (query is None), *shown.notes])
+
+
+def numbers_of(vector: Tensor) -> str:
+    """The first numbers of a vector."""
+    dots = ", …" if len(vector) > SHOWN else ""
+    return "(" + ", ".join(signed_number(each) for each in vector[:SHOWN].tolist()) + dots + ")"

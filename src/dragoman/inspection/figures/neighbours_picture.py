@@ -1,0 +1,76 @@
+"""The nearest tokens of words in the embeddings of a model, as bars (section 3.4)."""
+
+from collections.abc import Sequence
+
+from dragoman.inspection.drawing import Drawing, visible
+from dragoman.inspection.inspect import one_model
+from dragoman.inspection.layout import finished
+from dragoman.inspection.neighbours import Near, Neighbours, neighbours
+from dragoman.system.errors import DragomanError
+from dragoman.translation.translator import Translator
+
+ACROSS, WIDTH, ROW, BAR = 3, 270.0, 20.0, 90.0
+MOST_WORDS = 24
+
+
+def neighbours_picture(translator: Translator, text: str) -> str:
+    """A table for each word's tokens in each matrix.
+
+    Raises `DragomanError` if the text has no word or more than 24, and for a model that is not one
+    Transformer.
+    """
+    model, words = one_model(translator), text.split()
+    if not words:
+        raise DragomanError('The text has no word; give words: "dog cat".')
+    if len(words) > MOST_WORDS:
+        raise DragomanError(f"The text has {len(words)} words; give at most {MOST_WORDS}.")
+    sides = translator.tokenizers.source, translator.tokenizers.target
+    source, target = ([ids for row in side.encode(words) for ids in row] for side in sides)
+    found = neighbours(model, translator.tokenizers, source, target)
+    drawing = Drawing(
+        "neighbours",
+        f"Nearest tokens of: {' '.join(visible(word) for word in words)}",
+        "For each token the tokens whose rows of the matrix have the greatest cosine with its row.",
+    )
+    for matrix in found:
+        draw_matrix(drawing, matrix)
+    notes = [
+        "Bars: cosine, from 0 to 1; 1 is the same direction. The token itself is left out.",
+        *(piece_note(translator, word) for word in words),
+    ]
+    return finished(drawing, [note for note in notes if note])
+
+
+def piece_note(translator: Translator, word: str) -> str:
+    """A sentence for a word that the vocabularies have not as one token; empty for others."""
+    sides = {"source": translator.tokenizers.source, "target": translator.tokenizers.target}
+    found = {name: side.pieces(side.encode([word])[0]) for name, side in sides.items()}
+    split = {name: pieces for name, pieces in found.items() if len(pieces) != 1}
+    if not split:
+        return ""
+    texts = dict.fromkeys(" ".join(map(visible, pieces)) for pieces in split.values())
+    where = "" if len(texts) == 1 else " (in the source and in the target)"
+    return f"{visible(word)} is no single token; its tokens are {' and '.join(texts)}{where}."
+
+
+def draw_matrix(drawing: Drawing, matrix: Neighbours) -> None:
+    """The tokens of a matrix below what is drawn."""
+    tied = " (one tied matrix)" if len(matrix.parts) > 1 else ""
+    drawing.text(16, drawing.height + 34, f"{', '.join(matrix.parts).capitalize()}{tied}", 13, bold=True)
+    top = drawing.height + 12
+    for place, (token, near) in enumerate(matrix.tokens):
+        column = place % ACROSS
+        if place and column == 0:
+            top = drawing.height + 12
+        draw_token(drawing, token, near, 16 + WIDTH * column, top)
+
+
+def draw_token(drawing: Drawing, token: str, near: Sequence[Near], x: float, top: float) -> None:
+    """A token and its nearest ones."""
+    drawing.label(x, top + 14, visible(token), 12, bold=True)
+    for row, (other, cosine) in enumerate(near):
+        y = top + 22 + ROW * row
+        width = BAR * min(max(cosine, 0.0), 1.0)
+        drawing.rectangle(x, y, width, ROW - 6, "fill-self", f"{visible(other)}: {cosine:.4f}")
+        drawing.text(x + BAR + 6, y + 11, f"{cosine:.2f}".replace("-", "−"), 11, "fill-faint")
+        drawing.label(x + BAR + 40, y + 11, visible(other), 12)

@@ -1,0 +1,68 @@
+// The training of the model's run: curves of its log, the schedule's formula, and samples.
+
+import { html } from "./vendor/preact.js";
+import { Numbers } from "./parts.js";
+
+const PLOT = { width: 640, height: 200, left: 64, right: 12, top: 12, bottom: 36 };
+const UNITS = {
+  loss: "nats a target token",
+  "negative log-likelihood": "nats a target token",
+};
+const FROM_ZERO = ["BLEU", "learning rate", "norm of the gradient"];
+
+export function Training({ inspection }) {
+  const { curves, samples, schedule } = inspection.training;
+  const charts = [...new Set(curves.map(({ chart }) => chart))];
+  const last = Math.max(...curves.map(({ points }) => points.at(-1)[0]));
+  return html`
+    <p>What the log of the run says. Equation 3 of the paper with the run's numbers: learning rate = ${" "}
+      ${schedule}.</p>
+    <div class="charts">${charts.map((chart) => html`<${Chart} key=${chart} chart=${chart} last=${last}
+      curves=${curves.filter((curve) => curve.chart === chart)} />`)}</div>
+    ${samples.length ? html`<section class="panel" aria-label="Samples"><h3>Samples</h3>
+      <p class="note">Sentences of the validation data as the model translated them during training.</p>
+      <${Numbers} title="Samples as a table" head=${["Update", "Source", "Translation", "Reference"]}
+        rows=${() => samples.map(({ step, source, translation, reference }) =>
+          [step, source, translation, reference])} />
+    </section>` : null}`;
+}
+
+function Chart({ chart, curves, last }) {
+  const { width, height, left, right, top, bottom } = PLOT;
+  const values = curves.flatMap(({ points }) => points.map(([, value]) => value));
+  const [least, most] = [FROM_ZERO.includes(chart) ? 0 : Math.min(...values), Math.max(...values)];
+  const x = (step) => left + (step / (last || 1)) * (width - left - right);
+  const y = (value) => top + ((most - value) / (most - least || 1)) * (height - top - bottom);
+  const title = `${chart[0].toUpperCase()}${chart.slice(1)}${UNITS[chart] ? `, ${UNITS[chart]}` : ""}`;
+  const steps = [0, last / 4, last / 2, (3 * last) / 4, last].map(Math.round);
+  return html`<section class="panel" aria-label=${title}>
+    <h3>${title}</h3>
+    <p class="key">${curves.map(({ name }) => html`<span key=${name}>
+      <svg width="26" height="10" aria-hidden="true">
+        <line class=${lineClass(name)} x2="26" y1="5" y2="5" />
+      </svg>${name}</span>`)}</p>
+    <div class="scroll" tabindex="0" role="group" aria-label=${`Plot: ${title}`}>
+      <svg class="plot" viewBox=${`0 0 ${width} ${height}`} role="img" aria-label=${`${title}, by update`}>
+        ${[least, (least + most) / 2, most].map((value, place) => html`<g key=${place}>
+          <line class="rule" x1=${left} x2=${width - right} y1=${y(value)} y2=${y(value)} />
+          <text x=${left - 6} y=${y(value) + 4} text-anchor="end">
+            ${Number(value.toPrecision(3))}</text></g>`)}
+        ${steps.map((step, place) => html`<text key=${place} x=${x(step)} y=${height - bottom + 18}
+          text-anchor=${place === 4 ? "end" : "middle"}>${step}</text>`)}
+        <text x=${(left + width - right) / 2} y=${height - 3} text-anchor="middle">update</text>
+        ${[...curves].reverse().map(({ name, points }) => html`<g key=${name}>
+          <polyline class=${lineClass(name)} points=${points.map(([s, v]) => `${x(s)},${y(v)}`).join(" ")} />
+          ${name === "validation" ? points.map(([step, value]) => html`<circle key=${step} class="mark"
+            cx=${x(step)} cy=${y(value)} r="3" />`) : null}
+        </g>`)}
+      </svg>
+    </div>
+    <${Numbers} title=${`${title} as a table`} head=${["Update", "Curve", "Value"]}
+      rows=${() => curves.flatMap(({ name, points }) =>
+        points.map(([step, value]) => [step, name, value]))} />
+  </section>`;
+}
+
+function lineClass(name) {
+  return `trace ${name === "equation 3" ? "formula-trace" : name}`;
+}

@@ -1,0 +1,13 @@
+"""A picture as PNG. This module imports no torch."""
+
+from dragoman.inspection.drawing import in_light_colours
+from dragoman.system.errors import DragomanError
+
+
+def to_png(svg: str) -> bytes:
+    """The picture in light colours, two pixels a unit. Raises `DragomanError` without vl-convert."""
+    try:
+        import vl_convert
+    except ImportError as error:
+        raise DragomanError("PNG needs vl-convert: pip install 'dragoman[plot]', or write .svg.") from error
+    return vl_convert.svg_to_png(in_light_colours(svg), scale=2)

@@ -1,0 +1,134 @@
+"""The training of a run, read from its folder: curves, samples, and the schedule's formula (section 5.3)."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dragoman.model.settings import ModelSettings
+from dragoman.system.errors import DragomanError
+from dragoman.system.toml import overlay, read_toml
+from dragoman.training.log import read_events
+from dragoman.training.objective import learning_rate
+from dragoman.training.settings import TrainingSettings
+
+CURVES = {
+    "loss": (("train", "loss"), ("validation", "loss")),
+    "negative log-likelihood": (("train", "nll"), ("validation", "nll")),
+    "BLEU": (("validation", "bleu"),),
+    "learning rate": (("train", "learning_rate"),),
+    "norm of the gradient": (("train", "gradient_norm"),),
+    "target tokens a second": (("train", "tokens_per_second"),),
+}
+"""Titles of charts with their curves, each an event and a value of the log."""
+
+MOST_POINTS = 500
+MOST_SAMPLES = 60
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A number of the log over the updates."""
+
+    chart: str
+    """What the number is, as `dragoman plot` calls it."""
+    name: str
+    """`train`, `validation`, or `equation 3`: what the schedule's formula gives."""
+    points: tuple[tuple[int, float], ...]
+    """Update and value, at most 500 of them."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A sentence of the validation data, as the model translated it at an update."""
+
+    step: int
+    source: str
+    reference: str
+    translation: str
+
+
+@dataclass(frozen=True)
+class Training:
+    """What the log of a run says."""
+
+    curves: tuple[Curve, ...]
+    samples: tuple[Sample, ...]
+    schedule: str
+    """Equation 3 with the run's numbers."""
+
+
+def training_of(run: Path) -> Training | None:
+    """The training of a run's folder; None without a log and a recipe, as in a model folder.
+
+    Raises `DragomanError` if the recipe is not as a run writes it.
+    """
+    path = run / "recipe.toml"
+    if not ((run / "log.jsonl").exists() and path.exists()):
+        return None
+    table, events = read_toml(path), read_events(run / "log.jsonl")
+    model = overlay(ModelSettings(), section(table, "model", path), str(path))
+    settings = overlay(TrainingSettings(), section(table, "training", path), str(path))
+    found = [
+        Curve(
+            chart,
+            event,
+            thinned([(each["step"], each[key]) for each in events if has_number(each, event, key)]),
+        )
+        for chart, curves in CURVES.items()
+        for event, key in curves
+    ]
+    samples = [
+        Sample(each["step"], *(str(sample.get(key, "")) for key in ("source", "reference", "translation")))
+        for each in events
+        for sample in each.get("samples", [])
+    ]
+    scale, warmup = settings.learning_rate_scale, settings.warmup_steps
+    if warmup is None:
+        raise DragomanError(f"{path} has no warmup_steps; it is not as a run writes it.")
+    rates = [
+        (step, round(scale * learning_rate(step, model.d_model, warmup), 9))
+        for curve in found
+        if curve.chart == "learning rate"
+        for step, _ in curve.points
+        if step > 0
+    ]
+    formula = f"{scale:g} · {model.d_model}^−0.5 · min(step^−0.5, step · {warmup}^−1.5)"
+    curves = [*found, Curve("learning rate", "equation 3", tuple(rates))]
+    return Training(tuple(each for each in curves if each.points), thinned(samples, MOST_SAMPLES), formula)
+
+
+def required_training(run: Path) -> Training:
+    """The training of a run. Raises `DragomanError` if the folder has no log, or an empty one."""
+    training = training_of(run)
+    if training is None:
+        raise DragomanError(
+            f"{run} has no log.jsonl and recipe.toml; give the folder of a run, not its model alone."
+        )
+    if not training.curves:
+        raise DragomanError(f"The log of {run} is empty; there is nothing to draw yet.")
+    return training
+
+
+def section(table: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
+    """A table of a recipe. Raises `DragomanError` if it is missing."""
+    found = table.get(name)
+    if not isinstance(found, dict):
+        raise DragomanError(f"{path} has no table [{name}]; it is not as a run writes it.")
+    return found
+
+
+def has_number(event: dict[str, object], name: str, key: str) -> bool:
+    """Whether a line of the log has a finite number for a curve."""
+    value = event.get(key)
+    return event["event"] == name and isinstance(value, int | float) and math.isfinite(value)
+
+
+def thinned(points: Sequence[T], most: int = MOST_POINTS) -> tuple[T, ...]:
+    """At most so many of the points, evenly spaced, with the first and the last."""
+    if len(points) <= most:
+        return tuple(points)
+    return tuple(points[round(place * (len(points) - 1) / (most - 1))] for place in range(most))

@@ -1,0 +1,395 @@
+"""`dragoman figure`: every figure is drawn, from numbers that the model computed or a formula gives."""
+
+import math
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import torch
+
+from dragoman import SearchSettings
+from dragoman.inspection.figures import attention_figures, measured_pictures, steps
+from dragoman.inspection.figures.catalogue import FIGURES, listing
+from dragoman.inspection.figures.choice import Choice
+from dragoman.inspection.figures.complexity import recurrent, self_attention
+from dragoman.inspection.figures.measured import (
+    encoder_layer_of,
+    head_numbers_of,
+    hidden_units,
+    normalisation,
+)
+from dragoman.inspection.figures.recurrence import longest_path, recurrent_layer, self_attention_layer
+from dragoman.inspection.figures.smoothing import smoothed_target, tensor2tensor_target
+from dragoman.inspection.inspect import inspect, one_transformer
+from dragoman.model.attention import attention
+from dragoman.model.loss import LabelSmoothedCrossEntropy
+from dragoman.model.sinusoids import sinusoid_table
+from dragoman.model.transformer import FeedForward, build_model
+from dragoman.system.errors import DragomanError
+from dragoman.text.batches import Batch
+from dragoman.translation.model_folder import read_settings, save_model
+from tests.conftest import MODELS
+from tests.test_cli import call
+from tests.test_inspection import LINES, TRANSFORMERS, translator_of
+from tests.test_pictures import HOSTILE, fake
+
+SENTENCE = "amber birch cedar"
+SEARCH = SearchSettings(max_extra_tokens=3)
+ALONE = [each.name for each in FIGURES if each.needs == "nothing"]
+
+
+@pytest.fixture(scope="module", params=TRANSFORMERS)
+def translator(request):
+    return translator_of(MODELS[request.param])
+
+
+@pytest.fixture
+def figure(monkeypatch, capsysbinary):
+    def run(*arguments):
+        return call(monkeypatch, capsysbinary, "figure", *arguments)
+
+    return run
+
+
+def texts(svg):
+    """All texts of a picture. The picture is XML, and no number in it is missing."""
+    root = ElementTree.fromstring(svg)
+    assert root.tag.endswith("svg")
+    assert not any(word in svg for word in ("nan", 'inf"', "None", "tensor("))
+    return [element.text or "" for element in root.iter() if element.tag.endswith(("}text", "}title"))]
+
+
+# ---- every figure, by the command line
+
+
+@pytest.mark.parametrize("name", [each.name for each in FIGURES])
+def test_every_figure_is_drawn_from_a_run(figure, trained, tmp_path, name):
+    out = tmp_path / "figure.svg"
+    text = [] if name == "training" else [SENTENCE]
+    status, _, err = figure(name, trained / "run", *text, "--out", out)
+    assert status == 0, err
+    assert texts(out.read_text())
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_figures_of_sizes_need_no_run_and_no_torch(figure, tmp_path, name, monkeypatch):
+    out = tmp_path / "figure.svg"
+    status, _, err = figure(name, "--out", out)
+    assert status == 0, err
+    assert texts(out.read_text())
+
+
+def test_without_out_a_figure_is_named_after_itself(figure, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status, _, _ = figure("positions")
+    assert status == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["positions.svg"]
+
+
+def test_a_figure_can_be_png(figure, tmp_path):
+    assert figure("complexity", "--out", tmp_path / "x.png")[0] == 0
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_list_says_what_each_figure_shows_and_where_the_paper_has_it(figure):
+    status, out, _ = figure("--list")
+    assert status == 0
+    assert out.rstrip("\n") == listing()
+    documented = (Path(__file__).parents[1] / "docs" / "inspection.md").read_text("utf-8")
+    for each in FIGURES:
+        assert f"| `{each.name}` | {each.of} | {each.shows} |" in documented
+        assert f"  {each.name} " in listing()
+        assert each.of.startswith(("Figure ", "Table ", "section "))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "Which figure? Give its name; dragoman figure --list shows all."),
+        (["figure-6"], "There is no figure 'figure-6'. Did you mean figure-"),
+        (["zzz"], "There is no figure 'zzz'. There are: figure-1, figure-2"),
+        (
+            ["figure-3"],
+            'figure-3 is drawn from a run: dragoman figure figure-3 runs/ende "A man rides a bike."',
+        ),
+        (["figure-3", "{run}"], "figure-3 is drawn for a sentence: dragoman figure figure-3 runs/ende"),
+        (
+            ["neighbours", "{run}"],
+            'neighbours is drawn for words: dragoman figure neighbours runs/ende "dog cat"',
+        ),
+        (["training"], "training is drawn from a run: dragoman figure training runs/ende"),
+        (["training", "{run}/model"], "has no log.jsonl and recipe.toml; give the folder of a run"),
+        (["positions", "--out", "x.pdf"], "--out is x.pdf; its name has to end with .svg or .png."),
+        (["positions", "--layer", "1"], "positions does not use --layer; it is for figure-3, figure-4"),
+        (["positions", "--beam-size", "2"], "positions translates nothing, and --beam-size is for a search;"),
+        (["softmax", "{run}", SENTENCE, "--step", "0"], "There is no step 0; this translation has"),
+        (["figure-3", "{run}", SENTENCE, "--layer", "9"], "There is no layer 9; this model has 1, counted"),
+        (["figure-3", "{run}", SENTENCE, "--heads", "3"], "There is no head 3; this model has 2, counted"),
+        (["figure-5", "{run}", SENTENCE, "--heads", "1"], "This figure compares two heads: --heads 1 2."),
+        (["attention-steps", "{run}", SENTENCE, "--heads", "1", "2"], "shows one head; --heads has 2."),
+        (["figure-3", "{run}", SENTENCE, "--query", "zebra"], "no token 'zebra'. Its tokens are: 1 ▁amber"),
+        (["softmax", "{run}", SENTENCE, "--step", "99"], "There is no step 99; this translation has"),
+        (["softmax", "{run}", " "], "The sentence is blank"),
+        (["complexity", "{run}", " "], "The sentence is blank: it has no tokens."),
+        (["neighbours", "{run}", " "], "The text has no word; give words"),
+        (["neighbours", "{run}", "a " * 25], "The text has 25 words; give at most 24."),
+        (["figure-2", "{run}/data"], "holds no model"),
+        (["figure-1", "{run}", SENTENCE, "--split", "9"], "split asks for something else"),
+    ],
+)
+def test_what_makes_no_sense_gets_a_sentence(figure, trained, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    status, _, err = figure(*(each.format(run=trained / "run") for each in arguments))
+    assert (status, list(tmp_path.iterdir())) == (2, [])
+    assert message in " ".join(err.split())
+
+
+@pytest.mark.parametrize("name", ["figure-2", "figure-3", "attention-steps", "feed-forward"])
+def test_a_model_without_attention_gets_a_sentence(figure, tmp_path, name):
+    tokenizers = translator_of(MODELS["transformer"]).tokenizers
+    model = build_model(MODELS["lstm"], len(tokenizers.source), len(tokenizers.target))
+    save_model(tmp_path / "lstm", model, MODELS["lstm"], tokenizers)
+    status, _, err = figure(name, tmp_path / "lstm", "a man", "--out", tmp_path / "x.svg")
+    assert (status, (tmp_path / "x.svg").exists()) == (2, False)
+    assert "lstm" in err.lower()
+
+
+def test_figures_without_a_run_import_no_torch(tmp_path):
+    code = (
+        "import sys\nfrom dragoman.cli import main as cli\n"
+        f"for name in {ALONE}:\n"
+        f"    sys.argv = ['dragoman', 'figure', name, '--out', {str(tmp_path)!r} + '/' + name + '.svg']\n"
+        "    cli.main()\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    assert {path.stem for path in tmp_path.iterdir()} == set(ALONE)
+
+
+@pytest.mark.parametrize(
+    "extra", [(), ("--heads", "2"), ("--layer", "1", "--query", "2"), ("--query", "birch")]
+)
+def test_the_part_that_is_asked_for_is_drawn(figure, trained, tmp_path, extra):
+    status, _, err = figure("attention-steps", trained / "run", SENTENCE, *extra, "--out", tmp_path / "x.svg")
+    assert status == 0, err
+    title = texts((tmp_path / "x.svg").read_text())[0]
+    assert f"head {2 if '2' in extra[1:2] else 1}" in title
+    assert "--query" not in extra or "birch" in title
+
+
+# ---- figures from a made-up inspection
+
+
+def with_candidates(source, target):
+    """A made-up inspection whose hypotheses all have next tokens."""
+    found = fake(source=source, target=target)
+    return replace(found, candidates=dict.fromkeys(range(len(found.nodes)), found.candidates[0]))
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        attention_figures.figure_3,
+        attention_figures.figure_4,
+        attention_figures.figure_5,
+        attention_figures.head_comparison,
+        steps.decoding_steps,
+    ],
+)
+def test_hostile_tokens_and_long_sentences_are_drawn(draw):
+    assert texts(draw(with_candidates((*HOSTILE, "</s>"), (*HOSTILE, "</s>")), Choice()))
+    long = with_candidates([f"▁s{n}" for n in range(70)], [f"▁t{n}" for n in range(70)])
+    assert any(each.startswith("Only the first ") for each in texts(draw(long, Choice())))
+
+
+def test_the_default_layer_is_the_last_but_one_as_in_the_paper():
+    assert [attention_figures.layer_number(None, layers) + 1 for layers in (6, 2, 1)] == [5, 1, 1]
+
+
+def test_the_lines_of_figure_3_are_the_weights_of_its_query():
+    found = fake()
+    choice = Choice(layer=2, query="2", heads=(2,))
+    weights = found.attention.encoder[1][1][1]
+    titles = [each for each in texts(attention_figures.figure_3(found, choice)) if each.startswith("query 2")]
+    assert titles == [
+        f"query 2, key {key}, weight {weight:.3f}"
+        for key, weight in enumerate(weights.tolist(), 1)
+        if weight >= attention_figures.FEWEST
+    ]
+
+
+def test_the_query_without_a_choice_looks_farthest_among_the_words():
+    found = fake()
+    seen = attention_figures.encoder_layer(found, Choice())
+    places = np.arange(4)
+    distances = [
+        sum(float(row[query] @ abs(places - query)) for row in seen.weights) / len(seen.weights)
+        for query in range(3)
+    ]
+    assert attention_figures.query_number(seen, None) == int(np.argmax(distances))
+    assert attention_figures.query_number(seen, "man") == attention_figures.query_number(seen, "▁man") == 1
+
+
+def test_the_two_heads_without_a_choice_differ_most():
+    weights = fake(heads=2, d_model=16).attention.encoder[0]
+    three = np.stack([weights[0], weights[0], weights[1]])
+    assert attention_figures.two_heads(three, ()) in {(0, 2), (1, 2)}
+    assert attention_figures.difference(weights[0], weights[0]) == 0
+    eye = np.eye(4, dtype=np.float32)
+    assert attention_figures.difference(eye, np.roll(eye, 1, 1)) == 1
+    with pytest.raises(DragomanError, match="compares two heads, and this model has one"):
+        attention_figures.two_heads(weights[:1], ())
+
+
+def test_facts_of_heads_whose_attention_is_known():
+    eye = np.eye(5, dtype=np.float32)
+    same = attention_figures.head_facts(eye)
+    assert (same.entropy, same.distance, same.same, same.previous) == (0, 0, 1, 0)
+    before = attention_figures.head_facts(np.roll(eye, -1, 1))
+    assert before.previous == pytest.approx(4 / 5)
+    uniform = attention_figures.head_facts(np.full((5, 5), 0.2, np.float32))
+    assert uniform.entropy == pytest.approx(math.log(5))
+    assert uniform.last == pytest.approx(0.2)
+
+
+# ---- what is measured
+
+
+def test_normalisation_gives_what_the_model_computed(translator):
+    seen = normalisation(translator, LINES[0], SEARCH, 0)
+    mean, variance = seen.taken.mean(1, keepdims=True), seen.taken.var(1, keepdims=True)
+    given = (seen.taken - mean) / np.sqrt(variance + seen.epsilon) * seen.gain + seen.shift
+    np.testing.assert_allclose(given, seen.given, atol=1e-5)
+    assert seen.taken.shape == (len(seen.inspection.source), seen.inspection.model.d_model)
+
+
+def test_zeros_are_counted_among_the_numbers_that_the_network_multiplies(translator):
+    seen = hidden_units(translator, LINES[0], SEARCH)
+    model = one_transformer(translator)
+    ids = [
+        torch.tensor([side.ids(list(tokens))])
+        for side, tokens in (
+            (translator.tokenizers.source, seen.inspection.source),
+            (translator.tokenizers.target, seen.inspection.target),
+        )
+    ]
+    shares = {}
+    for name, module in model.named_modules():
+        if isinstance(module, FeedForward):
+            module.outer.register_forward_pre_hook(
+                lambda _, inputs, name=name: shares.update({name: (inputs[0][0] == 0).double().mean(-1)})
+            )
+    try:
+        with torch.no_grad():
+            model.decode(Batch.of(*ids, []).target_in, model.encode(ids[0]))  # all target tokens at once
+    finally:
+        for module in model.modules():
+            if isinstance(module, FeedForward):
+                module.outer._forward_pre_hooks.clear()
+    for side, shown in (("encoder", seen.encoder), ("decoder", seen.decoder)):
+        for layer, row in enumerate(shown):
+            np.testing.assert_allclose(row, shares[f"{side}.{layer}.feed_forward"], atol=1e-6)
+
+
+@pytest.mark.parametrize("head", [0, 1])
+def test_queries_keys_and_values_give_the_weights_that_were_used(translator, head):
+    seen = head_numbers_of(translator, LINES[1], SEARCH, 0, head)
+    found = inspect(translator, LINES[1], SEARCH)
+    values, weights = attention(
+        *(each[None, None] for each in (seen.query, seen.key, seen.value)), seen.allowed[None, None, None]
+    )
+    assert np.array_equal(weights[0, 0].float().numpy(), found.attention.encoder[0, head])
+    own = one_transformer(translator).settings
+    assert seen.key.size(1) == own.key_width
+    assert values.shape == (1, 1, len(found.source), own.value_width)
+    assert encoder_layer_of(one_transformer(translator), 0).self_attention.heads == own.heads
+
+
+def test_the_bars_of_a_step_are_the_probabilities_that_the_search_saw(translator):
+    found = inspect(translator, LINES[0], SEARCH)
+    shown = texts(steps.softmax(found, Choice(step=1)))
+    for each in found.candidates[0]:
+        assert any(text.startswith(f"{math.exp(each.log_probability):.4f}") for text in shown)
+    total = sum(math.exp(each.log_probability) for each in found.candidates[0])
+    assert any(text.startswith(f"{max(1 - total, 0):.4f}") for text in shown)
+
+
+def test_each_step_shows_its_keys_and_their_weights(translator):
+    found = inspect(translator, LINES[0], SEARCH)
+    shown = texts(steps.decoding_steps(found, Choice(layer=1, heads=(1,))))
+    weights = [each.rsplit(" ", 1)[1] for each in shown if "weight: " in each]
+    rows = found.attention.decoder[0, 0]
+    assert weights == [f"{rows[step, key]:.3f}" for step in range(len(rows)) for key in range(step + 1)]
+
+
+def test_what_is_measured_of_a_long_sentence_is_drawn_up_to_60_tokens():
+    translator, search = translator_of(MODELS["transformer"]), SearchSettings(max_extra_tokens=0, beam_size=1)
+    line = "ein Mann fährt Rad " * 20
+    numbers = head_numbers_of(translator, line, search, 0, 0)
+    for svg in (
+        measured_pictures.normalisation_picture(normalisation(translator, line, search, 0), 0),
+        measured_pictures.feed_forward_picture(hidden_units(translator, line, search)),
+        measured_pictures.head_matrices(numbers, 0, 0),
+        measured_pictures.attention_steps(numbers, 0, 0, None),
+    ):
+        assert any(each.startswith("Only the first 60 of ") for each in texts(svg))
+
+
+# ---- formulas
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.3])
+def test_the_smoothed_target_is_what_the_loss_compares_with(smoothing):
+    size = 7
+    target = smoothed_target(smoothing, size)
+    assert target.gold + target.other * target.others == pytest.approx(1)
+    log_probs = torch.randn(1, size, dtype=torch.float64).log_softmax(-1)
+    distribution = torch.full((size,), target.other, dtype=torch.float64)
+    distribution[3] = target.gold
+    loss, _ = LabelSmoothedCrossEntropy(smoothing)(log_probs, torch.tensor([3]))
+    assert float(loss) == pytest.approx(-float(distribution @ log_probs[0]))
+    best, _ = LabelSmoothedCrossEntropy(smoothing)(distribution.log()[None], torch.tensor([3]))
+    if smoothing:
+        assert target.entropy == pytest.approx(float(best))
+    other = tensor2tensor_target(smoothing * (size - 1) / size, size)
+    assert (other.gold, other.other) == pytest.approx((target.gold, target.other))
+
+
+def test_both_layouts_of_positions_hold_the_same_numbers():
+    interleaved, halves = sinusoid_table(9, 16), sinusoid_table(9, 16, "sinusoidal-halves")
+    assert np.array_equal(np.concatenate([interleaved[:, ::2], interleaved[:, 1::2]], 1), halves)
+
+
+def test_self_attention_has_fewer_operations_below_d_tokens():
+    for n in range(1, 40):
+        assert (self_attention(n, 20) < recurrent(n, 20)) == (n < 20)
+
+
+def test_table_1_counts_the_tokens_that_the_encoder_reads(figure, trained, tmp_path):
+    assert figure("complexity", trained / "run", SENTENCE, "--out", tmp_path / "x.svg")[0] == 0
+    shown, tokens = texts((tmp_path / "x.svg").read_text()), len(SENTENCE.split()) + 1
+    d_model = read_settings(trained / "run" / "model").d_model
+    assert f"For this sentence, n = {tokens} tokens" in shown
+    assert f"{tokens * tokens * d_model:,}" in shown
+    assert f"{tokens * d_model * d_model:,}" in shown
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 5, 9])
+def test_path_lengths_are_those_of_table_1(tokens):
+    assert longest_path(self_attention_layer(tokens), tokens) == 1
+    assert longest_path(recurrent_layer(tokens), tokens) == tokens
+    assert len(recurrent_layer(tokens).states) == tokens - 1
+    assert len(self_attention_layer(tokens).reads) == tokens**2
+
+
+def test_label_smoothing_of_a_run_is_that_of_its_recipe(figure, trained, tmp_path):
+    for run, words in (
+        (trained / "run", "run's recipe"),
+        (trained / "run" / "model", "a model folder does not"),
+    ):
+        assert figure("label-smoothing", run, "--out", tmp_path / "x.svg")[0] == 0
+        assert words in " ".join(texts((tmp_path / "x.svg").read_text()))

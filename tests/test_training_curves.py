@@ -1,0 +1,84 @@
+"""The training of a run as the report and `dragoman figure training` show it."""
+
+import json
+import shutil
+
+import pytest
+
+from dragoman.pipeline.runs import points
+from dragoman.system.errors import DragomanError
+from dragoman.training.curves import MOST_POINTS, required_training, thinned, training_of
+from tests.test_cli import call
+
+
+def test_curves_are_the_numbers_of_the_log(trained):
+    found = training_of(trained / "run")
+    shown = [
+        {"chart": curve.chart, "curve": curve.name, "step": step, "value": value}
+        for curve in found.curves
+        if curve.name != "equation 3"
+        for step, value in curve.points
+    ]
+    logged = points(trained / "run")
+    key = str
+    assert sorted(shown, key=key) == sorted(logged, key=key)
+
+
+def test_the_learning_rate_is_that_of_equation_3(trained):
+    rates, formula = (
+        curve.points for curve in training_of(trained / "run").curves if curve.chart == "learning rate"
+    )
+    assert dict(rates) == pytest.approx(dict(formula), abs=1e-6)
+
+
+def test_samples_are_those_of_the_validations(trained):
+    found = training_of(trained / "run")
+    log = [json.loads(line) for line in (trained / "run" / "log.jsonl").read_text().splitlines()]
+    logged = [(event["step"], sample) for event in log for sample in event.get("samples", [])]
+    assert [(each.step, each.translation) for each in found.samples] == [
+        (step, sample["translation"]) for step, sample in logged
+    ]
+
+
+@pytest.mark.parametrize("count", [0, 1, 499, 500, 501, 7_919])
+def test_thinning_keeps_the_first_the_last_and_the_order(count):
+    every = list(range(count))
+    kept = thinned(every)
+    assert len(kept) == min(count, MOST_POINTS)
+    assert list(kept) == sorted(set(kept))
+    assert kept[:1] == tuple(every[:1])
+    assert kept[-1:] == tuple(every[-1:])
+
+
+def test_a_model_folder_has_no_training_and_an_empty_log_gets_a_sentence(trained, tmp_path):
+    assert training_of(trained / "run" / "model") is None
+    shutil.copy(trained / "run" / "recipe.toml", tmp_path / "recipe.toml")
+    (tmp_path / "log.jsonl").write_text("")
+    with pytest.raises(DragomanError, match="is empty; there is nothing to draw yet"):
+        required_training(tmp_path)
+
+
+def test_a_recipe_without_its_schedule_gets_a_sentence(trained, tmp_path):
+    shutil.copy(trained / "run" / "log.jsonl", tmp_path / "log.jsonl")
+    for recipe, message in (
+        ("[model]\n[training]\n", "has no warmup_steps; it is not as a run writes it."),
+        ("[model]\n", r"has no table \[training\]; it is not as a run writes it."),
+    ):
+        (tmp_path / "recipe.toml").write_text(recipe)
+        with pytest.raises(DragomanError, match=message):
+            training_of(tmp_path)
+
+
+def test_numbers_that_are_not_finite_are_left_out(trained, tmp_path):
+    shutil.copy(trained / "run" / "recipe.toml", tmp_path / "recipe.toml")
+    lines = ['{"event": "train", "step": 1, "loss": NaN}', '{"event": "train", "step": 2, "loss": 3.5}']
+    (tmp_path / "log.jsonl").write_text("\n".join([*lines, ""]))
+    (curve,) = training_of(tmp_path).curves
+    assert curve.points == ((2, 3.5),)
+
+
+def test_the_data_of_a_run_has_its_training(monkeypatch, capsysbinary, trained, tmp_path):
+    for run, there in ((trained / "run", True), (trained / "run" / "model", False)):
+        out = tmp_path / "data.json"
+        assert call(monkeypatch, capsysbinary, "inspect", run, "amber birch", "--out", out)[0] == 0
+        assert (json.loads(out.read_text())["training"] is not None) == there
