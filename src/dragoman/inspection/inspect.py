@@ -22,6 +22,7 @@ from dragoman.inspection.inspection import (
     ResidualStream,
     TokenProbability,
 )
+from dragoman.inspection.projections import Calls, along_translation, record_projections
 from dragoman.inspection.recording import Recording, record
 from dragoman.model.symbols import END
 from dragoman.model.transformer import Transformer
@@ -59,11 +60,11 @@ def inspect(
         raise DragomanError("The sentence is blank: the model computes nothing for it. Give one with words.")
     steps: list[Step] = []
     live: list[Tensor] = []  # of each step, the prefixes of its hypotheses [W t]
-    with record(model) as recording, torch.no_grad():
+    with record(model) as recording, record_projections(model) as calls, torch.no_grad():
         for step in beam_steps(model, source, settings, constraints):
             steps.append(step)
             live.append(step.beam.live[0])
-    search = Search(translator, settings, steps, live, recording)
+    search = Search(translator, settings, steps, live, recording, calls)
     return search.inspection(sentence, source[0].tolist())
 
 
@@ -89,6 +90,7 @@ class Search:
     live: Sequence[Tensor]
     """The prefixes after each step [W t], START first."""
     recording: Recording
+    calls: dict[str, Calls]
 
     @property
     def model(self) -> Transformer:
@@ -148,6 +150,7 @@ class Search:
             self.lens(),
             as_array(self.model.target_positions(0, max(len(source), len(target)))),
             tuple(self.modules()),
+            along_translation(self.calls, self.rows, self.settings.beam_size, len(target)),
         )
 
     # ---- along the translation

@@ -6,17 +6,26 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dragoman.inspection.inspection import Array, Inspection, TokenProbability
+from dragoman.inspection.projected import Numbers
+from dragoman.inspection.room import Contents, contents, overview
+from dragoman.inspection.statistics import head_alignments, statistics
+from dragoman.inspection.steps import scores
+from dragoman.inspection.views import KINDS, Kind
 from dragoman.system.toml import to_table
 
 VERSION = 1
 """Of the schema. It changes when a reader of the former one would fail."""
 
 
-def to_json(inspection: Inspection) -> dict[str, Any]:
-    """The inspection as a table of texts, numbers and encoded arrays; no number in it is NaN or infinite."""
-    attention, stream = inspection.attention, inspection.stream
+def to_json(inspection: Inspection, held: Contents | None = None) -> dict[str, Any]:
+    """The inspection as a table of texts, numbers and encoded arrays; no number in it is NaN or infinite.
+
+    `held` is what it has of attention, by default all.
+    """
+    stream, held = inspection.stream, held or contents(inspection)
     table = {
         "version": VERSION,
         "sentence": inspection.sentence,
@@ -34,12 +43,17 @@ def to_json(inspection: Inspection) -> dict[str, Any]:
                 str(number): tokens_json(tokens) for number, tokens in inspection.candidates.items()
             },
         },
-        "attention": {
-            "encoder": array_json(attention.encoder),
-            "decoder": array_json(attention.decoder),
-            "cross": array_json(attention.cross),
+        "attention": {kind: attention_json(inspection, kind, held) for kind in KINDS},
+        "statistics": {
+            kind: {name: table.round(4).tolist() for name, table in tables.items()}
+            for kind, tables in statistics(inspection).items()
         },
+        "projections": {kind: projections_json(inspection, kind, held) for kind in KINDS},
         "alignment": inspection.alignment,
+        "head_alignment": [
+            [[(best, word) for word, best in links.items()] for links in layer]
+            for layer in head_alignments(inspection)
+        ],
         "stream": {name: array_json(array) for name, array in vars(stream).items()},
         "lens": [[tokens_json(tokens) for tokens in layer] for layer in inspection.lens],
         "positions": array_json(inspection.positions),
@@ -48,17 +62,42 @@ def to_json(inspection: Inspection) -> dict[str, Any]:
     return {key: finite(value) for key, value in table.items()}
 
 
+def attention_json(inspection: Inspection, kind: Kind, held: Contents) -> dict[str, Any]:
+    """The weights of the layers that are held, with small maps of all heads if some are not."""
+    weights, layers = inspection.attention.of(kind), held.weights[kind]
+    small = {} if len(layers) == len(weights) else {"overview": array_json(overview(weights))}
+    return {"layers": numbers_from_1(layers), **array_json(weights[layers]), **small}
+
+
+def projections_json(inspection: Inspection, kind: Kind, held: Contents) -> dict[str, Any]:
+    """What equation 1 was computed from, for the layers and heads that are held."""
+    layers = held.projections[kind]
+    each = inspection.projections.of(kind).held(layers, held.heads)
+    products, scaled = scores(each)
+    return {
+        "layers": numbers_from_1(layers),
+        "heads": numbers_from_1(held.heads),
+        **{name: array_json(array) for name, array in vars(each).items()},
+        "scores": array_json(products.numpy()),
+        "scaled": array_json(scaled.numpy()),
+    }
+
+
+def numbers_from_1(places: list[int]) -> list[int]:
+    """The numbers of layers or heads with these places."""
+    return [place + 1 for place in places]
+
+
 def tokens_json(tokens: tuple[TokenProbability, ...]) -> list[tuple[str, float]]:
     """Tokens with their log-probabilities, likeliest first."""
     return [(each.token, round(each.log_probability, 4)) for each in tokens]
 
 
-def array_json(array: Array) -> dict[str, Any]:
+def array_json(array: Numbers | npt.NDArray[np.bool_]) -> dict[str, Any]:
     """An array: its shape, and its float16 numbers, little-endian in row-major order, in base64."""
-    return {
-        "shape": array.shape,
-        "float16": base64.b64encode(array.astype("<f2").tobytes()).decode("ascii"),
-    }
+    with np.errstate(over="ignore"):  # above 65,504 is infinity
+        halves = array.astype("<f2")
+    return {"shape": array.shape, "float16": base64.b64encode(halves.tobytes()).decode("ascii")}
 
 
 def array_from_json(table: dict[str, Any]) -> Array:

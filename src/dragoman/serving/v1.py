@@ -295,10 +295,12 @@ def add_analysis(routes: APIRouter, service: Service) -> None:
 
         def compute() -> dict[str, Any]:
             from dragoman.inspection.inspect import inspect as inspect_sentence
+            from dragoman.inspection.room import LIVE, contents
             from dragoman.inspection.schema import to_json
 
             refuse_long(model, [asked.text], MOST_INSPECTED, "an inspection")
-            return to_json(inspect_sentence(model.translator, asked.text, settings))
+            found = inspect_sentence(model.translator, asked.text, settings)
+            return to_json(found, contents(found, LIVE))
 
         return await service.analyse(compute, words(asked.text), request)
 

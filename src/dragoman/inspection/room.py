@@ -1,0 +1,104 @@
+"""Which layers and heads a file holds in numbers: a page of a long sentence would be too large with all.
+
+- Attention weights: all layers while they fit in `Room.weights`; else one layer, and of each head of the
+  others a map of at most 48 × 48 cells, each the largest weight of those it stands for.
+- Queries, keys, values and scores: all layers while they fit in `Room.projections`; else one layer; else one
+  head of it.
+
+The layer and the head can be chosen; by default they are the last layer and the first head.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dragoman.inspection.inspection import Array, Inspection
+from dragoman.inspection.views import KINDS, Kind
+from dragoman.system.errors import DragomanError
+
+OVERVIEW = 48  # rows and columns of a map that stands for a head's weights
+
+
+@dataclass(frozen=True)
+class Room:
+    """Bounds in bytes, as base64 of float16."""
+
+    weights: int
+    projections_least: int
+    projections_most: int
+
+    def projections(self, weights: int) -> int:
+        """As much as the weights take, between the two bounds."""
+        return min(max(weights, self.projections_least), self.projections_most)
+
+
+FILE = Room(20_000_000, 700_000, 7_000_000)
+"""Of the HTML file: 1.5 MB for 30 tokens, and 30 MB for 512 tokens, of the paper's base model."""
+LIVE = Room(20_000_000, 16_000_000, 16_000_000)
+"""Of an answer of the server."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The places of layers and heads that are held, counted from 0."""
+
+    weights: dict[Kind, list[int]]
+    """Layers."""
+    projections: dict[Kind, list[int]]
+    """Layers."""
+    heads: list[int]
+    """Heads of these layers whose projections are held."""
+
+
+def contents(
+    inspection: Inspection, room: Room | None = None, layer: int | None = None, head: int | None = None
+) -> Contents:
+    """What is held; all without a `Room`. `layer` and `head` are counted from 1.
+
+    Of a side with fewer layers it is the last layer. Raises `DragomanError` if the model has no such layer or
+    head.
+    """
+    depths = {kind: len(inspection.attention.of(kind)) for kind in KINDS}
+    heads = inspection.model.heads
+    for name, number, count in (("layer", layer, max(depths.values())), ("head", head, heads)):
+        if number is not None and not 1 <= number <= count:
+            raise DragomanError(f"There is no {name} {number}; this model has {count}, counted from 1.")
+    every = {kind: list(range(depth)) for kind, depth in depths.items()}
+    if room is None:
+        return Contents(every, every, list(range(heads)))
+    one = {kind: [min(layer or depth, depth) - 1] for kind, depth in depths.items()}
+    weights = every if weights_bytes(inspection, every) <= room.weights else one
+    most = room.projections(weights_bytes(inspection, weights))
+    for layers in (every, one):
+        if projections_bytes(inspection, layers) <= most:
+            return Contents(weights, layers, list(range(heads)))
+    return Contents(weights, one, [(head or 1) - 1])
+
+
+def weights_bytes(inspection: Inspection, layers: dict[Kind, list[int]]) -> int:
+    """The size of the weights of these layers."""
+    return sum(size(inspection.attention.of(kind)[0]) * len(layers[kind]) for kind in KINDS)
+
+
+def projections_bytes(inspection: Inspection, layers: dict[Kind, list[int]]) -> int:
+    """The size of queries, keys, values, outputs and both scores of these layers."""
+    total = 0
+    for kind in KINDS:
+        each = inspection.projections.of(kind)
+        vectors = sum(map(size, (each.queries[0], each.keys[0], each.values[0], each.outputs[0])))
+        total += (vectors + 2 * size(inspection.attention.of(kind)[0])) * len(layers[kind])
+    return total
+
+
+def size(array: Array) -> int:
+    """Bytes of an array in float16 and base64."""
+    return array.size * 2 * 4 // 3
+
+
+def overview(weights: Array) -> Array:
+    """[L H Q K] with at most 48 rows and columns, each cell the largest of those that it stands for."""
+    for axis in (2, 3):
+        count = weights.shape[axis]
+        starts = np.unique(np.arange(min(count, OVERVIEW)) * count // min(count, OVERVIEW))
+        weights = np.maximum.reduceat(weights, starts, axis)
+    return weights
