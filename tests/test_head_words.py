@@ -10,7 +10,17 @@ import pytest
 from dragoman.inspection.inspect import inspect
 from dragoman.inspection.labels import in_window, view
 from dragoman.inspection.report import to_html
-from dragoman.inspection.room import FILE, LIVE, Room, contents, overview, projections_bytes
+from dragoman.inspection.room import (
+    FILE,
+    LIVE,
+    Contents,
+    Places,
+    Room,
+    contents,
+    overview,
+    projections_bytes,
+    weights_bytes,
+)
 from dragoman.inspection.schema import array_from_json, to_json
 from dragoman.inspection.statistics import head_alignments, is_punctuation, of_weights, statistics
 from dragoman.inspection.views import KINDS
@@ -168,12 +178,13 @@ def test_every_statistic_is_in_the_data(found):
 def test_what_a_file_holds_follows_from_its_room(pieces):
     everything = contents(pieces)
     assert everything == contents(pieces, FILE) == contents(pieces, LIVE)
-    assert everything.weights["cross"] == everything.projections["cross"] == [0, 1]
-    size = projections_bytes(pieces, {kind: [0] for kind in KINDS})
-    one_layer = contents(pieces, Room(10**9, size, size))
-    assert (one_layer.projections["cross"], one_layer.heads) == ([1], [0, 1, 2])
-    one_head = contents(pieces, Room(0, 0, 0), layer=1, head=3)
-    assert (one_head.weights["encoder"], one_head.projections["encoder"], one_head.heads) == ([0], [0], [2])
+    assert everything.weights == everything.projections
+    assert (everything.weights.layers["cross"], everything.weights.heads) == ([0, 1], [0, 1, 2])
+    last = Places({kind: [1] for kind in KINDS}, [0, 1, 2])
+    sizes = weights_bytes(pieces, last), projections_bytes(pieces, last)
+    assert contents(pieces, Room(sizes[0], sizes[1], sizes[1])) == Contents(last, last)
+    one_head = Places({kind: [0] for kind in KINDS}, [2])
+    assert contents(pieces, Room(0, 0, 0), layer=1, head=3) == Contents(one_head, one_head)
     with pytest.raises(DragomanError, match="There is no layer 3; this model has 2"):
         contents(pieces, FILE, layer=3)
     with pytest.raises(DragomanError, match="There is no head 0; this model has 3"):
@@ -184,7 +195,8 @@ def test_what_is_held_is_what_was_recorded(pieces):
     table = to_json(pieces, contents(pieces, Room(0, 0, 0), layer=1, head=3))
     weights = table["attention"]["decoder"]
     assert weights["layers"] == table["projections"]["decoder"]["layers"] == [1]
-    np.testing.assert_allclose(array_from_json(weights), pieces.attention.decoder[:1], atol=1e-3)
+    assert weights["heads"] == table["projections"]["decoder"]["heads"] == [3]
+    np.testing.assert_allclose(array_from_json(weights), pieces.attention.decoder[:1, 2:], atol=1e-3)
     queries = array_from_json(table["projections"]["decoder"]["queries"])
     np.testing.assert_allclose(queries, pieces.projections.decoder.queries[:1, 2:], atol=1e-2)
 
@@ -207,13 +219,13 @@ def test_the_file_of_512_tokens_of_base_is_small_enough():
         ),
     )
     held = contents(six, FILE)
-    assert held.weights == {kind: [5] for kind in KINDS}
-    assert held.heads == [0]
+    assert held.weights == Places({kind: [5] for kind in KINDS}, list(range(8)))
+    assert held.projections.heads == [0]
 
 
 def test_the_numbers_of_30_tokens_of_base_are_those_of_the_last_layer():
     inspection = fake_inspection()
     held = contents(inspection, FILE)
-    assert (held.weights["cross"], held.projections["cross"]) == (list(range(6)), [5])
-    assert held.heads == list(range(8))
+    assert (held.weights.layers["cross"], held.projections.layers["cross"]) == (list(range(6)), [5])
+    assert held.weights.heads == held.projections.heads == list(range(8))
     assert len(json.dumps(to_json(inspection, held))) < 1_400_000

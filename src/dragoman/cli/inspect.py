@@ -59,9 +59,12 @@ def inspect(given: Given) -> None:
     asked.search.refuse_contradictions(given)
     refuse_contradictions(asked)
     from dragoman.inspection.inspect import inspect as inspect_sentence
+    from dragoman.translation.segmentation import long_message
     from dragoman.translation.translator import Translator
 
     translator = Translator.load(asked.run, native=False)
+    if count := translator.count_long_sentences([asked.sentence], asked.search):
+        say(long_message(count, translator.longest_trained, "inspected whole; translate splits it"))
     inspection = inspect_sentence(translator, asked.sentence, asked.search)
     content = written(translator, inspection, asked)
     with atomic_write(asked.out) as path:
@@ -91,7 +94,7 @@ def refuse_contradictions(asked: Inspect) -> None:
         raise DragomanError("--head and --lines need a --layer.")
     if asked.words and not attention:
         raise DragomanError("--words is for --show encoder, decoder or cross.")
-    if (asked.kind or asked.query) and not numbers:
+    if (asked.kind is not None or asked.query is not None) and not numbers:
         raise DragomanError("--kind and --query are for --show numbers.")
     if asked.window and asked.show not in WITH_WINDOW:
         raise DragomanError(f"--window is for --show {', '.join(WITH_WINDOW[:-1])} or {WITH_WINDOW[-1]}.")

@@ -1,18 +1,21 @@
 """Which layers and heads a file holds in numbers: a page of a long sentence would be too large with all.
 
-- Attention weights: all layers while they fit in `Room.weights`; else one layer, and of each head of the
-  others a map of at most 48 × 48 cells, each the largest weight of those it stands for.
+- Attention weights: all layers while they fit in `Room.weights`; else one layer; else one head of it. Each
+  head then has a map of at most 48 × 48 cells, each the largest weight of those it stands for.
 - Queries, keys, values and scores: all layers while they fit in `Room.projections`; else one layer; else one
   head of it.
 
 The layer and the head can be chosen; by default they are the last layer and the first head.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from dragoman.inspection.inspection import Array, Inspection
+from dragoman.inspection.projected import Numbers
 from dragoman.inspection.views import KINDS, Kind
 from dragoman.system.errors import DragomanError
 
@@ -39,15 +42,19 @@ LIVE = Room(20_000_000, 16_000_000, 16_000_000)
 
 
 @dataclass(frozen=True)
+class Places:
+    """Layers by kind, and heads of each of them."""
+
+    layers: dict[Kind, list[int]]
+    heads: list[int]
+
+
+@dataclass(frozen=True)
 class Contents:
     """The places of layers and heads that are held, counted from 0."""
 
-    weights: dict[Kind, list[int]]
-    """Layers."""
-    projections: dict[Kind, list[int]]
-    """Layers."""
-    heads: list[int]
-    """Heads of these layers whose projections are held."""
+    weights: Places
+    projections: Places
 
 
 def contents(
@@ -63,34 +70,40 @@ def contents(
     for name, number, count in (("layer", layer, max(depths.values())), ("head", head, heads)):
         if number is not None and not 1 <= number <= count:
             raise DragomanError(f"There is no {name} {number}; this model has {count}, counted from 1.")
-    every = {kind: list(range(depth)) for kind, depth in depths.items()}
+    last = {kind: [min(layer or depth, depth) - 1] for kind, depth in depths.items()}
+    every = Places({kind: list(range(depth)) for kind, depth in depths.items()}, list(range(heads)))
     if room is None:
-        return Contents(every, every, list(range(heads)))
-    one = {kind: [min(layer or depth, depth) - 1] for kind, depth in depths.items()}
-    weights = every if weights_bytes(inspection, every) <= room.weights else one
+        return Contents(every, every)
+    choices = [every, Places(last, every.heads), Places(last, [(head or 1) - 1])]
+    weights = first_that_fits(choices, partial(weights_bytes, inspection), room.weights)
     most = room.projections(weights_bytes(inspection, weights))
-    for layers in (every, one):
-        if projections_bytes(inspection, layers) <= most:
-            return Contents(weights, layers, list(range(heads)))
-    return Contents(weights, one, [(head or 1) - 1])
+    return Contents(weights, first_that_fits(choices, partial(projections_bytes, inspection), most))
 
 
-def weights_bytes(inspection: Inspection, layers: dict[Kind, list[int]]) -> int:
-    """The size of the weights of these layers."""
-    return sum(size(inspection.attention.of(kind)[0]) * len(layers[kind]) for kind in KINDS)
+def first_that_fits(choices: Sequence[Places], bytes_of: Callable[[Places], int], most: int) -> Places:
+    """The first choice of at most so many bytes, or the last one."""
+    return next((each for each in choices if bytes_of(each) <= most), choices[-1])
 
 
-def projections_bytes(inspection: Inspection, layers: dict[Kind, list[int]]) -> int:
-    """The size of queries, keys, values, outputs and both scores of these layers."""
-    total = 0
+def weights_bytes(inspection: Inspection, places: Places) -> int:
+    """The size of the weights of these layers and heads."""
+    return sum(
+        size(inspection.attention.of(kind)[0, 0]) * len(places.layers[kind]) * len(places.heads)
+        for kind in KINDS
+    )
+
+
+def projections_bytes(inspection: Inspection, places: Places) -> int:
+    """The size of queries, keys, values, outputs and both scores of these layers and heads."""
+    total = 2 * weights_bytes(inspection, places)
     for kind in KINDS:
         each = inspection.projections.of(kind)
-        vectors = sum(map(size, (each.queries[0], each.keys[0], each.values[0], each.outputs[0])))
-        total += (vectors + 2 * size(inspection.attention.of(kind)[0])) * len(layers[kind])
+        vectors = sum(size(array[0, 0]) for array in (each.queries, each.keys, each.values, each.outputs))
+        total += vectors * len(places.layers[kind]) * len(places.heads)
     return total
 
 
-def size(array: Array) -> int:
+def size(array: Numbers) -> int:
     """Bytes of an array in float16 and base64."""
     return array.size * 2 * 4 // 3
 

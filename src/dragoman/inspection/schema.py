@@ -63,20 +63,21 @@ def to_json(inspection: Inspection, held: Contents | None = None) -> dict[str, A
 
 
 def attention_json(inspection: Inspection, kind: Kind, held: Contents) -> dict[str, Any]:
-    """The weights of the layers that are held, with small maps of all heads if some are not."""
-    weights, layers = inspection.attention.of(kind), held.weights[kind]
-    small = {} if len(layers) == len(weights) else {"overview": array_json(overview(weights))}
-    return {"layers": numbers_from_1(layers), **array_json(weights[layers]), **small}
+    """The weights of the layers and heads that are held, with small maps of all heads if some are not."""
+    weights, layers, heads = inspection.attention.of(kind), held.weights.layers[kind], held.weights.heads
+    part = weights[np.ix_(layers, heads)]
+    small = {} if part.shape == weights.shape else {"overview": array_json(overview(weights))}
+    return {"layers": numbers_from_1(layers), "heads": numbers_from_1(heads), **array_json(part), **small}
 
 
 def projections_json(inspection: Inspection, kind: Kind, held: Contents) -> dict[str, Any]:
     """What equation 1 was computed from, for the layers and heads that are held."""
-    layers = held.projections[kind]
-    each = inspection.projections.of(kind).held(layers, held.heads)
+    layers, heads = held.projections.layers[kind], held.projections.heads
+    each = inspection.projections.of(kind).held(layers, heads)
     products, scaled = scores(each)
     return {
         "layers": numbers_from_1(layers),
-        "heads": numbers_from_1(held.heads),
+        "heads": numbers_from_1(heads),
         **{name: array_json(array) for name, array in vars(each).items()},
         "scores": array_json(products.numpy()),
         "scaled": array_json(scaled.numpy()),

@@ -3,7 +3,7 @@
 import { html, useMemo, useState } from "./vendor/preact.js";
 import { decoderKeys, part } from "./data.js";
 import { Heat, LabelledHeat, Legend, WEIGHT_MARKS, matrixRows, weightShare } from "./heat.js";
-import { HeadNumbers } from "./numbers.js";
+import { ChosenByOption, HeadNumbers, nameOfHeld } from "./numbers.js";
 import { Choice, Facts, Grid, Lines, Numbers } from "./parts.js";
 import { statisticNames } from "./statistics.js";
 import { fixed, visible } from "./tokens.js";
@@ -54,8 +54,8 @@ function headsOf(inspection, kind, { queries, keys }, unit) {
   const [layers, heads] = [tables.entropy.length, tables.entropy[0].length];
   return Array.from({ length: layers * heads }, (_, index) => {
     const [layer, head] = [Math.floor(index / heads), index % heads];
-    const place = array.layers.indexOf(layer + 1);
-    const tokens = place < 0 ? null : part(array, place, head);
+    const place = [array.layers.indexOf(layer + 1), array.heads.indexOf(head + 1)];
+    const tokens = place.includes(-1) ? null : part(array, ...place);
     const weights = tokens && unit === "words" ? merged(tokens, queries.words, keys.words) : tokens;
     const small = array.overview;
     const map = small ? { values: part(small, layer, head), columns: small.shape[3] } : null;
@@ -69,10 +69,10 @@ function Heads({ inspection, kind, unit }) {
   const [queries, keys] = [namesIn(sides.queries, unit), namesIn(sides.keys, unit)];
   const all = useMemo(() => headsOf(inspection, kind, sides, unit), [kind, unit]);
   const [order, setOrder] = useState("layer");
-  const held = inspection.attention[kind].layers;
+  const held = inspection.attention[kind];
   const columns = inspection.statistics[kind].entropy[0].length;
   const layers = all.length / columns;
-  const [chosen, setChosen] = useState(held.length === layers ? 0 : (held[0] - 1) * columns);
+  const [chosen, setChosen] = useState((held.layers[0] - 1) * columns + held.heads[0] - 1);
   const names = statisticNames(kind);
   const inLayers = order === "layer";
   const highestFirst = (one, other) => other.statistics[order] - one.statistics[order];
@@ -90,8 +90,8 @@ function Heads({ inspection, kind, unit }) {
   return html`
     <p>${aboutKind(kind)} Arrow keys move in the grid; Enter or a click shows a
       head below.${unit === "words" ? WORDS : ""}</p>
-    ${held.length === layers ? null : html`<p class="note">The sentence is long, so there is room for the
-      weights of layer ${held.join(", ")} alone. A small map shows the largest weight of each part.</p>`}
+    ${held.overview ? html`<p class="note">The sentence is long, so there is room for the weights of${" "}
+      ${nameOfHeld(held)} alone. A small map shows the largest weight of each part.</p>` : null}
     <div class="tools">
       <label>Order <select value=${order} onChange=${(event) => setOrder(event.currentTarget.value)}>
         <option value="layer">Layers and heads</option>
@@ -138,8 +138,7 @@ function Head({ inspection, one, all, sides, unit, names, kind }) {
       ? html`<${HeadWeights} one=${one} all=${all} queries=${namesIn(sides.queries, unit)}
           keys=${namesIn(sides.keys, unit)} kind=${kind} />`
       : html`<p class="note">There is no room for its weights here.
-          <code>dragoman inspect --layer ${one.layer + 1}</code> writes a file with them; a file .json has
-          all.</p>`}
+          <${ChosenByOption} ...${one} /> writes a file with them; a file .json has all.</p>`}
     <${Facts} facts=${names.map(({ key, name: title, unit: of }) => [
       title,
       `${fixed(one.statistics[key], 2)} ${of}`,

@@ -7,7 +7,12 @@ import { Token, fixed, visible } from "./tokens.js";
 
 const FIRST = 4; // numbers of a vector that are shown at first
 
-function chosenByOption(layer, head) {
+/** The layers and heads of which an array has numbers. */
+export function nameOfHeld({ layers, heads }) {
+  return `${heads.length === 1 ? `head ${heads[0]} of ` : ""}layer ${layers.join(", ")}`;
+}
+
+export function ChosenByOption({ layer, head }) {
   return html`<code>dragoman inspect --layer ${layer + 1} --head ${head + 1}</code>`;
 }
 
@@ -17,11 +22,10 @@ export function HeadNumbers({ projections, kind, layer, head, queries, keys, wei
   const place = [held.layers.indexOf(layer + 1), held.heads.indexOf(head + 1)];
   const title = html`<h3>One query in numbers</h3>`;
   if (place.includes(-1) || weights === null) {
-    const heads = held.heads.length === 1 ? ` head ${held.heads[0]} of` : "";
     return html`<section class="panel" aria-label="One query in numbers">${title}
-      <p class="note">There is room for the queries, keys and values of${heads} layer${" "}
-        ${held.layers.join(", ")} alone. ${chosenByOption(layer, head)} writes those of this head; a file .json
-        has all.</p></section>`;
+      <p class="note">There is room for the queries, keys and values of ${nameOfHeld(held)} alone.${" "}
+        <${ChosenByOption} layer=${layer} head=${head} /> writes those of this head; a file .json has
+        all.</p></section>`;
   }
   return html`<section class="panel" aria-label="One query in numbers">${title}
     <${Steps} held=${held} place=${place} queries=${queries} keys=${keys} weights=${weights}
