@@ -221,6 +221,8 @@ def test_the_file_of_512_tokens_of_base_is_small_enough():
     held = contents(six, FILE)
     assert held.weights == Places({kind: [5] for kind in KINDS}, list(range(8)))
     assert held.projections.heads == [0]
+    small = sum(overview(six.attention.of(kind)).size for kind in KINDS) * 2 * 4 / 3
+    assert weights_bytes(six, held.weights) + projections_bytes(six, held.projections) + small < 25_000_000
 
 
 def test_the_numbers_of_30_tokens_of_base_are_those_of_the_last_layer():
