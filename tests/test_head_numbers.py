@@ -1,6 +1,7 @@
 """One head in numbers: each step that is shown gives the next one, as the model computed it."""
 
 import math
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -141,3 +142,11 @@ def test_what_the_model_has_not_gets_a_sentence(translator, numbers, message):
     found = inspect(translator, LINES[0], SETTINGS[0])
     with pytest.raises(DragomanError, match=message):
         steps(found, "cross", *numbers)
+
+
+def test_a_model_without_multi_head_attention_has_no_numbers(translator):
+    found = replace(inspect(translator, LINES[0], SETTINGS[0]), projections=None)
+    with pytest.raises(DragomanError, match="need multi-head attention, and this model has none"):
+        found.svg("numbers")
+    assert to_json(found)["projections"] == {}
+    assert '"projections":{}' in found.to_html()

@@ -132,14 +132,14 @@ def picture(translator: "Translator", inspection: "Inspection", asked: Inspect) 
         effects = head_effects(translator, inspection.sentence, inspection.target)
         return head_effects_picture(inspection, effects)
     assert asked.show is not None
-    first, last = asked.window or (1, 60)
+    window = (asked.window[0], asked.window[1]) if asked.window else None
     return inspection.svg(
         asked.show,
         asked.layer,
         asked.head,
         asked.lines,
         asked.words,
-        (first, last),
+        window,
         asked.kind or "cross",
         1 if asked.query is None else asked.query,
     )

@@ -150,7 +150,7 @@ class Search:
             self.lens(),
             as_array(self.model.target_positions(0, max(len(source), len(target)))),
             tuple(self.modules()),
-            along_translation(self.calls, self.rows, self.settings.beam_size, len(target)),
+            along_translation(self.calls, self.rows[: len(target)]),
         )
 
     # ---- along the translation

@@ -102,8 +102,8 @@ class Inspection:
     positions: Array
     """The position table's rows 0 to max(S, T) − 1 [max(S, T) D]."""
     modules: tuple[ModuleSummary, ...]
-    projections: Projections
-    """Queries, keys and values of all heads."""
+    projections: Projections | None = None
+    """Queries, keys and values of all heads; None for a model without multi-head attention."""
 
     @property
     def decoder_inputs(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from functools import partial
 from threading import get_ident
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -30,7 +31,7 @@ class Calls:
     outputs: list[Tensor] = field(default_factory=list)
     """What W^O was given [1 Q H·Kv]."""
     memory: list[KeysValues] = field(default_factory=list)
-    """Of the last call alone: a decoder's cache holds those of earlier calls, too."""
+    """[1 H N K] and [1 H N Kv], parts of the decoder's cache."""
 
 
 @contextmanager
@@ -61,7 +62,7 @@ def watched(attend: Callable[..., Tensor], calls: Calls) -> Callable[..., Tensor
             assert mask is not None  # only training has none
             calls.queries.append(query.detach())
             calls.masks.append(mask)
-            calls.memory[:] = [memory]
+            calls.memory.append(memory)
         return attend(query, memory, mask, causal)
 
     return attend_watched
@@ -73,54 +74,55 @@ def record_input(inputs: list[Tensor], thread: int, module: nn.Module, given: tu
         inputs.append(given[0].detach())
 
 
-def along_translation(
-    recorded: Mapping[str, Calls], rows: Sequence[int], beams: int, tokens: int
-) -> Projections:
-    """The projections for a translation of so many tokens, whose prefix has place `rows[t]` at step t."""
+def along_translation(recorded: Mapping[str, Calls], rows: Sequence[int]) -> Projections:
+    """The projections of a translation, whose prefix is query `rows[t]` of call t."""
     named: dict[str, list[Calls]] = {"encoder": [], "decoder": [], "cross": []}
     for name, calls in recorded.items():
-        kind = "cross" if name.endswith(".cross_attention") else name.split(".")[0]
-        named[kind].append(calls)
-    steps = list(enumerate(rows[:tokens]))
-
-    def stacked(tensors: Sequence[Tensor]) -> Numbers:
-        return exact(torch.stack(list(tensors)))
-
-    def memory(kind: str, places: slice | Tensor = slice(None)) -> tuple[Numbers, Numbers]:
-        keys, values = zip(*(calls.memory[0] for calls in named[kind]), strict=True)
-        return stacked([each[0][:, places] for each in keys]), stacked(
-            [each[0][:, places] for each in values]
-        )
-
-    def of_prefixes(kind: str) -> tuple[Numbers, Numbers]:
-        return (
-            stacked([torch.stack([calls.queries[t][0, :, w] for t, w in steps], 1) for calls in named[kind]]),
-            stacked([torch.stack([calls.outputs[t][0, w] for t, w in steps]) for calls in named[kind]]),
-        )
-
-    encoder = named["encoder"]
-    queries = stacked([calls.queries[0][0] for calls in encoder])
-    outputs = stacked([calls.outputs[0][0] for calls in encoder])
-    masks = named["decoder"][0].masks
-    ancestry = [masks[t][0, 0, w].cpu().unflatten(0, (-1, beams)) for t, w in steps]  # [t + 1, W] each
-    causal = np.zeros((tokens, tokens), bool)
-    for t, each in enumerate(ancestry):
-        causal[t, : t + 1] = each.any(1).numpy()
-    # Where in the cache the last prefix's keys are. A hypothesis that two groups found has two equal ones.
-    ancestors = torch.arange(tokens) * beams + ancestry[-1].byte().argmax(1)
-    source = encoder[0].masks[0][0, 0].cpu().numpy()
-    heads = queries.shape[1]
-    decoder, cross = of_prefixes("decoder"), of_prefixes("cross")
+        named["cross" if name.endswith(".cross_attention") else name.split(".")[0]].append(calls)
+    # Of the W keys at each position, where the prefix's own is [t + 1, W].
+    ancestry = [
+        mask[:, 0].flatten(0, 1)[row].unflatten(0, (step + 1, -1)).cpu()
+        for step, (mask, row) in enumerate(zip(named["decoder"][0].masks, rows, strict=False))
+    ]
+    causal = np.zeros((len(rows), len(rows)), bool)
+    for step, own in enumerate(ancestry):
+        causal[step, : step + 1] = own.any(1).numpy()
+    # A hypothesis that two groups found has two equal keys.
+    ancestors = torch.arange(len(rows)) * ancestry[-1].size(1) + ancestry[-1].byte().argmax(1)
+    readable = named["encoder"][0].masks[0][0, 0].cpu().numpy()
+    own_rows, every = [slice(row, row + 1) for row in rows], slice(None)
     return Projections(
-        Projected(queries, *memory("encoder"), source, by_head(outputs, heads)),
-        Projected(decoder[0], *memory("decoder", ancestors), causal, by_head(decoder[1], heads)),
-        Projected(cross[0], *memory("cross"), source, by_head(cross[1], heads)),
+        projected(named["encoder"], [every], every, readable),
+        projected(named["decoder"], own_rows, ancestors, causal),
+        projected(named["cross"], own_rows, every, readable),
     )
 
 
-def by_head(outputs: Numbers, heads: int) -> Numbers:
-    """[L Q H·Kv] as [L H Q Kv]."""
-    return outputs.reshape(*outputs.shape[:2], heads, -1).swapaxes(1, 2)
+def projected(
+    layers: Sequence[Calls],
+    rows: Sequence[slice],
+    keys: slice | Tensor,
+    allowed: npt.NDArray[np.bool_],
+) -> Projected:
+    """Of each layer, the queries `rows[t]` of call t, these keys and values of the last call."""
+    queries, outputs, all_keys, values = [], [], [], []
+    for calls in layers:
+        pairs = list(zip(calls.queries, calls.outputs, rows, strict=False))
+        heads = calls.queries[0].size(1)
+        queries.append(torch.cat([query.transpose(1, 2).flatten(0, 1)[row] for query, _, row in pairs]))
+        side_by_side = torch.cat([output.flatten(0, 1)[row] for _, output, row in pairs])
+        outputs.append(side_by_side.unflatten(1, (heads, -1)))
+        memory = calls.memory[len(pairs) - 1]
+        sample = rows[-1].start if memory.keys.size(0) > 1 else 0  # each sample has keys of its own
+        all_keys.append(memory.keys[sample][:, keys])
+        values.append(memory.values[sample][:, keys])
+    return Projected(
+        exact(torch.stack(queries).transpose(1, 2)),
+        exact(torch.stack(all_keys)),
+        exact(torch.stack(values)),
+        allowed,
+        exact(torch.stack(outputs).transpose(1, 2)),
+    )
 
 
 def exact(tensor: Tensor) -> Numbers:

@@ -8,6 +8,7 @@
 The layer and the head can be chosen; by default they are the last layer and the first head.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -66,11 +67,11 @@ def contents(
     head.
     """
     depths = {kind: len(inspection.attention.of(kind)) for kind in KINDS}
-    heads = inspection.model.heads
+    heads = inspection.attention.cross.shape[1]
     for name, number, count in (("layer", layer, max(depths.values())), ("head", head, heads)):
         if number is not None and not 1 <= number <= count:
             raise DragomanError(f"There is no {name} {number}; this model has {count}, counted from 1.")
-    last = {kind: [min(layer or depth, depth) - 1] for kind, depth in depths.items()}
+    last = {kind: [min(layer or depth, depth) - 1] if depth else [] for kind, depth in depths.items()}
     every = Places({kind: list(range(depth)) for kind, depth in depths.items()}, list(range(heads)))
     if room is None:
         return Contents(every, every)
@@ -87,25 +88,24 @@ def first_that_fits(choices: Sequence[Places], bytes_of: Callable[[Places], int]
 
 def weights_bytes(inspection: Inspection, places: Places) -> int:
     """The size of the weights of these layers and heads."""
-    return sum(
-        size(inspection.attention.of(kind)[0, 0]) * len(places.layers[kind]) * len(places.heads)
-        for kind in KINDS
-    )
+    return sum(size(inspection.attention.of(kind), places, kind) for kind in KINDS)
 
 
 def projections_bytes(inspection: Inspection, places: Places) -> int:
     """The size of queries, keys, values, outputs and both scores of these layers and heads."""
+    if inspection.projections is None:
+        return 0
     total = 2 * weights_bytes(inspection, places)
     for kind in KINDS:
         each = inspection.projections.of(kind)
-        vectors = sum(size(array[0, 0]) for array in (each.queries, each.keys, each.values, each.outputs))
-        total += vectors * len(places.layers[kind]) * len(places.heads)
+        arrays = (each.queries, each.keys, each.values, each.outputs)
+        total += sum(size(array, places, kind) for array in arrays)
     return total
 
 
-def size(array: Numbers) -> int:
-    """Bytes of an array in float16 and base64."""
-    return array.size * 2 * 4 // 3
+def size(array: Numbers, places: Places, kind: Kind) -> int:
+    """Bytes of these layers and heads of [L H …] in float16 and base64."""
+    return len(places.layers[kind]) * len(places.heads) * math.prod(array.shape[2:]) * 2 * 4 // 3
 
 
 def overview(weights: Array) -> Array:

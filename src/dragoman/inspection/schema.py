@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.inspection.inspection import Array, Inspection, TokenProbability
-from dragoman.inspection.projected import Numbers
+from dragoman.inspection.projected import Numbers, Projected, Projections
 from dragoman.inspection.room import Contents, contents, overview
 from dragoman.inspection.statistics import head_alignments, statistics
 from dragoman.inspection.steps import scores
@@ -48,7 +48,7 @@ def to_json(inspection: Inspection, held: Contents | None = None) -> dict[str, A
             kind: {name: table.round(4).tolist() for name, table in tables.items()}
             for kind, tables in statistics(inspection).items()
         },
-        "projections": {kind: projections_json(inspection, kind, held) for kind in KINDS},
+        "projections": projections_json(inspection.projections, held),
         "alignment": inspection.alignment,
         "head_alignment": [
             [[(best, word) for word, best in links.items()] for links in layer]
@@ -70,18 +70,26 @@ def attention_json(inspection: Inspection, kind: Kind, held: Contents) -> dict[s
     return {"layers": numbers_from_1(layers), "heads": numbers_from_1(heads), **array_json(part), **small}
 
 
-def projections_json(inspection: Inspection, kind: Kind, held: Contents) -> dict[str, Any]:
-    """What equation 1 was computed from, for the layers and heads that are held."""
-    layers, heads = held.projections.layers[kind], held.projections.heads
-    each = inspection.projections.of(kind).held(layers, heads)
-    products, scaled = scores(each)
+def projections_json(projections: Projections | None, held: Contents) -> dict[str, Any]:
+    """By kind of attention, what equation 1 was computed from, for the layers and heads that are held."""
+    if projections is None:
+        return {}
+    layers, heads = held.projections.layers, held.projections.heads
     return {
-        "layers": numbers_from_1(layers),
-        "heads": numbers_from_1(heads),
-        **{name: array_json(array) for name, array in vars(each).items()},
-        "scores": array_json(products.numpy()),
-        "scaled": array_json(scaled.numpy()),
+        kind: {
+            "layers": numbers_from_1(layers[kind]),
+            "heads": numbers_from_1(heads),
+            **projected_json(projections.of(kind).held(layers[kind], heads)),
+        }
+        for kind in KINDS
     }
+
+
+def projected_json(projected: Projected) -> dict[str, Any]:
+    """Queries, keys, values, mask and outputs, and the scores that are between them."""
+    products, scaled = scores(projected)
+    arrays = {**vars(projected), "scores": products.numpy(), "scaled": scaled.numpy()}
+    return {name: array_json(array) for name, array in arrays.items()}
 
 
 def numbers_from_1(places: list[int]) -> list[int]:

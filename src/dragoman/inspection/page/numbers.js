@@ -19,6 +19,7 @@ export function ChosenByOption({ layer, head }) {
 /** kind, layer and head: counted from 0. weights: of the head [queries, keys]. */
 export function HeadNumbers({ projections, kind, layer, head, queries, keys, weights }) {
   const held = projections[kind];
+  if (!held) return null; // the model has no multi-head attention
   const place = [held.layers.indexOf(layer + 1), held.heads.indexOf(head + 1)];
   const title = html`<h3>One query in numbers</h3>`;
   if (place.includes(-1) || weights === null) {
