@@ -112,6 +112,7 @@ def test_the_words_where_the_alignment_differs_are_listed(open_report, pieces): 
     assert summary.inner_text().endswith(f": {len(others)} of {len(links)} words")
     differing = page.locator("details", has=summary)
     summary.click()
+    differing.locator("table").wait_for()
     names = by_words(pieces)
     expected = [[names.target[word], names.source[own[word]], names.source[links[word]]] for word in others]
     rows = [row.locator("th, td").all_inner_texts() for row in differing.locator("tbody tr").all()]
@@ -157,6 +158,20 @@ def test_long_lists_have_pages(open_report):  # noqa: F811
     alignment.get_by_role("button", name="Next").click()
     assert alignment.locator("ol").first.locator("li").count() == 60
     assert alignment.locator("line").count() == 60
+
+
+def test_a_long_tree_is_drawn_where_it_is_scrolled_to(open_report):  # noqa: F811
+    inspection = fake_inspection(10, 150, 1, 2, 8)
+    page = open_report(inspection)
+    tree = page.get_by_role("tree")
+    assert tree.get_by_role("treeitem").count() < len(inspection.nodes) / 2
+    page.locator("[role=treeitem][tabindex='0']").focus()
+    page.keyboard.press("End")
+    last = page.locator(f"[data-number='{inspection.best_path[-1]}']")
+    assert last.evaluate("each => each === document.activeElement")
+    page.keyboard.press("ArrowLeft")
+    assert page.evaluate("Number(document.activeElement.dataset.number)") == inspection.best_path[-2]
+    page.locator(f"[data-number='{inspection.best_path[-1] + 1}']").wait_for()  # its neighbour
 
 
 def test_a_long_sentence_is_accessible_on_a_phone(open_report):  # noqa: F811
