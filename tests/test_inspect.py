@@ -6,6 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from dragoman import Translator
+from dragoman.translation.model_folder import save_model
 from tests.test_exchange import call
 from tests.test_translator import folder  # noqa: F401
 
@@ -15,6 +17,7 @@ VIEWS = [
     "encoder",
     "decoder",
     "cross",
+    "numbers",
     "heads",
     "attribution",
     "masks",
@@ -49,6 +52,37 @@ def test_a_layer_and_a_head_are_a_picture(inspect, tmp_path, more):
     assert "layer 1" in (tmp_path / "head.svg").read_text()
 
 
+def test_words_windows_and_numbers_are_options(inspect, tmp_path):
+    def svg(*options):
+        status, _, err = inspect(*options, "--out", tmp_path / "x.svg")
+        assert status == 0, err
+        return (tmp_path / "x.svg").read_text()
+
+    assert "this target word" in svg("--show", "cross", "--layer", 1, "--words")
+    assert "Only source tokens 2 to 3 of" in svg("--show", "encoder", "--layer", 1, "--window", 2, 3)
+    numbers = svg("--show", "numbers", "--kind", "encoder", "--layer", 1, "--head", 2, "--query", 3)
+    assert "Encoder self-attention, layer 1, head 2: one query in numbers" in numbers
+    assert "q of query 3" in numbers
+
+
+def test_a_sentence_that_is_longer_than_those_of_training_is_told(
+    monkeypatch,
+    capsysbinary,
+    folder,  # noqa: F811
+    tmp_path,
+):
+    translator = Translator.load(folder, native=False)
+    model = translator.torch_backend.model
+    save_model(tmp_path / "model", model, model.settings, translator.tokenizers, longest_trained=4)
+    out = tmp_path / "x.html"
+    status, _, err = call(monkeypatch, capsysbinary, "inspect", tmp_path / "model", SENTENCE, "--out", out)
+    assert (status, out.exists()) == (0, True)
+    assert (
+        "1 sentence has more tokens than the longest source of training (4), and is inspected whole; "
+        "translate splits it." in err
+    )
+
+
 def test_a_picture_can_be_png(inspect, tmp_path):
     out = tmp_path / "beam.png"
     assert inspect("--show", "beam", "--out", out)[0] == 0
@@ -70,7 +104,30 @@ def test_all_views_are_one_file(inspect, tmp_path):
         (["--out", "x.svg"], "A picture shows one view: give --show beam, encoder"),
         (["--out", "x.html", "--show", "beam"], "--show is for pictures, and x.html holds all views"),
         (["--out", "x.svg", "--show", "beam", "--layer", "1"], "--layer, --head and --lines are for --show"),
+        (
+            ["--out", "x.json", "--layer", "1"],
+            "--layer and --head are also for --show numbers and for .html.",
+        ),
+        (["--out", "x.svg", "--show", "numbers", "--lines"], "--layer, --head and --lines are for --show"),
         (["--out", "x.svg", "--show", "cross", "--lines"], "--head and --lines need a --layer."),
+        (["--out", "x.svg", "--show", "lens", "--words"], "--words is for --show encoder, decoder or cross."),
+        (["--out", "x.html", "--query", "1"], "--kind and --query are for --show numbers."),
+        (
+            ["--out", "x.svg", "--show", "cross", "--kind", "cross"],
+            "--kind and --query are for --show numbers.",
+        ),
+        (
+            ["--out", "x.svg", "--show", "beam", "--window", "1", "2"],
+            "--window is for --show encoder, decoder,",
+        ),
+        (
+            ["--out", "x.svg", "--show", "lens", "--window", "1"],
+            "--window has two numbers, the first and the",
+        ),
+        (["--out", "x.svg", "--show", "lens", "--window", "2", "1"], "The window is from 2 to 1; give the"),
+        (["--out", "x.svg", "--show", "numbers", "--query", "99"], "There is no query 99; there are"),
+        (["--out", "x.svg", "--show", "numbers", "--query", "0"], "There is no query 0; there are"),
+        (["--out", "x.html", "--head", "9"], "There is no head 9; this model has"),
         (["--out", "x.svg", "--show", "cross", "--layer", "9"], "There is no layer 9; this model has 1"),
         (["--out", "x.svg", "--show", "depth"], "--show is 'depth'; it has to be one of beam, encoder"),
         (

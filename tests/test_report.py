@@ -26,6 +26,7 @@ from dragoman.inspection.schema import finite
 from dragoman.model.settings import ModelSettings
 from dragoman.search.trace import Node
 from tests.browser import browser  # noqa: F401
+from tests.projections import fake_projections
 
 MOST_BYTES = 1_500_000
 MOST_MILLISECONDS = 20_000
@@ -93,6 +94,7 @@ def fake_inspection(
         lens=tuple(map(tuple, lens)),
         positions=sinusoids(max(source, target), d_model),
         modules=tuple(fake_modules(layers, source, d_model)),
+        projections=fake_projections(source, target, (layers, layers), heads, d_model // heads),
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
-from dragoman.inspection.views import Picture
+from dragoman.inspection.views import Kind, Picture
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dragoman.translation.translator import Translator
 
 VIEWS = (*get_args(Picture), "heads", "attribution")
+WITH_WINDOW = ("encoder", "decoder", "cross", "numbers", "stream", "lens")
 ENDINGS = (".html", ".json", ".svg", ".png")
 
 
@@ -36,15 +37,24 @@ class Inspect:
     out: Path = Path("inspection.html")
     """The file: .html has all views, .json the data, .svg and .png one picture."""
     show: Picture | Literal["heads", "attribution"] | None = None
-    """The picture: the beam search, the attention of encoder, decoder, or between them (cross), what each
-    head (heads) and each source token (attribution) contributes, masks, positions, their dot products by
-    distance, the residual stream, the logit lens, the model."""
+    """The picture: the beam search, the attention of encoder, decoder, or between them (cross), one query of
+    a head in numbers, what each head (heads) and each source token (attribution) contributes, masks,
+    positions, their dot products by distance, the residual stream, the logit lens, the model."""
     layer: int | None = None
-    """The layer of an attention picture, counted from 1; without it all layers and heads are drawn."""
+    """The layer of an attention picture, counted from 1; without it all layers and heads are drawn. Of .html:
+    the layer whose numbers it holds if it has no room for all, by default the last."""
     head: int | None = None
-    """The head, counted from 1; without it the mean of all."""
+    """The head, counted from 1; without it the mean of all, and in numbers the first."""
     lines: bool = False
     """Draw attention as lines between tokens, as the paper's Figures 3 to 5."""
+    words: bool = False
+    """Draw attention between words: weights to the tokens of a word are summed, its queries averaged."""
+    window: tuple[int, ...] | None = None
+    """The first and the last token that are drawn of a long sentence, counted from 1; by default 1 to 60."""
+    kind: Kind | None = None
+    """The attention whose numbers are drawn, by default between encoder and decoder (cross)."""
+    query: int | None = None
+    """The query whose numbers are drawn, counted from 1, by default the first."""
     what_if: tuple[str, ...] = ()
     """Cases for the views: the same sentence with changes, such as "cross.2.3=off beam_size=1" for one head
     switched off in a greedy search. docs/inspection.md lists all changes."""
@@ -62,10 +72,13 @@ def inspect(given: Given) -> None:
         return
     from dragoman.inspection.inspect import inspect as inspect_sentence
     from dragoman.training.curves import training_of
+    from dragoman.translation.segmentation import long_message
     from dragoman.translation.translator import Translator
 
     translator = Translator.load(asked.run, native=False)
     assert asked.sentence is not None
+    if count := translator.count_long_sentences([asked.sentence], asked.search):
+        say(long_message(count, translator.longest_trained, "inspected whole; translate splits it"))
     inspection = inspect_sentence(translator, asked.sentence, asked.search)
     inspection = replace(inspection, training=training_of(asked.run))
     inspection = with_cases(translator, inspection, cases)
@@ -93,11 +106,23 @@ def refuse_contradictions(asked: Inspect) -> None:
         raise DragomanError(f"A picture shows one view: give --show {', '.join(VIEWS)}.")
     if ending in (".html", ".json") and asked.show is not None:
         raise DragomanError(f"--show is for pictures, and {asked.out} holds all views; leave it out.")
-    attention = asked.show in ("encoder", "decoder", "cross")
-    if not attention and (asked.layer is not None or asked.head is not None or asked.lines):
-        raise DragomanError("--layer, --head and --lines are for --show encoder, decoder or cross.")
-    if asked.layer is None and (asked.head is not None or asked.lines):
+    attention, numbers = asked.show in ("encoder", "decoder", "cross"), asked.show == "numbers"
+    chosen = asked.layer is not None or asked.head is not None
+    if (asked.lines and not attention) or (chosen and not (attention or numbers or ending == ".html")):
+        raise DragomanError(
+            "--layer, --head and --lines are for --show encoder, decoder or cross; --layer and --head are "
+            "also for --show numbers and for .html."
+        )
+    if attention and asked.layer is None and (asked.head is not None or asked.lines):
         raise DragomanError("--head and --lines need a --layer.")
+    if asked.words and not attention:
+        raise DragomanError("--words is for --show encoder, decoder or cross.")
+    if (asked.kind is not None or asked.query is not None) and not numbers:
+        raise DragomanError("--kind and --query are for --show numbers.")
+    if asked.window and asked.show not in WITH_WINDOW:
+        raise DragomanError(f"--window is for --show {', '.join(WITH_WINDOW[:-1])} or {WITH_WINDOW[-1]}.")
+    if asked.window and len(asked.window) != 2:
+        raise DragomanError("--window has two numbers, the first and the last token: --window 61 120.")
 
 
 def refuse_contradictions_of_file(asked: Inspect, ending: str) -> None:
@@ -137,7 +162,7 @@ def written(translator: "Translator", inspection: "Inspection", asked: Inspect) 
     """The content of the file."""
     ending = asked.out.suffix.lower()
     if ending == ".html":
-        return inspection.to_html().encode("utf-8", "replace")
+        return inspection.to_html(asked.layer, asked.head).encode("utf-8", "replace")
     if ending == ".json":
         from dragoman.inspection.schema import to_json
 
@@ -168,7 +193,17 @@ def picture(translator: "Translator", inspection: "Inspection", asked: Inspect) 
 
         return attribution_picture(inspection, attribute(translator, inspection.sentence, inspection.target))
     assert asked.show is not None
-    return inspection.svg(asked.show, asked.layer, asked.head, asked.lines)
+    window = (asked.window[0], asked.window[1]) if asked.window else None
+    return inspection.svg(
+        asked.show,
+        asked.layer,
+        asked.head,
+        asked.lines,
+        asked.words,
+        window,
+        asked.kind or "cross",
+        1 if asked.query is None else asked.query,
+    )
 
 
 def inspect_heads(run: Path, file: Path, out: Path, search: SearchSettings) -> None:
@@ -211,7 +246,7 @@ COMMAND = Command(
     positional=("run", "sentence"),
     groups={
         "sentence": ("run", "sentence", "file"),
-        "output": ("out", "show", "layer", "head", "lines", "what_if"),
+        "output": ("out", "show", "layer", "head", "lines", "words", "window", "kind", "query", "what_if"),
         "search": ("beam_size", "length_penalty", "prefix"),
     },
     metavars={"run": "RUN", "sentence": "SENTENCE", "what_if": "CHANGES"},

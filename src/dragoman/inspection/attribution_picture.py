@@ -5,14 +5,15 @@ import numpy as np
 from dragoman.inspection.attribution import Attribution
 from dragoman.inspection.drawing import Drawing, diverging, widest
 from dragoman.inspection.inspection import Inspection
+from dragoman.inspection.labels import tokens_in
 from dragoman.inspection.layout import finished
-from dragoman.inspection.pictures import first_tokens, label_axes, sentences
+from dragoman.inspection.pictures import label_axes, sentences
 
 
 def attribution_picture(inspection: Inspection, attribution: Attribution) -> str:
     """Integrated gradients as a heat map: a row for each target token, a column for each source token."""
-    source, source_note = first_tokens(attribution.source, "source")
-    target, target_note = first_tokens(attribution.target, "target")
+    source, source_note = tokens_in(attribution.source, "source")
+    target, target_note = tokens_in(attribution.target, "target")
     scores = attribution.integrated[: len(target), : len(source)]
     largest = float(np.abs(scores).max(initial=0)) or 1.0
     drawing = Drawing(

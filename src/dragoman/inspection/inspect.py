@@ -5,6 +5,7 @@ Shapes: S source and T target tokens, W hypotheses, H heads, D = d_model, V voca
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, Unpack
@@ -24,6 +25,7 @@ from dragoman.inspection.inspection import (
     TokenProbability,
 )
 from dragoman.inspection.neighbours import neighbours
+from dragoman.inspection.projections import Calls, along_translation, record_projections
 from dragoman.inspection.recording import Recording, as_array, norms, record
 from dragoman.inspection.recurrent import RecurrentParts, record_recurrent
 from dragoman.model.recurrent import Recurrent
@@ -87,10 +89,15 @@ def recorded_search(
     def name(token: int) -> str:
         return translator.tokenizers.target.pieces([token])[0]
 
-    recorder = record(model) if isinstance(model, Transformer) else record_recurrent(model)
-    with recorder as recording, torch.no_grad():
+    calls: dict[str, Calls] = {}
+    with ExitStack() as stack, torch.no_grad():
+        recording = stack.enter_context(
+            record(model) if isinstance(model, Transformer) else record_recurrent(model)
+        )
+        if isinstance(model, Transformer):
+            calls = stack.enter_context(record_projections(model))
         tree = search_tree(model, source, settings, constraints, name)
-    return Search(translator, settings, tree, recording)
+    return Search(translator, settings, tree, recording, calls)
 
 
 def one_model(translator: Translator) -> Transformer | Recurrent:
@@ -143,6 +150,7 @@ class Search:
     settings: SearchSettings
     tree: SearchTree
     recording: Recording
+    calls: dict[str, Calls]
 
     @property
     def model(self) -> Transformer:
@@ -212,6 +220,7 @@ class Search:
             drawn=self.drawn(),
             met=self.met(),
             neighbours=neighbours(one_model(self.translator), self.translator.tokenizers, source, target),
+            projections=along_translation(self.calls, self.rows[: len(target)]) if self.calls else None,
         )
 
     # ---- along the translation

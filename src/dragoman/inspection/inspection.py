@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.inspection.neighbours import Neighbours
-from dragoman.inspection.views import Picture, draw
+from dragoman.inspection.projected import Projections
+from dragoman.inspection.views import Kind, Picture, draw
 from dragoman.model.settings import ModelSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.search.trace import Node
@@ -42,6 +43,10 @@ class Attention:
     and the t tokens before it. Later columns are 0."""
     cross: Array
     """Encoder-decoder attention [N H T S]."""
+
+    def of(self, kind: Kind) -> Array:
+        """The weights of a kind."""
+        return {"encoder": self.encoder, "decoder": self.decoder, "cross": self.cross}[kind]
 
 
 @dataclass(frozen=True)
@@ -117,6 +122,8 @@ class Inspection:
     positions: Array
     """The position table's rows 0 to max(S, T) − 1 [max(S, T) D]."""
     modules: tuple[ModuleSummary, ...]
+    projections: Projections | None = None
+    """Queries, keys and values of all heads; None for a model without multi-head attention."""
     drawn: dict[int, tuple[TokenProbability, ...]] = field(default_factory=dict)
     """Sampling: for each node that was extended, the distribution that its next tokens were drawn from (with
     temperature, top-k and top-p): the likeliest tokens, and all that were drawn."""
@@ -129,22 +136,43 @@ class Inspection:
     training: "Training | None" = None
     """What the log of the model's run says; None if it is unknown."""
 
-    def to_html(self) -> str:
-        """All views as one HTML file, which needs no network."""
+    @property
+    def decoder_inputs(self) -> tuple[str, ...]:
+        """The T tokens that the decoder reads: START, and the target without its last token."""
+        return (self.nodes[0].token, *self.target[:-1])
+
+    def to_html(self, layer: int | None = None, head: int | None = None) -> str:
+        """All views as one HTML file, which needs no network.
+
+        The file of a long sentence has no room for all layers and heads (`room.py`); `layer` and `head`
+        choose whose numbers it holds, by default the last layer's. Raises `DragomanError` if the model has no
+        such layer or head.
+        """
         from dragoman.inspection.report import to_html
 
-        return to_html(self)
+        return to_html(self, layer, head)
 
     def svg(
-        self, view: Picture, layer: int | None = None, head: int | None = None, lines: bool = False
+        self,
+        view: Picture,
+        layer: int | None = None,
+        head: int | None = None,
+        lines: bool = False,
+        words: bool = False,
+        window: tuple[int, int] | None = None,
+        kind: Kind = "cross",
+        query: int = 1,
     ) -> str:
         """A picture as SVG.
 
         `layer` and `head` are of attention, counted from 1: without a layer all heads are drawn, without a
-        head their mean. `lines` draws lines between tokens. Raises `DragomanError` if there is no such view,
-        and if the model has no such layer, head or view.
+        head their mean. `lines` draws lines between tokens, `words` words in place of tokens. `window` is the
+        first and last token of a long sentence that are drawn, counted from 1, in pictures of attention, its
+        numbers, the residual stream and the lens. `kind` and `query` are of the picture `numbers`, which has
+        one head: head 1 of the last layer by default. Raises `DragomanError` if there is no
+        such view, and if the model has no such layer, head, query or view.
         """
-        return draw(self, view, layer, head, lines)
+        return draw(self, view, layer, head, lines, words, window, kind, query)
 
     def _repr_html_(self) -> str:
         """The report in a frame, for notebooks."""

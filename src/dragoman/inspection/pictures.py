@@ -1,12 +1,10 @@
-"""Pictures of an inspection as SVG, a function each. Axes with more than 60 tokens show the first 60.
+"""Pictures of an inspection as SVG, a function each. Axes with more than 60 tokens show a window.
 
 Shapes: S source and T target tokens, N layers, H heads, Q queries, K keys, D = d_model.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,14 +20,13 @@ from dragoman.inspection.drawing import (
     widest,
 )
 from dragoman.inspection.inspection import Array, Inspection
+from dragoman.inspection.labels import MOST_TOKENS, View, Window, in_window, tokens_in, view
 from dragoman.inspection.layout import draw_levels, finished
 from dragoman.inspection.tree import draw_tree, search_name, tree_columns
+from dragoman.inspection.views import Kind
 from dragoman.translation.alignment import select_head
 
 Allowed = npt.NDArray[np.bool_]
-Kind = Literal["encoder", "decoder", "cross"]
-
-MOST_TOKENS = 60
 PADDING = "padding"
 
 SHARES = [(0.0, "0"), (0.25, "0.25"), (0.5, "0.5"), (0.75, "0.75"), (1.0, "1")]
@@ -41,57 +38,6 @@ NAMES: dict[Kind, str] = {
 }
 
 
-# ---- tokens on axes
-
-
-@dataclass(frozen=True)
-class View:
-    """The attention of a kind: its weights and their tokens, at most 60 of each."""
-
-    kind: Kind
-    weights: Array
-    """[N H Q K]."""
-    queries: list[str]
-    keys: list[str]
-    query_axis: str
-    key_axis: str
-    notes: list[str]
-    """Sentences about tokens that are not drawn."""
-
-
-def view(inspection: Inspection, kind: Kind) -> View:
-    """The attention of a kind, with what its rows and columns are."""
-    weights = {
-        "encoder": inspection.attention.encoder,
-        "decoder": inspection.attention.decoder,
-        "cross": inspection.attention.cross,
-    }[kind]
-    query_tokens = inspection.source if kind == "encoder" else inspection.target
-    key_tokens = decoder_inputs(inspection) if kind == "decoder" else inspection.source
-    queries, query_note = first_tokens(query_tokens, "source" if kind == "encoder" else "target")
-    keys, key_note = first_tokens(key_tokens, "target" if kind == "decoder" else "source")
-    return View(
-        kind,
-        weights[:, :, : len(queries), : len(keys)],
-        queries,
-        keys,
-        "query: source token" if kind == "encoder" else "query: the position that predicts this target token",
-        "key: target token so far" if kind == "decoder" else "key: source token",
-        [note for note in dict.fromkeys([query_note, key_note]) if note],
-    )
-
-
-def decoder_inputs(inspection: Inspection) -> tuple[str, ...]:
-    """The T tokens that the decoder reads: START, and the target without its last token."""
-    return (inspection.nodes[0].token, *inspection.target[:-1])
-
-
-def first_tokens(tokens: Sequence[str], side: str) -> tuple[list[str], str]:
-    """The labels of at most 60 tokens, and a sentence if there are more."""
-    note = f"Only the first {MOST_TOKENS} of {len(tokens)} {side} tokens are drawn."
-    return [visible(token) for token in tokens[:MOST_TOKENS]], note if len(tokens) > MOST_TOKENS else ""
-
-
 def sentences(inspection: Inspection) -> str:
     """The sentence and its translation, for a picture's description."""
     return f"Sentence: {inspection.sentence} Translation: {inspection.translation}"
@@ -100,9 +46,11 @@ def sentences(inspection: Inspection) -> str:
 # ---- attention (section 3.2)
 
 
-def attention_grid(inspection: Inspection, kind: Kind) -> str:
+def attention_grid(
+    inspection: Inspection, kind: Kind, words: bool = False, window: Window | None = None
+) -> str:
     """All heads as small heat maps: a row for each layer, a column for each head."""
-    seen = view(inspection, kind)
+    seen = view(inspection, kind, words, window)
     layers, heads, queries, keys = seen.weights.shape
     cell = max(2, min(8, 104 // max(queries, keys)))
     wide, high, left, top = cell * keys, cell * queries, 76, 72
@@ -142,12 +90,19 @@ def selected(seen: View, layer: int | None, head: int | None) -> tuple[Array, st
     return weights, f"{NAMES[seen.kind]}, layer {layers if layer is None else layer}, {of}"
 
 
-def attention_head(inspection: Inspection, kind: Kind, layer: int | None, head: int | None) -> str:
+def attention_head(
+    inspection: Inspection,
+    kind: Kind,
+    layer: int | None,
+    head: int | None,
+    words: bool = False,
+    window: Window | None = None,
+) -> str:
     """One head as a heat map with its tokens. None is the last layer and the mean of all heads.
 
     Raises `DragomanError` if the model has no such layer or head.
     """
-    seen = view(inspection, kind)
+    seen = view(inspection, kind, words, window)
     weights, name = selected(seen, layer, head)
     cell = 24 if max(weights.shape) <= 30 else 16
     left, top = 44 + widest(seen.queries), 78 + 0.87 * widest(seen.keys)
@@ -183,13 +138,20 @@ def label_axes(
         drawing.label(left + (column + 0.5) * cell + 3, top - 8, label, turn=-60)
 
 
-def attention_lines(inspection: Inspection, kind: Kind, layer: int | None, head: int | None) -> str:
+def attention_lines(
+    inspection: Inspection,
+    kind: Kind,
+    layer: int | None,
+    head: int | None,
+    words: bool = False,
+    window: Window | None = None,
+) -> str:
     """One head as lines from queries to keys, as in the paper's Figures 3 to 5. Opacity is the weight.
 
     None is the last layer and the mean of all heads. Raises `DragomanError` if the model has no such layer or
     head.
     """
-    seen = view(inspection, kind)
+    seen = view(inspection, kind, words, window)
     weights, name = selected(seen, layer, head)
     left, top, row_height, gap = 24 + widest(seen.queries), 84, 24, 170
     drawing = Drawing(
@@ -239,9 +201,9 @@ def beam_tree(inspection: Inspection) -> str:
 
 def masks(inspection: Inspection) -> str:
     """Which keys a query may attend to: at padding, in the decoder, and with both masks."""
-    source, source_note = first_tokens(inspection.source, "source")
-    target, target_note = first_tokens(inspection.target, "target")
-    inputs, _ = first_tokens(decoder_inputs(inspection), "target")
+    source, source_note = tokens_in(inspection.source, "source")
+    target, target_note = tokens_in(inspection.target, "target")
+    inputs, _ = tokens_in(inspection.decoder_inputs, "target")
     readable = np.ones(len(source) + 1, bool)  # [S + 1], the last of them is padding
     readable[-1] = False
     if not inspection.model.source_end and len(source) == len(inspection.source):
@@ -352,20 +314,20 @@ PARTS = {
 """What a layer's output is the sum of, with the colour of each and that of a label on it."""
 
 
-def residual_stream(inspection: Inspection) -> str:
+def residual_stream(inspection: Inspection, window: Window | None = None) -> str:
     """Norms of the residual stream by layer, a line for each position, and the shares of sub-layers."""
     stream = inspection.stream
-    source, source_note = first_tokens(inspection.source, "source")
-    target, target_note = first_tokens(inspection.target, "target")
+    source, source_note = tokens_in(inspection.source, "source", window)
+    target, target_note = tokens_in(inspection.target, "target", window)
     drawing = Drawing(
         "residual-stream",
         "The residual stream",
         "Norms of each position's features after the embedding and after each layer, and what each sub-layer "
         f"adds. {sentences(inspection)}",
     )
-    norm_chart(drawing, "Encoder", stream.encoder, source)
+    norm_chart(drawing, "Encoder", stream.encoder, source, in_window(len(inspection.source), window).start)
     share_bars(drawing, stream.encoder, stream.encoder_sublayers, ["self-attention", "feed-forward"])
-    norm_chart(drawing, "Decoder", stream.decoder, target)
+    norm_chart(drawing, "Decoder", stream.decoder, target, in_window(len(inspection.target), window).start)
     share_bars(drawing, stream.decoder, stream.decoder_sublayers, list(PARTS)[1:])
     y = drawing.height + 26
     for row, (name, (colour, _)) in enumerate(PARTS.items()):
@@ -378,18 +340,18 @@ def residual_stream(inspection: Inspection) -> str:
     return finished(drawing, [shares, source_note, target_note])
 
 
-def norm_chart(drawing: Drawing, side: str, norms: Array, tokens: Sequence[str]) -> None:
-    """Norms [N+1 P] by layer below what is drawn, a line for each position."""
+def norm_chart(drawing: Drawing, side: str, norms: Array, tokens: Sequence[str], first: int) -> None:
+    """Norms [N+1 P] by layer below what is drawn, a line for each token, the first at position `first`."""
     layers, _ = norms.shape
     y = drawing.height + 30
     drawing.text(16, y, side, 13, bold=True)
     axes = Axes(drawing, 64, y + 44, 460, 180, (0, layers - 1), (0, float(norms.max(initial=1e-9))))
     labels = [(float(n), "embedding" if n == 0 else str(n)) for n in range(layers)]
     axes.draw("layer", "norm of the features (no unit)", labels)
-    for place in range(len(tokens)):
+    for place, token in enumerate(tokens, first):
         points = [axes.place(layer, float(norms[layer, place])) for layer in range(layers)]
-        last = place == len(tokens) - 1
-        title = f"position {place}: {tokens[place]}\n" + ", ".join(f"{norm:.2f}" for norm in norms[:, place])
+        last = place == first + len(tokens) - 1
+        title = f"position {place}: {token}\n" + ", ".join(f"{norm:.2f}" for norm in norms[:, place])
         drawing.polyline(points, "stroke-best" if last else "stroke-self", title, 1.0 if last else 0.5, 2)
     words = "A line is a position; the orange one is the last that is drawn."
     drawing.paragraph(64, drawing.height + 18, words)
@@ -417,10 +379,11 @@ def share_bars(drawing: Drawing, norms: Array, sublayers: Array, names: Sequence
     )
 
 
-def lens(inspection: Inspection) -> str:
+def lens(inspection: Inspection, window: Window | None = None) -> str:
     """The likeliest next token after each decoder layer, for each target token (logit lens)."""
-    tokens, note = first_tokens(inspection.target, "target")
-    first = [[layer[place][0] for layer in inspection.lens] for place in range(len(tokens))]  # [T, N]
+    tokens, note = tokens_in(inspection.target, "target", window)
+    start = in_window(len(inspection.target), window).start
+    first = [[layer[start + row][0] for layer in inspection.lens] for row in range(len(tokens))]  # [T, N]
     labels = [[visible(each.token) for each in row] for row in first]
     wide = max(76.0, max((widest(row) for row in labels), default=0.0) + 50)
     left, top, height = 28 + widest(tokens), 84.0, 26.0

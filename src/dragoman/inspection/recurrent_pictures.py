@@ -20,8 +20,9 @@ from dragoman.inspection.architecture import (
 )
 from dragoman.inspection.drawing import Axes, Drawing
 from dragoman.inspection.inspection import Array, Inspection
+from dragoman.inspection.labels import tokens_in
 from dragoman.inspection.layout import finished
-from dragoman.inspection.pictures import first_tokens, sentences
+from dragoman.inspection.pictures import sentences
 from dragoman.system.errors import DragomanError
 
 LACKING = {
@@ -49,8 +50,8 @@ def refuse_what_is_lacking(inspection: Inspection, view: str) -> None:
 
 def states(inspection: Inspection) -> str:
     """Norms of the embeddings and states by position, a line for each layer."""
-    source, source_note = first_tokens(inspection.source, "source")
-    target, target_note = first_tokens(inspection.target, "target")
+    source, source_note = tokens_in(inspection.source, "source")
+    target, target_note = tokens_in(inspection.target, "target")
     drawing = Drawing(
         "states",
         "Norms of the states",

@@ -8,6 +8,7 @@ from typing import Any
 
 from dragoman.inspection.bundle import PAGE, VENDOR, bundle
 from dragoman.inspection.inspection import Inspection
+from dragoman.inspection.room import FILE, contents
 from dragoman.inspection.schema import to_json
 
 DOCUMENT = """<!doctype html>
@@ -31,11 +32,12 @@ DOCUMENT = """<!doctype html>
 """
 
 
-def to_html(inspection: Inspection) -> str:
+def to_html(inspection: Inspection, layer: int | None = None, head: int | None = None) -> str:
     """The report: views of the beam, attention, positions, the residual stream, masks and the model.
 
-    The data are `schema.to_json`. The content security policy names the script and the style by their hashes
-    and refuses all else, so no text of the data can become a script.
+    The data are `schema.to_json` with what `room.contents` has room for; `layer` and `head` are its. The
+    content security policy names the script and the style by their hashes and refuses all else, so no text of
+    the data can become a script.
     """
     script, style = bundle(PAGE / "file.js"), (PAGE / "style.css").read_text("utf-8")
     policy = (
@@ -47,7 +49,7 @@ def to_html(inspection: Inspection) -> str:
         title=html.escape(f"Inspection: {inspection.sentence}").encode("ascii", "xmlcharrefreplace").decode(),
         style=style,
         licenses=licenses(),
-        data=embedded(to_json(inspection)),
+        data=embedded(to_json(inspection, contents(inspection, FILE, layer, head))),
         script=script,
     )
 

@@ -3,66 +3,117 @@
 import base64
 import math
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dragoman.inspection.inspection import Array, Inspection, TokenProbability
 from dragoman.inspection.neighbours import Neighbours
+from dragoman.inspection.projected import Numbers, Projected, Projections
+from dragoman.inspection.room import Contents, contents, overview
+from dragoman.inspection.statistics import head_alignments, statistics
+from dragoman.inspection.steps import scores
+from dragoman.inspection.views import KINDS, Kind
 from dragoman.system.toml import to_table
-
-if TYPE_CHECKING:
-    from dragoman.inspection.what_if import WhatIf
 
 VERSION = 1
 """Of the schema. It changes when a reader of the former one would fail."""
-CASE = ("translation", "log_probability", "score", "search", "source", "target", "beam")
-"""What the table of a what-if has of an inspection's."""
 
 
-def to_json(inspection: Inspection) -> dict[str, Any]:
-    """The inspection as a table of texts, numbers and encoded arrays; no number in it is NaN or infinite."""
-    attention, stream = inspection.attention, inspection.stream
+def to_json(inspection: Inspection, held: Contents | None = None) -> dict[str, Any]:
+    """The inspection as a table of texts, numbers and encoded arrays; no number in it is NaN or infinite.
+
+    `held` is what it has of attention, by default all.
+    """
+    stream, held = inspection.stream, held or contents(inspection)
     table = {
         "version": VERSION,
         "sentence": inspection.sentence,
+        **search_json(inspection),
+        "model": to_table(inspection.model),
+        "attention": {kind: attention_json(inspection, kind, held) for kind in KINDS},
+        "statistics": {
+            kind: {name: table.round(4).tolist() for name, table in tables.items()}
+            for kind, tables in statistics(inspection).items()
+        },
+        "projections": projections_json(inspection.projections, held),
+        "alignment": inspection.alignment,
+        "head_alignment": [
+            [[(best, word) for word, best in links.items()] for links in layer]
+            for layer in head_alignments(inspection)
+        ],
+        "stream": {name: array_json(array) for name, array in vars(stream).items()},
+        "lens": [[tokens_json(tokens) for tokens in layer] for layer in inspection.lens],
+        "positions": array_json(inspection.positions),
+        "modules": [asdict(module) for module in inspection.modules],
+        "neighbours": [neighbours_json(each) for each in inspection.neighbours],
+        "training": None if inspection.training is None else asdict(inspection.training),
+        "what_if": [
+            {"changes": list(map(str, case.changes)), **search_json(case.after)}
+            for case in inspection.what_ifs
+        ],
+    }
+    return {key: finite(value) for key, value in table.items()}
+
+
+def search_json(inspection: Inspection) -> dict[str, Any]:
+    """The translation, and the search that found it."""
+    return {
         "translation": inspection.translation,
         "log_probability": inspection.log_probability,
         "score": inspection.score,
         "search": to_table(inspection.search),
-        "model": to_table(inspection.model),
         "source": {"tokens": inspection.source, "words": inspection.source_words},
         "target": {"tokens": inspection.target, "words": inspection.target_words},
         "beam": {
             "nodes": [asdict(node) for node in inspection.nodes],
             "best_path": inspection.best_path,
-            "candidates": {
-                str(number): tokens_json(tokens) for number, tokens in inspection.candidates.items()
-            },
-            "drawn": {str(number): tokens_json(tokens) for number, tokens in inspection.drawn.items()},
+            "candidates": tables_json(inspection.candidates),
+            "drawn": tables_json(inspection.drawn),
             "met": [asdict(each) for each in inspection.met],
         },
-        "attention": {
-            "encoder": array_json(attention.encoder),
-            "decoder": array_json(attention.decoder),
-            "cross": array_json(attention.cross),
-        },
-        "alignment": inspection.alignment,
-        "stream": {name: array_json(array) for name, array in vars(stream).items()},
-        "lens": [[tokens_json(tokens) for tokens in layer] for layer in inspection.lens],
-        "positions": array_json(inspection.positions),
-        "modules": [asdict(module) for module in inspection.modules],
-        "what_if": [case_json(each) for each in inspection.what_ifs],
-        "neighbours": [neighbours_json(each) for each in inspection.neighbours],
-        "training": None if inspection.training is None else asdict(inspection.training),
     }
-    return {key: finite(value) for key, value in table.items()}
 
 
-def case_json(case: "WhatIf") -> dict[str, Any]:
-    """The changes of a what-if, and the translation and search with them."""
-    table = to_json(case.after)
-    return {"changes": list(map(str, case.changes))} | {key: table[key] for key in CASE}
+def tables_json(tables: dict[int, tuple[TokenProbability, ...]]) -> dict[str, list[tuple[str, float]]]:
+    """Tokens of nodes, by the numbers of these."""
+    return {str(number): tokens_json(tokens) for number, tokens in tables.items()}
+
+
+def attention_json(inspection: Inspection, kind: Kind, held: Contents) -> dict[str, Any]:
+    """The weights of the layers and heads that are held, with small maps of all heads if some are not."""
+    weights, layers, heads = inspection.attention.of(kind), held.weights.layers[kind], held.weights.heads
+    part = weights[np.ix_(layers, heads)]
+    small = {} if part.shape == weights.shape else {"overview": array_json(overview(weights))}
+    return {"layers": numbers_from_1(layers), "heads": numbers_from_1(heads), **array_json(part), **small}
+
+
+def projections_json(projections: Projections | None, held: Contents) -> dict[str, Any]:
+    """By kind of attention, what equation 1 was computed from, for the layers and heads that are held."""
+    if projections is None:
+        return {}
+    layers, heads = held.projections.layers, held.projections.heads
+    return {
+        kind: {
+            "layers": numbers_from_1(layers[kind]),
+            "heads": numbers_from_1(heads),
+            **projected_json(projections.of(kind).held(layers[kind], heads)),
+        }
+        for kind in KINDS
+    }
+
+
+def projected_json(projected: Projected) -> dict[str, Any]:
+    """Queries, keys, values, mask and outputs, and the scores that are between them."""
+    products, scaled = scores(projected)
+    arrays = {**vars(projected), "scores": products.numpy(), "scaled": scaled.numpy()}
+    return {name: array_json(array) for name, array in arrays.items()}
+
+
+def numbers_from_1(places: list[int]) -> list[int]:
+    """The numbers of layers or heads with these places."""
+    return [place + 1 for place in places]
 
 
 def tokens_json(tokens: tuple[TokenProbability, ...]) -> list[tuple[str, float]]:
@@ -76,12 +127,11 @@ def neighbours_json(matrix: Neighbours) -> dict[str, Any]:
     return {"parts": matrix.parts, "tokens": tokens}
 
 
-def array_json(array: Array) -> dict[str, Any]:
+def array_json(array: Numbers | npt.NDArray[np.bool_]) -> dict[str, Any]:
     """An array: its shape, and its float16 numbers, little-endian in row-major order, in base64."""
-    return {
-        "shape": array.shape,
-        "float16": base64.b64encode(array.astype("<f2").tobytes()).decode("ascii"),
-    }
+    with np.errstate(over="ignore"):  # above 65,504 is infinity
+        halves = array.astype("<f2")
+    return {"shape": array.shape, "float16": base64.b64encode(halves.tobytes()).decode("ascii")}
 
 
 def array_from_json(table: dict[str, Any]) -> Array:

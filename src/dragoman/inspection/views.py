@@ -7,12 +7,35 @@ from dragoman.system.errors import DragomanError
 if TYPE_CHECKING:
     from dragoman.inspection.inspection import Inspection
 
+Kind = Literal["encoder", "decoder", "cross"]
+"""The three uses of attention (section 3.2.3)."""
+KINDS: tuple[Kind, ...] = get_args(Kind)
 Picture = Literal[
-    "beam", "encoder", "decoder", "cross", "masks", "positions", "distances", "stream", "lens", "model"
+    "beam",
+    "encoder",
+    "decoder",
+    "cross",
+    "numbers",
+    "masks",
+    "positions",
+    "distances",
+    "stream",
+    "lens",
+    "model",
 ]
 
 
-def draw(inspection: "Inspection", view: Picture, layer: int | None, head: int | None, lines: bool) -> str:
+def draw(
+    inspection: "Inspection",
+    view: Picture,
+    layer: int | None,
+    head: int | None,
+    lines: bool,
+    words: bool,
+    window: tuple[int, int] | None,
+    kind: Kind,
+    query: int,
+) -> str:
     """A picture as SVG: see `Inspection.svg`."""
     from dragoman.inspection import pictures, recurrent_pictures
 
@@ -26,16 +49,21 @@ def draw(inspection: "Inspection", view: Picture, layer: int | None, head: int |
             )
     if view in ("encoder", "decoder", "cross"):
         if layer is None:
-            return pictures.attention_grid(inspection, view)
+            return pictures.attention_grid(inspection, view, words, window)
         draw_head = pictures.attention_lines if lines else pictures.attention_head
-        return draw_head(inspection, view, layer, head)
+        return draw_head(inspection, view, layer, head, words, window)
+    if view == "numbers":
+        from dragoman.inspection.numbers import numbers
+
+        return numbers(inspection, kind, layer, head, query, window)
+    if view in ("stream", "lens"):
+        draw_tokens = pictures.residual_stream if view == "stream" else pictures.lens
+        return draw_tokens(inspection, window)
     others = {
         "beam": pictures.beam_tree,
         "masks": pictures.masks,
         "positions": pictures.positions,
         "distances": pictures.position_products,
-        "stream": pictures.residual_stream,
-        "lens": pictures.lens,
         "model": pictures.architecture,
     }
     return others[view](inspection)

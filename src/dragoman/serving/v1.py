@@ -297,11 +297,13 @@ def add_analysis(routes: APIRouter, service: Service) -> None:
         service.note_texts(request, [asked.text])
 
         def compute() -> dict[str, Any]:
+            from dragoman.inspection.room import LIVE, contents
             from dragoman.inspection.schema import to_json
             from dragoman.inspection.what_if import inspect_changed
 
             refuse_long(model, [asked.text], MOST_INSPECTED, "an inspection")
-            return to_json(inspect_changed(model.translator, asked.text, changes, settings))
+            found = inspect_changed(model.translator, asked.text, changes, settings)
+            return to_json(found, contents(found, LIVE))
 
         return await service.analyse(compute, words(asked.text), request)
 

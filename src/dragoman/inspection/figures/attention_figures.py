@@ -14,8 +14,9 @@ import numpy.typing as npt
 from dragoman.inspection.drawing import Drawing, sequential, widest
 from dragoman.inspection.figures.choice import Choice
 from dragoman.inspection.inspection import Array, Inspection
+from dragoman.inspection.labels import tokens_in
 from dragoman.inspection.layout import draw_levels, finished
-from dragoman.inspection.pictures import SHARES, WEIGHT, first_tokens, label_axes, sentences
+from dragoman.inspection.pictures import SHARES, WEIGHT, label_axes, sentences
 from dragoman.system.errors import DragomanError
 
 COLUMN, GAP, BAR = 30.0, 150.0, 7.0  # from token to token, from queries to keys, height of a head's mark
@@ -41,7 +42,7 @@ def encoder_layer(inspection: Inspection, choice: Choice) -> LayerWeights:
     """
     layers = len(inspection.attention.encoder)
     layer = layer_number(choice.layer, layers)
-    tokens, note = first_tokens(inspection.source, "source")
+    tokens, note = tokens_in(inspection.source, "source")
     weights = inspection.attention.encoder[layer][:, : len(tokens), : len(tokens)]
     return LayerWeights(layer, weights, tokens, [note] * bool(note))
 

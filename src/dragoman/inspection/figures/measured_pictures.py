@@ -13,8 +13,9 @@ from dragoman.inspection.drawing import Drawing, diverging, sequential, widest
 from dragoman.inspection.figures.attention_figures import LayerWeights, query_number
 from dragoman.inspection.figures.measured import HeadNumbers, HiddenUnits, Normalisation
 from dragoman.inspection.inspection import Array
+from dragoman.inspection.labels import tokens_in
 from dragoman.inspection.layout import draw_levels, finished
-from dragoman.inspection.pictures import SHARES, first_tokens, sentences
+from dragoman.inspection.pictures import SHARES, sentences
 from dragoman.inspection.recording import as_array
 from dragoman.model.attention import attention
 
@@ -39,7 +40,7 @@ def signed_number(value: float) -> str:
 def normalisation_picture(seen: Normalisation, layer: int) -> str:
     """The numbers of a layer normalisation, with means over rows (layer) and over columns (batch)."""
     inspection = seen.inspection
-    tokens, note = first_tokens(inspection.source, "source")
+    tokens, note = tokens_in(inspection.source, "source")
     width = min(FEATURES, seen.taken.shape[1])
     numbers = seen.taken[: len(tokens), :width]
     most = largest(numbers)
@@ -114,7 +115,7 @@ def feed_forward_picture(seen: HiddenUnits) -> str:
         ("Encoder", seen.encoder, inspection.source),
         ("Decoder", seen.decoder, inspection.target),
     ):
-        labels, note = first_tokens(tokens, "source" if name == "Encoder" else "target")
+        labels, note = tokens_in(tokens, "source" if name == "Encoder" else "target")
         draw_shares(drawing, name, shares, labels)
         notes += [note] * bool(note)
     drawing.legend(16, drawing.height + 20, "share of hidden units that are 0", sequential, SHARES)
@@ -152,7 +153,7 @@ def draw_shares(drawing: Drawing, name: str, shares: Array, tokens: Sequence[str
 
 def head_matrices(seen: HeadNumbers, layer: int, head: int) -> str:
     """Q, K and V of a head as heat maps with one scale."""
-    tokens, note = first_tokens(seen.inspection.source, "source")
+    tokens, note = tokens_in(seen.inspection.source, "source")
     named = {"Q, queries": seen.query, "K, keys": seen.key, "V, values": seen.value}
     tables = {name: as_array(each) for name, each in named.items()}
     most = max(map(largest, tables.values()))
@@ -181,7 +182,7 @@ def attention_steps(seen: HeadNumbers, layer: int, head: int, query: str | None)
     """Equation 1 for one query: q · k, the scale, the mask, softmax, and the weighted sum of values."""
     batch = [each[None, None] for each in (seen.query, seen.key, seen.value)]  # [1, 1, S, K]
     values, weights = attention(batch[0], batch[1], batch[2], seen.allowed[None, None, None])
-    tokens, note = first_tokens(seen.inspection.source, "source")
+    tokens, note = tokens_in(seen.inspection.source, "source")
     drawn = as_array(weights[0])[:, : len(tokens), : len(tokens)]
     shown = LayerWeights(layer, drawn, tokens, [note] * bool(note))
     place = query_number(shown, query)

@@ -11,7 +11,7 @@ from dragoman.inspection.figures.attention_figures import head_numbers, layer_nu
 from dragoman.inspection.figures.choice import Choice
 from dragoman.inspection.inspection import Inspection, TokenProbability
 from dragoman.inspection.layout import finished
-from dragoman.inspection.pictures import decoder_inputs, sentences
+from dragoman.inspection.pictures import sentences
 from dragoman.system.errors import DragomanError
 
 MOST_STEPS, ACROSS, WIDTH, ROW, BAR, NEXT = 24, 3, 350.0, 19.0, 70.0, 5
@@ -28,7 +28,7 @@ def decoding_steps(inspection: Inspection, choice: Choice) -> str:
     layer = layer_number(choice.layer, len(attention))
     heads = head_numbers(choice.heads, attention.shape[1])
     weights = attention[layer][heads].mean(0)  # [T, T]
-    inputs = [visible(token) for token in decoder_inputs(inspection)]
+    inputs = [visible(token) for token in inspection.decoder_inputs]
     steps = min(len(inspection.target), MOST_STEPS)
     which = "mean of all heads" if not choice.heads else f"head {', '.join(map(str, choice.heads))}"
     drawing = Drawing(
@@ -94,7 +94,7 @@ def softmax(inspection: Inspection, choice: Choice) -> str:
     if not 1 <= step <= steps:
         raise DragomanError(f"There is no step {step}; this translation has {steps}, counted from 1.")
     likeliest = predictions(inspection, step - 1)
-    prefix = " ".join(visible(token) for token in decoder_inputs(inspection)[:step])
+    prefix = " ".join(visible(token) for token in inspection.decoder_inputs[:step])
     drawing = Drawing(
         "softmax",
         f"Next token at step {step} of {steps}",

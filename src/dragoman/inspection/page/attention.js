@@ -3,9 +3,11 @@
 import { html, useMemo, useState } from "./vendor/preact.js";
 import { decoderKeys, part } from "./data.js";
 import { Heat, LabelledHeat, Legend, WEIGHT_MARKS, matrixRows, weightShare } from "./heat.js";
+import { ChosenByOption, HeadNumbers, nameOfHeld } from "./numbers.js";
 import { Choice, Facts, Grid, Lines, Numbers } from "./parts.js";
-import { statisticNames, statistics } from "./statistics.js";
+import { statisticNames } from "./statistics.js";
 import { fixed, visible } from "./tokens.js";
+import { merged, numbered, wordsOf } from "./words.js";
 
 const KINDS = [
   ["encoder", "Encoder self-attention"],
@@ -15,36 +17,68 @@ const KINDS = [
 const SWITCHES = [["off", "Switch this head off"], ["uniform", "Make it uniform"]];
 const FEWEST = 0.02; // weights below this have no line
 
+const UNITS = [["tokens", "Tokens"], ["words", "Words"]];
+
 export function Attention({ inspection, tryOut }) {
   const [kind, setKind] = useState("cross");
+  const [unit, setUnit] = useState("tokens");
   const kinds = KINDS.filter(([each]) => inspection.attention[each].shape[0] > 0);
   return html`
-    ${kinds.length > 1
-      ? html`<${Choice} label="Kind of attention" choices=${kinds} value=${kind} choose=${setKind} />`
-      : html`<p>The model has encoder-decoder attention alone, with one head.</p>`}
-    <${Heads} key=${kind} inspection=${inspection} kind=${kind} tryOut=${tryOut} />
+    ${kinds.length > 1 ? null : html`<p>The model has encoder-decoder attention alone, with one head.</p>`}
+    <div class="tools">
+      ${kinds.length > 1
+        ? html`<${Choice} label="Kind of attention" choices=${kinds} value=${kind} choose=${setKind} />`
+        : null}
+      <${Choice} label="Rows and columns" choices=${UNITS} value=${unit} choose=${setUnit} />
+    </div>
+    <${Heads} key=${kind} inspection=${inspection} kind=${kind} unit=${unit}
+      tryOut=${kinds.length > 1 ? tryOut : null} />
     ${kind === "cross" ? html`<${Alignment} inspection=${inspection} />` : null}`;
 }
 
-/** All heads of a kind: {index, layer, head, weights, statistics}. */
-function headsOf({ attention }, kind, keys) {
-  const array = attention[kind];
-  const [layers, heads] = array.shape;
-  const edge = kind === "decoder" ? 0 : keys.length - 1;
+/** The queries and keys of a kind: their names, and the number of each token's word. */
+function sidesOf(inspection, kind) {
+  const { source, target } = inspection;
+  const [from, to] = [source, target].map(({ tokens, words }) => ({ names: tokens, words: numbered(words) }));
+  const inputs = {
+    names: decoderKeys(inspection),
+    words: [0, ...to.words.slice(0, -1).map((word) => word + 1)],
+  };
+  return { queries: kind === "encoder" ? from : to, keys: kind === "decoder" ? inputs : from };
+}
+
+/** The names of a side's tokens or words. */
+function namesIn({ names, words }, unit) {
+  return unit === "words" ? wordsOf(names, words) : names;
+}
+
+/** All heads of a kind: {index, layer, head, tokens, weights, map, statistics}. tokens: the weights between
+ * tokens, and weights those between tokens or words; null if there was no room for them. */
+function headsOf(inspection, kind, { queries, keys }, unit) {
+  const array = inspection.attention[kind];
+  const { [kind]: tables } = inspection.statistics;
+  const [layers, heads] = [tables.entropy.length, tables.entropy[0].length];
   return Array.from({ length: layers * heads }, (_, index) => {
     const [layer, head] = [Math.floor(index / heads), index % heads];
-    const weights = part(array, layer, head);
-    return { index, layer, head, weights, statistics: statistics(weights, keys.length, edge) };
+    const place = [array.layers.indexOf(layer + 1), array.heads.indexOf(head + 1)];
+    const tokens = place.includes(-1) ? null : part(array, ...place);
+    const weights = tokens && unit === "words" ? merged(tokens, queries.words, keys.words) : tokens;
+    const small = array.overview;
+    const map = small ? { values: part(small, layer, head), columns: small.shape[3] } : null;
+    const numbers = Object.entries(tables).map(([name, table]) => [name, table[layer][head]]);
+    return { index, layer, head, tokens, weights, map, statistics: Object.fromEntries(numbers) };
   });
 }
 
-function Heads({ inspection, kind, tryOut }) {
-  const keys = kind === "decoder" ? decoderKeys(inspection) : inspection.source.tokens;
-  const queries = kind === "encoder" ? inspection.source.tokens : inspection.target.tokens;
-  const all = useMemo(() => headsOf(inspection, kind, keys), [kind]);
+function Heads({ inspection, kind, unit, tryOut }) {
+  const sides = useMemo(() => sidesOf(inspection, kind), [kind]);
+  const [queries, keys] = [namesIn(sides.queries, unit), namesIn(sides.keys, unit)];
+  const all = useMemo(() => headsOf(inspection, kind, sides, unit), [kind, unit]);
   const [order, setOrder] = useState("layer");
-  const [chosen, setChosen] = useState(0);
-  const [layers, columns] = inspection.attention[kind].shape;
+  const held = inspection.attention[kind];
+  const columns = inspection.statistics[kind].entropy[0].length;
+  const layers = all.length / columns;
+  const [chosen, setChosen] = useState((held.layers[0] - 1) * columns + held.heads[0] - 1);
   const names = statisticNames(kind);
   const inLayers = order === "layer";
   const highestFirst = (one, other) => other.statistics[order] - one.statistics[order];
@@ -54,13 +88,16 @@ function Heads({ inspection, kind, tryOut }) {
     const value = inLayers ? "" : fixed(each.statistics[order], 2);
     return {
       name: `${nameOf(each)}${value && `, ${value}`}`,
-      content: html`<${Heat} values=${each.weights} columns=${keys.length} share=${weightShare} />
+      content: html`<${Heat} values=${each.map?.values ?? each.weights} share=${weightShare}
+          columns=${each.map?.columns ?? keys.length} />
         ${inLayers ? null : html`<span class="caption">${shortName(each)}<b>${value}</b></span>`}`,
     };
   };
   return html`
     <p>${aboutKind(kind)} Arrow keys move in the grid; Enter or a click shows a
-      head below.</p>
+      head below.${unit === "words" ? WORDS : ""}</p>
+    ${held.overview ? html`<p class="note">The sentence is long, so there is room for the weights of${" "}
+      ${nameOfHeld(held)} alone. A small map shows the largest weight of each part.</p>` : null}
     <div class="tools">
       <label>Order <select value=${order} onChange=${(event) => setOrder(event.currentTarget.value)}>
         <option value="layer">Layers and heads</option>
@@ -74,15 +111,17 @@ function Heads({ inspection, kind, tryOut }) {
       cell=${cell} chosen=${sorted.findIndex(({ index }) => index === chosen)}
       choose=${(place) => setChosen(sorted[place].index)} /></div>
     ${inLayers ? null : html`<p class="note">Layer.head and the statistic, highest first.</p>`}
-    <${Head} one=${all[chosen]} all=${all} keys=${keys} queries=${queries} names=${names} kind=${kind}
-      tryOut=${tryOut} />
     <${Numbers} title="Statistics of all heads as a table"
       head=${["Layer.head", ...names.map(({ name, unit }) => (unit ? `${name} (${unit})` : name))]}
       rows=${() => sorted.map((each) => [
         shortName(each),
         ...names.map(({ key }) => fixed(each.statistics[key])),
-      ])} />`;
+      ])} />
+    <${Head} inspection=${inspection} one=${all[chosen]} all=${all} sides=${sides} unit=${unit} names=${names}
+      kind=${kind} tryOut=${tryOut} />`;
 }
+
+const WORDS = " The weights to the tokens of a word are summed, and the queries of a word are averaged.";
 
 function aboutKind(kind) {
   const query = kind === "encoder" ? "of a source token" : "that predicts a target token";
@@ -98,15 +137,32 @@ function nameOf({ layer, head }) {
   return `Layer ${layer + 1}, head ${head + 1}`;
 }
 
-function Head({ one, all, keys, queries, names, kind, tryOut }) {
-  const [view, setView] = useState("map");
-  const kindName = Object.fromEntries(KINDS)[kind];
-  const rowsAre = kind === "encoder" ? "query" : "predicts";
-  const name = nameOf(one).toLowerCase();
+function Head({ inspection, one, all, sides, unit, names, kind, tryOut }) {
   return html`<section class="panel" aria-label="The head">
     <h3>${nameOf(one)}</h3>
     ${tryOut ? html`<p>${SWITCHES.map(([change, words]) => html`<button class="try" key=${change}
       onClick=${() => tryOut([`${kind}.${shortName(one)}=${change}`])}>${words}</button> `)}</p>` : null}
+    ${one.weights
+      ? html`<${HeadWeights} one=${one} all=${all} queries=${namesIn(sides.queries, unit)}
+          keys=${namesIn(sides.keys, unit)} kind=${kind} />`
+      : html`<p class="note">There is no room for its weights here.
+          <${ChosenByOption} ...${one} /> writes a file with them; a file .json has all.</p>`}
+    <${Facts} facts=${names.map(({ key, name: title, unit: of }) => [
+      title,
+      `${fixed(one.statistics[key], 2)} ${of}`,
+    ])} />
+  </section>
+  ${kind === "cross" ? html`<${Differences} inspection=${inspection} one=${one} />` : null}
+  <${HeadNumbers} projections=${inspection.projections} kind=${kind} layer=${one.layer} head=${one.head}
+      queries=${sides.queries.names} keys=${sides.keys.names} weights=${one.tokens} />`;
+}
+
+function HeadWeights({ one, all, keys, queries, kind }) {
+  const [view, setView] = useState("map");
+  const kindName = Object.fromEntries(KINDS)[kind];
+  const rowsAre = kind === "encoder" ? "query" : "predicts";
+  const name = nameOf(one).toLowerCase();
+  return html`
     <${Choice} label="How the head is shown" value=${view} choose=${setView}
       choices=${[["map", "Heat map"], ["lines", "Lines"], ["layer", "Lines of the layer's heads"]]} />
     ${view === "map"
@@ -120,13 +176,21 @@ function Head({ one, all, keys, queries, names, kind, tryOut }) {
           )} />`}
     ${view === "map" ? null : html`<p class="note">Opacity is the weight; weights below ${FEWEST} have no
       line. Point at a token to see its lines alone.${view === "layer" ? " A colour is a head." : ""}</p>`}
-    <${Facts} facts=${names.map(({ key, name: title, unit }) => [
-      title,
-      `${fixed(one.statistics[key], 2)} ${unit}`,
-    ])} />
     <${Numbers} title=${`Weights of ${name} as a table`} head=${["Query", ...keys.map(visible)]}
-      rows=${() => matrixRows(one.weights, keys.length, queries)} />
-  </section>`;
+      rows=${() => matrixRows(one.weights, keys.length, queries)} />`;
+}
+
+/** The words of the translation for which this head attends most to another word than the alignment. */
+function Differences({ inspection, one }) {
+  const { source, target, alignment, head_alignment: heads } = inspection;
+  const [left, right] = [source, target].map(({ tokens, words }) => wordsOf(tokens, words));
+  const aligned = new Map(alignment.map(([from, to]) => [to, from]));
+  const links = heads[one.layer][one.head].filter(([, to]) => aligned.has(to));
+  const others = links.filter(([from, to]) => aligned.get(to) !== from);
+  return html`<${Numbers} rows=${() => others.map(([from, to]) =>
+      [right[to], left[from], left[aligned.get(to)]].map(visible))}
+    title=${`Where the word alignment differs: ${others.length} of ${links.length} words`}
+    head=${["Word of the translation", "This head attends most to", "Word alignment"]} />`;
 }
 
 /** A head's weights as lines from queries to keys; `group` is a number for the head's colour. */
@@ -141,7 +205,7 @@ function linesOf({ weights, head }, keys) {
 
 function Alignment({ inspection }) {
   const { source, target, alignment } = inspection;
-  const [left, right] = [wordsOf(source), wordsOf(target)];
+  const [left, right] = [source, target].map(({ tokens, words }) => wordsOf(tokens.slice(0, -1), words));
   const lines = alignment.map(([from, to]) => ({ left: from, right: to, weight: 1, group: 0 }));
   return html`<section class="panel" aria-label="Word alignment">
     <h3>Word alignment</h3>
@@ -151,13 +215,4 @@ function Alignment({ inspection }) {
     <${Numbers} title="Word alignment as a table" head=${["Source word", "Word of the translation"]}
       rows=${() => alignment.map(([from, to]) => [visible(left[from] ?? ""), visible(right[to] ?? "")])} />
   </section>`;
-}
-
-/** The words of a side without END: the tokens of each word together. */
-function wordsOf({ tokens, words }) {
-  const texts = [];
-  tokens.slice(0, -1).forEach((token, place) => {
-    texts[words[place]] = (texts[words[place]] ?? "") + token.replaceAll("▁", "");
-  });
-  return Array.from(texts, (text) => text ?? "");
 }

@@ -1,12 +1,14 @@
 // The tree of the search: columns are steps, and rows are ranks by log-probability.
 
-import { html, useEffect, useRef, useState } from "./vendor/preact.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
 import { Bars, Facts, Numbers, Slider } from "./parts.js";
 import { Token, fixed, percent, probability, visible } from "./tokens.js";
 
 const STEP = 132; // pixels from column to column
 const RANK = 36;
 const BOX = { width: 100, height: 28 };
+const DRAWN = 60; // steps of a long tree that are drawn at once
+const BEFORE = 20; // of them, those to the left of what can be seen
 
 const ENDS = {
   finished: "It ends with the END token.",
@@ -122,9 +124,24 @@ function Tree({ tree, step, selected, select, point, path, goOn }) {
   const area = useRef();
   const { placed, steps } = tree;
   const seen = placed.filter((node) => node.step <= step);
+  const [left, setLeft] = useState(0);
+  const drawn = seen.filter((node) => node.number === selected ||
+    (node.step >= left - BEFORE && node.step < left - BEFORE + DRAWN));
+  const followScroll = ({ currentTarget: { scrollLeft } }) =>
+    setLeft(BEFORE * Math.floor(scrollLeft / STEP / BEFORE));
+  const byKey = useRef(false); // the focus is where the keys moved it to, also when other nodes are drawn
   const moveTo = (number) => {
+    byKey.current = true;
     select(number);
-    area.current.querySelector(`[data-number="${number}"]`).focus();
+  };
+  const focus = (preventScroll) => {
+    const node = area.current.querySelector(`[data-number="${selected}"]`);
+    if (byKey.current && node !== document.activeElement) node.focus({ preventScroll });
+  };
+  useLayoutEffect(() => focus(false), [selected]);
+  useLayoutEffect(() => focus(true), [left]);
+  const onFocusOut = ({ relatedTarget }) => {
+    if (relatedTarget && !area.current.contains(relatedTarget)) byKey.current = false;
   };
   const onKeyDown = (event) => {
     const node = placed[selected];
@@ -151,14 +168,14 @@ function Tree({ tree, step, selected, select, point, path, goOn }) {
       area.current.scrollTo({ left: right - clientWidth });
     }
   }, [step]);
-  return html`<div class="scroll tree" ref=${area}>
+  return html`<div class="scroll tree" ref=${area} onScroll=${followScroll} onFocusOut=${onFocusOut}>
     <div role="tree" aria-label="Hypotheses of the search" onKeyDown=${onKeyDown}
       style=${{ width: `${width}px`, height: `${height}px` }} onPointerLeave=${() => point(null)}>
       <svg width=${width} height=${height} aria-hidden="true">
-        ${seen.filter(({ parent }) => parent !== null).map((node) => html`<path key=${node.number}
+        ${drawn.filter(({ parent }) => parent !== null).map((node) => html`<path key=${node.number}
           class=${classes(node, path)} d=${edge(placed[node.parent], node)} />`)}
       </svg>
-      ${seen.map((node) => html`<div key=${node.number} role="treeitem" data-number=${node.number}
+      ${drawn.map((node) => html`<div key=${node.number} role="treeitem" data-number=${node.number}
         class=${`node ${classes(node, path)}`} aria-level=${node.step + 1} aria-label=${nameOf(node)}
         aria-selected=${node.number === selected} tabindex=${node.number === selected ? 0 : -1}
         style=${{ left: `${node.x + 3}px`, top: `${node.y + 4}px` }}

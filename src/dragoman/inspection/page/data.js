@@ -4,23 +4,42 @@
 export function decoded(table) {
   const all = (arrays) =>
     Object.fromEntries(Object.entries(arrays).map(([name, array]) => [name, decode(array)]));
+  const { attention, projections, stream, positions } = table;
   return {
     ...table,
-    attention: all(table.attention),
-    stream: all(table.stream),
-    positions: decode(table.positions),
+    attention: all(attention),
+    projections: Object.fromEntries(Object.entries(projections).map(
+      ([kind, { layers, heads, ...arrays }]) => [kind, { layers, heads, ...all(arrays) }],
+    )),
+    stream: all(stream),
+    positions: decode(positions),
   };
 }
 
-/** {shape, values}: the numbers of a base64 text of float16, little-endian, in row-major order. */
-function decode({ shape, float16 }) {
-  const bytes = Uint8Array.from(atob(float16), (character) => character.charCodeAt(0));
-  const values = new Float32Array(bytes.length / 2);
-  for (let place = 0; place < values.length; place++) {
-    values[place] = fromHalf(bytes[2 * place] | (bytes[2 * place + 1] << 8));
-  }
-  return { shape, values };
+/** {shape, values} and what else the table has: the numbers of a base64 text of float16, little-endian, in
+ * row-major order. They are decoded when they are read. */
+function decode({ float16, overview, ...others }) {
+  let values = null;
+  return {
+    ...others,
+    overview: overview ? decode(overview) : null,
+    get values() {
+      values ??= numbersOf(float16);
+      return values;
+    },
+  };
 }
+
+function numbersOf(base64) {
+  const text = atob(base64);
+  const values = new Float32Array(text.length / 2);
+  for (let place = 0; place < values.length; place++) {
+    values[place] = HALVES[text.charCodeAt(2 * place) | (text.charCodeAt(2 * place + 1) << 8)];
+  }
+  return values;
+}
+
+const HALVES = Float32Array.from({ length: 65536 }, (_, bits) => fromHalf(bits));
 
 function fromHalf(bits) {
   const sign = bits & 0x8000 ? -1 : 1;

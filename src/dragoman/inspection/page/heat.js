@@ -1,6 +1,6 @@
 // Heat maps. A heat map is a canvas with one pixel a number, which the browser enlarges.
 
-import { html, useEffect, useRef, useState } from "./vendor/preact.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
 import { Token, fixed, visible } from "./tokens.js";
 
 // Lightness changes in one direction from 0 to 1, so the scales can be read without colour vision. The signed
@@ -35,6 +35,8 @@ function colour(stops, share) {
   return stops[index].map((from, channel) => from + (place - index) * (stops[index + 1][channel] - from));
 }
 
+const SHADES = 255; // steps of a scale from its first to its last colour
+
 /** The share of a colour scale that shows a weight. The root makes small weights visible. */
 export function weightShare(weight) {
   return Math.sqrt(weight);
@@ -48,15 +50,73 @@ export function Heat({ values, columns, share, scale = "weight", label = null, .
   useEffect(() => {
     const stops = SCALES[dark ? "dark" : "light"][scale];
     const image = new ImageData(columns, rows);
-    values.forEach((value, place) => image.data.set([...colour(stops, share(value)), 255], 4 * place));
+    const shades = Array.from({ length: SHADES + 1 }, (_, step) => [...colour(stops, step / SHADES), 255]);
+    values.forEach((value, place) => {
+      const step = Math.round(SHADES * Math.min(Math.max(share(value), 0), 1)) || 0;
+      image.data.set(shades[step], 4 * place);
+    });
     canvas.current.getContext("2d").putImageData(image, 0, 0);
   }, [values, columns, dark, scale]);
   return html`<canvas ref=${canvas} width=${columns} height=${rows} role=${label ? "img" : null}
     aria-label=${label} aria-hidden=${label ? null : "true"} ...${rest}></canvas>`;
 }
 
-/** A heat map with the names of its rows and columns; the number under the pointer is written below. */
-export function LabelledHeat({ values, rowNames, columnNames, rowsAre, columnsAre, share, label, digits }) {
+const LARGE = 60; // rows or columns of a heat map that is not drawn at once
+const ROWS = 24; // of a large heat map that are drawn
+const LEAST_COLUMNS = 4;
+const CELL = 20; // pixels of a cell of a large heat map, as in style.css
+
+/** A heat map with the names of its rows and columns; the number under the pointer is written below. Of a
+ * large one the part that is scrolled to is drawn. */
+export function LabelledHeat({ values, rowNames, columnNames, ...others }) {
+  const large = Math.max(rowNames.length, columnNames.length) > LARGE;
+  return html`<${large ? WindowedHeat : NamedHeat} values=${values} rowNames=${rowNames}
+    columnNames=${columnNames} ...${others} />`;
+}
+
+/** The part of a large heat map that can be seen. It stays in place while a sheet of the size of the whole
+ * map is scrolled below it. */
+function WindowedHeat({ values, rowNames, columnNames, label, ...others }) {
+  const area = useRef();
+  const [fitting, setFitting] = useState(LARGE);
+  const [[row, column], setFirst] = useState([0, 0]);
+  const rows = Math.min(ROWS, rowNames.length);
+  const columns = Math.min(fitting, columnNames.length);
+  const [hiddenRows, hiddenColumns] = [rowNames.length - rows, columnNames.length - columns];
+  useLayoutEffect(() => {
+    const fit = () => {
+      const names = area.current.querySelector(".row-names").offsetWidth;
+      const cells = Math.floor((area.current.clientWidth - names) / CELL);
+      setFitting(Math.min(Math.max(cells, LEAST_COLUMNS), LARGE));
+    };
+    const observer = new ResizeObserver(fit);
+    observer.observe(area.current);
+    fit();
+    return () => observer.disconnect();
+  }, []);
+  const follow = ({ currentTarget: { scrollTop, scrollLeft } }) =>
+    setFirst([Math.round(scrollTop / CELL), Math.round(scrollLeft / CELL)]);
+  const [top, left] = [Math.min(row, hiddenRows), Math.min(column, hiddenColumns)];
+  const part = new Float32Array(rows * columns);
+  for (let each = 0; each < rows; each++) {
+    const start = (top + each) * columnNames.length + left;
+    part.set(values.subarray(start, start + columns), each * columns);
+  }
+  return html`<p class="note">Rows ${top + 1} to ${top + rows} of ${rowNames.length}, columns ${left + 1} to
+      ${" "}${left + columns} of ${columnNames.length}. Scroll, or use the arrow keys in the map, to see
+      others.</p>
+    <div class="window" ref=${area} tabindex="0" role="group" aria-label=${`${label}, to scroll`}
+      style=${{ "--seen": rows }} onScroll=${follow}>
+      <div class="sheet" style=${{ "--hidden-rows": hiddenRows, "--hidden-columns": hiddenColumns }}>
+        <div class="pane"><${NamedHeat} ...${others} values=${part} label=${label} still
+          rowNames=${rowNames.slice(top, top + rows)}
+          columnNames=${columnNames.slice(left, left + columns)} /></div>
+      </div>
+    </div>`;
+}
+
+/** still: it is in a window that scrolls. */
+function NamedHeat({ values, rowNames, columnNames, rowsAre, columnsAre, share, label, digits, still }) {
   const [place, setPlace] = useState(null);
   const columns = columnNames.length;
   const follow = (event) => {
@@ -67,7 +127,7 @@ export function LabelledHeat({ values, rowNames, columnNames, rowsAre, columnsAr
   };
   const size = { "--columns": columns, "--rows": rowNames.length };
   return html`<div class="labelled">
-    <div class="scroll" tabindex="0" role="group" aria-label=${label}>
+    <div class=${still ? "" : "scroll"} tabindex=${still ? null : "0"} role="group" aria-label=${label}>
       <div class="map" style=${size}>
         <div class="corner"><span>${rowsAre} ↓</span><span>${columnsAre} →</span></div>
         <div class="column-names">${columnNames.map(

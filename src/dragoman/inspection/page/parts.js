@@ -3,23 +3,45 @@
 import { html, useRef, useState } from "./vendor/preact.js";
 import { Token, fixed, percent, probability, visible } from "./tokens.js";
 
+export const PAGE = 60; // tokens of a long sentence that are shown at once
+const MOST_CELLS = 20000; // of a table that is shown at once
+
+/** Moves through a long list by pages. Nothing if all of it is shown. */
+export function Pager({ label, start, total, move, size = PAGE }) {
+  if (total <= size) return null;
+  const last = Math.min(start + size, total);
+  return html`<div class="pager" role="group" aria-label=${`${label}: pages`}>
+    <button disabled=${start === 0} onClick=${() => move(Math.max(0, start - size))}>Previous</button>
+    <span role="status">${label} ${start + 1} to ${last} of ${total}</span>
+    <button disabled=${last === total} onClick=${() => move(start + size)}>Next</button>
+  </div>`;
+}
+
 /** The numbers of a picture. The table is made when it is opened: it can have thousands of cells. */
 export function Numbers({ title, head, rows }) {
   const [open, setOpen] = useState(false);
   return html`<details class="numbers" onToggle=${(event) => setOpen(event.currentTarget.open)}>
     <summary>${title}</summary>
-    ${open ? html`<div class="scroll" tabindex="0" role="group" aria-label=${title}>
+    ${open ? html`<${NumbersTable} title=${title} head=${head} rows=${rows()} />` : null}
+  </details>`;
+}
+
+function NumbersTable({ title, head, rows }) {
+  const [start, setStart] = useState(0);
+  const size = Math.max(10, Math.floor(MOST_CELLS / head.length));
+  return html`
+    <${Pager} label="Rows" start=${start} total=${rows.length} move=${setStart} size=${size} />
+    <div class="scroll" tabindex="0" role="group" aria-label=${title}>
       <table>
         <thead><tr>${head.map(
           (name, index) => html`<th key=${index} scope="col" dir="auto">${name}</th>`,
         )}</tr></thead>
-        <tbody>${rows().map(([first, ...others], row) => html`<tr key=${row}>
+        <tbody>${rows.slice(start, start + size).map(([first, ...others], row) => html`<tr key=${start + row}>
           <th scope="row" dir="auto">${first}</th>
           ${others.map((cell, index) => html`<td key=${index} dir="auto">${cell}</td>`)}
         </tr>`)}</tbody>
       </table>
-    </div>` : null}
-  </details>`;
+    </div>`;
 }
 
 /** Tokens with their probabilities as bars. tokens: pairs of a token and its log-probability. */
@@ -113,8 +135,20 @@ const ROW = 26; // pixels of a line of tokens
 const WIDTH = 200;
 
 /** Lines between two columns of tokens. lines: {left, right, weight, group}; a weight is a line's opacity.
- * Pointing at a token, or focusing it, leaves its lines alone. */
+ * Pointing at a token, or focusing it, leaves its lines alone. Long columns are shown by pages. */
 export function Lines({ left, right, lines, label, leftName, rightName }) {
+  const [start, setStart] = useState(0);
+  const inside = (place) => place >= start && place < start + PAGE;
+  const moved = (line) => ({ ...line, left: line.left - start, right: line.right - start });
+  return html`
+    <${Pager} label="Tokens" start=${start} total=${Math.max(left.length, right.length)} move=${setStart} />
+    <${PageOfLines} key=${start}
+      left=${left.slice(start, start + PAGE)} right=${right.slice(start, start + PAGE)}
+      lines=${lines.filter((line) => inside(line.left) && inside(line.right)).map(moved)} label=${label}
+      leftName=${leftName} rightName=${rightName} />`;
+}
+
+function PageOfLines({ left, right, lines, label, leftName, rightName }) {
   const [pointed, setPointed] = useState(null);
   const shown = pointed === null ? lines : lines.filter((line) => line[pointed.side] === pointed.index);
   const height = ROW * Math.max(left.length, right.length);

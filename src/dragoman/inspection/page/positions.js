@@ -44,7 +44,9 @@ function distances(positions) {
 }
 
 function dot(one, other) {
-  return one.reduce((sum, value, place) => sum + value * other[place], 0);
+  let sum = 0;
+  for (let place = 0; place < one.length; place++) sum += one[place] * other[place];
+  return sum;
 }
 
 const PLOT = { width: 640, height: 240, left: 52, bottom: 36, top: 10, right: 12 };

@@ -78,13 +78,18 @@ function Report({ inspection, ask, children }) {
     <footer>${children}</footer>`;
 }
 
+/** A text that may be too long for its place, which scrolls, is a stop of the tab key. */
+function stopOf(text) {
+  return text.length > 150 ? 0 : null;
+}
+
 function Head({ inspection }) {
   const { sentence, translation, search, source, target } = inspection;
   return html`<header>
     <h1>Inspection of a translation</h1>
     <div class="pair">
-      <p dir="auto">${sentence}</p>
-      <p dir="auto" class="translation">${translation}</p>
+      <p dir="auto" tabindex=${stopOf(sentence)}>${sentence}</p>
+      <p dir="auto" class="translation" tabindex=${stopOf(translation)}>${translation}</p>
     </div>
     <${Facts} facts=${[
       ["Log-probability", fixed(inspection.log_probability)],

@@ -1,0 +1,86 @@
+"""The picture of one head in numbers: from a query to its weighted sum of values (section 3.2.1).
+
+Shapes: N keys, K = d_k, Kv = d_v.
+"""
+
+import math
+
+from dragoman.inspection.drawing import Anchor, Drawing, sequential, text_width, visible, widest
+from dragoman.inspection.inspection import Inspection
+from dragoman.inspection.labels import Window, in_window, view
+from dragoman.inspection.layout import finished
+from dragoman.inspection.pictures import NAMES, sentences
+from dragoman.inspection.projected import Numbers
+from dragoman.inspection.steps import Steps, steps
+from dragoman.inspection.views import Kind
+
+FIRST = 4  # numbers of a vector that are drawn
+ROW = 24
+
+
+def numbers(
+    inspection: Inspection, kind: Kind, layer: int | None, head: int | None, query: int, window: Window | None
+) -> str:
+    """A query of a head: a row for each key, a column for each step of equation 1.
+
+    None is the last layer, and head 1. Raises `DragomanError` if there is no such layer, head or query.
+    """
+    layer, head = layer or len(inspection.attention.of(kind)), head or 1
+    one = steps(inspection, kind, layer, head, query)
+    seen = view(inspection, kind, window=window)
+    token = visible((inspection.source if kind == "encoder" else inspection.target)[query - 1])
+    drawing = Drawing(
+        f"numbers-{kind}-{layer}-{head}-{query}",
+        f"{NAMES[kind]}, layer {layer}, head {head}: one query in numbers",
+        f"Attention(q, K, V) = softmax(q Kᵀ / √d_k) V for query {query}. {sentences(inspection)}",
+    )
+    reads = "the token" if kind == "encoder" else "which predicts"
+    d_k, d_v, keys = len(one.query), len(one.output), len(one.keys)
+    drawing.text(16, 56, f"q of query {query}, {reads} {token}: q = x W^Q, 1 × {d_k}", css="fill-faint")
+    drawing.text(16, 78, vector(one.query))
+    bottom = draw_keys(drawing, one, seen.keys, in_window(keys, window), 118)
+    drawing.text(16, bottom + 30, f"Σ weight · v, the head's output: 1 × {d_v}", css="fill-faint")
+    drawing.text(16, bottom + 52, vector(one.output))
+    about = (
+        f"q is 1 × {d_k}, K is {keys} × {d_k}, V is {keys} × {d_v}; √d_k = {math.sqrt(d_k):.3f}. Of each "
+        f"vector the first {min(FIRST, d_k)} numbers are drawn. A row is a {seen.key_axis}."
+    )
+    later = "Later keys are masked; during a search they do not exist yet."
+    return finished(drawing, [about, *[later] * (kind == "decoder"), *seen.notes])
+
+
+def draw_keys(drawing: Drawing, one: Steps, labels: list[str], drawn: slice, top: float) -> float:
+    """The table of keys. Returns the y below it."""
+    vectors = [vector(row) for row in (*one.keys[drawn], *one.values[drawn])]
+    wide = 0.85 * max(map(text_width, vectors)) + 16
+    titles = ["key", "k = x W^K", "q · k", "q · k / √d_k", "mask", "softmax", "v = x W^V"]
+    widths = [widest(labels) + 24, wide, 72, 96, 72, 84, wide]
+    lefts = [16 + sum(widths[:place]) for place in range(len(widths))]
+    for column, (x, title) in enumerate(zip(lefts, titles, strict=True)):
+        place: tuple[float, Anchor] = (x + 44, "end") if 2 <= column <= 4 else (x, "start")
+        drawing.text(place[0], top, title, css="fill-faint", bold=True, anchor=place[1])
+    for row, key in enumerate(range(drawn.start, drawn.stop)):
+        y = top + ROW * (row + 1)
+        allowed, weight = bool(one.allowed[key]), float(one.weights[key])
+        masked = decimal(one.scaled[key]) if allowed else "−∞"
+        drawing.label(lefts[0], y, labels[row])
+        drawing.text(lefts[1], y, vector(one.keys[key]))
+        for column, words in enumerate((decimal(one.scores[key]), decimal(one.scaled[key]), masked), 2):
+            drawing.text(lefts[column] + 44, y, words, anchor="end")
+        shade = sequential(weight)
+        drawing.rectangle(lefts[5] - 6, y - 16, 66, ROW - 2, "fill-zero stroke-grid")
+        drawing.rectangle(lefts[5] - 6, y - 16, 66, ROW - 2, shade.css, opacity=shade.opacity)
+        drawing.text(lefts[5], y, f"{weight:.4f}", css=shade.label)
+        drawing.text(lefts[6], y, vector(one.values[key]))
+    return top + ROW * (drawn.stop - drawn.start)
+
+
+def decimal(value: float) -> str:
+    """A number with three decimals and a minus sign."""
+    return f"{value:.3f}".replace("-", "−")
+
+
+def vector(row: Numbers) -> str:
+    """The first numbers of a vector."""
+    more = ", …" if len(row) > FIRST else ""
+    return f"({', '.join(decimal(value) for value in row[:FIRST])}{more})"

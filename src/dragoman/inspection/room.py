@@ -1,0 +1,117 @@
+"""Which layers and heads a file holds in numbers: a page of a long sentence would be too large with all.
+
+- Attention weights: all layers while they fit in `Room.weights`; else one layer; else one head of it. Each
+  head then has a map of at most 48 × 48 cells, each the largest weight of those it stands for.
+- Queries, keys, values and scores: all layers while they fit in `Room.projections`; else one layer; else one
+  head of it.
+
+The layer and the head can be chosen; by default they are the last layer and the first head.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from dragoman.inspection.inspection import Array, Inspection
+from dragoman.inspection.projected import Numbers
+from dragoman.inspection.views import KINDS, Kind
+from dragoman.system.errors import DragomanError
+
+OVERVIEW = 48  # rows and columns of a map that stands for a head's weights
+
+
+@dataclass(frozen=True)
+class Room:
+    """Bounds in bytes, as base64 of float16."""
+
+    weights: int
+    projections_least: int
+    projections_most: int
+
+    def projections(self, weights: int) -> int:
+        """As much as the weights take, between the two bounds."""
+        return min(max(weights, self.projections_least), self.projections_most)
+
+
+FILE = Room(20_000_000, 700_000, 7_000_000)
+"""Of the HTML file: 1.5 MB for 30 tokens, and 30 MB for 512 tokens, of the paper's base model."""
+LIVE = Room(20_000_000, 16_000_000, 16_000_000)
+"""Of an answer of the server."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Layers by kind, and heads of each of them."""
+
+    layers: dict[Kind, list[int]]
+    heads: list[int]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The places of layers and heads that are held, counted from 0."""
+
+    weights: Places
+    projections: Places
+
+
+def contents(
+    inspection: Inspection, room: Room | None = None, layer: int | None = None, head: int | None = None
+) -> Contents:
+    """What is held; all without a `Room`. `layer` and `head` are counted from 1.
+
+    Of a side with fewer layers it is the last layer. Raises `DragomanError` if the model has no such layer or
+    head.
+    """
+    depths = {kind: len(inspection.attention.of(kind)) for kind in KINDS}
+    heads = inspection.attention.cross.shape[1]
+    for name, number, count in (("layer", layer, max(depths.values())), ("head", head, heads)):
+        if number is not None and not 1 <= number <= count:
+            raise DragomanError(f"There is no {name} {number}; this model has {count}, counted from 1.")
+    last = {kind: [min(layer or depth, depth) - 1] if depth else [] for kind, depth in depths.items()}
+    every = Places({kind: list(range(depth)) for kind, depth in depths.items()}, list(range(heads)))
+    if room is None:
+        return Contents(every, every)
+    choices = [every, Places(last, every.heads), Places(last, [(head or 1) - 1])]
+    weights = first_that_fits(choices, partial(weights_bytes, inspection), room.weights)
+    most = room.projections(weights_bytes(inspection, weights))
+    return Contents(weights, first_that_fits(choices, partial(projections_bytes, inspection), most))
+
+
+def first_that_fits(choices: Sequence[Places], bytes_of: Callable[[Places], int], most: int) -> Places:
+    """The first choice of at most so many bytes, or the last one."""
+    return next((each for each in choices if bytes_of(each) <= most), choices[-1])
+
+
+def weights_bytes(inspection: Inspection, places: Places) -> int:
+    """The size of the weights of these layers and heads."""
+    return sum(size(inspection.attention.of(kind), places, kind) for kind in KINDS)
+
+
+def projections_bytes(inspection: Inspection, places: Places) -> int:
+    """The size of queries, keys, values, outputs and both scores of these layers and heads."""
+    if inspection.projections is None:
+        return 0
+    total = 2 * weights_bytes(inspection, places)
+    for kind in KINDS:
+        each = inspection.projections.of(kind)
+        arrays = (each.queries, each.keys, each.values, each.outputs)
+        total += sum(size(array, places, kind) for array in arrays)
+    return total
+
+
+def size(array: Numbers, places: Places, kind: Kind) -> int:
+    """Bytes of these layers and heads of [L H …] in float16 and base64."""
+    return len(places.layers[kind]) * len(places.heads) * math.prod(array.shape[2:]) * 2 * 4 // 3
+
+
+def overview(weights: Array) -> Array:
+    """[L H Q K] with at most 48 rows and columns, each cell the largest of those that it stands for."""
+    for axis in (2, 3):
+        count = weights.shape[axis]
+        starts = np.unique(np.arange(min(count, OVERVIEW)) * count // min(count, OVERVIEW))
+        weights = np.maximum.reduceat(weights, starts, axis)
+    return weights

@@ -1,0 +1,61 @@
+"""Attention between words instead of tokens.
+
+The weights to the tokens of a key's word are summed, so a row still sums to 1. The queries of a word's tokens
+are averaged. END and START are words of their own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dragoman.inspection.inspection import Array, Attention, Inspection
+
+SPACE = "▁"  # how SentencePiece writes a space
+
+
+def by_words(inspection: Inspection) -> Inspection:
+    """The same inspection with words in place of tokens in `source`, `target`, and `attention`.
+
+    The other fields are those of tokens.
+    """
+    attention = inspection.attention
+    source, target = (numbered(words) for words in (inspection.source_words, inspection.target_words))
+    inputs = [0, *(word + 1 for word in target[:-1])]  # START, and the words before each query
+    return replace(
+        inspection,
+        source=words_of(inspection.source, source),
+        target=words_of(inspection.target, target),
+        source_words=tuple(range(source[-1] + 1)),
+        target_words=tuple(range(target[-1] + 1)),
+        attention=Attention(
+            merged(attention.encoder, source, source),
+            merged(attention.decoder, target, inputs),
+            merged(attention.cross, target, source),
+        ),
+    )
+
+
+def numbered(words: Sequence[int]) -> list[int]:
+    """Word numbers without gaps: a word has no token of its own if an unknown token spans several words."""
+    found = {word: number for number, word in enumerate(sorted(set(words)))}
+    return [found[word] for word in words]
+
+
+def words_of(tokens: Sequence[str], words: Sequence[int]) -> tuple[str, ...]:
+    """The text of each word: its tokens without SentencePiece's sign for a space."""
+    texts = [""] * (words[-1] + 1)
+    for token, word in zip(tokens, words, strict=True):
+        texts[word] += token.replace(SPACE, "")
+    return tuple(texts)
+
+
+def merged(weights: Array, queries: Sequence[int], keys: Sequence[int]) -> Array:
+    """Weights [… Q K] with the keys of a word summed and the queries of a word averaged."""
+    of_keys, of_queries = membership(keys), membership(queries)
+    return (of_queries.T / of_queries.sum(0)[:, None]) @ (weights @ of_keys)
+
+
+def membership(words: Sequence[int]) -> Array:
+    """[tokens, words]: 1 where a token is of a word."""
+    return np.eye(words[-1] + 1, dtype=np.float32)[list(words)]

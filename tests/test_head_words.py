@@ -1,0 +1,233 @@
+"""Words in place of tokens, windows of long sentences, statistics of heads, and what a file has room for."""
+
+import json
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from dragoman.inspection.inspect import inspect
+from dragoman.inspection.labels import in_window, view
+from dragoman.inspection.report import to_html
+from dragoman.inspection.room import (
+    FILE,
+    LIVE,
+    Contents,
+    Places,
+    Room,
+    contents,
+    overview,
+    projections_bytes,
+    weights_bytes,
+)
+from dragoman.inspection.schema import array_from_json, to_json
+from dragoman.inspection.statistics import head_alignments, is_punctuation, of_weights, statistics
+from dragoman.inspection.views import KINDS
+from dragoman.inspection.words import by_words
+from dragoman.system.errors import DragomanError
+from tests.conftest import MODELS
+from tests.test_inspection import LINES, SETTINGS, translator_of
+from tests.test_report import fake_inspection
+
+
+@pytest.fixture(scope="module")
+def found():
+    return inspect(translator_of(MODELS["transformer"]), LINES[3], SETTINGS[0])
+
+
+@pytest.fixture(scope="module")
+def pieces():
+    """10 source and 9 target tokens, in words of one to three."""
+    words = {"source_words": (0, 0, 1, 2, 2, 2, 3, 4, 4, 5), "target_words": (0, 1, 1, 2, 3, 3, 4, 5, 6)}
+    words["alignment"] = ((0, 0), (2, 1), (4, 5))
+    return replace(fake_inspection(10, 9, 2, 3, 12), **words)
+
+
+# ---- words
+
+
+def test_rows_of_words_still_sum_to_1(found, pieces):
+    for inspection in (found, pieces):
+        for kind in KINDS:
+            np.testing.assert_allclose(by_words(inspection).attention.of(kind).sum(-1), 1, atol=1e-5)
+
+
+def test_keys_of_a_word_are_summed_and_its_queries_averaged(pieces):
+    words, weights = by_words(pieces), pieces.attention.cross
+    assert words.attention.cross.shape == (2, 3, 7, 6)
+    np.testing.assert_allclose(
+        words.attention.cross[:, :, 3, 2], weights[:, :, 4:6, 3:6].sum(3).mean(2), rtol=1e-5
+    )
+    # The decoder's keys are START, then the words of the tokens that it reads.
+    np.testing.assert_allclose(
+        words.attention.decoder[:, :, 4, 2], pieces.attention.decoder[:, :, 6, 2:4].sum(2), rtol=1e-5
+    )
+    assert words.decoder_inputs == ("<s>", *words.target[:-1])
+    assert words.target[1] == "to1too2"
+
+
+def test_words_of_one_token_each_are_the_tokens():
+    inspection = fake_inspection(6, 5, 2, 2, 8)
+    for kind in KINDS:
+        assert np.array_equal(by_words(inspection).attention.of(kind), inspection.attention.of(kind))
+
+
+def test_a_word_without_a_token_of_its_own_has_no_row(pieces):
+    gap = replace(pieces, source_words=(0, 0, 1, 4, 4, 4, 5, 6, 6, 7))
+    assert by_words(gap).source == by_words(pieces).source
+
+
+def test_a_picture_can_have_words(pieces):
+    svg = pieces.svg("cross", layer=1, head=1, words=True)
+    titles = [each.text for each in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}title")]
+    assert sum("weight:" in title for title in titles) == 7 * 6
+    assert "query: the positions that predict this target word" in svg
+    assert pieces.svg("encoder", words=True) != pieces.svg("encoder")
+
+
+# ---- windows
+
+
+def test_a_window_is_part_of_the_weights():
+    inspection = fake_inspection(100, 80, 1, 2, 8)
+    seen = view(inspection, "cross", window=(41, 70))
+    assert np.array_equal(seen.weights, inspection.attention.cross[:, :, 40:70, 40:70])
+    assert (seen.queries, seen.keys) == ([*inspection.target[40:70]], [*inspection.source[40:70]])
+    assert seen.notes == [
+        "Only target tokens 41 to 70 of 80 are drawn.",
+        "Only source tokens 41 to 70 of 100 are drawn.",
+    ]
+    for picture, token in (("stream", "▁tooo75"), ("lens", "▁to77"), ("numbers", "▁soo90")):
+        unseen = inspection.svg(picture).count(token)  # in the sentence of the description
+        assert inspection.svg(picture, window=(61, 91)).count(token) > unseen
+
+
+@pytest.mark.parametrize(
+    ("tokens", "window", "places"),
+    [
+        (512, None, (0, 60)),
+        (8, None, (0, 8)),
+        (512, (500, 600), (411, 512)),
+        (5, (61, 62), (3, 5)),
+        (9, (1, 9), (0, 9)),
+    ],
+)
+def test_a_side_that_ends_before_the_window_shows_its_end(tokens, window, places):
+    assert in_window(tokens, window) == slice(*places)
+
+
+@pytest.mark.parametrize("window", [(0, 5), (7, 6), (-3, -1)])
+def test_a_window_that_is_none_gets_a_sentence(window):
+    with pytest.raises(
+        DragomanError, match=f"The window is from {window[0]} to {window[1]}; give the numbers"
+    ):
+        in_window(9, window)
+
+
+# ---- statistics
+
+
+def test_a_head_that_attends_to_one_place_has_these_statistics():
+    eye = np.broadcast_to(np.eye(6, dtype=np.float32), (2, 2, 6, 6))
+    found = of_weights(eye, 5, [False] * 5 + [True])
+    expected = {
+        "entropy": 0,
+        "distance": 0,
+        "previous": 0,
+        "same": 1,
+        "next": 0,
+        "edge": 1 / 6,
+        "punctuation": 1 / 6,
+    }
+    assert {name: table.tolist() for name, table in found.items()} == {
+        name: [[pytest.approx(value)] * 2] * 2 for name, value in expected.items()
+    }
+    uniform = np.full((1, 1, 4, 4), 0.25, np.float32)
+    assert of_weights(uniform, 3, [False] * 4)["entropy"].item() == pytest.approx(np.log(4))
+
+
+@pytest.mark.parametrize(
+    ("token", "expected"),
+    [("▁,", True), ("...", True), ("▁", False), ("", False), ("a.", False), ("«", True), ("</s>", False)],
+)
+def test_punctuation_is_what_unicode_calls_so(token, expected):
+    assert is_punctuation(token) == expected
+
+
+def test_the_alignment_of_the_last_layers_mean_head_agrees_with_itself(found):
+    """A model of one head: the word alignment is this head's."""
+    mean = found.attention.cross.mean(1, keepdims=True)
+    alone = replace(found, attention=replace(found.attention, cross=mean))
+    links = head_alignments(alone)[-1][0]
+    assert tuple(sorted((source, word) for word, source in links.items())) == tuple(sorted(found.alignment))
+    assert statistics(alone)["cross"]["alignment"][-1, 0] == 1
+
+
+def test_every_statistic_is_in_the_data(found):
+    table = to_json(found)["statistics"]
+    for kind, tables in statistics(found).items():
+        for name, numbers in tables.items():
+            assert np.shape(table[kind][name]) == found.attention.of(kind).shape[:2]
+            np.testing.assert_allclose(table[kind][name], numbers, atol=1e-4)
+
+
+# ---- room
+
+
+def test_what_a_file_holds_follows_from_its_room(pieces):
+    everything = contents(pieces)
+    assert everything == contents(pieces, FILE) == contents(pieces, LIVE)
+    assert everything.weights == everything.projections
+    assert (everything.weights.layers["cross"], everything.weights.heads) == ([0, 1], [0, 1, 2])
+    last = Places({kind: [1] for kind in KINDS}, [0, 1, 2])
+    sizes = weights_bytes(pieces, last), projections_bytes(pieces, last)
+    assert contents(pieces, Room(sizes[0], sizes[1], sizes[1])) == Contents(last, last)
+    one_head = Places({kind: [0] for kind in KINDS}, [2])
+    assert contents(pieces, Room(0, 0, 0), layer=1, head=3) == Contents(one_head, one_head)
+    with pytest.raises(DragomanError, match="There is no layer 3; this model has 2"):
+        contents(pieces, FILE, layer=3)
+    with pytest.raises(DragomanError, match="There is no head 0; this model has 3"):
+        to_html(pieces, head=0)
+
+
+def test_what_is_held_is_what_was_recorded(pieces):
+    table = to_json(pieces, contents(pieces, Room(0, 0, 0), layer=1, head=3))
+    weights = table["attention"]["decoder"]
+    assert weights["layers"] == table["projections"]["decoder"]["layers"] == [1]
+    assert weights["heads"] == table["projections"]["decoder"]["heads"] == [3]
+    np.testing.assert_allclose(array_from_json(weights), pieces.attention.decoder[:1, 2:], atol=1e-3)
+    queries = array_from_json(table["projections"]["decoder"]["queries"])
+    np.testing.assert_allclose(queries, pieces.projections.decoder.queries[:1, 2:], atol=1e-2)
+
+
+def test_a_map_of_a_head_keeps_its_largest_weights():
+    weights = fake_inspection(100, 30, 2, 2, 8).attention.cross
+    small = overview(weights)
+    assert small.shape == (2, 2, 30, 48)
+    assert np.array_equal(small.max(-1), weights.max(-1))
+
+
+def test_the_file_of_512_tokens_of_base_is_small_enough():
+    """Its parts that grow with the square of the length, without the text around them."""
+    inspection = fake_inspection(512, 512, 1, 8, 512)
+    six = replace(
+        inspection,
+        attention=replace(
+            inspection.attention,
+            **{kind: np.broadcast_to(inspection.attention.of(kind), (6, 8, 512, 512)) for kind in KINDS},
+        ),
+    )
+    held = contents(six, FILE)
+    assert held.weights == Places({kind: [5] for kind in KINDS}, list(range(8)))
+    assert held.projections.heads == [0]
+    small = sum(overview(six.attention.of(kind)).size for kind in KINDS) * 2 * 4 / 3
+    assert weights_bytes(six, held.weights) + projections_bytes(six, held.projections) + small < 25_000_000
+
+
+def test_the_numbers_of_30_tokens_of_base_are_those_of_the_last_layer():
+    inspection = fake_inspection()
+    held = contents(inspection, FILE)
+    assert (held.weights.layers["cross"], held.projections.layers["cross"]) == (list(range(6)), [5])
+    assert held.weights.heads == held.projections.heads == list(range(8))
+    assert len(json.dumps(to_json(inspection, held))) < 1_400_000
