@@ -8,8 +8,11 @@ from typing import NamedTuple
 
 from dragoman.system.errors import DragomanError
 
-BRACKETS = re.compile(r"\(\s*[^\s()]*|\)|[^\s()]+")  # an opening bracket with its label, a closing one, a word
-FUNCTION = re.compile(r"(?<=.)[-=].*")  # of NP-SBJ and NP=2; -NONE- and -LRB- are whole labels
+PART = re.compile(
+    r"\(\s*(?P<tag>[^\s()]+)\s+(?P<word>[^\s()]+)\s*\)"  # a word with its part of speech
+    r"|\(\s*(?P<label>[^\s()]*)|\)|[^\s()]+"  # an opening bracket, a closing one, a word without a bracket
+)
+FUNCTION = re.compile(r"(?<=.)[-=].*")  # of NP-SBJ and NP=2
 OUTERMOST = ("", "TOP", "ROOT", "S1")
 """Labels of the bracket around a whole tree, which is no constituent."""
 TRACE = "-NONE-"
@@ -43,7 +46,7 @@ class Tree:
         return [leaf.word for leaf in self.leaves]
 
     def brackets(self) -> Iterator[tuple[str, str]]:
-        """Yield the tree from left to right: pairs of "(" or ")" and a label, or of a word's tag and the word.
+        """Yield the tree from left to right: "(" or ")" with a label, or a word's tag with the word.
 
         Needs constituents with words.
         """
@@ -72,34 +75,29 @@ def read_tree(line: str) -> Tree:
     leaves: list[Leaf] = []
     constituents: list[Constituent] = []
     opened: list[int] = []  # the places in `constituents` of the brackets that are open
-    tokens = BRACKETS.findall(line)
-    if not tokens or not tokens[0].startswith("("):
-        raise no_tree(line, "it does not begin with a bracket")
-    place = 0
-    while place < len(tokens):
-        token, after = tokens[place], tokens[place + 1 : place + 3]
-        label = token[1:].strip()
-        if place and not opened:
-            raise no_tree(line, f"{token!r} comes after its last bracket")
-        if token.startswith("("):
-            if not label and opened:
+    for part in PART.finditer(line):
+        if constituents and not opened:
+            raise no_tree(line, f"{part[0]!r} comes after its last bracket")
+        if part["label"] is not None:
+            if opened and not part["label"]:
                 raise no_tree(line, "a bracket inside it has no label")
-            if opened and after[1:] == [")"] and after[0][0] not in "()":
-                leaves.append(Leaf(label, after[0]))
-                place += 2
-            else:
-                opened.append(len(constituents))
-                constituents.append(Constituent(label, len(leaves), -1))
-        elif token == ")":
+            opened.append(len(constituents))
+            constituents.append(Constituent(part["label"], len(leaves), -1))
+        elif not opened:
+            break
+        elif part["word"] is not None:
+            leaves.append(Leaf(part["tag"], part["word"]))
+        elif part[0] == ")":
             last = opened.pop()
             constituents[last] = constituents[last]._replace(end=len(leaves))
             if constituents[last].start == len(leaves):
-                raise no_tree(line, f"the bracket {constituents[last].label!r} holds no word")
+                raise no_tree(line, f"its bracket {constituents[last].label!r} holds no word")
         else:
-            raise no_tree(line, f"the word {token!r} is not alone in a bracket with its part of speech")
-        place += 1
+            raise no_tree(line, f"the word {part[0]!r} is not alone in a bracket with its part of speech")
+    if not constituents:
+        raise no_tree(line, "it does not begin with the bracket of a constituent")
     if opened:
-        raise no_tree(line, f"{len(opened)} of its brackets are not closed")
+        raise no_tree(line, f"brackets are missing at its end: {len(opened)}")
     return Tree(tuple(leaves), tuple(constituents[constituents[0].label in OUTERMOST :]))
 
 
@@ -108,20 +106,23 @@ def no_tree(line: str, reason: str) -> DragomanError:
     shown = line.strip() if len(line) <= 60 else f"{line[:60].strip()} …"
     return DragomanError(
         f"{shown!r} is no tree: {reason}. A line has to hold one tree with its parts of speech, such as "
-        "(TOP (S (NP (PRP It)) (VP (VBZ works)))).",
+        "(TOP (S (NP (PRP It)) (VP (VBZ works))))."
     )
 
 
 def read_trees(lines: Iterable[str], name: str) -> Iterator[Tree]:
-    """Yield the trees of the lines of the file `name`.
+    """Yield the trees of the lines of the file `name`, simplified.
 
-    Raises `DragomanError` with the line's number for one that is no tree.
+    Raises `DragomanError` with the line's number for one that is no tree, or has no word.
     """
     for number, line in enumerate(lines, 1):
         try:
-            yield read_tree(line)
+            tree = simplify(read_tree(line))
         except DragomanError as error:
             raise DragomanError(f"{name}, line {number}: {error}") from error
+        if not tree.leaves:
+            raise DragomanError(f"{name}, line {number}: the tree has traces alone and no word; remove it.")
+        yield tree
 
 
 def delete_words(tree: Tree, deleted: Collection[int]) -> Tree:
