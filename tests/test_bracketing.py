@@ -211,7 +211,8 @@ def test_without_tags_each_word_is_xx(treebank, monkeypatch, capsysbinary):
 def test_ill_formed_lines_are_repaired_counted_and_scored(treebank, monkeypatch, capsysbinary):
     symbols = treebank.with_name("symbols")
     symbols.write_text("(S (NP DT NN )NP (VP VBZ (PP IN (NP DT NN\n(S (NP PRP )NP )VP )S\n(NP NN )NP\n")
-    status, out, _ = call(monkeypatch, capsysbinary, "parse-f1", symbols, treebank)
+    written = treebank.with_name("written")
+    status, out, _ = call(monkeypatch, capsysbinary, "parse-f1", symbols, treebank, "--output", written)
     assert status == 0
     # The first tree has all five brackets: its full stop is missing and deleted. The second has NP, and its S
     # without the second word. The third is right.
@@ -220,6 +221,12 @@ def test_ill_formed_lines_are_repaired_counted_and_scored(treebank, monkeypatch,
         "opening brackets without a closing one: 4; words too few: 2; closing brackets without an opening"
     )
     assert f"2 of 3 lines were ill-formed and repaired: {repairs} one: 1." in out
+    trees = [read_tree(line) for line in written.read_text().splitlines()]
+    assert [tree.leaves for tree in trees] == [
+        simplify(read_tree(line)).leaves for line in treebank.read_text().splitlines()
+    ], "parts of speech are the gold trees', as EVALB needs them"
+    status, again, _ = call(monkeypatch, capsysbinary, "parse-f1", written, treebank, "--bracketed")
+    assert again.strip() == out.rpartition("\n\n")[0].strip(), "and the scores are the same"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """`dragoman parse-f1`: how well a parser's trees agree with a treebank's."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,8 @@ class ParseF1:
     bracketed: bool = False
     """The first file has trees in brackets, as the gold trees are: those of another parser."""
     output: Path | None = None
-    """Write the trees that are scored in brackets to this file, repairs included."""
+    """Write the trees that are scored to this file in brackets, with the gold trees' parts of speech: EVALB
+    refuses trees whose punctuation has another one."""
 
 
 def parse_f1(given: Given) -> None:
@@ -50,7 +51,8 @@ def parse_f1(given: Given) -> None:
         print(f"\n{describe_repairs(repairs)}")
     if asked.output is not None:
         with atomic_write(asked.output) as new:
-            new.write_text("".join(f"{tree}\n" for tree in trees), "utf-8", newline="\n")
+            scored = (replace(tree, leaves=other.leaves) for tree, other in zip(trees, gold, strict=True))
+            new.write_text("".join(f"{tree}\n" for tree in scored), "utf-8", newline="\n")
 
 
 def restore_all(lines: list[str], gold: list["Tree"]) -> tuple[list["Tree"], list[Counter[str]]]:
