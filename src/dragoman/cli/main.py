@@ -18,6 +18,8 @@ from dragoman.cli import (
     figure,
     import_model,
     inspect,
+    linearise,
+    parse_f1,
     plot,
     quickstart,
     resume,
@@ -52,7 +54,9 @@ VERBS = (
     doctor,
     runs,
 )
-COMMANDS: dict[str, Command[Any]] = {verb.COMMAND.name: verb.COMMAND for verb in (*VERBS, plot, completion)}
+COMMANDS: dict[str, Command[Any]] = {
+    verb.COMMAND.name: verb.COMMAND for verb in (*VERBS, linearise, parse_f1, plot, completion)
+}
 
 
 def usage() -> str:

@@ -1,0 +1,105 @@
+"""`dragoman parse-f1`: how well a parser's trees agree with a treebank's."""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dragoman.cli.parsing import Command, Given, refuse_replacing, settings_from
+from dragoman.system.errors import DragomanError
+from dragoman.system.files import atomic_write
+
+if TYPE_CHECKING:
+    from dragoman.evaluation.bracketing import Bracketing
+    from dragoman.evaluation.trees import Tree
+
+
+@dataclass(frozen=True)
+class ParseF1:
+    """Score parse trees by labelled bracketing, as EVALB does with COLLINS.prm."""
+
+    hypotheses: Path
+    """The symbols that `dragoman translate` has written for the words of the gold trees, or other trees."""
+    gold: Path
+    """The gold trees in brackets, one a line, plain or gzip."""
+    bracketed: bool = False
+    """The first file has trees in brackets, as the gold trees are: those of another parser."""
+    output: Path | None = None
+    """Write the trees that are scored to this file in brackets, with the gold trees' parts of speech: EVALB
+    refuses trees whose punctuation has another one."""
+
+
+def parse_f1(given: Given) -> None:
+    """Read both files, repair what is ill-formed, and print the scores."""
+    asked = settings_from(ParseF1, given)
+    if asked.output is not None:
+        refuse_replacing("--output", asked.output, asked.hypotheses, asked.gold)
+    from dragoman.evaluation.bracketing import bracketing_by_length
+    from dragoman.evaluation.trees import read_trees
+    from dragoman.text.lines import read_lines
+
+    gold = list(read_trees(read_lines(asked.gold), str(asked.gold)))
+    lines = list(read_lines(asked.hypotheses))
+    repairs: list[Counter[str]] = []
+    if asked.bracketed:
+        trees = list(read_trees(lines, str(asked.hypotheses)))
+    else:
+        trees, repairs = restore_all(lines, gold)
+    counts = bracketing_by_length(trees, gold)
+    print(f"F1 = {counts['all'].f1:.2f}  [EVALB's rules, COLLINS.prm]\n\n{score_table(counts)}")
+    if not asked.bracketed:
+        print(f"\n{describe_repairs(repairs)}")
+    if asked.output is not None:
+        with atomic_write(asked.output) as new:
+            scored = (replace(tree, leaves=other.leaves) for tree, other in zip(trees, gold, strict=True))
+            new.write_text("".join(f"{tree}\n" for tree in scored), "utf-8", newline="\n")
+
+
+def restore_all(lines: list[str], gold: list["Tree"]) -> tuple[list["Tree"], list[Counter[str]]]:
+    """The trees of a model's lines for the words of the gold trees, and the repairs of each.
+
+    Raises `DragomanError` for different numbers of lines.
+    """
+    from dragoman.evaluation.linearise import restore
+
+    if len(lines) != len(gold):
+        raise DragomanError(
+            f"There are {len(lines)} lines of symbols and {len(gold)} gold trees; line n has to belong to "
+            "line n."
+        )
+    restored = [restore(line, tree.words) for line, tree in zip(lines, gold, strict=True)]
+    return [tree for tree, _ in restored], [repairs for _, repairs in restored]
+
+
+def score_table(counts: dict[str, "Bracketing"]) -> str:
+    """A line for the sentences of each length."""
+    rows = [f"{'words':<10}{'sentences':>10}{'recall':>8}{'precision':>11}{'F1':>8}{'complete':>10}"]
+    for name, count in counts.items():
+        if count.sentences:
+            complete = 100 * count.complete / count.sentences
+            scores = f"{count.recall:>8.2f}{count.precision:>11.2f}{count.f1:>8.2f}{complete:>10.2f}"
+            rows.append(f"{name:<10}{count.sentences:>10,}{scores}")
+    return "\n".join(rows)
+
+
+def describe_repairs(repairs: list[Counter[str]]) -> str:
+    """How many lines were ill-formed, and how."""
+    ill_formed = sum(map(bool, repairs))
+    total = sum(repairs, Counter[str]())
+    kinds = "; ".join(f"{kind}: {count:,}" for kind, count in total.most_common())
+    return (
+        f"{ill_formed:,} of {len(repairs):,} lines were ill-formed and repaired{': ' * bool(kinds)}{kinds}."
+    )
+
+
+COMMAND = Command(
+    "parse-f1",
+    "Score parse trees by labelled bracketing (EVALB).",
+    parse_f1,
+    ParseF1,
+    example="dragoman parse-f1 test.symbols test.ptb",
+    arguments="HYPOTHESES GOLD",
+    positional=("hypotheses", "gold"),
+    groups={"options": ("hypotheses", "gold", "bracketed", "output")},
+    metavars={"hypotheses": "HYPOTHESES", "gold": "GOLD"},
+)
