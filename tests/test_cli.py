@@ -435,7 +435,8 @@ REFUSED = [
     (
         ["qqq"],
         "There is no verb 'qqq'. There are: quickstart, start, train, resume, translate, serve, score, "
-        "align, evaluate, shortlist, export, import, inspect, doctor, runs, plot, completion.",
+        "align, evaluate, shortlist, export, import, inspect, doctor, runs, paper, reproduce, plot, "
+        "completion.",
     ),
     (
         ["train", "{0}/train.source", "{0}/train.target", "--out", ""],

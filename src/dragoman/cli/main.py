@@ -17,8 +17,10 @@ from dragoman.cli import (
     export,
     import_model,
     inspect,
+    paper,
     plot,
     quickstart,
+    reproduce,
     resume,
     runs,
     score,
@@ -49,6 +51,8 @@ VERBS = (
     inspect,
     doctor,
     runs,
+    paper,
+    reproduce,
 )
 COMMANDS: dict[str, Command[Any]] = {verb.COMMAND.name: verb.COMMAND for verb in (*VERBS, plot, completion)}
 
