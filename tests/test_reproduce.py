@@ -28,8 +28,9 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import file_hash
 from dragoman.system.toml import overlay, read_toml
 from dragoman.text.settings import DataSettings
+from dragoman.training.objective import learning_rate
 from tests.conftest import MOST_SECONDS, write_copies
-from tests.processes import fork
+from tests.processes import as_ranks, fork, worst
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -129,6 +130,14 @@ def test_a_table_that_is_interrupted_ends_as_one_that_is_not(texts, straight, tm
         assert paths[2].read_text() == paths[3].read_text()
     lines = [table_lines(each, found) for each, found in ((request, results), straight)]
     assert [replace(line, minutes=0) for line in lines[0]] == [replace(line, minutes=0) for line in lines[1]]
+
+
+def test_two_processes_train_one_cell_after_another(texts, tmp_path):
+    request = asked(texts, tmp_path, seeds=1, scale=replace(TOY, updates=10))
+    assert worst(as_ranks(2, lambda: run_table(request, lambda _: None))) == 0
+    assert len(list(request.folder.glob("*/seed-1/result.json"))) == 2
+    results = run_table(request, lambda _: None)
+    assert "| A1 | heads 1, d_k 16, d_v 16 |" in write_page(request, results)
 
 
 def test_a_result_has_its_passport_and_the_model_that_was_counted(straight):
@@ -344,10 +353,15 @@ def test_every_rows_parameters_at_a_scale_fit_its_sizes():
     assert counts["B1"] < counts["B2"] < counts["base"] < counts["C7"] < counts["C5"]
 
 
-def test_quick_is_the_same_with_a_tenth_of_the_updates():
+def test_quick_is_the_same_with_a_fifth_of_the_updates_and_the_same_peak_rate():
     scale = TABLE3.scale("multi30k")
     quick = scale.quick()
-    assert (quick.updates * 10, quick.warmup_steps * 10) == (scale.updates, scale.warmup_steps)
+    assert (quick.updates * 5, quick.warmup_steps * 5) == (scale.updates, scale.warmup_steps)
+    peaks = [
+        each.learning_rate_scale * learning_rate(each.warmup_steps, 128, each.warmup_steps)
+        for each in (scale, quick)
+    ]
+    assert peaks[0] == pytest.approx(peaks[1])
     assert quick.name != scale.name
 
 

@@ -1,9 +1,12 @@
 """`dragoman reproduce`: a table of the paper, trained here and set beside the paper's figures."""
 
+import shlex
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dragoman import __version__
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.cli.train import run_training
@@ -28,7 +31,7 @@ class Reproduce:
     seeds: int = 3
     """Runs of each row, with seeds 1, 2 and so on."""
     quick: bool = False
-    """A tenth of the updates: what the table will look like, in minutes."""
+    """A fifth of the updates: what the table will look like, in minutes."""
     data: Path | None = None
     """The folder of the text files; the default is the scale's named dataset, or the current folder."""
     out: Path = Path("results")
@@ -53,9 +56,9 @@ def reproduce(given: Given) -> None:
     from dragoman.pipeline.reproduce.page import write_page
     from dragoman.pipeline.reproduce.runner import Request, run_table
 
-    request = Request(
-        table, scale.quick() if asked.quick else scale, rows, asked.seeds, asked.out, asked.data
-    )
+    scale = scale.quick() if asked.quick else scale
+    command = shlex.join(["dragoman", *sys.argv[1:]])
+    request = Request(table, scale, rows, asked.seeds, asked.out, asked.data, command, __version__)
 
     def run() -> None:
         results = run_table(request, say)

@@ -69,8 +69,8 @@ def introduction(request: Request) -> str:
     return (
         f"{scale.about}. {size} {scale.updates:,} updates (the paper: {PAPER_UPDATES:,}) of {scale.tokens:,} "
         f"source and {scale.tokens:,} target tokens; {scale.vocabulary:,} tokens of vocabulary; the learning "
-        f"rate is {scale.learning_rate_scale:g} times equation 3 with {scale.warmup_steps:,} warm-up steps. "
-        "The settings column has what differs from the first row."
+        f"rate is {scale.learning_rate_scale:.3g} times equation 3 with {scale.warmup_steps:,} warm-up steps."
+        " The settings column has what differs from the first row."
     )
 
 
@@ -119,8 +119,10 @@ def method(request: Request, results: Sequence[Result]) -> str:
         for name in ("commit", "date", "machine", "device", "torch")
     }
     minutes = sum(result.minutes for result in results)
+    seeds = "1 seed" if request.seeds == 1 else f"{request.seeds} seeds"
+    changed = " with changes" * any(passport.get("dirty") for passport in passports)
     return f"""\
-- {request.seeds} seeds; mean ± standard deviation. Perplexity: of a token, on validation data, without label
+- {seeds}; mean ± standard deviation. Perplexity: of a token, on validation data, without label
   smoothing; tokens and text are not the paper's, so only differences compare. The model is that of the last
   checkpoint. BLEU: of its translations by beam search as in section 6.1,
   `{results[0].signature}`.
@@ -129,6 +131,6 @@ def method(request: Request, results: Sequence[Result]) -> str:
   for each seed, so that p is somewhat too small, and it says nothing of other seeds: the spread does.
 - A verdict compares the sign of the difference with that of the paper's. A difference is within the spread
   if it is at most the root of the sum of both rows' variances. The paper trained each row once.
-- Commit {made["commit"]}; {made["date"]}; {made["machine"]}; {made["device"]}; torch {made["torch"]};
-  {minutes:.0f} minutes of training in all. table.json has each cell's passport.
+- Commit {made["commit"]}{changed}; {made["date"]}; {made["machine"]}; {made["device"]};
+  torch {made["torch"]}; {minutes:.0f} minutes of training in all. table.json has each cell's passport.
 """

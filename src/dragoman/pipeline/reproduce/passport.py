@@ -3,27 +3,24 @@
 import hashlib
 import os
 import platform
-import shlex
 import subprocess
-import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dragoman import __version__
 from dragoman.text.lines import raw_lines
 
 HERE = Path(__file__).parent
 
 
-def passport(hashes: Mapping[str, str]) -> dict[str, Any]:
-    """The passport of what this process computes from texts of these hashes."""
+def passport(command: str, version: str, hashes: Mapping[str, str]) -> dict[str, Any]:
+    """The passport of what a command of this version computes here from texts of these hashes."""
     import torch
 
     return {
-        "command": shlex.join(["dragoman", *sys.argv[1:]]),
-        "version": __version__,
+        "command": command,
+        "version": version,
         **commit(),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "python": platform.python_version(),

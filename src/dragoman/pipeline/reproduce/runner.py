@@ -34,6 +34,10 @@ class Request:
     seeds: int
     out: Path
     data: Path | None = None
+    command: str = ""
+    """As it was typed, for the passports."""
+    version: str = ""
+    """Of the package, for the same."""
 
     @property
     def folder(self) -> Path:
@@ -92,7 +96,9 @@ def run_table(request: Request, say: Say) -> list[Result]:
             if cell.name not in results:
                 train_cell(cell)
                 if os.environ.get("RANK", "0") == "0":  # the others go on to the next cell
-                    results[cell.name] = result = score_cell(cell, passport(hashes))
+                    results[cell.name] = result = score_cell(
+                        cell, passport(request.command, request.version, hashes)
+                    )
                     scores = f"perplexity {result.perplexity:.2f}, BLEU {result.bleu:.2f}"
                     say(f"{cell.name}: {scores}. {progress(results, len(cells))}")
     except (KeyboardInterrupt, TrainingInterruptedError):
