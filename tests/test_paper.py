@@ -59,8 +59,10 @@ def test_every_weight_of_a_transformer_is_of_a_part(name):
     }
 
 
-@pytest.mark.parametrize("as_written", [False, True], ids=["kernel", "equation 1"])
-@pytest.mark.parametrize("name", TRANSFORMERS)
+@pytest.mark.parametrize(
+    ("name", "as_written"),
+    [*((name, False) for name in TRANSFORMERS), *((name, True) for name in MODELS if name in TRANSFORMERS)],
+)
 def test_counted_multiply_adds_are_those_of_a_forward_pass(name, as_written):
     settings, vocabulary, source, target = TRANSFORMERS[name], 50, 9, 7
     model = on_meta(settings, vocabulary, vocabulary).eval()

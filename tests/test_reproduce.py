@@ -259,6 +259,15 @@ def test_missing_text_is_named_with_all_that_is_needed(tmp_path, texts):
         assert words in str(error.value)
 
 
+def test_without_a_folder_the_named_dataset_is_read(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = tmp_path / "dragoman" / "multi30k-en-de"
+    folder.mkdir(parents=True)
+    (folder / "train.en").write_text("not it\n")
+    with pytest.raises(DragomanError, match="is not the dataset's train.en.* Or name the folder .* --data"):
+        find_texts(TABLE3.scale("multi30k"), None)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

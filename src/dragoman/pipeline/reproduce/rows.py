@@ -164,7 +164,7 @@ def describe(row: Row, scale: Scale, base: Row) -> str:
     if row.label_smoothing != base.label_smoothing:
         changes["label_smoothing"] = row.label_smoothing
     if row.updates != base.updates:
-        changes["updates"] = scale.updates * row.updates // PAPER_UPDATES
+        changes["updates"] = f"{scale.updates * row.updates // PAPER_UPDATES:,}"
     return ", ".join(f"{name} {value}" for name, value in changes.items())
 
 

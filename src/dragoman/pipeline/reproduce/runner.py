@@ -48,11 +48,14 @@ class Request:
 def find_texts(scale: Scale, folder: Path | None) -> DataSettings:
     """The scale's files, in the folder or of its named dataset, plain or gzip, with their whole paths.
 
-    Raises `DragomanError` if one is missing, with the names of all.
+    Raises `DragomanError` if one is missing, with the names of all, and as `resolve_dataset`.
     """
     wanted = {name: str(path) for name, path in scale.data.files.items()}
     if folder is None and scale.dataset is not None:
-        found = resolve_dataset(DataSettings(dataset=scale.dataset))
+        try:
+            found = resolve_dataset(DataSettings(dataset=scale.dataset))
+        except DragomanError as error:
+            raise DragomanError(f"{error} Or name the folder of your own copy with --data.") from error
         own: dict[str, Any] = {name: found.files[name] for name in wanted}
         return DataSettings(**own)
     folder = folder or Path()
