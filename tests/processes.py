@@ -49,11 +49,8 @@ def run_command(arguments: list[str], told: Path) -> None:
     cli.main()
 
 
-def start(ranks: int, arguments: list[str], told: Path) -> list[int]:
-    """A command in as many processes as torchrun would start; their numbers.
-
-    What they say is written to a file.
-    """
+def as_ranks(ranks: int, work: Callable[[], object]) -> list[int]:
+    """The work in as many processes as torchrun would start; their numbers."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -67,10 +64,18 @@ def start(ranks: int, arguments: list[str], told: Path) -> list[int]:
                 MASTER_ADDR="127.0.0.1",
                 MASTER_PORT=port,
             )
-        run_command(arguments, told)
+        work()
 
-    told.unlink(missing_ok=True)
     return [fork(lambda rank=rank: run(rank)) for rank in range(ranks)]
+
+
+def start(ranks: int, arguments: list[str], told: Path) -> list[int]:
+    """A command in as many processes as torchrun would start; their numbers.
+
+    What they say is written to a file.
+    """
+    told.unlink(missing_ok=True)
+    return as_ranks(ranks, lambda: run_command(arguments, told))
 
 
 def dragoman(ranks: int, arguments: list[str], told: Path) -> int:

@@ -20,8 +20,10 @@ from dragoman.cli import (
     inspect,
     linearise,
     parse_f1,
+    paper,
     plot,
     quickstart,
+    reproduce,
     resume,
     runs,
     score,
@@ -53,6 +55,8 @@ VERBS = (
     figure,
     doctor,
     runs,
+    paper,
+    reproduce,
 )
 COMMANDS: dict[str, Command[Any]] = {
     verb.COMMAND.name: verb.COMMAND for verb in (*VERBS, linearise, parse_f1, plot, completion)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import count
 
 import torch
 from torch import Tensor, distributed, nn
@@ -30,6 +31,8 @@ from dragoman.training.world import World, is_sharded
 
 PREPARATION_TIMEOUT = timedelta(days=2)  # of the processes that wait while the main one prepares the corpus
 SECONDS_BETWEEN_QUERIES = 2.0  # about, between two exchanges of processes about signals
+GROUPS = count()
+"""Numbers of the groups of this process: every process of a group has joined as many before it."""
 
 
 @dataclass(frozen=True)
@@ -164,6 +167,7 @@ def torchrun_group() -> Iterator[World]:
     if gpu:
         torch.cuda.set_device(device)
     store, rank, size = next(rendezvous("env://"))
+    store = PrefixStore(f"group {next(GROUPS)}", store)  # of several trainings, one after the other
     # Torchrun keeps its store over restarts: ignore what the dead wrote.
     if os.environ.get("GROUP_WORLD_SIZE") == "1":
         store = PrefixStore(f"start {os.environ['TORCHELASTIC_RESTART_COUNT']}", store)

@@ -1,0 +1,99 @@
+"""`dragoman reproduce`: a table of the paper, trained here and set beside the paper's figures."""
+
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dragoman import __version__
+from dragoman.cli.console import say
+from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.cli.train import run_training
+from dragoman.system.errors import DragomanError
+
+if TYPE_CHECKING:
+    from dragoman.pipeline.reproduce.rows import Scale, Table
+
+
+@dataclass(frozen=True)
+class Reproduce:
+    """Train the rows of a table of the paper, several seeds each, and compare. The same command resumes."""
+
+    table: str | None = None
+    """The table: table3."""
+    list: bool = False
+    """List the tables with their rows and scales."""
+    scale: str = "multi30k"
+    """The text and the sizes; `paper` is the paper's own recipe."""
+    rows: str = ""
+    """Rows or groups, divided by commas, as A,B1,D; the first row is always there. The default is all."""
+    seeds: int = 3
+    """Runs of each row, with seeds 1, 2 and so on."""
+    quick: bool = False
+    """A fifth of the updates: what the table will look like, in minutes."""
+    data: Path | None = None
+    """The folder of the text files; the default is the scale's named dataset, or the current folder."""
+    out: Path = Path("results")
+    """The folder of the results: TABLE/SCALE/ROW/SEED below it."""
+
+
+def reproduce(given: Given) -> None:
+    """Train what is missing of a table, then write and print its page."""
+    asked = settings_from(Reproduce, given)
+    from dragoman.pipeline.reproduce.tables import TABLES
+
+    if asked.list:
+        print("\n\n".join(listing(table) for table in TABLES.values()))
+        return
+    if asked.table not in TABLES:
+        what = "Name a table" if asked.table is None else f"There is no table {asked.table!r}"
+        raise DragomanError(f"{what}; there are: {', '.join(TABLES)}. See dragoman reproduce --list.")
+    if asked.seeds < 1:
+        raise DragomanError(f"--seeds is {asked.seeds}; it must be at least 1.")
+    table = TABLES[asked.table]
+    scale, rows = table.scale(asked.scale), table.choose(asked.rows)
+    from dragoman.pipeline.reproduce.page import write_page
+    from dragoman.pipeline.reproduce.runner import Request, run_table
+
+    scale = scale.quick() if asked.quick else scale
+    command = shlex.join(["dragoman", *sys.argv[1:]])
+    request = Request(table, scale, rows, asked.seeds, asked.out, asked.data, command, __version__)
+
+    def run() -> None:
+        results = run_table(request, say)
+        if len(results) == len(rows) * asked.seeds:  # in the main process
+            print(write_page(request, results))
+            say(f"The page is {request.folder / 'table.md'}.")
+
+    run_training(run)
+
+
+def listing(table: "Table") -> str:
+    """A table's rows with what they change, and its scales."""
+    from dragoman.pipeline.reproduce.rows import describe, describe_base
+
+    base, *others = table.rows
+    scale = table.scale("paper")
+    rows = [f"  {base.name:<6}{describe_base(scale, base)}"]
+    rows += [f"  {row.name:<6}{describe(row, scale, base)}" for row in others]
+    return "\n".join([f"{table.name}: {table.title}", *rows, "scales:", *map(scale_line, table.scales)])
+
+
+def scale_line(scale: "Scale") -> str:
+    """A scale in a line."""
+    files = ", ".join(str(path) for path in scale.data.files.values())
+    return f"  {scale.name:<10}{scale.about}; {scale.updates:,} updates; --data FOLDER with {files}"
+
+
+COMMAND = Command(
+    "reproduce",
+    "Train a table of the paper, row by row, and compare with the paper's figures.",
+    reproduce,
+    Reproduce,
+    example="dragoman reproduce table3 --rows A,D --seeds 3 --data multi30k --out results",
+    arguments="TABLE",
+    positional=("table",),
+    groups={"table": ("table", "list", "scale", "rows", "seeds", "quick"), "files": ("data", "out")},
+    metavars={"table": "TABLE", "scale": "NAME", "rows": "NAMES", "data": "DIR", "out": "DIR"},
+)

@@ -1,0 +1,1 @@
+"""A model beside the paper: its parameters, its cost, and where it departs. Does not import torch."""

@@ -1,0 +1,156 @@
+"""A cell of a table: one recipe, trained, its validation data translated, its result written once."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+from dragoman.evaluation.metrics import bleu, suitable_tokenization
+from dragoman.model.costs import count_parameters
+from dragoman.pipeline.recipe import Recipe, read_recipe
+from dragoman.system.errors import DragomanError
+from dragoman.system.files import atomic_write, read_json
+from dragoman.system.toml import overlay, to_table
+from dragoman.text.lines import read_lines
+
+Hashes = Mapping[str, str]  # SHA-256 of each text, by the name of its setting
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A row and a seed, in a folder of their own: `run/`, `messages.txt`, `hypotheses.txt`, `result.json`."""
+
+    row: str
+    seed: int
+    folder: Path
+    recipe: Recipe
+
+    @property
+    def name(self) -> str:
+        """The row and the seed, in words."""
+        return f"{self.row}, seed {self.seed}"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the recipe asks for, without paths."""
+        return settings_of(self.recipe)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a cell came to. Perplexity is of the negative log-likelihood a token, without label smoothing."""
+
+    row: str
+    seed: int
+    perplexity: float
+    nll: float
+    bleu: float
+    signature: str
+    parameters: int
+    minutes: float
+    """Of training; preparing and translating are left out."""
+    settings: dict[str, Any]
+    passport: dict[str, Any]
+
+    def agrees(self, cell: Cell, hashes: Hashes) -> bool:
+        """Whether the cell, run now, would be of the same settings and the same text.
+
+        A setting that did not exist then has its default. Raises `DragomanError` for one that no longer does.
+        """
+        then = settings_of(overlay(Recipe(), self.settings, "its settings"))
+        return then == cell.settings and self.passport["data"] == dict(hashes)
+
+
+def settings_of(recipe: Recipe) -> dict[str, Any]:
+    """A recipe's settings without paths."""
+    return {key: value for key, value in to_table(recipe).items() if key not in ("out", "data")}
+
+
+def read_result(cell: Cell, hashes: Hashes) -> Result | None:
+    """The cell's result, None if it is not complete.
+
+    Raises `DragomanError` if the file is damaged, or if it is of other settings or another text.
+    """
+    path = cell.folder / "result.json"
+    if not path.exists():
+        return None
+    try:
+        result = Result(**read_json(path))
+        agrees = result.agrees(cell, hashes)
+    except (KeyError, TypeError, DragomanError) as error:
+        raise DragomanError(
+            f"{path} is not as `dragoman reproduce` writes it: {error}. Delete its folder to run the cell "
+            "again."
+        ) from error
+    if not agrees:
+        raise DragomanError(
+            f"{path} is of other settings or another text than those asked for now; choose another --out, or "
+            f"delete {cell.folder} to run the cell again."
+        )
+    return result
+
+
+def train_cell(cell: Cell) -> None:
+    """Train the cell's run, or resume it. Its messages go to a file.
+
+    Raises as `run`; a `DragomanError` names the cell.
+    """
+    from dragoman.pipeline.run import run
+
+    cell.folder.mkdir(parents=True, exist_ok=True)
+    with (cell.folder / "messages.txt").open("a", encoding="utf-8") as messages:
+
+        def write(sentence: str) -> None:
+            messages.write(f"{sentence}\n")
+            messages.flush()
+
+        try:
+            run(cell.recipe, write)
+        except DragomanError as error:
+            raise DragomanError(f"{cell.name}: {error}") from error
+
+
+def score_cell(cell: Cell, passport: dict[str, Any]) -> Result:
+    """Translate the validation data of a trained cell, score it, and write the result.
+
+    The run's checkpoints, most of its bytes, are deleted then.
+    """
+    from dragoman.translation.translator import Translator
+
+    folder = cell.folder / "run"
+    source, target = (
+        list(read_lines(folder / "data" / f"valid.{side}.txt")) for side in ("source", "target")
+    )
+    translator = Translator.load(folder)
+    hypotheses = translator.translate(source, cell.recipe.search)
+    with atomic_write(cell.folder / "hypotheses.txt") as new:
+        new.write_text("".join(f"{line}\n" for line in hypotheses), "utf-8", newline="\n")
+    score = bleu(hypotheses, target, suitable_tokenization(target))
+    trained = read_json(folder / "result.json")
+    tokenizers = translator.tokenizers
+    result = Result(
+        row=cell.row,
+        seed=cell.seed,
+        perplexity=trained["validation"]["perplexity"],
+        nll=trained["validation"]["nll"],
+        bleu=score.value,
+        signature=score.signature,
+        parameters=count_parameters(
+            read_recipe(folder).model, len(tokenizers.source), len(tokenizers.target)
+        ),
+        minutes=trained["minutes"],
+        settings=cell.settings,
+        passport=passport,
+    )
+    with atomic_write(cell.folder / "result.json") as new:
+        new.write_text(json.dumps(asdict(result), indent=2) + "\n")
+    rmtree(folder / "checkpoints", ignore_errors=True)
+    return result
+
+
+def make_cell(folder: Path, row: str, seed: int, recipe: Recipe) -> Cell:
+    """The cell of a row and a seed, in its folder under the table's."""
+    own = folder / row / f"seed-{seed}"
+    return Cell(row, seed, own, replace(recipe, out=own / "run"))

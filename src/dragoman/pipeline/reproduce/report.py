@@ -1,0 +1,144 @@
+"""From results of cells to a table: means and spreads over seeds, differences to the first row, verdicts.
+
+Spread is the standard deviation over seeds. A difference of two means is within the spread if it is at most
+the root of the sum of both variances: the standard deviation of a difference of two single runs. The paper
+trained each row once and gives no spread.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import hypot
+from statistics import mean, stdev
+
+from dragoman.evaluation.compare import paired_bootstrap
+from dragoman.evaluation.metrics import suitable_tokenization
+from dragoman.pipeline.reproduce.cells import Result
+from dragoman.pipeline.reproduce.rows import Row, describe, describe_base
+from dragoman.pipeline.reproduce.runner import Request
+from dragoman.system.errors import DragomanError
+from dragoman.text.lines import read_lines
+
+ONE_SEED, WITHIN, SAME, OPPOSITE = "one seed", "within the spread", "same direction", "opposite direction"
+NO_DIFFERENCE, NEW_DIFFERENCE, NOT_IN_PAPER = "no difference, as in the paper", "differs", "not in the paper"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure of a row over its seeds, and its difference to the first row's, here and in the paper."""
+
+    values: list[float]
+    """One a seed."""
+    mean: float
+    spread: float | None
+    """None with one seed."""
+    difference: float
+    paper: float | None
+    paper_difference: float | None
+    verdict: str
+    p_value: float | None = None
+    """Of the difference, by paired bootstrap over sentences; None of perplexity."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of the table."""
+
+    row: str
+    settings: str
+    parameters: int
+    paper_parameters: int | None
+    """In millions, of the paper's size."""
+    minutes: float
+    """Of training, the mean over seeds."""
+    perplexity: Measure
+    bleu: Measure
+
+
+def spread_of(values: Sequence[float]) -> float | None:
+    """The standard deviation of a sample; None of a single value."""
+    return stdev(values) if len(values) > 1 else None
+
+
+def verdict(difference: float, spreads: Sequence[float | None], paper_difference: float | None) -> str:
+    """The direction of a difference beside the paper's, or that the spread cannot tell."""
+    if paper_difference is None:
+        return NOT_IN_PAPER
+    known = [spread for spread in spreads if spread is not None]
+    if len(known) < len(spreads):
+        return ONE_SEED
+    is_within = abs(difference) <= hypot(*known)
+    if paper_difference == 0:
+        return NO_DIFFERENCE if is_within else NEW_DIFFERENCE
+    return WITHIN if is_within else SAME if (difference > 0) == (paper_difference > 0) else OPPOSITE
+
+
+def measure(values: list[float], base: list[float], paper: float | None, paper_base: float | None) -> Measure:
+    """A measure of one row beside the first row's."""
+    difference, spreads = mean(values) - mean(base), (spread_of(values), spread_of(base))
+    theirs = None if paper is None or paper_base is None else round(paper - paper_base, 4)
+    found = verdict(difference, spreads, theirs)
+    return Measure(values, mean(values), spreads[0], difference, paper, theirs, found)
+
+
+def hypotheses(request: Request, row: Row) -> list[str]:
+    """The translations of all seeds, one seed after the other."""
+    folders = (request.folder / row.name / f"seed-{seed}" for seed in range(1, request.seeds + 1))
+    return [line for folder in folders for line in read_lines(folder / "hypotheses.txt")]
+
+
+def references(request: Request) -> list[str]:
+    """The validation references, once for each seed."""
+    folder = request.folder / request.rows[0].name / "seed-1" / "run" / "data"
+    return list(read_lines(folder / "valid.target.txt")) * request.seeds
+
+
+def bootstrap_p_value(request: Request, row: Row) -> float:
+    """The p-value of a row's BLEU beside the first row's, pooled over seeds.
+
+    The translations of seed n are paired with the first row's of seed n; the pairs of all seeds are one test
+    set, whose lines are resampled. A line counts once for each seed, so that p is somewhat too small.
+    """
+    base, gold = hypotheses(request, request.rows[0]), references(request)
+    found = paired_bootstrap(hypotheses(request, row), base, gold, suitable_tokenization(gold))
+    return found[0].p_value
+
+
+def table_lines(request: Request, results: Sequence[Result]) -> list[Line]:
+    """The rows of the table, the first one first.
+
+    Raises `DragomanError` if scores are of different measures.
+    """
+    signatures = {result.signature for result in results}
+    if len(signatures) > 1:
+        raise DragomanError(
+            f"The cells' BLEU has different signatures ({', '.join(sorted(signatures))}), as of different "
+            "versions of sacreBLEU: they cannot be compared. Choose another --out."
+        )
+    by_row = {row.name: [result for result in results if result.row == row.name] for row in request.rows}
+    first = request.rows[0]
+    return [line_of(request, row, by_row[row.name], by_row[first.name]) for row in request.rows]
+
+
+def line_of(request: Request, row: Row, own: list[Result], base: list[Result]) -> Line:
+    """One row of the table."""
+    first, scale = request.rows[0], request.scale
+    perplexities, scores = (
+        measure(
+            [getattr(result, name) for result in own],
+            [getattr(result, name) for result in base],
+            getattr(row, name),
+            getattr(first, name),
+        )
+        for name in ("perplexity", "bleu")
+    )
+    if row is not first:
+        scores = replace(scores, p_value=bootstrap_p_value(request, row))
+    return Line(
+        row.name,
+        describe_base(scale, row) if row is first else describe(row, scale, first),
+        own[0].parameters,
+        row.parameters,
+        mean(result.minutes for result in own),
+        perplexities,
+        scores,
+    )

@@ -1,0 +1,119 @@
+"""Running a table: cells that are complete are kept, one that was interrupted resumes, then the page."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from dragoman.pipeline.autoconfigure import duration
+from dragoman.pipeline.reproduce.cells import (
+    Cell,
+    Result,
+    make_cell,
+    read_result,
+    score_cell,
+    train_cell,
+)
+from dragoman.pipeline.reproduce.passport import passport, text_hashes
+from dragoman.pipeline.reproduce.rows import Row, Scale, Table
+from dragoman.system.errors import DragomanError
+from dragoman.system.messages import Say
+from dragoman.text.datasets import resolve_dataset
+from dragoman.text.settings import DataSettings
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to run of a table."""
+
+    table: Table
+    scale: Scale
+    rows: Sequence[Row]
+    seeds: int
+    out: Path
+    data: Path | None = None
+    command: str = ""
+    """As it was typed, for the passports."""
+    version: str = ""
+    """Of the package, for the same."""
+
+    @property
+    def folder(self) -> Path:
+        """Where the cells and the page are."""
+        return self.out / self.table.name / self.scale.name
+
+
+def find_texts(scale: Scale, folder: Path | None) -> DataSettings:
+    """The scale's files, in the folder or of its named dataset, plain or gzip, with their whole paths.
+
+    Raises `DragomanError` if one is missing, with the names of all, and as `resolve_dataset`.
+    """
+    wanted = {name: str(path) for name, path in scale.data.files.items()}
+    if folder is None and scale.dataset is not None:
+        try:
+            found = resolve_dataset(DataSettings(dataset=scale.dataset))
+        except DragomanError as error:
+            raise DragomanError(f"{error} Or name the folder of your own copy with --data.") from error
+        own: dict[str, Any] = {name: found.files[name] for name in wanted}
+        return DataSettings(**own)
+    folder = folder or Path()
+    paths: dict[str, Any] = {}
+    for name, file in wanted.items():
+        choices = [folder / file, folder / f"{file}.gz"]
+        if (path := next(filter(Path.is_file, choices), None)) is None:
+            raise DragomanError(
+                f"There is no {file} in {folder}, plain or as {file}.gz. This scale reads "
+                f"{', '.join(wanted.values())} ({scale.about}), one sentence a line; name their folder with "
+                "--data."
+            )
+        paths[name] = path
+    return DataSettings(**paths)
+
+
+def make_cells(request: Request, data: DataSettings) -> list[Cell]:
+    """All seeds of the first row, then the next: by seed first, so that a part of a table is a table."""
+    return [
+        make_cell(request.folder, row.name, seed, request.scale.recipe(row, seed, data))
+        for seed in range(1, request.seeds + 1)
+        for row in request.rows
+    ]
+
+
+def run_table(request: Request, say: Say) -> list[Result]:
+    """Run the cells that are missing, and return the results of all.
+
+    Processes that torchrun has started train together, and the main one scores. Raises `DragomanError` as
+    `find_texts`, `read_result` and `run`; `TrainingInterruptedError` if a signal ended the training.
+    """
+    from dragoman.training.interrupt import TrainingInterruptedError
+
+    data = find_texts(request.scale, request.data)
+    hashes = text_hashes(data.files)
+    cells = make_cells(request, data)
+    results = {cell.name: found for cell in cells if (found := read_result(cell, hashes)) is not None}
+    say(f"{request.table.title}, at the scale {request.scale.name}: {progress(results, len(cells))}")
+    try:
+        for cell in cells:
+            if cell.name not in results:
+                train_cell(cell)
+                if os.environ.get("RANK", "0") == "0":  # the others go on to the next cell
+                    results[cell.name] = result = score_cell(
+                        cell, passport(request.command, request.version, hashes)
+                    )
+                    scores = f"perplexity {result.perplexity:.2f}, BLEU {result.bleu:.2f}"
+                    say(f"{cell.name}: {scores}. {progress(results, len(cells))}")
+    except (KeyboardInterrupt, TrainingInterruptedError):
+        say(f"Stopped: {progress(results, len(cells))} The same command goes on with the rest.")
+        raise
+    return list(results.values())
+
+
+def progress(results: Mapping[str, Result], cells: int) -> str:
+    """How many cells are complete, and about how long the others train."""
+    left, done = cells - len(results), f"{len(results)} of {cells} cells are complete"
+    if not left or not results:
+        return f"{done}."
+    seconds = 60 * left * mean(result.minutes for result in results.values())
+    return f"{done}; the others train for {duration(seconds)}, by the mean so far."

@@ -1,0 +1,239 @@
+"""`dragoman paper`: what is counted is what is built and computed; its figures are the paper's."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from dragoman.cli import main as cli
+from dragoman.model.attention import MultiHeadAttention
+from dragoman.model.costs import (
+    count_parameters,
+    multiply_adds_by_part,
+    multiply_adds_per_target_token,
+    part_of,
+)
+from dragoman.model.settings import PRESETS, ModelSettings
+from dragoman.model.transformer import build_model
+from dragoman.pipeline.paper.departures import SECTIONS, departures, paper_recipe
+from dragoman.pipeline.paper.figures import TRAINING_RUNS, estimated_flops
+from dragoman.pipeline.paper.report import explaining_vocabulary, report_on
+from dragoman.pipeline.paper.subject import subject_of
+from dragoman.pipeline.recipe import Recipe
+from dragoman.pipeline.reproduce.table3 import TABLE3
+from dragoman.system.errors import DragomanError
+from tests.conftest import MODELS
+
+TOML = Path(__file__).parents[1] / "experiments" / "table3"
+SETTINGS = (
+    MODELS
+    | PRESETS
+    | {row.name: row.model for row in TABLE3.rows}
+    | {"two": replace(PRESETS["tiny"], tied="none")}
+)
+TRANSFORMERS = {name: each for name, each in SETTINGS.items() if each.architecture == "transformer"}
+
+
+def on_meta(settings, source, target):
+    with torch.device("meta"):
+        return build_model(settings, source, target).to("meta")
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_counted_parameters_are_those_of_the_built_model(name):
+    settings = SETTINGS[name]
+    sizes = (50, 50) if settings.tied == "all" else (50, 70)
+    model = on_meta(settings, *sizes)
+    assert count_parameters(settings, *sizes) == sum(weight.numel() for weight in model.parameters())
+
+
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_every_weight_of_a_transformer_is_of_a_part(name):
+    assert "other" not in {
+        part_of(weight) for weight, _ in on_meta(TRANSFORMERS[name], 5, 5).named_parameters()
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "as_written"),
+    [*((name, False) for name in TRANSFORMERS), *((name, True) for name in MODELS if name in TRANSFORMERS)],
+)
+def test_counted_multiply_adds_are_those_of_a_forward_pass(name, as_written):
+    settings, vocabulary, source, target = TRANSFORMERS[name], 50, 9, 7
+    model = on_meta(settings, vocabulary, vocabulary).eval()
+    for module in model.modules() if as_written else ():
+        if isinstance(module, MultiHeadAttention):
+            module.attention_weights_hook = lambda _: None
+    ids = [torch.ones(1, length, dtype=torch.long, device="meta") for length in (source, target)]
+    with FlopCounterMode(display=False) as counter:
+        features, _ = model.decode(ids[1], model.encode(ids[0]))
+        model.logits(features)
+    parts = multiply_adds_by_part(settings, vocabulary, source, target)
+    assert counter.get_total_flops() == 2 * sum(parts.values())
+
+
+def test_a_token_costs_what_its_sentence_costs_divided_by_its_tokens():
+    each = multiply_adds_per_target_token(ModelSettings(), 100, 7)
+    assert each * 7 == sum(multiply_adds_by_part(ModelSettings(), 100, 7, 7).values())
+
+
+@pytest.mark.parametrize("row", [row for row in TABLE3.rows if row.parameters], ids=lambda row: row.name)
+def test_the_explaining_vocabularies_and_no_others_round_to_the_papers_figure(row):
+    def millions(vocabulary):
+        return count_parameters(row.model, vocabulary, vocabulary) / 1e6
+
+    fewest, most = explaining_vocabulary(row.model, row.parameters)
+    assert row.parameters - 0.5 <= millions(fewest) <= millions(most) <= row.parameters + 0.5
+    assert millions(fewest - 1) < row.parameters - 0.5
+    assert millions(most + 1) > row.parameters + 0.5
+
+
+@pytest.mark.parametrize("run", TRAINING_RUNS.values(), ids=TRAINING_RUNS)
+def test_the_papers_estimate_is_what_table_2_prints(run):
+    assert f"{estimated_flops(run.hours, 8):.1e}" == f"{run.flops:.1e}"
+    assert run.updates * run.seconds_per_update / 3600 == pytest.approx(run.hours, rel=0.08)
+
+
+def test_counted_training_cost_is_proportional_to_updates_and_tokens():
+    base = subject_of("base", None)
+    one, other = (report_on(base, 25, updates, tokens).cost for updates, tokens in ((10, 5), (20, 15)))
+    assert other.counted_flops == 6 * one.counted_flops
+
+
+# ---- departures
+
+
+def test_the_papers_own_settings_depart_nowhere():
+    assert departures(paper_recipe("base")) == departures(paper_recipe("big")) == []
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "section"),
+    [
+        ("model", {"norm": "pre"}, "3.1"),
+        ("model", {"d_k": 16}, "3.2.2"),
+        ("training", {"label_smoothing": 0.2}, "5.4"),
+        ("search", {"beam_size": 5}, "6.1"),
+    ],
+)
+def test_a_setting_that_is_not_the_papers_is_named_with_its_section(table, change, section):
+    recipe = paper_recipe("base")
+    recipe = replace(recipe, **{table: replace(getattr(recipe, table), **change)})
+    ((name, value),) = change.items()
+    (found,) = departures(recipe)
+    assert (found.setting, found.value, found.section) == (f"{table}.{name}", value, section)
+
+
+def test_settings_with_sections_exist():
+    for table, names in SECTIONS.items():
+        assert names.keys() <= vars(getattr(Recipe(), table)).keys()
+
+
+def test_a_head_width_that_follows_departs_with_the_heads():
+    recipe = paper_recipe("base")
+    recipe = replace(recipe, model=replace(recipe.model, heads=4))
+    assert {each.setting: each.value for each in departures(recipe)} == {
+        "model.heads": 4,
+        "model.d_k": 128,
+        "model.d_v": 128,
+    }
+
+
+# ---- what it is asked about
+
+
+@pytest.mark.parametrize("row", TABLE3.rows, ids=lambda row: row.name)
+def test_a_row_and_its_recipe_are_the_same(row):
+    by_name, by_file = subject_of(row.name, None), subject_of(str(TOML / f"{row.name.lower()}.toml"), None)
+    one, other = (report_on(subject, 25) for subject in (by_name, by_file))
+    assert one.parameters == other.parameters
+    assert one.cost.counted_flops == other.cost.counted_flops
+    assert by_file.recipe.training.label_smoothing == row.label_smoothing
+
+
+def test_a_run_and_its_model_have_their_own_vocabulary(trained):
+    run, model = (subject_of(str(trained / name), None) for name in ("run", "run/model"))
+    (vocabulary,) = {run.source_vocabulary, run.target_vocabulary, model.target_vocabulary}
+    assert run.recipe.model == model.recipe.model
+    weights = on_meta(run.recipe.model, vocabulary, vocabulary).parameters()
+    assert sum(report_on(run, 25).parameters.values()) == sum(weight.numel() for weight in weights)
+    assert subject_of(str(trained / "run"), 99).source_vocabulary == 99
+
+
+def test_a_run_without_a_model_yet_has_its_recipe(tmp_path):
+    (tmp_path / "recipe.toml").write_text('preset = "tiny"\n[tokenizer]\nvocabulary = 123\n')
+    assert subject_of(str(tmp_path), None).target_vocabulary == 123
+
+
+def test_the_row_is_named_for_a_recipe_with_its_settings():
+    assert report_on(subject_of(str(TOML / "d4.toml"), None), 25).row == "D4"
+    assert report_on(subject_of("tiny", None), 25).row is None
+
+
+# ---- the command
+
+
+def run_cli(monkeypatch, capsys, *arguments):
+    monkeypatch.setattr(sys, "argv", ["dragoman", "paper", *map(str, arguments)])
+    status = 0
+    try:
+        cli.main()
+    except SystemExit as end:
+        status = end.code
+    return status, *capsys.readouterr()
+
+
+def test_it_needs_no_torch_and_its_json_is_the_report():
+    code = "import sys; sys.argv = ['dragoman', 'paper', 'big', '--json']\n"
+    code += "from dragoman.cli import main as cli\ncli.main(); assert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    assert sum(found["parameters"].values()) == count_parameters(PRESETS["big"], 37_000, 37_000)
+    assert found["paper_parameters"] == 213
+    assert {each["setting"] for each in found["departures"]} >= {"training.updates"}
+    assert all(each["source"] for each in found["toolkits"])
+
+
+def test_the_page_has_both_french_figures_and_both_costs(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "200")
+    _, out, _ = run_cli(monkeypatch, capsys, "base")
+    for words in (
+        "41.8 in the abstract",
+        "41.0 in the text",
+        "12 hours · 8 GPUs",
+        "65 million",
+        "35,368 to 36,344",
+    ):
+        assert words in out
+    _, out, _ = run_cli(monkeypatch, capsys, "tiny")
+    assert "give --hours, and --gpus" in out
+
+
+def test_wrong_input_gets_a_sentence(monkeypatch, capsys, tmp_path):
+    (tmp_path / "auto.toml").write_text("[model]\nd_model = 64\n")
+    (tmp_path / "gru.toml").write_text('preset = "tiny"\n[model]\narchitecture = "gru"\n')
+    for arguments, message in (
+        (["bsae"], "'bsae' is no preset (tiny, small, base, big), no row of Table 3 (base, A1,"),
+        (
+            [tmp_path / "auto.toml"],
+            "auto.toml leaves the sizes of its model to the text: its preset is auto.",
+        ),
+        ([tmp_path / "gru.toml"], "gru.toml is of the architecture gru; the paper's parameters"),
+        (["base", "--vocabulary", 0], "vocabulary is 0; it must be at least 1."),
+        (["base", "--hours", -1], "hours is -1.0; it must be at least 0."),
+        ([tmp_path], "holds no model. Train one with"),
+    ):
+        status, _, err = run_cli(monkeypatch, capsys, *arguments)
+        assert status == 2
+        assert message in err
+
+
+def test_a_model_that_is_no_transformer_is_refused(tmp_path):
+    (tmp_path / "r.toml").write_text('preset = "tiny"\n[model]\narchitecture = "lstm"\n')
+    with pytest.raises(DragomanError, match="are those of a Transformer"):
+        report_on(subject_of(str(tmp_path / "r.toml"), None), 25)
