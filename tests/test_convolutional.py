@@ -1,13 +1,14 @@
 """ConvS2S: its equations, what its kernels reach, kernels of any width, and a run with it."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import get_args, get_type_hints
 
 import pytest
 import torch
 from torch.nn import functional as F
 
 from dragoman.model.convolutional import GatedConvolution
-from dragoman.model.settings import ModelSettings
+from dragoman.model.settings import Architecture, ModelSettings
 from dragoman.model.symbols import PAD
 from dragoman.model.transformer import build_model
 from dragoman.pipeline.run import run
@@ -164,6 +165,40 @@ def test_initial_positions_are_as_large_as_words(positions):
 def test_settings_that_an_architecture_has_not_are_refused(settings, message):
     with pytest.raises(DragomanError, match=message):
         build_model(ModelSettings(**{"d_model": 8, **settings}), 11, 11)
+
+
+def another(name: str, value: object) -> object:
+    """Another value of this setting than the default."""
+    if value is None:
+        return 3
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, str):
+        return next(one for one in get_args(get_type_hints(ModelSettings)[name]) if one != value)
+    return value + type(value)(1) if value >= 1 else value + type(value)(0.5) or 1
+
+
+@pytest.mark.parametrize("architecture", get_args(Architecture))
+@pytest.mark.parametrize("field", fields(ModelSettings)[1:], ids=lambda field: field.name)
+def test_every_setting_is_used_or_refused(architecture, field, sources, targets):
+    """Except sizes of other architectures, which presets set."""
+    if architecture != "transformer" and field.name in ("d_ff", "heads"):
+        return
+    settings = ModelSettings(architecture, d_model=12, d_ff=8, heads=2, encoder_layers=2, decoder_layers=2)
+    if field.name == "max_positions":
+        settings = replace(settings, positions="learned")
+    change = 24 if field.name == "d_model" else another(field.name, getattr(settings, field.name))
+    made = []
+    try:
+        for each in (settings, replace(settings, **{field.name: change})):
+            torch.manual_seed(1)
+            model = build_model(each, VOCABULARY, VOCABULARY).train()
+            features, _ = model.decode(targets, model.encode(sources))
+            made.append((len(list(model.parameters())), model.logits(features)))
+    except DragomanError as error:
+        assert "leave it out" in str(error)  # noqa: PT017
+    else:
+        assert made[0][0] != made[1][0] or not torch.equal(made[0][1], made[1][1])
 
 
 def test_a_text_beyond_the_learned_positions_is_refused(sources, targets):
