@@ -45,6 +45,18 @@ MODELS = {
     ),
     "lstm": ModelSettings(architecture="lstm", d_model=10, encoder_layers=2, decoder_layers=2),
     "gru": ModelSettings(architecture="gru", d_model=10, encoder_layers=1, decoder_layers=1, tied="target"),
+    "conv": ModelSettings(
+        architecture="conv", d_model=10, encoder_layers=2, decoder_layers=2, positions="learned", dropout=0.2
+    ),
+    "conv, dilated": ModelSettings(
+        architecture="conv",
+        d_model=8,
+        encoder_layers=3,
+        decoder_layers=3,
+        kernel_width=4,
+        dilated=True,
+        tied="none",
+    ),
 }
 VOCABULARY = 11
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dragoman.model.attention import attention, causal_mask
 from dragoman.model.interface import Model
 from dragoman.model.symbols import END, PAD
-from dragoman.search.attention_weights import all_attention, cross_attention
+from dragoman.search.attention_weights import all_attention, cross_attention, decode_with_attention
 from dragoman.search.ensemble import Ensemble
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch
@@ -116,6 +116,20 @@ def test_the_weights_of_a_recurrent_model_are_those_of_additive_attention(source
         )
         _, state = model.decode(target_in[:, place : place + 1], state)
     assert additive.attention_weights_hook is None
+
+
+def test_each_layer_of_a_convolutional_decoder_attends_step_by_step_as_at_once(sources, targets):
+    model = tiny("conv", VOCABULARY, 0)
+    targets[:, -1] = END
+    encoder, decoder, cross = all_attention(model, sources, targets)
+    assert encoder.shape == (0, 3, 1, 7, 7)
+    assert decoder.shape == (0, 3, 1, 6, 6)
+    assert cross.shape == (2, 3, 1, 6, 7)
+    assert not cross[sources.eq(PAD)[None, :, None, None].expand(2, -1, 1, 6, -1)].any()
+    target_in, state = Batch.of(sources, targets, []).target_in, model.encode(sources).allocate(1, 6)
+    for place in range(6):
+        _, state, seen = decode_with_attention(model, target_in[:, place : place + 1], state)
+        torch.testing.assert_close(seen[:, 0], cross[:, :, 0, place].mean(0))
 
 
 def test_a_model_without_attention_is_refused(sources, targets):

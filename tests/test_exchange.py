@@ -16,8 +16,8 @@ from dragoman.interop import huggingface
 from dragoman.interop.joeynmt import read_yaml
 from dragoman.interop.pickles import load_pickle
 from dragoman.interop.vocabulary import empty_sentencepiece
-from dragoman.model.recurrent import Recurrent
 from dragoman.model.settings import ModelSettings
+from dragoman.model.transformer import build_model
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import check_folder
 from dragoman.text.subword_nmt import make_segmenter
@@ -204,17 +204,17 @@ def test_settings_of_unexpected_types_are_refused(tmp_path, monkeypatch, capsysb
     assert "--samples needs the other engine: pip install 'dragoman[huggingface]'" in err
 
 
-def test_a_recurrent_network_is_not_exported(tmp_path, monkeypatch, capsysbinary):
-    settings = ModelSettings(architecture="gru", d_model=8, encoder_layers=1, decoder_layers=1)
+@pytest.mark.parametrize("architecture", ["gru", "conv"])
+def test_a_baseline_is_not_exported(tmp_path, monkeypatch, capsysbinary, architecture):
+    settings = ModelSettings(architecture, d_model=8, encoder_layers=1, decoder_layers=1)
     _, tokenizers = ours(ModelSettings(**SIZES))
-    save_model(
-        tmp_path / "run" / "model", Recurrent(settings, *[len(tokenizers.source)] * 2), settings, tokenizers
-    )
+    model = build_model(settings, *[len(tokenizers.source)] * 2)
+    save_model(tmp_path / "run" / "model", model, settings, tokenizers)
     status, _, err = call(
         monkeypatch, capsysbinary, "export", tmp_path / "run", "--to", "onnx", "--out", tmp_path / "there"
     )
     assert status == 2
-    assert "holds no Transformer but a recurrent network, which none of these formats can hold" in err
+    assert f"holds no Transformer but the architecture {architecture}, which none of these formats has" in err
 
 
 class Harm:

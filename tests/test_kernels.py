@@ -35,6 +35,7 @@ MODELS = {
     "attention drops too": replace(SMALL, attention_dropout=0.3),
     "wide": replace(SMALL, d_ff=96, output_bias=True),
     "recurrent": replace(SMALL, architecture="gru"),
+    "convolutional": replace(SMALL, architecture="conv"),
 }
 PRECISIONS = {
     torch.float32: 1e-5,

@@ -105,7 +105,7 @@ def test_gradients_do_not_reach_the_future(model, sources, targets):
     assert gradient[:, :3].ne(0).any()
 
 
-@pytest.mark.parametrize("architecture", ["transformer", "lstm", "gru"])
+@pytest.mark.parametrize("architecture", ["transformer", "lstm", "gru", "conv"])
 @pytest.mark.parametrize("tied", ["target", "none"])
 def test_the_same_seed_gives_the_same_weights_wherever_they_lie_in_memory(architecture, tied):
     made = []

@@ -67,6 +67,10 @@ def refused(folder, message):
             for kind in ("lstm", "gru")
             for tied, depth in (("target", 1), ("none", 2))
         ),
+        ModelSettings("conv", d_model=8, encoder_layers=3, decoder_layers=2, kernel_width=2),
+        ModelSettings(
+            "conv", d_model=8, encoder_layers=1, decoder_layers=3, positions="learned", tied="target"
+        ),
     ],
 )
 def test_the_computed_shapes_are_those_of_the_built_model(sizes):

@@ -33,7 +33,7 @@ def test_flags_win_over_the_recipe_and_both_over_the_preset():
     assert recipe.model == replace(PRESETS["big"], heads=8, dropout=0.4)
 
 
-@pytest.mark.parametrize("preset", ["tiny", "small", "base", "big"])
+@pytest.mark.parametrize("preset", PRESETS)
 def test_presets_give_their_sizes(preset):
     assert done(TABLE | {"preset": preset}).model == PRESETS[preset]
 

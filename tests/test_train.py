@@ -409,7 +409,7 @@ def test_killed_at_any_moment_the_same_command_ends_with_the_same_model(tmp_path
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-@pytest.mark.parametrize("architecture", ["transformer", "gru"])
+@pytest.mark.parametrize("architecture", ["transformer", "gru", "conv"])
 def test_copying_is_learnt_in_seconds_and_translated(tmp_path, architecture):
     write_copies(tmp_path, "train", 2000)
     test_source, test_target = write_copies(tmp_path, "test", 50, seed=1)

@@ -436,21 +436,21 @@ def test_models_of_the_same_vocabularies_are_an_ensemble(folder, translator, tmp
         Translator.load(folder, tmp_path / "other")
 
 
-@pytest.mark.parametrize("architecture", ["transformer", "lstm", "gru"])
+@pytest.mark.parametrize("architecture", ["transformer", "lstm", "gru", "conv"])
 def test_unknown_tokens_are_replaced_by_the_words_that_they_attend_to(architecture):
     torch.manual_seed(2)
     words = Tokenizer.train(["amber birch cedar"] * 3, "word", TokenizerSettings(), 20)
-    recurrent = architecture != "transformer"  # and has no bias
+    has_bias = architecture == "transformer"
     model = build_model(
-        replace(SETTINGS, architecture=architecture, output_bias=not recurrent, tied="none"),
+        replace(SETTINGS, architecture=architecture, output_bias=has_bias, tied="none"),
         len(words),
         len(words),
     )
     with torch.no_grad():
-        if recurrent:
-            model.output.weight.zero_()  # of what is all alike the smallest token is taken
-        else:
+        if has_bias:
             model.output_bias[UNKNOWN] += 5
+        else:
+            model.output.weight.zero_()  # of what is all alike the smallest token is taken
     translator, asked = (
         Translator.from_model(model, Tokenizers(words, words)),
         SearchSettings(max_extra_tokens=2, min_length=2),
@@ -560,17 +560,16 @@ def test_every_tag_is_in_the_translation_of_the_sentence_without_it(translator, 
         assert TAG.sub("", one.text).split() == before.text.split()
 
 
-@pytest.mark.parametrize("architecture", ["lstm", "gru"])
-def test_tags_are_put_back_by_recurrent_models_too(translator, architecture):
+@pytest.mark.parametrize("architecture", ["lstm", "gru", "conv"])
+def test_tags_are_put_back_by_baselines_too(translator, architecture):
     size = len(translator.tokenizers.target)
-    recurrent = Translator.from_model(
-        build_model(replace(SETTINGS, architecture=architecture), size, size), translator.tokenizers
-    )
+    settings = replace(SETTINGS, architecture=architecture)
+    baseline = Translator.from_model(build_model(settings, size, size), translator.tokenizers)
     asked = replace(SEARCH, keep_tags=True, coverage_penalty=0.1)
-    assert sorted(TAG.findall(recurrent.translate(["a <b>man</b> rides"], asked)[0])) == ["</b>", "<b>"]
-    seen = recurrent.attention("two dogs", "a man")
+    assert sorted(TAG.findall(baseline.translate(["a <b>man</b> rides"], asked)[0])) == ["</b>", "<b>"]
+    seen = baseline.attention("two dogs", "a man")
     assert seen.cross.shape == (1, 1, len(seen.target), len(seen.source))
-    assert recurrent.align([("two dogs", "a man")], 1, 1) == recurrent.align([("two dogs", "a man")])
+    assert baseline.align([("two dogs", "a man")], 1, 1) == baseline.align([("two dogs", "a man")])
 
 
 def test_tags_are_put_back_by_the_first_model_of_an_ensemble_and_within_learnt_positions(translator):

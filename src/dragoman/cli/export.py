@@ -53,7 +53,8 @@ def export(given: Given) -> None:
     model, tokenizers = torch_model(stored), stored.tokenizers
     if not isinstance(model, Transformer):
         raise DragomanError(
-            f"{asked.run} holds no Transformer but a recurrent network, which none of these formats can hold."
+            f"{asked.run} holds no Transformer but the architecture {stored.settings.architecture}, which "
+            "none of these formats has."
         )
     model.eval()
     sentences = (

@@ -1,1 +1,1 @@
-"""Tensors in, tensors out: the paper's model, a recurrent baseline, and the contract that both keep."""
+"""Tensors in, tensors out: the paper's model, the baselines, and the contract that they keep."""

@@ -15,9 +15,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from dragoman.model.interface import Model, State
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import PAD
-from dragoman.system.errors import DragomanError
 
-TRANSFORMER_ONLY = (
+UNSUPPORTED = (
     "d_k",
     "d_v",
     "attention_dropout",
@@ -30,7 +29,10 @@ TRANSFORMER_ONLY = (
     "attention_bias",
     "output_bias",
     "scale_embeddings",
+    "kernel_width",
+    "dilated",
 )
+"""Settings of other architectures."""
 
 
 class AdditiveAttention(nn.Module):
@@ -90,19 +92,15 @@ class RecurrentState(State):
 class Recurrent(Model):
     """A bidirectional encoder, and a decoder whose previous state is the query of its attention.
 
-    It uses the settings `d_model`, the two depths, `dropout` and `tied`. Raises `DragomanError` for options
-    of the Transformer (its sizes are ignored, since presets set them) and for tied embeddings of different
-    vocabularies.
+    It uses the settings `d_model`, the two depths, `dropout` and `tied`. Raises `DragomanError` for settings
+    that it has not (the Transformer's sizes are ignored, since presets set them) and for tied embeddings of
+    different vocabularies.
     """
 
     def __init__(self, settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
         self.settings = settings
-        for name in TRANSFORMER_ONLY:
-            if getattr(settings, name) != getattr(ModelSettings(), name):
-                raise DragomanError(
-                    f"{name} is an option of the Transformer; the {settings.architecture} has none."
-                )
+        settings.refuse(*UNSUPPORTED)
         settings.check_vocabularies(source_vocabulary, target_vocabulary)
         width, depth = settings.d_model, settings.decoder_layers
         self.target_embedding = nn.Embedding(target_vocabulary, width)

@@ -1,12 +1,12 @@
 """Settings of a model. The defaults are the paper's base model (Table 3). This module imports no torch."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import check_bounds
 
-Architecture = Literal["transformer", "lstm", "gru"]
+Architecture = Literal["transformer", "lstm", "gru", "conv"]
 Activation = Literal["relu", "gelu", "swish"]
 Precision = Literal["float32", "bfloat16", "int8"]
 PositionKind = Literal["sinusoidal", "sinusoidal-halves", "sinusoidal-tensor2tensor", "learned"]
@@ -23,7 +23,7 @@ class ModelSettings:
     """
 
     architecture: Architecture = "transformer"
-    """The paper's Transformer, or a recurrent baseline: LSTM or GRU with additive attention."""
+    """The paper's Transformer, or a baseline: LSTM or GRU with additive attention, or ConvS2S."""
     d_model: int = 512
     """Width of embeddings and of every sub-layer's output (section 3.1)."""
     d_ff: int = 2048
@@ -38,6 +38,10 @@ class ModelSettings:
     """Depth of the encoder, the paper's N."""
     decoder_layers: int = 6
     """Depth of the decoder, the paper's N."""
+    kernel_width: int = 3
+    """Inputs of a convolution, the k of Table 1, in ConvS2S."""
+    dilated: bool = False
+    """Kernels of ConvS2S with inputs 1, 2, 4, 8 and 16 steps apart in layer after layer, as ByteNet's."""
     dropout: float = 0.1
     """P_drop: on each sub-layer's output and on the sums of embeddings and positions (section 5.4)."""
     attention_dropout: float = 0.0
@@ -69,13 +73,12 @@ class ModelSettings:
     """Multiplication of embeddings by the square root of d_model (section 3.4)."""
 
     def __post_init__(self) -> None:
-        widths, depths = ("d_model", "d_ff", "d_k", "d_v"), ("encoder_layers", "decoder_layers")
-        shares = ("dropout", "attention_dropout")
-        sizes = dict.fromkeys(widths, MAX_WIDTH) | dict.fromkeys(depths, MAX_LAYERS)
-        sizes |= {"heads": MAX_WIDTH, "max_positions": MAX_POSITIONS}
+        sizes = dict.fromkeys(("d_model", "d_ff", "heads", "d_k", "d_v"), MAX_WIDTH)
+        sizes |= dict.fromkeys(("encoder_layers", "decoder_layers", "kernel_width"), MAX_LAYERS)
+        sizes |= {"max_positions": MAX_POSITIONS, "first_position": MAX_FIRST_POSITION}
+        shares = dict.fromkeys(("dropout", "attention_dropout"), 1)
         minimum = dict.fromkeys(sizes, 1) | dict.fromkeys((*shares, "first_position", "norm_epsilon"), 0)
-        maximum = sizes | {"first_position": MAX_FIRST_POSITION}
-        check_bounds(self, at_least=minimum, below=dict.fromkeys(shares, 1), at_most=maximum)
+        check_bounds(self, at_least=minimum, below=shares, at_most=sizes)
 
     @property
     def key_width(self) -> int:
@@ -91,6 +94,12 @@ class ModelSettings:
     def longest(self) -> int | None:
         """Tokens, END included, of the longest text that the model has positions for. None is no limit."""
         return self.max_positions if self.positions == "learned" else None
+
+    def refuse(self, *names: str) -> None:
+        """Raise `DragomanError` for the first of these settings that is not its default."""
+        for name in names:
+            if getattr(self, name) != getattr(ModelSettings(), name):
+                raise DragomanError(f"The architecture {self.architecture} has no {name}; leave it out.")
 
     def check_vocabularies(self, source: int, target: int) -> None:
         """Raise `DragomanError` if embeddings are tied for different vocabularies, of these sizes."""
@@ -113,6 +122,9 @@ PRESETS = {
     "tiny": ModelSettings(d_model=128, d_ff=512, heads=4, encoder_layers=3, decoder_layers=3),
     "small": ModelSettings(d_model=256, d_ff=1024, heads=4, encoder_layers=3, decoder_layers=3),
     "base": ModelSettings(),
-    "big": replace(ModelSettings(), d_model=1024, d_ff=4096, heads=16, dropout=0.3),
+    "big": ModelSettings(d_model=1024, d_ff=4096, heads=16, dropout=0.3),
+    "rnn": ModelSettings("lstm", d_model=256, encoder_layers=2, decoder_layers=2),
+    "conv": ModelSettings("conv", d_model=256, encoder_layers=4, decoder_layers=3, positions="learned"),
 }
-"""`base` and `big` are the paper's (Table 3); `tiny` and `small` are for CPUs."""
+"""`base` and `big` are the paper's (Table 3); the others are for CPUs. `conv` has the sizes of fairseq's
+ConvS2S for IWSLT."""

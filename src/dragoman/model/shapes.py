@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dragoman.model.settings import ModelSettings
 
 Shapes = dict[str, tuple[int, ...]]
-LAYER = re.compile(r"(encoder|decoder)\.(?:weight_ih_l)?(\d+)(?:\.|$)")  # of a Transformer, LSTM or GRU
+LAYER = re.compile(r"(encoder|decoder)\.(?:weight_ih_l)?(\d+)(?:\.|$)")  # weight_ih_l: of LSTM and GRU
 
 
 def count_layers(names: Iterable[str]) -> dict[str, int]:
@@ -32,9 +32,9 @@ def weight_shapes(settings: ModelSettings, source_vocabulary: int, target_vocabu
         shapes["output.weight"] = (target_vocabulary, width)
     if settings.architecture == "transformer":
         return shapes | transformer_shapes(settings, target_vocabulary)
-    from dragoman.model.recurrent_shapes import recurrent_shapes
+    from dragoman.model.baseline_shapes import baseline_shapes
 
-    return shapes | recurrent_shapes(settings)
+    return shapes | baseline_shapes(settings)
 
 
 def transformer_shapes(settings: ModelSettings, target_vocabulary: int) -> Shapes:
@@ -43,9 +43,8 @@ def transformer_shapes(settings: ModelSettings, target_vocabulary: int) -> Shape
     if settings.output_bias:
         shapes["output_bias"] = (target_vocabulary,)
     if settings.positions == "learned":
-        shapes |= {
-            f"{side}_positions.table": (settings.max_positions, width) for side in ("source", "target")
-        }
+        tables = "source_positions.table", "target_positions.table"
+        shapes |= dict.fromkeys(tables, (settings.max_positions, width))
     if settings.norm == "pre":
         shapes |= norm_shapes("encoder_norm", width) | norm_shapes("decoder_norm", width)
     keys, values = settings.heads * settings.key_width, settings.heads * settings.value_width

@@ -129,11 +129,12 @@ class DecoderLayer(nn.Module):
 class Transformer(Model):
     """The encoder-decoder of Figure 1, for `source_vocabulary` and `target_vocabulary` ids.
 
-    Raises `DragomanError` if the settings tie embeddings of different vocabularies.
+    Raises `DragomanError` if the settings tie embeddings of different vocabularies or are of convolutions.
     """
 
     def __init__(self, settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
+        settings.refuse("kernel_width", "dilated")
         settings.check_vocabularies(source_vocabulary, target_vocabulary)
         self.settings = settings
         self.target_embedding = self._embedding(target_vocabulary)
@@ -201,13 +202,12 @@ class Transformer(Model):
 
 
 def build_model(settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> Model:
-    """A model with fresh weights for vocabularies of these sizes: a Transformer, or the
-    recurrent baseline.
+    """A model with fresh weights for vocabularies of these sizes: a Transformer, or a baseline.
 
     Raises `DragomanError` if the settings contradict them.
     """
     if settings.architecture == "transformer":
         return Transformer(settings, source_vocabulary, target_vocabulary)
-    from dragoman.model.recurrent import Recurrent
+    from dragoman.model.baselines import build_baseline
 
-    return Recurrent(settings, source_vocabulary, target_vocabulary)
+    return build_baseline(settings, source_vocabulary, target_vocabulary)

@@ -16,7 +16,7 @@ from dragoman.system.toml import overlay, read_toml
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings
 
-Preset = Literal["auto", "tiny", "small", "base", "big"]
+Preset = Literal["auto", "tiny", "small", "base", "big", "rnn", "conv"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class Recipe:
     out: Path | None = None
     """The run's folder. The same command resumes an interrupted run."""
     preset: Preset = "auto"
-    """Sizes of the model, unless they are set one by one; `base` and `big` are the paper's."""
+    """Sizes of the model, unless they are set one by one; `base` and `big` are the paper's, `rnn` and
+    `conv` baselines."""
     data: DataSettings = field(default_factory=DataSettings)
     tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
     model: ModelSettings = field(default_factory=ModelSettings)

@@ -13,13 +13,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.model.attention import MultiHeadAttention
+from dragoman.model.convolutional import MultiStepAttention
 from dragoman.model.interface import Model, State
 from dragoman.model.recurrent import AdditiveAttention
 from dragoman.model.transformer import DecoderLayer, EncoderLayer
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch
 
-AttentionModule = MultiHeadAttention | AdditiveAttention
+AttentionModule = MultiHeadAttention | AdditiveAttention | MultiStepAttention
 
 RECORDING = Lock()  # a module has one hook
 
@@ -29,7 +30,8 @@ def cross_attention_modules(model: Model) -> list[AttentionModule]:
 
     Raises `DragomanError` for a model without attention.
     """
-    layers = [module for module in model.modules() if isinstance(module, DecoderLayer | AdditiveAttention)]
+    kinds = DecoderLayer | AdditiveAttention | MultiStepAttention
+    layers = [module for module in model.modules() if isinstance(module, kinds)]
     if not layers:
         raise DragomanError(
             "Attention weights need a model with encoder-decoder attention, and this architecture has none."
@@ -74,8 +76,8 @@ def cross_attention(
 
     Query t predicts target token t.
 
-    Source and target end with END. An LSTM or GRU has one layer and one head. Of an ensemble, these are its
-    first model's weights. Raises `DragomanError` for a model without attention.
+    Source and target end with END. An LSTM or GRU has one layer and one head, ConvS2S one head a layer. Of
+    an ensemble, these are its first model's weights. Raises `DragomanError` for a model without attention.
     """
     model = next(iter(model.members))
     return forced_decoding_weights(model, cross_attention_modules(model), source, target)
@@ -98,7 +100,7 @@ def all_attention(
 
     Otherwise as `cross_attention`.
 
-    An LSTM or GRU has no layer of the first two.
+    A baseline has no layer of the first two.
     """
     model, self_attention = next(iter(model.members)), list[Tensor]()
     cross = cross_attention(model, source, target)

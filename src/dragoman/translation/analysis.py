@@ -54,7 +54,7 @@ class Attention:
     """The attention weights of a pair of texts. Shapes: H heads, S and T tokens, END included.
 
     L encoder layers and M decoder layers attend to their own side, N decoder layers to the source. In a
-    Transformer N is M. In an LSTM or GRU L and M are 0, N and H are 1.
+    Transformer N is M. In the baselines L and M are 0 and H is 1; in an LSTM or GRU N is 1, too.
     """
 
     source: list[str]

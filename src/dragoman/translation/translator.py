@@ -28,12 +28,7 @@ from dragoman.translation.native_backend import NativeBackend, supports
 from dragoman.translation.segmentation import join_translations, long_message
 from dragoman.translation.streaming import stream_native
 from dragoman.translation.tags import Tag, remove_tags, restore_tags
-from dragoman.translation.token_ids import (
-    constraint_ids,
-    encode_parts,
-    encode_sentences,
-    split_length,
-)
+from dragoman.translation.token_ids import constraint_ids, encode_parts, encode_sentences, split_length
 
 if TYPE_CHECKING:
     from dragoman.model.interface import Model
@@ -158,15 +153,14 @@ class Translator:
 
             return TorchBackend.load(stored, device_name, engine)
 
+        longest = [each.settings.longest for each in stored if each.settings.longest is not None]
         translator = cls(
             tokenizers,
             open_torch,
             (lambda: NativeBackend.load(stored[0], engine)) if in_cpp else lambda: None,
             engine,
             min((each.longest_trained for each in stored if each.longest_trained is not None), default=None),
-            min(
-                (each.settings.longest for each in stored if each.settings.longest is not None), default=None
-            ),
+            min(longest, default=None),
             stored[0].languages,
         )
         if not in_cpp or precision == "bfloat16" or cuda_graphs:
@@ -463,7 +457,8 @@ class Translator:
         """The word alignment of each pair as (source, target), counted from 0, by encoder-decoder attention.
 
         `layer` and `head` count from 1. None is the last layer, and the mean of all heads. Raises
-        `DragomanError` if the model has no such layer or head. An LSTM or GRU has one of each.
+        `DragomanError` if the model has no such layer or head. An LSTM or GRU has one of each, ConvS2S one
+        head a layer.
         """
         from dragoman.translation import analysis
 

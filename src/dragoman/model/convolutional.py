@@ -1,0 +1,228 @@
+"""ConvS2S (Gehring et al. 2017): gated convolutions, and attention in every layer of the decoder.
+
+Sections and equations are that paper's.
+
+Shapes: B sentences, S source and T target tokens, R = B · W prefixes, D = d_model, N inputs of a layer, P of
+them in the past.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from dragoman.model.interface import Model, State
+from dragoman.model.positions import Positions
+from dragoman.model.settings import ModelSettings
+from dragoman.model.symbols import PAD
+
+UNSUPPORTED = (
+    "d_k",
+    "d_v",
+    "attention_dropout",
+    "source_end",
+    "norm",
+    "norm_epsilon",
+    "activation",
+    "attention_bias",
+    "output_bias",
+    "scale_embeddings",
+)
+"""Settings of other architectures."""
+HALF = math.sqrt(0.5)
+"""Of the sum of two values that vary alike, this keeps the variance (section 3.4)."""
+EMBEDDING_STD = 0.1
+"""Of embeddings and learned positions (section 3.5); scores are not scaled and need such small vectors."""
+DISTANCES = (1, 2, 4, 8, 16)
+"""Steps between the inputs of a dilated kernel in layer after layer, and again (Kalchbrenner et al. 2016)."""
+
+
+def initialised(inputs: int, outputs: int, variance: float = 1.0) -> nn.Linear:
+    """A linear map whose outputs have `variance` times the variance of its inputs (section 3.5)."""
+    linear = nn.Linear(inputs, outputs)
+    nn.init.normal_(linear.weight, std=math.sqrt(variance / inputs))
+    nn.init.zeros_(linear.bias)
+    return linear
+
+
+class GatedConvolution(nn.Module):
+    """A ⊗ σ(B) of [A B] = W [x_i; …; x_i+k-1] + b: a kernel of width k and a gated linear unit (section 3.2).
+
+    The kernel is a linear map of a window, for a whole text and for one more token alike. Its initial
+    variance makes up for the gate and for dropout. The paper's weight normalisation is left out: with Adam
+    these initial weights suffice.
+    """
+
+    def __init__(self, settings: ModelSettings, layer: int) -> None:
+        super().__init__()
+        width = settings.d_model
+        self.distance = DISTANCES[layer % len(DISTANCES)] if settings.dilated else 1
+        self.reach = (settings.kernel_width - 1) * self.distance
+        """Steps from the first input of a window to its last."""
+        self.kernel = initialised(settings.kernel_width * width, 2 * width, 4 * (1 - settings.dropout))
+        self.dropout = nn.Dropout(settings.dropout)
+        """On the layer's input, before padding."""
+
+    def forward(self, x: Float[Tensor, "B N D"]) -> Float[Tensor, "B T D"]:
+        """One output for each window: T = N - `reach`."""
+        starts, outputs = range(0, self.reach + 1, self.distance), x.size(1) - self.reach
+        windows = torch.cat([x[:, start : start + outputs] for start in starts], -1)
+        return F.glu(self.kernel(windows), -1)
+
+
+class EncoderBlock(nn.Module):
+    """A convolution around each token: as many inputs before it as after it.
+
+    If the kernel's width is even, one more comes after it.
+    """
+
+    def __init__(self, settings: ModelSettings, layer: int) -> None:
+        super().__init__()
+        self.convolution = GatedConvolution(settings, layer)
+
+    def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S 1"]) -> Float[Tensor, "B S D"]:
+        """What is beyond a text's ends is 0, also where other texts of the batch go on."""
+        before = self.convolution.reach // 2
+        inside = self.convolution.dropout(x) * mask
+        padded = F.pad(inside, (0, 0, before, self.convolution.reach - before))
+        return (x + self.convolution(padded)) * HALF
+
+
+@dataclass(frozen=True)
+class ConvolutionalState(State):
+    """Keys and values of each source token, and the last inputs of each convolution of the decoder."""
+
+    keys: Float[Tensor, "B S D"]
+    values: Float[Tensor, "B S D"]
+    mask: Bool[Tensor, "B S"]
+    past: list[Tensor]
+    """[R P D] a layer: P is the layer's `reach`. Before the first token they are 0."""
+    length: int = 0
+
+    def allocate(self, beams: int, max_length: int) -> "ConvolutionalState":  # noqa: ARG002  its size stays the same
+        return replace(self, past=[part.repeat_interleave(beams, 0) for part in self.past])
+
+    def reorder(self, rows: Int[Tensor, "R"]) -> "ConvolutionalState":
+        return replace(self, past=[part[rows] for part in self.past])
+
+    def select(self, sentences: Int[Tensor, "B2"]) -> "ConvolutionalState":
+        past = [part.unflatten(0, (len(self.mask), -1))[sentences].flatten(0, 1) for part in self.past]
+        keys, values, mask = (part[sentences] for part in (self.keys, self.values, self.mask))
+        return replace(self, keys=keys, values=values, mask=mask, past=past)
+
+
+class MultiStepAttention(nn.Module):
+    """softmax(d zᵀ) (z + e): attention with one head, equations 1 and 2, added to the layer's output."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.query, self.output = initialised(width, width), initialised(width, width)
+        self.attention_weights_hook: Callable[[Tensor], None] | None = None
+        """If set, this is called with the weights of every attention [B 1 Q S], as those of one head."""
+
+    def forward(
+        self, x: Float[Tensor, "R T D"], embedded: Float[Tensor, "R T D"], state: ConvolutionalState
+    ) -> Float[Tensor, "R T D"]:
+        """From the convolution's output and the embedded tokens; W prefixes share a sentence's keys."""
+        query = ((self.query(x) + embedded) * HALF).view(len(state.mask), -1, x.size(2))  # [B, W · T, D]
+        scores = query @ state.keys.transpose(1, 2)
+        weights = scores.masked_fill(~state.mask[:, None], -torch.inf).softmax(-1)
+        if self.attention_weights_hook is not None:
+            self.attention_weights_hook(weights[:, None])
+        context = self.output(weights @ state.values)
+        return (x + context.view_as(x)) * HALF
+
+
+class DecoderBlock(nn.Module):
+    """A convolution of a token with those before it, then attention to the source."""
+
+    def __init__(self, settings: ModelSettings, layer: int) -> None:
+        super().__init__()
+        self.convolution = GatedConvolution(settings, layer)
+        self.attention = MultiStepAttention(settings.d_model)
+
+    def forward(
+        self,
+        x: Float[Tensor, "R T D"],
+        past: Float[Tensor, "R P D"],
+        embedded: Float[Tensor, "R T D"],
+        state: ConvolutionalState,
+    ) -> tuple[Float[Tensor, "R T D"], Float[Tensor, "R P D"]]:
+        """The next layer's x, and the last P inputs of this one."""
+        inputs = torch.cat([past, self.convolution.dropout(x)], 1)
+        y = self.attention(self.convolution(inputs), embedded, state)
+        return (x + y) * HALF, inputs[:, x.size(1) :]
+
+
+class Convolutional(Model):
+    """Encoder and decoder of convolutions, with linear maps before and after them (section 3.2).
+
+    It uses the settings `d_model`, the two depths, `kernel_width`, `dilated`, `dropout`, `tied` and those of
+    positions. Sinusoids are made as small as learned positions. Raises `DragomanError` for settings that it
+    has not (the Transformer's sizes are ignored, since presets set them), and for tied embeddings of
+    different vocabularies.
+    """
+
+    def __init__(self, settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> None:
+        super().__init__()
+        settings.refuse(*UNSUPPORTED)
+        settings.check_vocabularies(source_vocabulary, target_vocabulary)
+        self.settings, width = settings, settings.d_model
+        self.target_embedding = nn.Embedding(target_vocabulary, width)
+        shared, tied = settings.tied == "all", settings.tied != "none"
+        self.source_embedding = self.target_embedding if shared else nn.Embedding(source_vocabulary, width)
+        self.output = self.target_embedding if tied else nn.Embedding(target_vocabulary, width)
+        for embedding in dict.fromkeys((self.target_embedding, self.source_embedding, self.output)):
+            nn.init.normal_(embedding.weight, std=EMBEDDING_STD)
+        self.longest_source = self.longest_target = settings.longest
+        self.source_positions, self.target_positions = Positions(settings), Positions(settings)
+        if settings.positions == "learned":
+            for positions in (self.source_positions, self.target_positions):
+                nn.init.normal_(positions.table, std=EMBEDDING_STD)
+        self.dropout = nn.Dropout(settings.dropout)
+        self.encoder_input, self.encoder_output = initialised(width, width), initialised(width, width)
+        self.decoder_input, self.decoder_output = initialised(width, width), initialised(width, width)
+        self.encoder = nn.ModuleList(EncoderBlock(settings, n) for n in range(settings.encoder_layers))
+        self.decoder = nn.ModuleList(DecoderBlock(settings, n) for n in range(settings.decoder_layers))
+
+    def embed(self, ids: Tensor, embedding: nn.Embedding, positions: Tensor) -> Float[Tensor, "B T D"]:
+        """Embeddings plus positions [T D] (section 3.1)."""
+        scale = 1.0 if self.settings.positions == "learned" else EMBEDDING_STD
+        return self.dropout(embedding(ids) + scale * positions)
+
+    def encode(self, source: Int[Tensor, "B S"]) -> ConvolutionalState:
+        mask = source != PAD
+        embedded = self.embed(source, self.source_embedding, self.source_positions(0, source.size(1)))
+        x = self.encoder_input(embedded)
+        for block in self.encoder:
+            x = block(x, mask[:, :, None])
+        keys = self.encoder_output(x)
+        if keys.requires_grad:  # each attention adds a gradient (section 3.4); embeddings get all of it
+            keys.register_hook(lambda gradient: gradient / (2 * len(self.decoder)))
+        scale = mask.sum(1)[:, None, None].sqrt()  # a mean of m values varies less than one (section 3.4)
+        values = (keys + embedded) * HALF * scale
+        reaches = [cast(DecoderBlock, block).convolution.reach for block in self.decoder]
+        return ConvolutionalState(
+            keys, values, mask, [embedded.new_zeros(len(source), reach, x.size(2)) for reach in reaches]
+        )
+
+    def decode(
+        self, target: Int[Tensor, "R T"], state: State
+    ) -> tuple[Float[Tensor, "R T D"], ConvolutionalState]:
+        assert isinstance(state, ConvolutionalState)
+        positions = self.target_positions(state.length, target.size(1))
+        embedded = self.embed(target, self.target_embedding, positions)
+        x, past = self.decoder_input(embedded), []
+        for block, before in zip(self.decoder, state.past, strict=True):
+            x, after = block(x, before, embedded, state)
+            past.append(after)
+        features = self.dropout(self.decoder_output(x))
+        return features, replace(state, past=past, length=state.length + target.size(1))
+
+    def logits(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]:
+        return F.linear(features, self.output.weight)

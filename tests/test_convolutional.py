@@ -1,0 +1,219 @@
+"""ConvS2S: its equations, what its kernels reach, kernels of any width, and a run with it."""
+
+from dataclasses import fields, replace
+from typing import get_args, get_type_hints
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from dragoman.model.convolutional import GatedConvolution
+from dragoman.model.settings import Architecture, ModelSettings
+from dragoman.model.symbols import PAD
+from dragoman.model.transformer import build_model
+from dragoman.pipeline.run import run
+from dragoman.system.errors import DragomanError
+from dragoman.training.checkpoint import checkpoints
+from tests import test_laws
+from tests.conftest import VOCABULARY, small_recipe
+from tests.test_safety import assert_same, final_weights
+
+CONV = ModelSettings("conv", d_model=8, encoder_layers=2, decoder_layers=2, positions="learned")
+
+
+def built(settings: ModelSettings):
+    """A model with random weights, biases too, in float64 and evaluation mode."""
+    torch.manual_seed(1)
+    model = build_model(settings, VOCABULARY, VOCABULARY).double().eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(0.1 * torch.randn_like(weight))
+    return model
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 5])
+@pytest.mark.parametrize("layer", [0, 2])
+def test_a_gated_convolution_is_that_of_pytorch(width, layer):
+    torch.manual_seed(1)
+    gated = GatedConvolution(replace(CONV, kernel_width=width, dilated=True), layer).double()
+    x = torch.randn(3, 4 + gated.reach, 8, dtype=torch.float64)
+    kernel = gated.kernel.weight.view(16, width, 8).transpose(1, 2)  # outputs, inputs, steps
+    convolved = F.conv1d(x.transpose(1, 2), kernel, gated.kernel.bias, dilation=2**layer)
+    torch.testing.assert_close(gated(x), F.glu(convolved, 1).transpose(1, 2))
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_a_gated_convolution_keeps_the_variance_of_small_inputs(dropout):
+    """In training: what dropout adds, the initial weights take away."""
+    torch.manual_seed(1)
+    gated = GatedConvolution(ModelSettings("conv", d_model=256, dropout=dropout), 0)
+    x = 0.1 * torch.randn(20, 52, 256)
+    ratio = gated(gated.dropout(x)).var() / x.var()
+    assert 0.9 < ratio < 1.1
+
+
+def reach_of(model, side: str) -> set[int]:
+    """Steps from a token, in a text of 41, to those whose features its embedding changes."""
+    ids = torch.full((1, 41), 5)
+    part, embedding = (
+        (model.source_positions, model.source_embedding)
+        if side == "source"
+        else (model.target_positions, model.target_embedding)
+    )
+    x = model.embed(ids, embedding, part(0, 41)).detach().requires_grad_()
+    model.embed = lambda *_: x
+    if side == "source":
+        out = model.encode(ids).keys
+    else:
+        state = model.encode(ids)
+        state = replace(state, keys=state.keys.detach(), values=state.values.detach())
+        out = model.decode(ids, state)[0]
+    (gradient,) = torch.autograd.grad(out[0, 20].sum(), x)
+    return {place - 20 for place, row in enumerate(gradient[0]) if row.any()}
+
+
+@pytest.mark.parametrize(
+    ("width", "dilated", "before", "after"),
+    [
+        (1, False, 0, 0),
+        (2, False, 0, 3),
+        (3, False, 3, 3),
+        (4, False, 3, 6),
+        (3, True, 7, 7),
+        (2, True, 3, 4),
+    ],
+)
+def test_a_token_sees_what_the_kernels_reach(width, dilated, before, after):
+    settings = replace(CONV, encoder_layers=3, decoder_layers=3, kernel_width=width, dilated=dilated)
+    assert reach_of(built(settings), "source") == set(range(-before, after + 1))
+    assert reach_of(built(settings), "target") == set(range(-before - after, 1))
+
+
+def test_after_sixteen_the_distances_begin_again():
+    settings = replace(CONV, encoder_layers=7, decoder_layers=7, dilated=True)
+    model = build_model(settings, VOCABULARY, VOCABULARY)
+    for side in (model.encoder, model.decoder):
+        assert [block.convolution.distance for block in side] == [1, 2, 4, 8, 16, 1, 2]
+
+
+@pytest.mark.parametrize("width", [1, 2, 25])
+@pytest.mark.parametrize(
+    "law", [name for name in vars(test_laws) if name.startswith("test_") and "seed" not in name]
+)
+def test_the_laws_hold_for_kernels_of_one_or_wider_than_the_sentence(width, law, sources, targets):
+    given = {"sources": sources, "targets": targets}
+    check = getattr(test_laws, law)
+    names = check.__code__.co_varnames[1 : check.__code__.co_argcount]
+    check(built(replace(CONV, kernel_width=width)), **{name: given[name] for name in names})
+
+
+def test_attention_is_equations_1_and_2_of_the_paper(sources, targets):
+    model, half = built(replace(CONV, decoder_layers=1)), 0.5**0.5
+    embedded = model.embed(sources, model.source_embedding, model.source_positions(0, 7))
+    state, attention = model.encode(sources), model.decoder[0].attention
+    for row, source in enumerate(sources):
+        length = int((source != PAD).sum())
+        z, e = state.keys[row, :length], embedded[row, :length]
+        h, g = torch.randn(2, 6, 8, dtype=torch.float64)
+        d = (attention.query(h) + g) * half
+        context = (d @ z.T).softmax(-1) @ ((z + e) * half) * length**0.5
+        one = state.select(torch.tensor([row]))
+        torch.testing.assert_close(
+            attention(h[None], g[None], one)[0], (h + attention.output(context)) * half
+        )
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+def test_the_gradient_of_the_encoder_is_divided_by_twice_the_attentions(sources, targets, layers):
+    model = built(replace(CONV, decoder_layers=layers))
+
+    def loss() -> torch.Tensor:
+        return model.decode(targets, model.encode(sources))[0].square().sum()
+
+    for weight, divisor in ((model.encoder_output.bias, 2 * layers), (model.decoder_input.bias, 1)):
+        (gradient,) = torch.autograd.grad(loss(), weight)
+        ends = []
+        for step in (1e-4, -2e-4, 1e-4):
+            with torch.no_grad():
+                weight[0] += step
+                ends.append(loss().item())
+        assert float(gradient[0]) * divisor == pytest.approx((ends[0] - ends[1]) / 2e-4, rel=1e-4)
+
+
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal"])
+def test_initial_positions_are_as_large_as_words(positions):
+    settings = replace(CONV, d_model=64, positions=positions)
+    model = build_model(settings, 500, 500).eval().requires_grad_(requires_grad=False)
+    ids = torch.randint(4, 500, (1, 100))
+    words = model.source_embedding(ids)
+    places = model.embed(ids, model.source_embedding, model.source_positions(0, 100)) - words
+    assert float(words.std()) == pytest.approx(0.1, rel=0.1)
+    assert float(places.square().mean().sqrt()) == pytest.approx(0.1, rel=0.35)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"architecture": "conv", "norm": "pre"}, "The architecture conv has no norm; leave it out"),
+        ({"architecture": "conv", "d_k": 3}, "The architecture conv has no d_k; leave it out"),
+        ({"architecture": "gru", "dilated": True}, "The architecture gru has no dilated; leave it out"),
+        ({"kernel_width": 5}, "The architecture transformer has no kernel_width; leave it out"),
+        ({"architecture": "conv", "kernel_width": 0}, "kernel_width is 0; it must be at least 1"),
+        ({"architecture": "conv", "kernel_width": 1025}, "kernel_width is 1025; it must be at most 1024"),
+    ],
+)
+def test_settings_that_an_architecture_has_not_are_refused(settings, message):
+    with pytest.raises(DragomanError, match=message):
+        build_model(ModelSettings(**{"d_model": 8, **settings}), 11, 11)
+
+
+def another(name: str, value: object) -> object:
+    """Another value of this setting than the default."""
+    if value is None:
+        return 3
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, str):
+        return next(one for one in get_args(get_type_hints(ModelSettings)[name]) if one != value)
+    return value + type(value)(1) if value >= 1 else value + type(value)(0.5) or 1
+
+
+@pytest.mark.parametrize("architecture", get_args(Architecture))
+@pytest.mark.parametrize("field", fields(ModelSettings)[1:], ids=lambda field: field.name)
+def test_every_setting_is_used_or_refused(architecture, field, sources, targets):
+    """Except sizes of other architectures, which presets set."""
+    if architecture != "transformer" and field.name in ("d_ff", "heads"):
+        return
+    settings = ModelSettings(architecture, d_model=12, d_ff=8, heads=2, encoder_layers=2, decoder_layers=2)
+    if field.name == "max_positions":
+        settings = replace(settings, positions="learned")
+    change = 24 if field.name == "d_model" else another(field.name, getattr(settings, field.name))
+    made = []
+    try:
+        for each in (settings, replace(settings, **{field.name: change})):
+            torch.manual_seed(1)
+            model = build_model(each, VOCABULARY, VOCABULARY).train()
+            features, _ = model.decode(targets, model.encode(sources))
+            made.append((len(list(model.parameters())), model.logits(features)))
+    except DragomanError as error:
+        assert "leave it out" in str(error)  # noqa: PT017
+    else:
+        assert made[0][0] != made[1][0] or not torch.equal(made[0][1], made[1][1])
+
+
+def test_a_text_beyond_the_learned_positions_is_refused(sources, targets):
+    model = built(replace(CONV, max_positions=6))
+    with pytest.raises(DragomanError, match="6"):
+        model.encode(sources)
+    assert model.longest_source == model.longest_target == 6
+
+
+def test_a_stopped_run_ends_with_the_weights_of_one_that_was_not(tmp_path):
+    model = replace(CONV, d_model=16, kernel_width=2, dropout=0.2, max_positions=40)
+    recipe = replace(small_recipe(tmp_path, tmp_path / "run"), model=model)
+    run(recipe, lambda _: None)
+    stopped = replace(recipe, out=tmp_path / "stopped")
+    run(replace(stopped, training=replace(recipe.training, updates=8)), lambda _: None)
+    assert checkpoints(stopped.out)[-1].name == "step-00000008"
+    run(stopped, lambda _: None)
+    assert_same(final_weights(stopped), final_weights(recipe))
