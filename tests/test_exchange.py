@@ -16,8 +16,8 @@ from dragoman.interop import huggingface
 from dragoman.interop.joeynmt import read_yaml
 from dragoman.interop.pickles import load_pickle
 from dragoman.interop.vocabulary import empty_sentencepiece
-from dragoman.model.recurrent import Recurrent
 from dragoman.model.settings import ModelSettings
+from dragoman.model.transformer import build_model
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import check_folder
 from dragoman.text.subword_nmt import make_segmenter
@@ -204,17 +204,29 @@ def test_settings_of_unexpected_types_are_refused(tmp_path, monkeypatch, capsysb
     assert "--samples needs the other engine: pip install 'dragoman[huggingface]'" in err
 
 
-def test_a_recurrent_network_is_not_exported(tmp_path, monkeypatch, capsysbinary):
-    settings = ModelSettings(architecture="gru", d_model=8, encoder_layers=1, decoder_layers=1)
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            ModelSettings(architecture="gru", d_model=8, encoder_layers=1, decoder_layers=1),
+            "holds no Transformer but a recurrent network, which none of these formats can hold",
+        ),
+        (
+            ModelSettings(**SIZES, norm="batch", neighbourhood=4),
+            "holds a variant of the Transformer (neighbourhood, norm), which none of these formats can hold",
+        ),
+    ],
+    ids=["recurrent", "variant"],
+)
+def test_what_no_format_holds_is_not_exported(tmp_path, monkeypatch, capsysbinary, settings, message):
     _, tokenizers = ours(ModelSettings(**SIZES))
-    save_model(
-        tmp_path / "run" / "model", Recurrent(settings, *[len(tokenizers.source)] * 2), settings, tokenizers
-    )
+    model = build_model(settings, *[len(tokenizers.source)] * 2)
+    save_model(tmp_path / "run" / "model", model, settings, tokenizers)
     status, _, err = call(
         monkeypatch, capsysbinary, "export", tmp_path / "run", "--to", "onnx", "--out", tmp_path / "there"
     )
     assert status == 2
-    assert "holds no Transformer but a recurrent network, which none of these formats can hold" in err
+    assert message in err
 
 
 class Harm:

@@ -55,6 +55,11 @@ def export(given: Given) -> None:
         raise DragomanError(
             f"{asked.run} holds no Transformer but a recurrent network, which none of these formats can hold."
         )
+    if variants := stored.settings.variants:
+        raise DragomanError(
+            f"{asked.run} holds a variant of the Transformer ({', '.join(variants)}), which none of these "
+            "formats can hold."
+        )
     model.eval()
     sentences = (
         sample_sentences(asked.samples) if asked.samples else samples(tokenizers, model.longest_source)

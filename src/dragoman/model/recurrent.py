@@ -30,6 +30,10 @@ TRANSFORMER_ONLY = (
     "attention_bias",
     "output_bias",
     "scale_embeddings",
+    "concatenate_positions",
+    "residual",
+    "attention_score",
+    "neighbourhood",
 )
 
 

@@ -207,7 +207,11 @@ def build_model(settings: ModelSettings, source_vocabulary: int, target_vocabula
     Raises `DragomanError` if the settings contradict them.
     """
     if settings.architecture == "transformer":
-        return Transformer(settings, source_vocabulary, target_vocabulary)
+        if not settings.variants:
+            return Transformer(settings, source_vocabulary, target_vocabulary)
+        from dragoman.model.variants import VariedTransformer
+
+        return VariedTransformer(settings, source_vocabulary, target_vocabulary)
     from dragoman.model.recurrent import Recurrent
 
     return Recurrent(settings, source_vocabulary, target_vocabulary)
