@@ -1,0 +1,84 @@
+"""Where a result comes from: command, code, text, machine. Does not import torch at the top."""
+
+import hashlib
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from dragoman import __version__
+from dragoman.text.lines import raw_lines
+
+HERE = Path(__file__).parent
+
+
+def passport(hashes: Mapping[str, str]) -> dict[str, Any]:
+    """The passport of what this process computes from texts of these hashes."""
+    import torch
+
+    return {
+        "command": shlex.join(["dragoman", *sys.argv[1:]]),
+        "version": __version__,
+        **commit(),
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "machine": f"{os.cpu_count()} cores, {processor()}",
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU",
+        "data": dict(hashes),
+    }
+
+
+def commit() -> dict[str, Any]:
+    """The commit of the package's own repository, and whether its code was changed since; None without one.
+
+    A package that is installed in another repository is not tracked there.
+    """
+    if not git("ls-files", Path(__file__).name):
+        return {"commit": None}
+    return {
+        "commit": git("rev-parse", "--short", "HEAD"),
+        "dirty": bool(git("status", "--porcelain", "--", str(HERE.parents[1]))),
+    }
+
+
+def git(*words: str) -> str:
+    """What git says in the folder of this file; nothing without git or a repository."""
+    try:
+        done = subprocess.run(  # noqa: S603
+            ["git", *words],  # noqa: S607
+            cwd=HERE,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError:
+        return ""
+    return done.stdout.strip()
+
+
+def processor() -> str:
+    """The processor's name, with its family, which tells generations apart that share a name."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text().splitlines() if path.exists() else []
+    known = {
+        name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines) if value
+    }
+    return f"{known.get('model name', platform.processor())}, family {known.get('cpu family', 'unknown')}"
+
+
+def text_hashes(files: Mapping[str, Path]) -> dict[str, str]:
+    """SHA-256 of each file's text, decompressed."""
+    hashes = {}
+    for name, path in files.items():
+        sha = hashlib.sha256()
+        for line in raw_lines(path):
+            sha.update(line)
+        hashes[name] = sha.hexdigest()
+    return hashes
