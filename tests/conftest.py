@@ -25,8 +25,9 @@ torch.set_num_threads(1)  # the models are tiny, and pytest runs a process on ea
 
 MOST_SECONDS = 600  # then a process hangs: no machine is so slow
 
+TINY = ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=2, decoder_layers=2)
 MODELS = {
-    "transformer": ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=2, decoder_layers=2),
+    "transformer": TINY,
     "transformer, other options": ModelSettings(
         d_model=12,
         d_ff=20,
@@ -43,6 +44,10 @@ MODELS = {
         tied="none",
         attention_dropout=0.1,
     ),
+    "additive": replace(TINY, attention_score="additive", norm="batch", concatenate_positions=True),
+    "general": replace(TINY, attention_score="general", norm="none", positions="none"),
+    "dot": replace(TINY, attention_score="dot", residual=False),
+    "restricted": replace(TINY, neighbourhood=2, heads=1),
     "lstm": ModelSettings(architecture="lstm", d_model=10, encoder_layers=2, decoder_layers=2),
     "gru": ModelSettings(architecture="gru", d_model=10, encoder_layers=1, decoder_layers=1, tied="target"),
     "conv": ModelSettings(

@@ -109,7 +109,7 @@ def test_without_forced_words_a_grid_is_a_beam(model, sources):
         strict=True,
     ):
         assert [one.ids for one in grid] == [one.ids for one in beam]
-        assert [one.score for one in grid] == pytest.approx([one.score for one in beam], abs=1e-5)
+        assert [one.score for one in grid] == pytest.approx([one.score for one in beam], abs=1e-5, rel=1e-6)
 
 
 def test_forced_words_that_cannot_be_are_met_as_far_as_they_can():

@@ -204,9 +204,24 @@ def test_settings_of_unexpected_types_are_refused(tmp_path, monkeypatch, capsysb
     assert "--samples needs the other engine: pip install 'dragoman[huggingface]'" in err
 
 
-@pytest.mark.parametrize("architecture", ["gru", "conv"])
-def test_a_baseline_is_not_exported(tmp_path, monkeypatch, capsysbinary, architecture):
-    settings = ModelSettings(architecture, d_model=8, encoder_layers=1, decoder_layers=1)
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        *(
+            (
+                ModelSettings(architecture, d_model=8, encoder_layers=1, decoder_layers=1),
+                f"holds no Transformer but the architecture {architecture}, which none of these formats has",
+            )
+            for architecture in ("gru", "conv")
+        ),
+        (
+            ModelSettings(**SIZES, norm="batch", neighbourhood=4),
+            "holds a variant of the Transformer (neighbourhood, norm), which none of these formats can hold",
+        ),
+    ],
+    ids=["gru", "conv", "variant"],
+)
+def test_what_no_format_holds_is_not_exported(tmp_path, monkeypatch, capsysbinary, settings, message):
     _, tokenizers = ours(ModelSettings(**SIZES))
     model = build_model(settings, *[len(tokenizers.source)] * 2)
     save_model(tmp_path / "run" / "model", model, settings, tokenizers)
@@ -214,7 +229,7 @@ def test_a_baseline_is_not_exported(tmp_path, monkeypatch, capsysbinary, archite
         monkeypatch, capsysbinary, "export", tmp_path / "run", "--to", "onnx", "--out", tmp_path / "there"
     )
     assert status == 2
-    assert f"holds no Transformer but the architecture {architecture}, which none of these formats has" in err
+    assert message in err
 
 
 class Harm:

@@ -137,6 +137,6 @@ def test_a_translator_searches_in_fixed_shapes_if_asked_to(translator):  # noqa:
 def test_cuda_graphs_are_refused_on_a_cpu(folder, models):  # noqa: F811
     with pytest.raises(
         DragomanError,
-        match="CUDA graphs are for a Transformer on a GPU, which this is not; leave cuda_graphs out.",
+        match="CUDA graphs are for the paper's Transformer on a GPU, which this is not; leave cuda_graphs",
     ):
         Translator.load(*[folder] * models, device="cpu", native=False, cuda_graphs=True)

@@ -12,13 +12,15 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 from dragoman.model.settings import ModelSettings
-from dragoman.model.shapes import count_layers, weight_shapes
+from dragoman.model.shapes import weight_shapes
 from dragoman.model.transformer import build_model
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import MANIFEST, write_manifest
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import StoredModel, Tokenizers, save_model
+from dragoman.translation.weight_errors import count_layers
+from tests.conftest import MODELS
 
 SIZES = {"d_model": 8, "d_ff": 12, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
 FILES = ("model.safetensors", "model.toml", "about.json", "tokenizer.model", MANIFEST)
@@ -60,6 +62,7 @@ def refused(folder, message):
             positions="learned",
             max_positions=7,
         ),
+        *MODELS.values(),
         *(
             ModelSettings(
                 architecture=kind, tied=tied, d_model=8, encoder_layers=depth, decoder_layers=3 - depth

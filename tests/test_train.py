@@ -69,12 +69,16 @@ def stop_at(step: int, recipe: Recipe, data: PreparedData) -> None:
     assert (interruption.value.step, interruption.value.signal_number) == (step, signal.SIGTERM)
 
 
-@pytest.mark.parametrize("stop", [5, 8, 21])
-def test_an_interrupted_run_ends_with_the_weights_of_an_uninterrupted_one(tmp_path, stop):
+VARIANT = {"norm": "batch", "attention_score": "additive", "concatenate_positions": True}
+
+
+@pytest.mark.parametrize(("stop", "variant"), [(5, {}), (8, {}), (21, {}), (8, VARIANT)])
+def test_an_interrupted_run_ends_with_the_weights_of_an_uninterrupted_one(tmp_path, stop, variant):
     write_copies(tmp_path, "train", 200)
     ends = []
     for name in ("straight", "stopped"):
         recipe = small_recipe(tmp_path, tmp_path / name)
+        recipe = replace(recipe, model=replace(recipe.model, **variant))
         prepare(recipe.out, recipe, silent)
         data = PreparedData.load(recipe.out / "data")
         recipe = autoconfigure(recipe, data, silent, HERE)
@@ -409,8 +413,12 @@ def test_killed_at_any_moment_the_same_command_ends_with_the_same_model(tmp_path
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-@pytest.mark.parametrize("architecture", ["transformer", "gru", "conv"])
-def test_copying_is_learnt_in_seconds_and_translated(tmp_path, architecture):
+@pytest.mark.parametrize(
+    "kind",
+    [{}, {"architecture": "gru"}, {"architecture": "conv"}, {"attention_score": "general", "norm": "batch"}],
+    ids=["transformer", "gru", "conv", "variant"],
+)
+def test_copying_is_learnt_in_seconds_and_translated(tmp_path, kind):
     write_copies(tmp_path, "train", 2000)
     test_source, test_target = write_copies(tmp_path, "test", 50, seed=1)
     recipe = Recipe(
@@ -423,7 +431,7 @@ def test_copying_is_learnt_in_seconds_and_translated(tmp_path, architecture):
         ),
         tokenizer=TokenizerSettings(source_tokens="word", vocabulary=50),
         model=ModelSettings(
-            architecture=architecture,
+            **kind,
             d_model=64,
             d_ff=128,
             heads=4,

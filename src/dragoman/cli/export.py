@@ -56,6 +56,11 @@ def export(given: Given) -> None:
             f"{asked.run} holds no Transformer but the architecture {stored.settings.architecture}, which "
             "none of these formats has."
         )
+    if variants := stored.settings.variants:
+        raise DragomanError(
+            f"{asked.run} holds a variant of the Transformer ({', '.join(variants)}), which none of these "
+            "formats can hold."
+        )
     model.eval()
     sentences = (
         sample_sentences(asked.samples) if asked.samples else samples(tokenizers, model.longest_source)

@@ -15,13 +15,15 @@ from dragoman.system.errors import DragomanError
 if TYPE_CHECKING:
     from dragoman.pipeline.reproduce.rows import Scale, Table
 
+TABLE1 = "table1: layer types: what they cost and how far apart their positions are, measured in minutes"
+
 
 @dataclass(frozen=True)
 class Reproduce:
     """Train the rows of a table of the paper, several seeds each, and compare. The same command resumes."""
 
     table: str | None = None
-    """The table: table3."""
+    """The table: table1 or table3."""
     list: bool = False
     """List the tables with their rows and scales."""
     scale: str = "multi30k"
@@ -31,7 +33,7 @@ class Reproduce:
     seeds: int = 3
     """Runs of each row, with seeds 1, 2 and so on."""
     quick: bool = False
-    """A fifth of the updates: what the table will look like, in minutes."""
+    """A fifth of the updates, or fewer sizes: what the table will look like, in minutes."""
     data: Path | None = None
     """The folder of the text files; the default is the scale's named dataset, or the current folder."""
     out: Path = Path("results")
@@ -44,11 +46,14 @@ def reproduce(given: Given) -> None:
     from dragoman.pipeline.reproduce.tables import TABLES
 
     if asked.list:
-        print("\n\n".join(listing(table) for table in TABLES.values()))
+        print("\n\n".join([TABLE1, *(listing(table) for table in TABLES.values())]))
+        return
+    if asked.table == "table1":
+        measure_layers(asked, given)
         return
     if asked.table not in TABLES:
         what = "Name a table" if asked.table is None else f"There is no table {asked.table!r}"
-        raise DragomanError(f"{what}; there are: {', '.join(TABLES)}. See dragoman reproduce --list.")
+        raise DragomanError(f"{what}; there are: table1, {', '.join(TABLES)}. See dragoman reproduce --list.")
     if asked.seeds < 1:
         raise DragomanError(f"--seeds is {asked.seeds}; it must be at least 1.")
     table = TABLES[asked.table]
@@ -57,8 +62,7 @@ def reproduce(given: Given) -> None:
     from dragoman.pipeline.reproduce.runner import Request, run_table
 
     scale = scale.quick() if asked.quick else scale
-    command = shlex.join(["dragoman", *sys.argv[1:]])
-    request = Request(table, scale, rows, asked.seeds, asked.out, asked.data, command, __version__)
+    request = Request(table, scale, rows, asked.seeds, asked.out, asked.data, command(), __version__)
 
     def run() -> None:
         results = run_table(request, say)
@@ -67,6 +71,23 @@ def reproduce(given: Given) -> None:
             say(f"The page is {request.folder / 'table.md'}.")
 
     run_training(run)
+
+
+def command() -> str:
+    """The command of this process, for passports."""
+    return shlex.join(["dragoman", *sys.argv[1:]])
+
+
+def measure_layers(asked: Reproduce, given: Given) -> None:
+    """Measure Table 1, then write and print its page. Raises `DragomanError` for options of other tables."""
+    for name in ("scale", "rows", "seeds", "data"):
+        if name in given:
+            raise DragomanError(f"table1 is measured without training, so it has no --{name}; leave it out.")
+    from dragoman.pipeline.reproduce.table1 import measure_table, write_table
+
+    folder = asked.out / "table1"
+    print(write_table(folder, measure_table(asked.quick, say), command(), __version__))
+    say(f"The page is {folder / 'table.md'}.")
 
 
 def listing(table: "Table") -> str:

@@ -3,11 +3,16 @@
 from dragoman.model.recurrent_shapes import recurrent_shapes
 from dragoman.model.settings import ModelSettings
 from dragoman.model.shapes import Shapes, linear_shapes
+from dragoman.model.variant_shapes import varied_shapes
 
 
-def baseline_shapes(settings: ModelSettings) -> Shapes:
-    """The weights of `build_baseline`'s model but its embeddings."""
-    return convolutional_shapes(settings) if settings.architecture == "conv" else recurrent_shapes(settings)
+def baseline_shapes(settings: ModelSettings, shapes: Shapes) -> Shapes:
+    """The weights of `build_baseline`'s model: `shapes` has its embeddings, or a whole Transformer."""
+    if settings.architecture == "transformer":
+        return varied_shapes(settings, shapes)
+    if settings.architecture == "conv":
+        return shapes | convolutional_shapes(settings)
+    return shapes | recurrent_shapes(settings)
 
 
 def convolutional_shapes(settings: ModelSettings) -> Shapes:

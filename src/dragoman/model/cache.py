@@ -50,7 +50,7 @@ class TransformerState(State):
         memory = [KeysValues(keys.contiguous(), values.contiguous()) for keys, values in self.memory]
         cache = [KeysValues(empty(keys), empty(values)) for keys, values in memory]
         ancestry = self.ancestry.new_empty(len(self.ancestry), beams, 0, beams)
-        return TransformerState(memory, self.mask, ancestry, cache)
+        return replace(self, memory=memory, ancestry=ancestry, cache=cache, encoder_output=None)
 
     def positions(self, table: Positions, tokens: int) -> Float[Tensor, "T D"]:
         """The positional encodings of the next tokens."""

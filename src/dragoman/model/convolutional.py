@@ -32,6 +32,10 @@ UNSUPPORTED = (
     "attention_bias",
     "output_bias",
     "scale_embeddings",
+    "concatenate_positions",
+    "residual",
+    "attention_score",
+    "neighbourhood",
 )
 """Settings of other architectures."""
 HALF = math.sqrt(0.5)

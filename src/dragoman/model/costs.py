@@ -14,6 +14,7 @@ Counts = dict[str, int]  # by part of the model
 PARTS = {
     "_embedding.": "embeddings",
     "_positions.": "positions",
+    "combine.": "positions",
     "norm": "normalisation",
     "self_attention": "self-attention",
     "cross_attention": "encoder-decoder attention",
@@ -59,15 +60,29 @@ def multiply_adds_by_part(settings: ModelSettings, vocabulary: int, source: int,
     own = width * (2 * keys + 2 * values)  # W^Q, W^K, W^V and W^O, for each token
     network = 2 * width * settings.d_ff
     pairs = keys + values  # of QKᵀ and of the weights with V, for each query and key
-    return {
-        "encoder self-attention": settings.encoder_layers * source * (own + source * pairs),
+    # Additive scores cost as much as QKᵀ; general ones have another product for each query.
+    queries = keys * settings.key_width if settings.attention_score == "general" else 0
+    counts = {
+        "encoder self-attention": settings.encoder_layers
+        * (source * (own + queries) + self_attention_pairs(settings, source) * pairs),
         "encoder feed-forward": settings.encoder_layers * source * network,
-        "decoder self-attention": depth * target * (own + target * pairs),
+        "decoder self-attention": depth
+        * (target * (own + queries) + self_attention_pairs(settings, target) * pairs),
         "encoder-decoder attention": depth
-        * (target * width * (keys + values) + source * width * (keys + values) + target * source * pairs),
+        * (target * (width * pairs + queries) + source * width * pairs + target * source * pairs),
         "decoder feed-forward": depth * target * network,
         "logits": target * width * vocabulary,
     }
+    if settings.concatenate_positions:
+        counts["positions"] = (source + target) * 2 * width**2
+    return counts
+
+
+def self_attention_pairs(settings: ModelSettings, tokens: int) -> int:
+    """Pairs of a query and a key that self-attention computes; a neighbourhood is computed in blocks."""
+    if settings.neighbourhood is None or tokens <= 3 * (radius := settings.neighbourhood // 2):
+        return tokens**2
+    return math.ceil(tokens / radius) * radius * 3 * radius
 
 
 def multiply_adds_per_target_token(settings: ModelSettings, vocabulary: int, length: int) -> float:

@@ -31,6 +31,10 @@ UNSUPPORTED = (
     "scale_embeddings",
     "kernel_width",
     "dilated",
+    "concatenate_positions",
+    "residual",
+    "attention_score",
+    "neighbourhood",
 )
 """Settings of other architectures."""
 

@@ -9,7 +9,7 @@ from dragoman.system.toml import check_bounds
 Architecture = Literal["transformer", "lstm", "gru", "conv"]
 Activation = Literal["relu", "gelu", "swish"]
 Precision = Literal["float32", "bfloat16", "int8"]
-PositionKind = Literal["sinusoidal", "sinusoidal-halves", "sinusoidal-tensor2tensor", "learned"]
+PositionKind = Literal["sinusoidal", "sinusoidal-halves", "sinusoidal-tensor2tensor", "learned", "none"]
 
 MAX_WIDTH, MAX_LAYERS, MAX_POSITIONS, MAX_FIRST_POSITION = 2**16, 2**10, 2**20, 2**10
 
@@ -47,19 +47,28 @@ class ModelSettings:
     attention_dropout: float = 0.0
     """Dropout on attention weights. The paper has none; most toolkits add it."""
     positions: PositionKind = "sinusoidal"
-    """The paper's sinusoids (section 3.5), two layouts of toolkits, or a learned table (row E)."""
+    """The paper's sinusoids (section 3.5), two layouts of toolkits, a learned table (row E), or none."""
+    concatenate_positions: bool = False
+    """Positions beside embeddings, both mapped to d_model, instead of their sum."""
     max_positions: int = 1024
     """Rows of the learned table. Sinusoids have no limit."""
     first_position: int = 0
     """The first position of a text in the sinusoids. The paper counts from 0, fairseq from 2."""
     source_end: bool = True
     """Attention to the encoder's output for END, as in the authors' code. OpenNMT-py has none."""
-    norm: Literal["post", "pre"] = "post"
-    """Layer normalisation after the residual sum as in the paper, or before the sub-layer."""
+    norm: Literal["post", "pre", "batch", "none"] = "post"
+    """Layer normalisation after the residual sum as in the paper, or before the sub-layer; batch
+    normalisation after the sum; or none."""
     norm_epsilon: float = 1e-5
     """The epsilon of layer normalisation. The paper does not give it; OpenNMT-py and JoeyNMT have 1e-6."""
     activation: Activation = "relu"
     """The function inside the feed-forward sub-layer (equation 2 has max(0, x))."""
+    residual: bool = True
+    """Residual connections around every sub-layer (section 3.1)."""
+    attention_score: Literal["scaled-dot", "dot", "general", "additive"] = "scaled-dot"
+    """What compares a query with a key: q · k / √d_k (equation 1), q · k, qᵀ W k, or vᵀ tanh(q + k)."""
+    neighbourhood: int | None = None
+    """Self-attention restricted to so many positions around each query, the paper's r (section 4)."""
     attention_bias: bool = False
     """Biases in the attention's four projections. The paper has none."""
     output_bias: bool = False
@@ -75,9 +84,11 @@ class ModelSettings:
     def __post_init__(self) -> None:
         sizes = dict.fromkeys(("d_model", "d_ff", "heads", "d_k", "d_v"), MAX_WIDTH)
         sizes |= dict.fromkeys(("encoder_layers", "decoder_layers", "kernel_width"), MAX_LAYERS)
-        sizes |= {"max_positions": MAX_POSITIONS, "first_position": MAX_FIRST_POSITION}
+        sizes |= dict.fromkeys(("max_positions", "neighbourhood"), MAX_POSITIONS)
+        sizes["first_position"] = MAX_FIRST_POSITION
         shares = dict.fromkeys(("dropout", "attention_dropout"), 1)
         minimum = dict.fromkeys(sizes, 1) | dict.fromkeys((*shares, "first_position", "norm_epsilon"), 0)
+        minimum["neighbourhood"] = 2
         check_bounds(self, at_least=minimum, below=shares, at_most=sizes)
 
     @property
@@ -89,6 +100,14 @@ class ModelSettings:
     def value_width(self) -> int:
         """d_v. Raises as `key_width`."""
         return self._head_width() if self.d_v is None else self.d_v
+
+    @property
+    def variants(self) -> list[str]:
+        """The settings that have values of model/variants.py, which PyTorch alone computes."""
+        names = ("concatenate_positions", "residual", "attention_score", "neighbourhood")
+        changed = [name for name in names if getattr(self, name) != getattr(ModelSettings, name)]
+        values = {"positions": self.positions == "none", "norm": self.norm in ("batch", "none")}
+        return changed + [name for name, varies in values.items() if varies]
 
     @property
     def longest(self) -> int | None:

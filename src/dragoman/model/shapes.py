@@ -3,19 +3,9 @@
 Weights of a file are compared with these before memory is allocated for a model.
 """
 
-import re
-from collections.abc import Iterable
-
 from dragoman.model.settings import ModelSettings
 
 Shapes = dict[str, tuple[int, ...]]
-LAYER = re.compile(r"(encoder|decoder)\.(?:weight_ih_l)?(\d+)(?:\.|$)")  # weight_ih_l: of LSTM and GRU
-
-
-def count_layers(names: Iterable[str]) -> dict[str, int]:
-    """The numbers of encoder and decoder layers to which weights of these names belong."""
-    layers = {match.groups() for name in names if (match := LAYER.match(name))}
-    return {side: sum(own == side for own, _ in layers) for side in ("encoder", "decoder")}
 
 
 def weight_shapes(settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> Shapes:
@@ -31,10 +21,12 @@ def weight_shapes(settings: ModelSettings, source_vocabulary: int, target_vocabu
     if settings.tied == "none":
         shapes["output.weight"] = (target_vocabulary, width)
     if settings.architecture == "transformer":
-        return shapes | transformer_shapes(settings, target_vocabulary)
+        shapes |= transformer_shapes(settings, target_vocabulary)
+        if not settings.variants:
+            return shapes
     from dragoman.model.baseline_shapes import baseline_shapes
 
-    return shapes | baseline_shapes(settings)
+    return baseline_shapes(settings, shapes)
 
 
 def transformer_shapes(settings: ModelSettings, target_vocabulary: int) -> Shapes:

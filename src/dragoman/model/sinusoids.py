@@ -19,8 +19,12 @@ def sinusoid_table(length: int, d_model: int, kind: PositionKind = "sinusoidal")
     - `sinusoidal-tensor2tensor`: in halves, and the longest wavelength is exactly 10000 · 2π, so that each
       step of the progression is slightly longer than the formula's (Tensor2Tensor, fairseq, Marian).
 
+    - `none`: zeros.
+
     Computed in float64. Raises `ValueError` for another kind.
     """
+    if kind == "none":
+        return np.zeros((length, d_model), np.float32)
     half = (d_model + 1) // 2
     pairs = np.arange(half, dtype=np.float64)
     if kind == "sinusoidal-tensor2tensor":

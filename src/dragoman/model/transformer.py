@@ -202,11 +202,11 @@ class Transformer(Model):
 
 
 def build_model(settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> Model:
-    """A model with fresh weights for vocabularies of these sizes: a Transformer, or a baseline.
+    """A model with fresh weights for vocabularies of these sizes: a Transformer, a variant, or a baseline.
 
     Raises `DragomanError` if the settings contradict them.
     """
-    if settings.architecture == "transformer":
+    if settings.architecture == "transformer" and not settings.variants:
         return Transformer(settings, source_vocabulary, target_vocabulary)
     from dragoman.model.baselines import build_baseline
 

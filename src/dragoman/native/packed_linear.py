@@ -145,7 +145,7 @@ def pack(model: Model, precision: Precision) -> None:
         for name, child in list(module.named_children()):
             if isinstance(child, nn.Linear):
                 setattr(module, name, PACKED[precision](child.weight, child.bias))
-    if isinstance(model, Transformer):
+    if type(model) is Transformer:
         model.__class__ = PackedTransformer
         logits = PACKED[precision](model.output.weight, model.output_bias)
         # Not a submodule: its weights have names already.

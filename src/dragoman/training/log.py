@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -19,16 +18,13 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-from torch import Tensor, nn
+from torch import Tensor
 
 from dragoman.model.interface import Model
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
 from dragoman.text.batches import Update
 from dragoman.training.context import TrainingContext
-from dragoman.training.world import unsharded
-
-LAYER = re.compile(r"^(\w+(\.\d+)?).*")  # the part of a weight's name before its sub-layer
 
 
 class Log:
@@ -171,15 +167,6 @@ class UpdateMetrics:
             self.context, self.full_model(), step, update, values, self.consecutive_non_finite
         )
         self.write("skipped", step, {"message": message})
-
-
-def gradient_norms_by_layer(model: nn.Module) -> dict[str, Tensor]:
-    """The gradient norm of each layer: `encoder.0`, `target_embedding` and so on."""
-    layers: dict[str, list[Tensor]] = {}
-    for name, weight in model.named_parameters():
-        if weight.grad is not None:
-            layers.setdefault(LAYER.sub(r"\1", name), []).append(weight.grad)
-    return {name: unsharded(nn.utils.get_total_norm(gradients)) for name, gradients in layers.items()}
 
 
 @contextmanager

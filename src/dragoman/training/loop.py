@@ -14,8 +14,9 @@ from dragoman.text.batches import Update
 from dragoman.training.checkpoint import TrainingState, resume, save_checkpoint
 from dragoman.training.compile import compiled, full_copies
 from dragoman.training.context import DivergenceError, Samples, Scores, TrainingContext
+from dragoman.training.gradient_norms import gradient_norms_by_layer
 from dragoman.training.interrupt import TrainingInterruptedError, stop_signals
-from dragoman.training.log import UpdateMetrics, gradient_norms_by_layer, progress_bar
+from dragoman.training.log import UpdateMetrics, progress_bar
 from dragoman.training.objective import (
     Objective,
     accumulate_gradients,

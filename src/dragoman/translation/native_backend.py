@@ -62,7 +62,7 @@ class NativeBackend:
 
 
 def supports(stored: StoredModel) -> bool:
-    """Whether this is a Transformer whose weights fit its vocabularies; PyTorch explains what does not."""
+    """Whether this is the paper's Transformer, with weights for its vocabularies; PyTorch explains errors."""
     target = stored.weights.get("target_embedding.weight")
-    transformer = stored.settings.architecture == "transformer"
+    transformer = stored.settings.architecture == "transformer" and not stored.settings.variants
     return transformer and target is not None and len(target) == len(stored.tokenizers.target)

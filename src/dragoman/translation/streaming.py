@@ -1,7 +1,4 @@
-"""The translation of one sentence piece by piece, by the C++ search. No torch is imported.
-
-Oracle: analysis.py, stream.
-"""
+"""The translation of one sentence piece by piece, by the C++ search without torch. Oracle: analysis.py."""
 
 from collections.abc import Iterator
 from concurrent.futures import wait
@@ -17,6 +14,16 @@ if TYPE_CHECKING:
     from dragoman.translation.translator import Translator
 
 POLL_SECONDS = 0.005
+
+
+def stream(translator: "Translator", sentence: str, settings: SearchSettings) -> Iterator[str]:
+    """`Translator.stream`."""
+    standard = settings.is_standard_beam_search and translator.engine_settings.shortlist is None
+    if standard and translator.native_backend is not None:
+        return stream_native(translator, sentence, settings)
+    from dragoman.translation import analysis
+
+    return analysis.stream(translator, sentence, settings)
 
 
 def stream_native(translator: "Translator", sentence: str, settings: SearchSettings) -> Iterator[str]:

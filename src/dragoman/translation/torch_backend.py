@@ -59,10 +59,11 @@ class TorchBackend:
             )
         models = [prepare(torch_model(each), place, engine) for each in stored]
         if engine.cuda_graphs and (
-            place.type == "cpu" or not all(isinstance(model, Transformer) for model in models)
+            place.type == "cpu" or not all(type(model) is Transformer for model in models)
         ):
             raise DragomanError(
-                "CUDA graphs are for a Transformer on a GPU, which this is not; leave cuda_graphs out."
+                "CUDA graphs are for the paper's Transformer on a GPU, which this is not; leave cuda_graphs "
+                "out."
             )
         threads = torch.get_num_threads() if place.type == "cpu" else 1
         model = models[0] if len(models) == 1 else Ensemble(models)

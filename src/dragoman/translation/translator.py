@@ -22,11 +22,11 @@ from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError, LongInput
 from dragoman.system.machine import has_gpu
 from dragoman.text.settings import Languages
+from dragoman.translation import streaming
 from dragoman.translation.mbr import minimum_bayes_risk
 from dragoman.translation.model_folder import StoredModel, Tokenizers
 from dragoman.translation.native_backend import NativeBackend, supports
 from dragoman.translation.segmentation import join_translations, long_message
-from dragoman.translation.streaming import stream_native
 from dragoman.translation.tags import Tag, remove_tags, restore_tags
 from dragoman.translation.token_ids import constraint_ids, encode_parts, encode_sentences, split_length
 
@@ -188,7 +188,7 @@ class Translator:
         backend, engine = TorchBackend(model, workers), EngineSettings(workers=workers, native=native)
 
         def open_native() -> NativeBackend | None:
-            if not native or not isinstance(model, Transformer):
+            if not native or not isinstance(model, Transformer) or model.settings.variants:
                 return None
             return NativeBackend.load(StoredModel(numpy_weights(model), model.settings, tokenizers), engine)
 
@@ -400,12 +400,7 @@ class Translator:
         """
         settings = SearchSettings.of(settings, options)
         self._warn_of_long([sentence], settings, whole=True)
-        standard = settings.is_standard_beam_search and self.engine_settings.shortlist is None
-        if standard and self.native_backend is not None:
-            return stream_native(self, sentence, settings)
-        from dragoman.translation import analysis
-
-        return analysis.stream(self, sentence, settings)
+        return streaming.stream(self, sentence, settings)
 
     def trace(
         self, sentence: str, settings: SearchSettings | None = None, **options: Unpack[SearchOptions]

@@ -1,10 +1,14 @@
 """Why the weights of a model folder do not fit its settings and vocabularies. No torch is imported."""
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from dragoman.model.settings import ModelSettings
-from dragoman.model.shapes import count_layers, weight_shapes
+from dragoman.model.shapes import weight_shapes
 from dragoman.system.errors import DragomanError
+
+LAYER = re.compile(r"(encoder|decoder)\.(?:weight_ih_l)?(\d+)(?:\.|$)")  # of a Transformer, LSTM or GRU
 
 
 def refuse_weights(
@@ -50,3 +54,9 @@ def first_names(names: list[str]) -> str:
     return ", ".join(name[:80] for name in names[:5]) + (
         f" and {len(names) - 5} more" if len(names) > 5 else ""
     )
+
+
+def count_layers(names: Iterable[str]) -> dict[str, int]:
+    """The numbers of encoder and decoder layers to which weights of these names belong."""
+    layers = {match.groups() for name in names if (match := LAYER.match(name))}
+    return {side: sum(own == side for own, _ in layers) for side in ("encoder", "decoder")}

@@ -1,0 +1,308 @@
+"""Variants of the Transformer's parts, which the paper compares with or rejects. Each replaces one module.
+
+Shapes: B sentences, H heads, T queries, N keys, n tokens, K = d_k, D = d_model, R = B · W prefixes,
+Q = W · T queries of a sentence.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from dragoman.model.attention import KeysValues, MultiHeadAttention, causal_mask
+from dragoman.model.cache import TransformerState
+from dragoman.model.interface import State
+from dragoman.model.settings import ModelSettings
+from dragoman.model.symbols import PAD
+from dragoman.model.transformer import DecoderLayer, EncoderLayer, Residual, Transformer
+from dragoman.system.errors import DragomanError
+
+# ---- the scores of attention (sections 3.2.1 and 3.5; Luong et al. 2015, Bahdanau et al. 2015)
+
+
+class ScoredAttention(MultiHeadAttention):
+    """Multi-head attention with other scores than Q Kᵀ / √d_k."""
+
+    def scores(
+        self, query: Float[Tensor, "B H T K"], key: Float[Tensor, "B H N K"]
+    ) -> Float[Tensor, "B H T N"]:
+        """The compatibility of each query with each key."""
+        raise NotImplementedError
+
+    def attend(
+        self,
+        query: Float[Tensor, "B H T K"],
+        memory: KeysValues,
+        mask: Bool[Tensor, "#B 1 #T N"] | None = None,
+        causal: bool = False,
+    ) -> Float[Tensor, "B T D"]:
+        scores = self.scores(query, memory.keys)
+        allowed = causal_mask(query.size(2), memory.keys.size(2), query.device) if causal else mask
+        if allowed is not None:
+            scores = scores.masked_fill(~allowed, -torch.inf)
+        weights = scores.softmax(-1)
+        if self.attention_weights_hook is not None:
+            self.attention_weights_hook(weights)
+        heads = F.dropout(weights, self.dropout, self.training) @ memory.values
+        return self.output(heads.transpose(1, 2).flatten(2))
+
+
+class DotProductAttention(ScoredAttention):
+    """q · k without the factor 1 / √d_k: its variance grows with d_k (section 3.2.1, footnote 4)."""
+
+    def scores(
+        self, query: Float[Tensor, "B H T K"], key: Float[Tensor, "B H N K"]
+    ) -> Float[Tensor, "B H T N"]:
+        return query @ key.transpose(-2, -1)
+
+
+class GeneralAttention(ScoredAttention):
+    """qᵀ W k with a matrix W for each head (Luong et al. 2015, "general")."""
+
+    def __init__(
+        self, d_model: int, heads: int, d_k: int, d_v: int, bias: bool = False, dropout: float = 0.0
+    ) -> None:
+        super().__init__(d_model, heads, d_k, d_v, bias, dropout)
+        self.score = nn.Parameter(torch.empty(heads, d_k, d_k))
+        nn.init.normal_(self.score, std=d_k**-0.5)
+
+    def scores(
+        self, query: Float[Tensor, "B H T K"], key: Float[Tensor, "B H N K"]
+    ) -> Float[Tensor, "B H T N"]:
+        return query @ self.score @ key.transpose(-2, -1)
+
+
+class AdditiveMultiHeadAttention(ScoredAttention):
+    """vᵀ tanh(W q + U k): a feed-forward network with one hidden layer of d_k units in each head.
+
+    W and U are the projections W^Q and W^K (Bahdanau et al. 2015; section 3.2.1).
+    """
+
+    def __init__(
+        self, d_model: int, heads: int, d_k: int, d_v: int, bias: bool = False, dropout: float = 0.0
+    ) -> None:
+        super().__init__(d_model, heads, d_k, d_v, bias, dropout)
+        self.score = nn.Parameter(torch.empty(heads, d_k))
+        nn.init.normal_(self.score, std=d_k**-0.5)
+
+    def scores(
+        self, query: Float[Tensor, "B H T K"], key: Float[Tensor, "B H N K"]
+    ) -> Float[Tensor, "B H T N"]:
+        hidden = torch.tanh(query[:, :, :, None] + key[:, :, None])  # [B, H, T, N, K]
+        return (hidden @ self.score[:, None, :, None]).squeeze(-1)
+
+
+# ---- self-attention restricted to a neighbourhood (section 4)
+
+
+class RestrictedAttention(MultiHeadAttention):
+    """Self-attention to the positions at most `radius` away. Time and memory grow as radius · n."""
+
+    radius: int
+
+    def attend(
+        self,
+        query: Float[Tensor, "B H T K"],
+        memory: KeysValues,
+        mask: Bool[Tensor, "#B 1 #T N"] | None = None,
+        causal: bool = False,
+    ) -> Float[Tensor, "B T D"]:
+        if mask is not None and mask.size(2) > 1:  # of cached decoding: `RestrictedState` has restricted it
+            return super().attend(query, memory, mask)
+        tokens = query.size(2)
+        if self.attention_weights_hook is None and tokens > 3 * self.radius:
+            return self.output(self._in_blocks(query, memory, mask, causal).transpose(1, 2).flatten(2))
+        allowed = band(tokens, self.radius, causal, query.device)[None, None]
+        return super().attend(query, memory, with_some_key(allowed if mask is None else allowed & mask))
+
+    def _in_blocks(
+        self,
+        query: Float[Tensor, "B H n K"],
+        memory: KeysValues,
+        mask: Bool[Tensor, "#B 1 1 n"] | None,
+        causal: bool,
+    ) -> Float[Tensor, "B H n Kv"]:
+        """Each block of `radius` queries attends to its own keys and to those of the blocks beside it."""
+        size, tokens = self.radius, query.size(2)
+        blocks = -(-tokens // size)
+        after = blocks * size - tokens
+
+        def windows(x: Tensor) -> Tensor:  # [B, H, n, K] → [B · blocks, H, 3 · size, K]
+            unfolded = F.pad(x, (0, 0, size, after + size)).unfold(2, 3 * size, size)
+            return unfolded.permute(0, 2, 1, 4, 3).flatten(0, 1)
+
+        queries = F.pad(query, (0, 0, 0, after)).unflatten(2, (blocks, size)).transpose(1, 2).flatten(0, 1)
+        present = query.new_ones(1, tokens, dtype=torch.bool) if mask is None else mask[:, 0, 0]
+        keys = F.pad(present, (size, after + size)).unfold(1, 3 * size, size)  # [B, blocks, 3 · size]
+        near = band(3 * size, size, causal, query.device)[size : 2 * size]  # [size, 3 · size]
+        allowed = with_some_key((near & keys[:, :, None]).expand(len(query), -1, -1, -1).flatten(0, 1))
+        heads = F.scaled_dot_product_attention(
+            queries,
+            windows(memory.keys),
+            windows(memory.values),
+            attn_mask=allowed[:, None],
+            dropout_p=self.dropout if self.training else 0.0,
+        )
+        return heads.unflatten(0, (-1, blocks)).transpose(1, 2).flatten(2, 3)[:, :, :tokens]
+
+
+def band(tokens: int, radius: int, causal: bool, device: torch.device) -> Bool[Tensor, "n n"]:
+    """Each position attends to those at most `radius` away; if it is causal, to none behind it."""
+    ones = torch.ones(tokens, tokens, dtype=torch.bool, device=device)
+    return ones.tril(0 if causal else radius).triu(-radius)
+
+
+def with_some_key(mask: Bool[Tensor, "*N T K"]) -> Bool[Tensor, "*N T K"]:
+    """The mask, but a query without any key attends to all: a padding position, whose output is not used."""
+    return mask | ~mask.any(-1, keepdim=True)
+
+
+@dataclass(frozen=True)
+class RestrictedState(TransformerState):
+    """A state whose prefixes attend to their last tokens only."""
+
+    radius: int = 0
+
+    def advance(self, tokens: int) -> tuple["TransformerState", Bool[Tensor, "B 1 Q N"] | None]:
+        after, mask = super().advance(tokens)
+        if mask is None:
+            return after, None
+        positions = torch.arange(after.length, device=mask.device)
+        near = positions[-tokens:, None] - positions <= self.radius
+        return after, mask & near.repeat_interleave(self.beams, 0).repeat_interleave(self.beams, 1)
+
+
+# ---- normalisation, residual connections, positions
+
+
+class BatchNorm(nn.Module):
+    """Batch normalisation of each feature over all tokens of a batch but padding (Ioffe and Szegedy 2015).
+
+    In evaluation it uses running averages, which are weights without a gradient: checkpoints keep them.
+    """
+
+    momentum = 0.1
+
+    def __init__(self, width: int, epsilon: float) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+        self.mean = nn.Parameter(torch.zeros(width), requires_grad=False)
+        self.variance = nn.Parameter(torch.ones(width), requires_grad=False)
+        self.epsilon = epsilon
+        self.tokens: Bool[Tensor, "B T"] | None = None
+        """Where the batch has tokens. Set before each call in training."""
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        mean: Tensor = self.mean
+        variance: Tensor = self.variance
+        if self.training:
+            assert self.tokens is not None
+            rows = x[self.tokens].float()
+            mean, variance = rows.mean(0), rows.var(0, unbiased=False)
+            with torch.no_grad():
+                self.mean.lerp_(mean.to(self.mean), self.momentum)
+                self.variance.lerp_(variance.to(self.variance), self.momentum)
+        scale = self.weight * (variance + self.epsilon).rsqrt()
+        return x * scale.to(x) + (self.bias - mean * scale).to(x)
+
+
+class VariedResidual(Residual):
+    """Norm(x + Dropout(Sublayer(x))) with another norm, or Norm(Dropout(Sublayer(x)))."""
+
+    adds: bool
+
+    def after(self, x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        total = x + self.dropout(y) if self.adds else self.dropout(y)
+        return total if self.pre else self.norm(total)
+
+
+class VariedTransformer(Transformer):
+    """A Transformer with the variants that its settings ask for (`ModelSettings.variants`).
+
+    Raises `DragomanError` if they cannot be combined.
+    """
+
+    def __init__(self, settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> None:
+        super().__init__(settings, source_vocabulary, target_vocabulary)
+        if settings.neighbourhood is not None and settings.attention_score != "scaled-dot":
+            raise DragomanError(
+                f"Restricted self-attention has scaled dot products, and attention_score is "
+                f"{settings.attention_score}; leave neighbourhood or attention_score out."
+            )
+        for layer in (*self.encoder, *self.decoder):
+            vary_attention(cast(EncoderLayer | DecoderLayer, layer), settings)
+        for residual in [module for module in self.modules() if isinstance(module, Residual)]:
+            vary_residual(residual, settings)
+        width = settings.d_model
+        self.combine = nn.Linear(2 * width, width, bias=False) if settings.concatenate_positions else None
+
+    def embed(
+        self, ids: Tensor, embedding: nn.Embedding, positions: Float[Tensor, "T D"]
+    ) -> Float[Tensor, "B T D"]:
+        if self.combine is None:
+            return super().embed(ids, embedding, positions)
+        embedded = super().embed(ids, embedding, torch.zeros_like(positions))
+        return self.combine(torch.cat([embedded, positions.expand_as(embedded)], -1))
+
+    def encode(self, source: Int[Tensor, "B S"]) -> TransformerState:
+        tell_tokens(self.encoder, source)
+        state = super().encode(source)
+        if self.settings.neighbourhood is None:
+            return state
+        return RestrictedState(**vars(state), radius=self.settings.neighbourhood // 2)
+
+    def decode(
+        self, target: Int[Tensor, "R T"], state: State
+    ) -> tuple[Float[Tensor, "R T D"], TransformerState]:
+        tell_tokens(self.decoder, target)
+        return super().decode(target, state)
+
+
+def tell_tokens(layers: nn.Module, ids: Int[Tensor, "B T"]) -> None:
+    """Tell each batch normalisation of these layers where the batch has tokens."""
+    for module in layers.modules():
+        if isinstance(module, BatchNorm):
+            module.tokens = ids != PAD
+
+
+SCORES: dict[str, Callable[..., ScoredAttention]] = {
+    "dot": DotProductAttention,
+    "general": GeneralAttention,
+    "additive": AdditiveMultiHeadAttention,
+}
+
+
+def vary_attention(layer: EncoderLayer | DecoderLayer, settings: ModelSettings) -> None:
+    """Replace a layer's attention by the one that the settings ask for."""
+    if settings.neighbourhood is not None:
+        layer.self_attention.__class__ = RestrictedAttention
+        cast(RestrictedAttention, layer.self_attention).radius = settings.neighbourhood // 2
+    if settings.attention_score == "scaled-dot":
+        return
+    for name in ("self_attention", "cross_attention"):
+        if name in dict(layer.named_children()):
+            made = SCORES[settings.attention_score](
+                settings.d_model,
+                settings.heads,
+                settings.key_width,
+                settings.value_width,
+                settings.attention_bias,
+                settings.attention_dropout,
+            )
+            setattr(layer, name, made)
+
+
+def vary_residual(residual: Residual, settings: ModelSettings) -> None:
+    """Replace the norm of a residual connection, or take its sum away, as the settings ask for."""
+    if settings.norm in ("post", "pre") and settings.residual:
+        return
+    residual.__class__ = VariedResidual
+    cast(VariedResidual, residual).adds = settings.residual
+    if settings.norm == "batch":
+        residual.register_module("norm", BatchNorm(settings.d_model, settings.norm_epsilon))
+    elif settings.norm == "none":
+        residual.register_module("norm", nn.Identity())

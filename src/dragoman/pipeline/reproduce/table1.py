@@ -1,0 +1,135 @@
+"""Table 1 (section 4): measured costs and distances of layer types, beside the paper's orders of growth."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from dragoman.pipeline.reproduce.complexity import (
+    FEWEST_FLOPS,
+    Cost,
+    Distance,
+    distance,
+    fit,
+    measure,
+)
+from dragoman.pipeline.reproduce.layers import ROWS, LayerType
+from dragoman.pipeline.reproduce.passport import passport
+from dragoman.system.files import atomic_write
+from dragoman.system.messages import Say
+
+POSITIONS, WIDTHS = (16, 64, 256, 1024, 4096), (64, 256, 1024)
+QUICK_POSITIONS, QUICK_WIDTHS = (64, 256, 1024), (64, 256)
+DISTANCES, QUICK_DISTANCES = (16, 32, 64, 128, 256), (16, 64)
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """All that the table is made of."""
+
+    costs: list[Cost]
+    distances: list[Distance]
+
+
+def measure_table(quick: bool, say: Say) -> Measurements:
+    """Measure every layer type, in minutes."""
+    positions, widths = (QUICK_POSITIONS, QUICK_WIDTHS) if quick else (POSITIONS, WIDTHS)
+    costs, distances = [], []
+    for number, row in enumerate(ROWS, 1):
+        say(f"{number} of {len(ROWS)}: {row.name}")
+        costs += [measure(row, n, width) for n in positions for width in widths]
+        distances += [distance(row, n) for n in (QUICK_DISTANCES if quick else DISTANCES)]
+    return Measurements(costs, distances)
+
+
+def write_table(folder: Path, measured: Measurements, command: str, version: str) -> str:
+    """Write table.json and table.md to the folder; returns the latter's text.
+
+    The passport names the command, and the version of the package.
+    """
+    page = markdown(measured)
+    content = {
+        "table": "table1",
+        "costs": [asdict(cost) for cost in measured.costs],
+        "distances": [asdict(each) for each in measured.distances],
+        "exponents": {row.name: exponents(row, measured.costs) for row in ROWS},
+        "passport": passport(command, version, {}),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    with atomic_write(folder / "table.json") as new:
+        new.write_text(json.dumps(content, indent=2) + "\n")
+    with atomic_write(folder / "table.md") as new:
+        new.write_text(page, "utf-8")
+    return page
+
+
+QUANTITIES: dict[str, Callable[[Cost], float]] = {
+    "flops": lambda cost: cost.flops,
+    "seconds": lambda cost: cost.seconds,
+    "saved_bytes": lambda cost: cost.saved_bytes,
+}
+
+
+def exponents(row: LayerType, costs: Sequence[Cost]) -> dict[str, dict[str, Any]]:
+    """The exponents of n and d in each quantity; of seconds, over the layers that are not too small."""
+    own = [cost for cost in costs if cost.layer == row.name]
+    large = [cost for cost in own if cost.flops >= FEWEST_FLOPS]
+    fits = {}
+    for name, quantity in QUANTITIES.items():
+        chosen = large if name == "seconds" and len(large) >= 4 else own
+        fits[name] = dict(zip("nd", map(asdict, fit(chosen, quantity)), strict=True))
+    return fits
+
+
+def markdown(measured: Measurements) -> str:
+    """The table with the paper's columns beside what was measured."""
+    head = (
+        "layer type",
+        "complexity (paper)",
+        "operations, counted",
+        "time, measured",
+        "memory kept for the backward pass",
+        "sequential operations (paper)",
+        "maximum path length (paper)",
+    )
+    rows = [head, ("---",) * len(head), *(cells(row, measured) for row in ROWS)]
+    table = "\n".join(f"| {' | '.join(each)} |" for each in rows)
+    return f"# Table 1: layer types\n\n{table}\n\n{METHOD}"
+
+
+def cells(row: LayerType, measured: Measurements) -> tuple[str, ...]:
+    """A row's cells."""
+    fits = exponents(row, measured.costs)
+    last = [each for each in measured.distances if each.layer == row.name]
+    sequential = ", ".join(f"{each.sequential} at n = {each.positions}" for each in (last[0], last[-1]))
+    path = ", ".join(f"{each.path} at n = {each.positions}" for each in (last[0], last[-1]))
+    return (
+        row.name,
+        row.complexity,
+        *(growth(*fits[name].values()) for name in QUANTITIES),
+        f"{sequential} ({row.sequential_text})",
+        f"{path} ({row.path_text})",
+    )
+
+
+def growth(n: dict[str, float], width: dict[str, float]) -> str:
+    """`n^1.98 (1.95 to 2.01) · d^1.00 (0.99 to 1.01)`; an interval of width 0 is left out."""
+    parts = []
+    for name, each in (("n", n), ("d", width)):
+        exact = round(each["low"], 2) == round(each["high"], 2)
+        interval = "" if exact else f" ({each['low']:.2f} to {each['high']:.2f})"
+        parts.append(f"{name}^{each['value']:.2f}{interval}")
+    return " · ".join(parts)
+
+
+METHOD = f"""\
+- Attention is equation 1 alone with heads of 64 features; its projections cost O(n·d²) in every row with
+  attention. The exponents are fitted to all n and d of table.json by least squares of the logarithms, with
+  95 % confidence intervals; those of time where a layer has at least {FEWEST_FLOPS:,.0f} operations: in
+  smaller ones, the time is that of calling PyTorch.
+- Operations are those of matrix products. Time is the fastest of several forward passes of one text.
+- Sequential operations: the longest chain of matrix products that wait for each other, in autograd's graph.
+- Path length: layers, or steps of the recurrent layer, until every position has reached every other one by
+  gradients that are not zero. The recurrent and the dilated layer look back, so it is every later one there.
+"""

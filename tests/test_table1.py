@@ -1,0 +1,147 @@
+"""Table 1: what is measured of each layer type has the paper's orders of growth, where a law says so."""
+
+import json
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from dragoman.cli.main import main
+from dragoman.pipeline.reproduce import table1
+from dragoman.pipeline.reproduce.complexity import Cost, count_flops, distance, fit, reach, saved_bytes
+from dragoman.pipeline.reproduce.layers import KERNEL, NEIGHBOURHOOD, ROWS, Recurrent, self_attention
+from dragoman.pipeline.reproduce.table1 import Measurements, exponents, growth, markdown
+
+BY_NAME = {row.name: row for row in ROWS}
+ATTENTION, RECURRENT, CONTIGUOUS, DILATED, SEPARABLE, RESTRICTED = BY_NAME
+
+
+def costs(name: str, quantity=count_flops) -> list[Cost]:
+    return [
+        Cost(name, n, width, quantity(BY_NAME[name], n, width), 1e-9 * n * width, 1)
+        for n in (48, 96, 192)
+        for width in (64, 128)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (ATTENTION, (2, 1)),
+        (RECURRENT, (1, 2)),
+        (CONTIGUOUS, (1, 2)),
+        (DILATED, (1, 2)),
+        (RESTRICTED, (1, 1)),
+    ],
+)
+def test_the_operations_grow_as_the_paper_says(name, expected):
+    found = fit(costs(name), lambda cost: cost.flops)
+    assert [each.value for each in found] == pytest.approx(expected, abs=1e-6)
+    assert all(each.low <= each.value <= each.high for each in found)
+
+
+def test_a_separable_convolution_costs_the_sum_of_its_parts():
+    n, width = 128, 64
+    assert count_flops(BY_NAME[SEPARABLE], n, width) == 2 * (KERNEL * n * width + n * width**2)
+
+
+def test_the_operations_are_those_of_the_formulas():
+    n, width = 128, 64
+    assert count_flops(BY_NAME[ATTENTION], n, width) == 2 * 2 * n**2 * width
+    assert count_flops(BY_NAME[RECURRENT], n, width) == 2 * 8 * n * width**2
+    assert count_flops(BY_NAME[CONTIGUOUS], n, width) == 2 * KERNEL * n * width**2
+    # Blocks of r / 2 queries have 3 r / 2 keys each.
+    assert count_flops(BY_NAME[RESTRICTED], n, width) == 2 * 2 * n * width * 3 * (NEIGHBOURHOOD // 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "sequential", "path"),
+    [
+        (ATTENTION, lambda n: None, lambda n: 1),
+        (RECURRENT, lambda n: n, lambda n: n - 1),
+        (CONTIGUOUS, lambda n: 1, lambda n: -(-(n - 1) // (KERNEL // 2))),
+        (RESTRICTED, lambda n: None, lambda n: -(-(n - 1) // (NEIGHBOURHOOD // 2))),
+    ],
+)
+def test_positions_are_as_far_apart_as_the_layer_makes_them(name, sequential, path):
+    found = [distance(BY_NAME[name], n) for n in (18, 40)]
+    assert [each.path for each in found] == [path(18), path(40)]
+    if sequential(18) is None:  # the same for every length
+        assert found[0].sequential == found[1].sequential <= 2
+    else:
+        assert [each.sequential for each in found] == [sequential(18), sequential(40)]
+
+
+def test_dilated_convolutions_reach_all_positions_in_the_logarithm_of_their_number():
+    for layers in (1, 2):
+        assert distance(BY_NAME[DILATED], KERNEL**layers).path == layers
+        assert distance(BY_NAME[DILATED], KERNEL**layers + 1).path == layers + 1
+
+
+def test_reach_is_where_a_gradient_is():
+    linear = nn.Linear(4, 4).double()
+    assert torch.equal(reach(linear, 5, 4), torch.eye(5, dtype=torch.bool))
+    assert torch.equal(reach(lambda x: linear(x).cumsum(1), 5, 4), torch.ones(5, 5, dtype=torch.bool).tril())
+
+
+def test_a_recurrent_layer_gives_the_same_step_by_step():
+    layer, x = Recurrent(8), torch.randn(1, 6, 8)
+    torch.testing.assert_close(layer(x), layer.stepwise(x))
+
+
+def test_saved_memory_leaves_weights_out_and_grows_with_the_length():
+    layer = self_attention(64)
+    assert saved_bytes(layer, torch.randn(1, 64, 64)) * 2 == saved_bytes(layer, torch.randn(1, 128, 64))
+    linear = nn.Sequential(nn.Linear(8, 8))
+    x = torch.randn(1, 4, 8)
+    assert saved_bytes(linear, x) == x.nbytes
+
+
+def test_a_fit_finds_exponents_and_needs_enough_costs():
+    n, width = fit(costs(ATTENTION), lambda cost: 3 * cost.positions**1.5 * cost.width**0.5)
+    assert (n.value, width.value) == (pytest.approx(1.5), pytest.approx(0.5))
+    generator, contains, given = torch.Generator().manual_seed(2), 0, costs(ATTENTION)
+    for _ in range(200):
+        noise = dict(
+            zip(given, torch.randn(len(given), generator=generator).mul(0.3).exp().tolist(), strict=True)
+        )
+        noisy, _ = fit(given, lambda cost, noise=noise: cost.positions * noise[cost])
+        contains += noisy.low < 1 < noisy.high
+    assert 0.9 < contains / 200 < 0.99
+    with pytest.raises(ValueError, match="four costs or more"):
+        fit(costs(ATTENTION)[:3], lambda cost: cost.flops)
+
+
+MEASURED = Measurements(
+    [cost for name in BY_NAME for cost in costs(name, lambda row, n, width: n * width)],
+    [distance(row, 16) for row in ROWS],
+)
+
+
+def test_the_page_has_a_row_for_each_layer_type():
+    page = markdown(MEASURED)
+    for row in ROWS:
+        (line,) = (line for line in page.splitlines() if line.startswith(f"| {row.name} |"))
+        assert row.complexity in line
+        assert f"({row.path_text})" in line
+        fitted = exponents(row, MEASURED.costs)["flops"]
+        assert growth(fitted["n"], fitted["d"]) in line
+
+
+def test_the_command_writes_page_and_numbers(tmp_path, monkeypatch, capsys):
+    for name, sizes in (("POSITIONS", (16, 32)), ("WIDTHS", (16, 32)), ("DISTANCES", (8, 16))):
+        monkeypatch.setattr(table1, f"QUICK_{name}", sizes)
+    monkeypatch.setattr(sys, "argv", ["dragoman", "reproduce", "table1", "--quick", "--out", str(tmp_path)])
+    main()
+    written = json.loads((tmp_path / "table1" / "table.json").read_text())
+    assert len(written["costs"]) == 4 * len(ROWS)
+    assert written["passport"]["command"] == f"dragoman reproduce table1 --quick --out {tmp_path}"
+    assert capsys.readouterr().out.startswith("# Table 1: layer types")
+
+
+def test_options_of_other_tables_get_a_sentence(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["dragoman", "reproduce", "table1", "--seeds", "2"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "table1 is measured without training, so it has no --seeds" in capsys.readouterr().err
