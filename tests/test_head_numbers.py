@@ -146,7 +146,10 @@ def test_what_the_model_has_not_gets_a_sentence(translator, numbers, message):
 
 def test_a_model_without_multi_head_attention_has_no_numbers(translator):
     found = replace(inspect(translator, LINES[0], SETTINGS[0]), projections=None)
-    with pytest.raises(DragomanError, match="need multi-head attention, and this model has none"):
+    with pytest.raises(
+        DragomanError,
+        match="scaled dot-product attention to all positions, which",
+    ):
         found.svg("numbers")
     assert to_json(found)["projections"] == {}
     assert '"projections":{}' in found.to_html()

@@ -9,9 +9,12 @@ import pytest
 import torch
 
 from dragoman import SearchSettings, Translator
-from dragoman.inspection.inspect import inspect, one_transformer
+from dragoman.inspection.changes import parse_changes
+from dragoman.inspection.inspect import has_equation_1, inspect, one_transformer
+from dragoman.inspection.pictures import near
 from dragoman.inspection.schema import array_from_json, array_json, to_json
 from dragoman.inspection.views import Picture
+from dragoman.inspection.what_if import inspect_changed
 from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.settings import ModelSettings
 from dragoman.model.transformer import build_model
@@ -24,6 +27,7 @@ from tests.conftest import MODELS
 
 LINES = ["ein Mann fährt Rad", "two dogs play", "der Schnee ist kalt", "a man rides a bike"]
 TRANSFORMERS = [name for name in MODELS if name.startswith("transformer")]
+VARIANTS = [name for name in MODELS if MODELS[name].variants]
 SETTINGS = [
     SearchSettings(max_extra_tokens=3),
     SearchSettings(max_extra_tokens=3, beam_size=1),
@@ -222,3 +226,38 @@ def test_an_ensemble_is_refused(tmp_path):
     both = Translator.load(tmp_path / "a", tmp_path / "b")
     with pytest.raises(DragomanError, match="this is an ensemble; give one run"):
         inspect(both, LINES[0])
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_variant_is_shown_as_it_computed(name):
+    translator = translator_of(MODELS[name])
+    model, settings = one_transformer(translator), SETTINGS[0]
+    found = inspect(translator, LINES[0], settings)
+    ((best,),) = translator.n_best([LINES[0]], settings)
+    assert (found.translation, found.target[:-1]) == (best.text, best.tokens)
+    sides = (translator.tokenizers.source, found.source), (translator.tokenizers.target, found.target)
+    forced = all_attention(model, *(torch.tensor([side.ids(tokens)]) for side, tokens in sides))
+    for kind, weights in zip(("encoder", "decoder", "cross"), forced, strict=True):
+        np.testing.assert_allclose(getattr(found.attention, kind), weights[:, 0].float(), atol=1e-6)
+    assert (found.projections is None) == (not has_equation_1(model))
+    assert all(found.svg(view).startswith("<svg") for view in get_args(Picture) if view != "numbers")
+    assert "</html>" in found.to_html()
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_uniform_attention_of_a_variant_is_uniform_where_it_may_attend(name):
+    translator = translator_of(MODELS[name])
+    changed = inspect_changed(
+        translator, LINES[0], parse_changes(["encoder.1=uniform", "cross.2=uniform"]), SETTINGS[0]
+    )
+    for weights in (changed.attention.encoder[0], changed.attention.cross[1]):
+        allowed = weights > 0
+        np.testing.assert_allclose(weights, allowed / allowed.sum(-1, keepdims=True), atol=1e-6)
+
+
+def test_the_masks_of_a_neighbourhood_are_where_its_attention_is():
+    translator = translator_of(MODELS["restricted"])
+    found = inspect(translator, LINES[0], SETTINGS[0])
+    source, target = len(found.source), len(found.target)
+    assert ((found.attention.encoder > 0) == near(source, 2)).all()
+    assert ((found.attention.decoder > 0) == near(target, 2) & np.tri(target, dtype=bool)).all()

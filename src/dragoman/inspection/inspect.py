@@ -94,10 +94,15 @@ def recorded_search(
         recording = stack.enter_context(
             record(model) if isinstance(model, Transformer) else record_recurrent(model)
         )
-        if isinstance(model, Transformer):
+        if isinstance(model, Transformer) and has_equation_1(model):
             calls = stack.enter_context(record_projections(model))
         tree = search_tree(model, source, settings, constraints, name)
     return Search(translator, settings, tree, recording, calls)
+
+
+def has_equation_1(model: Transformer) -> bool:
+    """Whether attention is scaled dot-product attention, in self-attention to all positions."""
+    return not {"attention_score", "neighbourhood"} & {*model.settings.variants}
 
 
 def one_model(translator: Translator) -> Transformer | Recurrent:

@@ -123,7 +123,7 @@ class Inspection:
     """The position table's rows 0 to max(S, T) − 1 [max(S, T) D]."""
     modules: tuple[ModuleSummary, ...]
     projections: Projections | None = None
-    """Queries, keys and values of all heads; None for a model without multi-head attention."""
+    """Queries, keys and values of all heads; None without scaled dot-product attention to all positions."""
     drawn: dict[int, tuple[TokenProbability, ...]] = field(default_factory=dict)
     """Sampling: for each node that was extended, the distribution that its next tokens were drawn from (with
     temperature, top-k and top-p): the likeliest tokens, and all that were drawn."""

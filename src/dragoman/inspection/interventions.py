@@ -124,24 +124,17 @@ def return_input(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) 
 
 
 def make_uniform(attention: MultiHeadAttention, heads: Sequence[int]) -> None:
-    """Let these heads, counted from 0, attend uniformly: a query of zeros has the same score for each key."""
-    uniform = attention if isinstance(attention, Uniform) else None
-    vars(attention)["uniform_heads"] = [*(uniform.uniform_heads if uniform else []), *heads]
-    attention.__class__ = Uniform
+    """Let these heads, counted from 0, attend uniformly: keys and a query of zeros have the same scores."""
+    attend, chosen = attention.attend, list(heads)
 
-
-class Uniform(MultiHeadAttention):
-    """Multi-head attention in which some heads attend uniformly."""
-
-    uniform_heads: list[int]
-
-    def attend(
-        self,
+    def attend_uniformly(
         query: Float[Tensor, "B H T K"],
         memory: KeysValues,
         mask: Bool[Tensor, "#B 1 #T N"] | None = None,
         causal: bool = False,
     ) -> Float[Tensor, "B T D"]:
-        query = query.clone()
-        query[:, self.uniform_heads] = 0
-        return super().attend(query, memory, mask, causal)
+        query, keys = query.clone(), memory.keys.clone()
+        query[:, chosen], keys[:, chosen] = 0, 0
+        return attend(query, KeysValues(keys, memory.values), mask, causal)
+
+    vars(attention)["attend"] = attend_uniformly

@@ -208,10 +208,10 @@ def masks(inspection: Inspection) -> str:
     readable[-1] = False
     if not inspection.model.source_end and len(source) == len(inspection.source):
         readable[-2] = False
-    padding = np.broadcast_to(readable, (len(source) + 1, len(source) + 1))
-    causal = np.tri(len(target), dtype=bool)
-    both = np.tri(len(target) + 1, dtype=bool)
-    both[:, -1] = False
+    padding = near(len(source) + 1, inspection.model.neighbourhood) & readable
+    causal = near(len(target), inspection.model.neighbourhood) & np.tri(len(target), dtype=bool)
+    both = np.pad(causal, (0, 1))
+    both[-1, :-1] = near(len(target) + 1, inspection.model.neighbourhood)[-1, :-1]
     drawing = Drawing(
         "masks",
         "Masks: which keys a query may attend to",
@@ -229,8 +229,19 @@ def masks(inspection: Inspection) -> str:
         "adds; results of a padding row are not used.",
         "Encoder-decoder attention has the columns of the first table for each target token.",
     ]
+    if inspection.model.neighbourhood is not None:
+        notes[1] = (
+            f"Self-attention is restricted to a neighbourhood of {inspection.model.neighbourhood} positions. "
+            "In encoder-decoder attention each target token may attend to all source tokens."
+        )
     end = "The model may not attend to the source's end token (source_end = false)."
     return finished(drawing, [*notes, *[end] * (not inspection.model.source_end), source_note, target_note])
+
+
+def near(tokens: int, neighbourhood: int | None) -> Allowed:
+    """Which positions self-attention reaches [Q K]: all, or those of a neighbourhood (section 4)."""
+    distances = np.abs(np.subtract.outer(np.arange(tokens), np.arange(tokens)))
+    return distances <= (tokens if neighbourhood is None else neighbourhood // 2)
 
 
 def mask_table(

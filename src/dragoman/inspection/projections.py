@@ -44,11 +44,23 @@ def record_projections(model: Transformer) -> Iterator[dict[str, Calls]]:
     with ExitStack() as stack:
         for name, module in attentions(model).items():
             calls = recorded.setdefault(name, Calls())
-            vars(module)["attend"] = watched(module.attend, calls)
-            stack.callback(vars(module).pop, "attend")
+            stack.enter_context(replaced_attend(module, watched(module.attend, calls)))
             hook = partial(record_input, calls.outputs, get_ident())
             stack.callback(module.output.register_forward_pre_hook(hook).remove)
         yield recorded
+
+
+@contextmanager
+def replaced_attend(module: nn.Module, attend: Callable[..., Tensor]) -> Iterator[None]:
+    """Let a module have another `attend` while the context is open."""
+    before = vars(module).copy()
+    vars(module)["attend"] = attend
+    try:
+        yield
+    finally:
+        del vars(module)["attend"]
+        if "attend" in before:
+            vars(module)["attend"] = before["attend"]
 
 
 def watched(attend: Callable[..., Tensor], calls: Calls) -> Callable[..., Tensor]:

@@ -43,10 +43,13 @@ class Steps:
 def steps(inspection: Inspection, kind: Kind, layer: int, head: int, query: int) -> Steps:
     """The steps of a query, with numbers from 1.
 
-    Raises `DragomanError` if there is no such layer, head or query, or no multi-head attention.
+    Raises `DragomanError` if there is no such layer, head or query, or no scaled dot-product attention.
     """
     if inspection.projections is None:
-        raise DragomanError("The numbers of a head need multi-head attention, and this model has none.")
+        raise DragomanError(
+            "The numbers of a head are of scaled dot-product attention to all positions, which this "
+            "model does not have."
+        )
     projected, weights = inspection.projections.of(kind), inspection.attention.of(kind)
     for name, number, count in zip(
         ("layer", "head", "query"), (layer, head, query), weights.shape, strict=False

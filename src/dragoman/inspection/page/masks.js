@@ -17,16 +17,20 @@ export function Masks({ inspection }) {
   const keys = { source: pad(source.tokens), target: pad(decoderKeys(inspection)) };
   const real = { source: source.tokens.length, target: inspection.target.tokens.length };
   const readable = model.source_end === false ? real.source - 1 : real.source;
+  const radius = model.neighbourhood == null ? Infinity : Math.floor(model.neighbourhood / 2);
+  const near = (query, key) => Math.abs(query - key) <= radius;
   const masks = [
-    ["Padding: encoder self-attention", keys.source, keys.source, (_, key) => key < real.source],
+    ["Padding: encoder self-attention", keys.source, keys.source,
+      (query, key) => near(query, key) && key < readable],
     ["Padding: encoder-decoder attention", keys.target, keys.source, (_, key) => key < readable],
-    ["Causal", keys.target, keys.target, (query, key) => key <= query],
+    ["Causal", keys.target, keys.target, (query, key) => near(query, key) && key <= query],
     ["Both: decoder self-attention", keys.target, keys.target,
-      (query, key) => key <= query && key < real.target],
+      (query, key) => near(query, key) && key <= query && key < real.target],
   ];
   return html`
     <p>A query attends to the filled cells of its row. The call has one sentence, and so no padding; the
-      slider adds the padding that a longer sentence in the same batch would bring.</p>
+      slider adds the padding that a longer sentence in the same batch would bring.${radius < Infinity
+        ? ` Self-attention is restricted to a neighbourhood of ${model.neighbourhood} positions.` : ""}</p>
     <div class="tools">
       <${Slider} label="Padding tokens" least=${0} most=${MOST_PADDING} value=${padding}
         change=${setPadding} />
