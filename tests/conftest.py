@@ -44,15 +44,17 @@ MODELS = {
         tied="none",
         attention_dropout=0.1,
     ),
-    "additive": replace(TINY, attention_score="additive", norm="batch", concatenate_positions=True),
-    "general": replace(TINY, attention_score="general", norm="none", positions="none"),
-    "dot": replace(TINY, attention_score="dot", residual=False),
-    "restricted": replace(TINY, neighbourhood=2, heads=1),
     "lstm": ModelSettings(architecture="lstm", d_model=10, encoder_layers=2, decoder_layers=2),
     "gru": ModelSettings(architecture="gru", d_model=10, encoder_layers=1, decoder_layers=1, tied="target"),
     "conv": ModelSettings(
         architecture="conv", d_model=10, encoder_layers=2, decoder_layers=2, positions="learned", dropout=0.2
     ),
+}
+VARIANTS = {
+    "additive": replace(TINY, attention_score="additive", norm="batch", concatenate_positions=True),
+    "general": replace(TINY, attention_score="general", norm="none", positions="none"),
+    "dot": replace(TINY, attention_score="dot", residual=False),
+    "restricted": replace(TINY, neighbourhood=2, heads=1),
     "conv, dilated": ModelSettings(
         architecture="conv",
         d_model=8,
@@ -63,6 +65,7 @@ MODELS = {
         tied="none",
     ),
 }
+"""Models for the laws that every model keeps; tests of search and of all else have those above."""
 VOCABULARY = 11
 
 
@@ -71,8 +74,13 @@ def model(request: pytest.FixtureRequest) -> Model:
     """A random model of each kind, in float64 and evaluation mode, with weights large enough to make its
     choices differ.
     """
+    return random_model(MODELS[request.param])
+
+
+def random_model(settings: ModelSettings) -> Model:
+    """As `model`."""
     torch.manual_seed(7)
-    built = build_model(MODELS[request.param], VOCABULARY, VOCABULARY).double().eval()
+    built = build_model(settings, VOCABULARY, VOCABULARY).double().eval()
     with torch.no_grad():
         for weight in built.parameters():
             weight.mul_(2)

@@ -23,11 +23,10 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import Tokenizers, save_model
-from tests.conftest import MODELS
+from tests.conftest import MODELS, VARIANTS
 
 LINES = ["ein Mann fährt Rad", "two dogs play", "der Schnee ist kalt", "a man rides a bike"]
 TRANSFORMERS = [name for name in MODELS if name.startswith("transformer")]
-VARIANTS = [name for name in MODELS if MODELS[name].variants]
 SETTINGS = [
     SearchSettings(max_extra_tokens=3),
     SearchSettings(max_extra_tokens=3, beam_size=1),
@@ -228,9 +227,9 @@ def test_an_ensemble_is_refused(tmp_path):
         inspect(both, LINES[0])
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", [name for name in VARIANTS if VARIANTS[name].variants])
 def test_a_variant_is_shown_as_it_computed(name):
-    translator = translator_of(MODELS[name])
+    translator = translator_of(VARIANTS[name])
     model, settings = one_transformer(translator), SETTINGS[0]
     found = inspect(translator, LINES[0], settings)
     ((best,),) = translator.n_best([LINES[0]], settings)
@@ -244,9 +243,9 @@ def test_a_variant_is_shown_as_it_computed(name):
     assert "</html>" in found.to_html()
 
 
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", [name for name in VARIANTS if VARIANTS[name].variants])
 def test_uniform_attention_of_a_variant_is_uniform_where_it_may_attend(name):
-    translator = translator_of(MODELS[name])
+    translator = translator_of(VARIANTS[name])
     changed = inspect_changed(
         translator, LINES[0], parse_changes(["encoder.1=uniform", "cross.2=uniform"]), SETTINGS[0]
     )
@@ -256,7 +255,7 @@ def test_uniform_attention_of_a_variant_is_uniform_where_it_may_attend(name):
 
 
 def test_the_masks_of_a_neighbourhood_are_where_its_attention_is():
-    translator = translator_of(MODELS["restricted"])
+    translator = translator_of(VARIANTS["restricted"])
     found = inspect(translator, LINES[0], SETTINGS[0])
     source, target = len(found.source), len(found.target)
     assert ((found.attention.encoder > 0) == near(source, 2)).all()

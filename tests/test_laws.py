@@ -7,7 +7,13 @@ from dragoman.model.interface import Model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import PAD
 from dragoman.model.transformer import build_model
-from tests.conftest import VOCABULARY
+from tests.conftest import MODELS, VARIANTS, VOCABULARY, random_model
+
+
+@pytest.fixture(params=MODELS | VARIANTS)
+def model(request: pytest.FixtureRequest) -> Model:
+    """As the fixture of other tests, of variants too."""
+    return random_model((MODELS | VARIANTS)[request.param])
 
 
 def features(model: Model, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:

@@ -20,7 +20,7 @@ from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import StoredModel, Tokenizers, save_model
 from dragoman.translation.weight_errors import count_layers
-from tests.conftest import MODELS
+from tests.conftest import MODELS, VARIANTS
 
 SIZES = {"d_model": 8, "d_ff": 12, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
 FILES = ("model.safetensors", "model.toml", "about.json", "tokenizer.model", MANIFEST)
@@ -62,7 +62,7 @@ def refused(folder, message):
             positions="learned",
             max_positions=7,
         ),
-        *MODELS.values(),
+        *(MODELS | VARIANTS).values(),
         *(
             ModelSettings(
                 architecture=kind, tied=tied, d_model=8, encoder_layers=depth, decoder_layers=3 - depth

@@ -27,11 +27,12 @@ from dragoman.pipeline.paper.subject import subject_of
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.reproduce.table3 import TABLE3
 from dragoman.system.errors import DragomanError
-from tests.conftest import MODELS
+from tests.conftest import MODELS, VARIANTS
 
 TOML = Path(__file__).parents[1] / "experiments" / "table3"
 SETTINGS = (
     MODELS
+    | VARIANTS
     | PRESETS
     | {row.name: row.model for row in TABLE3.rows}
     | {"two": replace(PRESETS["tiny"], tied="none")}
@@ -59,7 +60,9 @@ def test_every_weight_of_a_transformer_is_of_a_part(name):
     }
 
 
-AS_WRITTEN = [name for name in MODELS if name in TRANSFORMERS and not MODELS[name].neighbourhood]
+AS_WRITTEN = [
+    name for name, each in (MODELS | VARIANTS).items() if name in TRANSFORMERS and not each.neighbourhood
+]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from dragoman.inspection.drawing import Anchor, Drawing
 from dragoman.inspection.inspection import Inspection
 from dragoman.model.settings import ModelSettings
 from dragoman.model.shapes import transformer_shapes
+from dragoman.model.variant_shapes import varied_shapes
 
 WIDTH, SIDE = 208, 20  # of a box, and from its edge to the frame of a layer
 GAP, FRAME_GAP = 30, 50  # between boxes of a layer, and where the frame of a layer is between them
@@ -109,22 +110,27 @@ def input_boxes(inspection: Inspection, side: str, length: str) -> list[Box]:
     if side == "source" and model.tied == "all":
         count = ["the target embedding's matrix"]
     details = ["times √d_model"] * model.scale_embeddings + count
-    return [
-        Box(f"{side.capitalize()} embedding", tuple(details), features, "fill-box"),
-        Box("Add positions", (model.positions,), features, "fill-box"),
-    ]
+    boxes = [Box(f"{side.capitalize()} embedding", tuple(details), features, "fill-box")]
+    if model.concatenate_positions:
+        boxes.append(
+            Box("Concatenate positions", (model.positions, "mapped to d_model"), features, "fill-box")
+        )
+    elif model.positions != "none":
+        boxes.append(Box("Add positions", (model.positions,), features, "fill-box"))
+    return boxes
 
 
 def sublayer(model: ModelSettings, box: Box, length: str) -> list[Box]:
     """A sub-layer with its residual sum and its normalisation, after the sum or before the sub-layer."""
-    features, weights = f"[{length}, d_model]", f"{2 * model.d_model:,} parameters"
+    features, count = f"[{length}, d_model]", parameters(model, "encoder.0.feed_forward_residual.norm")
+    weights = f"{count:,} parameters"
     if model.norm == "pre":
-        return [
-            Box("Norm", (weights,), features, "fill-box"),
-            box,
-            Box("Add", (), features, "fill-box", adds_input_of=2),
-        ]
-    return [box, Box("Add and norm", (weights,), features, "fill-box", adds_input_of=1)]
+        total = Box("Add", (), features, "fill-box", adds_input_of=2)
+        return [Box("Norm", (weights,), features, "fill-box"), box, *[total] * model.residual]
+    norm = {"post": "norm", "batch": "batch norm", "none": ""}[model.norm]
+    title = " and ".join(filter(None, ["add" * model.residual, norm])).capitalize()
+    after = Box(title, (weights,) if norm else (), features, "fill-box", adds_input_of=int(model.residual))
+    return [box, after] if title else [box]
 
 
 def last_norm(model: ModelSettings, length: str) -> list[Box]:
@@ -136,8 +142,12 @@ def last_norm(model: ModelSettings, length: str) -> list[Box]:
 def attention_box(model: ModelSettings, name: str, weights: str, length: str) -> Box:
     """Multi-head attention (section 3.2.2)."""
     sizes = f"h = {model.heads}, d_k = {model.key_width}, d_v = {model.value_width}"
-    details = sizes, f"{parameters(model, weights):,} parameters"
-    return Box(name, details, f"[{length}, d_model]", "fill-zero")
+    details = [sizes, f"{parameters(model, weights):,} parameters"]
+    if model.attention_score != "scaled-dot":
+        details.insert(1, f"{model.attention_score} scores")
+    if model.neighbourhood is not None and weights.endswith("self_attention"):
+        details.insert(1, f"neighbourhood of {model.neighbourhood}")
+    return Box(name, tuple(details), f"[{length}, d_model]", "fill-zero")
 
 
 def feed_forward_box(model: ModelSettings, side: str, length: str) -> Box:
@@ -149,7 +159,7 @@ def feed_forward_box(model: ModelSettings, side: str, length: str) -> Box:
 
 def parameters(model: ModelSettings, name: str) -> int:
     """Numbers in the weights of a part of a layer, from their shapes."""
-    shapes = transformer_shapes(model, 0)
+    shapes = varied_shapes(model, transformer_shapes(model, 0))
     return sum(math.prod(shape) for weight, shape in shapes.items() if weight.startswith(f"{name}."))
 
 

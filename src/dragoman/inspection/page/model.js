@@ -44,7 +44,7 @@ function Stack({ side, inspection }) {
   const find = (name) => modules.find((each) => each.name === name);
   const embedded = find(`${side}.0.self_attention`)?.shape ?? [];
   const boxes = parts.map((name) => html`<${Box} key=${name} kind=${name} title=${TITLES[name][side]}
-    module=${find(`${side}.0.${name}`)} note=${noteOf(name, model)} norm=${before ? "before" : "after"} />`);
+    module=${find(`${side}.0.${name}`)} note=${noteOf(name, model)} sum=${sumOf(model)} />`);
   const shared = side === "encoder" && model.tied === "all" ? ", the matrix of the decoder" : "";
   const inputs = side === "encoder" ? `${source.tokens.length} source tokens` : "START and the tokens so far";
   const scale = model.scale_embeddings === false ? "" : `, times √${model.d_model}`;
@@ -56,7 +56,7 @@ function Stack({ side, inspection }) {
       : html`<p class="arrow">to encoder-decoder attention of every decoder layer →</p>`}
     ${before ? html`<${Box} kind="norm" title="Layer normalisation" />` : null}
     <div class="layer"><span class="times">× ${layers}</span>${boxes.reverse()}</div>
-    <${Box} kind="embedding" title="Embedding + position" note=${`${model.positions}${scale}${shared}`}
+    <${Box} kind="embedding" title=${embeddingTitle(model)} note=${`${model.positions}${scale}${shared}`}
       module=${{ ...(find(`${side === "encoder" ? "source" : "target"}_embedding`) ?? { parameters: null }),
         shape: embedded }} />
     <p class="tokens-below">${inputs}</p>
@@ -68,7 +68,22 @@ function noteOf(name, model) {
   if (name === "feed_forward") return `${d} → ${inner} → ${d}, ${activation}`;
   const width = d / model.heads;
   const keys = `${model.heads} heads, d_k = ${model.d_k ?? width}, d_v = ${model.d_v ?? width}`;
-  return name === "cross_attention" ? `${keys}; keys and values from the encoder` : keys;
+  const scores = model.attention_score === "scaled-dot" ? keys : `${keys}; ${model.attention_score} scores`;
+  if (name === "cross_attention") return `${scores}; keys and values from the encoder`;
+  return model.neighbourhood ? `${scores}; neighbourhood of ${model.neighbourhood}` : scores;
+}
+
+/** What follows a sub-layer: its residual sum and its normalisation. */
+function sumOf({ norm, residual }) {
+  if (norm === "pre") return residual ? "⊕ normalise before, then add" : "normalise before";
+  const normalise = { post: "normalise", batch: "normalise over the batch", none: "" }[norm];
+  const words = [residual ? "add" : "", normalise].filter(Boolean).join(", then ");
+  return residual ? `⊕ ${words}` : words;
+}
+
+function embeddingTitle({ positions, concatenate_positions: beside }) {
+  if (positions === "none") return "Embedding";
+  return beside ? "Embedding and position, concatenated" : "Embedding + position";
 }
 
 function tiedNote({ tied }) {
@@ -110,14 +125,13 @@ function RecurrentStack({ side, inspection }) {
   </div>`;
 }
 
-/** A part of Figure 1. norm: where its layer normalisation is; absent for parts without a residual sum. */
-function Box({ kind, title, module, note, norm }) {
-  const sum = norm === "after" ? "add, then normalise" : "normalise before, then add";
+/** A part of Figure 1. sum: its residual sum and normalisation; absent for parts without them. */
+function Box({ kind, title, module, note, sum }) {
   return html`<div class=${`box ${kind}`}>
     <b>${title}</b>
     ${note ? html`<span>${note}</span>` : null}
     ${module?.shape?.length ? html`<span class="shape">${shapeText(module.shape)}</span>` : null}
     ${module && module.parameters ? html`<span>${count(module.parameters)} parameters</span>` : null}
-    ${norm ? html`<span class="sum">⊕ ${sum}</span>` : null}
+    ${sum ? html`<span class="sum">${sum}</span>` : null}
   </div>`;
 }
