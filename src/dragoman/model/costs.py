@@ -67,7 +67,7 @@ def multiply_adds_by_part(settings: ModelSettings, vocabulary: int, source: int,
         * (source * (own + queries) + self_attention_pairs(settings, source) * pairs),
         "encoder feed-forward": settings.encoder_layers * source * network,
         "decoder self-attention": depth
-        * (target * (own + queries) + self_attention_pairs(settings, target) * pairs),
+        * (target * (own + queries) + self_attention_pairs(settings, target, causal=True) * pairs),
         "encoder-decoder attention": depth
         * (target * (width * pairs + queries) + source * width * pairs + target * source * pairs),
         "decoder feed-forward": depth * target * network,
@@ -78,11 +78,11 @@ def multiply_adds_by_part(settings: ModelSettings, vocabulary: int, source: int,
     return counts
 
 
-def self_attention_pairs(settings: ModelSettings, tokens: int) -> int:
+def self_attention_pairs(settings: ModelSettings, tokens: int, causal: bool = False) -> int:
     """Pairs of a query and a key that self-attention computes; a neighbourhood is computed in blocks."""
     if settings.neighbourhood is None or tokens <= 3 * (radius := settings.neighbourhood // 2):
         return tokens**2
-    return math.ceil(tokens / radius) * radius * 3 * radius
+    return math.ceil(tokens / radius) * radius * (2 if causal else 3) * radius
 
 
 def multiply_adds_per_target_token(settings: ModelSettings, vocabulary: int, length: int) -> float:

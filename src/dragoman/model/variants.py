@@ -126,19 +126,20 @@ class RestrictedAttention(MultiHeadAttention):
         mask: Bool[Tensor, "#B 1 1 n"] | None,
         causal: bool,
     ) -> Float[Tensor, "B H n Kv"]:
-        """Each block of `radius` queries attends to its own keys and to those of the blocks beside it."""
+        """Each block of `radius` queries attends to itself, the block before, and if not causal the one after."""
         size, tokens = self.radius, query.size(2)
-        blocks = -(-tokens // size)
+        blocks, width = -(-tokens // size), (2 if causal else 3) * size
         after = blocks * size - tokens
+        sides = size, after + width - 2 * size  # of padding, before and after the keys
 
-        def windows(x: Tensor) -> Tensor:  # [B, H, n, K] → [B · blocks, H, 3 · size, K]
-            unfolded = F.pad(x, (0, 0, size, after + size)).unfold(2, 3 * size, size)
+        def windows(x: Tensor) -> Tensor:  # [B, H, n, K] → [B · blocks, H, width, K]
+            unfolded = F.pad(x, (0, 0, *sides)).unfold(2, width, size)
             return unfolded.permute(0, 2, 1, 4, 3).flatten(0, 1)
 
         queries = F.pad(query, (0, 0, 0, after)).unflatten(2, (blocks, size)).transpose(1, 2).flatten(0, 1)
         present = query.new_ones(1, tokens, dtype=torch.bool) if mask is None else mask[:, 0, 0]
-        keys = F.pad(present, (size, after + size)).unfold(1, 3 * size, size)  # [B, blocks, 3 · size]
-        near = band(3 * size, size, causal, query.device)[size : 2 * size]  # [size, 3 · size]
+        keys = F.pad(present, sides).unfold(1, width, size)  # [B, blocks, width]
+        near = band(width, size, causal, query.device)[size : 2 * size]  # [size, width]
         allowed = with_some_key((near & keys[:, :, None]).expand(len(query), -1, -1, -1).flatten(0, 1))
         heads = F.scaled_dot_product_attention(
             queries,
