@@ -181,6 +181,7 @@ def random_model(tmp_path_factory):
     return folder / "run", source
 
 
+@pytest.mark.long
 def test_the_benchmark_of_decoding_compares_with_a_peer(random_model, tmp_path):
     run, source = random_model
     command = [

@@ -358,7 +358,10 @@ def assert_accessible(page) -> None:
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 360)], ids=["light 1280", "dark 360"])
+THEMES = [pytest.param("light", 1280, marks=pytest.mark.long), ("dark", 360)]
+
+
+@pytest.mark.parametrize(("theme", "width"), THEMES, ids=["light 1280", "dark 360"])
 def test_every_view_is_accessible_and_fits_the_window(open_report, theme, width):
     page = open_report(fake_inspection(8, 8, 2, 4, 32), theme, width)
     for name in VIEWS:

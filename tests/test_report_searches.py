@@ -28,7 +28,7 @@ def transformer():
     return translator_of(MODELS["transformer"])
 
 
-@pytest.fixture(scope="module", params=["lstm", "gru"])
+@pytest.fixture(scope="module", params=["gru", pytest.param("lstm", marks=pytest.mark.long)])
 def recurrent(request):
     return inspect(translator_of(MODELS[request.param]), LINES[0], max_extra_tokens=3)
 

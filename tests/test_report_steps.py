@@ -43,7 +43,10 @@ def small():
     return complete(fake_inspection(6, 6, 2, 4, 32))
 
 
-@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 360)], ids=["light 1280", "dark 360"])
+THEMES = [pytest.param("light", 1280, marks=pytest.mark.long), ("dark", 360)]
+
+
+@pytest.mark.parametrize(("theme", "width"), THEMES, ids=["light 1280", "dark 360"])
 def test_the_views_are_accessible_and_fit_the_window(open_report, small, theme, width):  # noqa: F811
     page = open_report(small, theme, width)
     for name in VIEWS:

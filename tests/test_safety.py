@@ -87,14 +87,15 @@ def log_of(recipe):
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_run_killed_at_fifty_random_moments_ends_with_the_weights_of_an_uninterrupted_one(tmp_path):
+@pytest.mark.parametrize("kills", [12, pytest.param(50, marks=pytest.mark.long)])
+def test_a_run_killed_at_random_moments_ends_with_the_weights_of_an_uninterrupted_one(tmp_path, kills):
     settings = {"updates": 450, "validate_every": 150}
     straight, _ = prepared_run(tmp_path, "straight", checkpoint_every=150, **settings)
     killed, _ = prepared_run(tmp_path, "killed", checkpoint_every=1, **settings)
     resume_run(straight)
     moments = random.Random(1)
     half_written = 0
-    for number in range(50):
+    for number in range(kills):
         before = checkpoints(killed.out)
         process = fork(lambda: resume_run(killed))
         deadline = time.monotonic() + MOST_SECONDS
@@ -107,7 +108,7 @@ def test_a_run_killed_at_fifty_random_moments_ends_with_the_weights_of_an_uninte
         os.kill(process, signal.SIGKILL)
         os.waitpid(process, 0)
         half_written += any(path.suffix for path in killed.out.glob("checkpoints/*"))
-    assert half_written > 0
+    assert half_written > 0 or kills < 50  # a few kills may hit no write
     assert checkpoints(killed.out)[-1].name < "step-00000450"
     resume_run(killed)
     assert_same(final_weights(straight), final_weights(killed))

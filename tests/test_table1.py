@@ -20,7 +20,7 @@ ATTENTION, RECURRENT, CONTIGUOUS, DILATED, SEPARABLE, RESTRICTED = BY_NAME
 def costs(name: str, quantity=count_flops) -> list[Cost]:
     return [
         Cost(name, n, width, quantity(BY_NAME[name], n, width), 1e-9 * n * width, 1)
-        for n in (48, 96, 192)
+        for n in (24, 48, 96)
         for width in (64, 128)
     ]
 
@@ -102,13 +102,13 @@ def test_a_fit_finds_exponents_and_needs_enough_costs():
     n, width = fit(costs(ATTENTION), lambda cost: 3 * cost.positions**1.5 * cost.width**0.5)
     assert (n.value, width.value) == (pytest.approx(1.5), pytest.approx(0.5))
     generator, contains, given = torch.Generator().manual_seed(2), 0, costs(ATTENTION)
-    for _ in range(200):
+    for _ in range(100):
         noise = dict(
             zip(given, torch.randn(len(given), generator=generator).mul(0.3).exp().tolist(), strict=True)
         )
         noisy, _ = fit(given, lambda cost, noise=noise: cost.positions * noise[cost])
         contains += noisy.low < 1 < noisy.high
-    assert 0.9 < contains / 200 < 0.99
+    assert 0.88 < contains / 100 <= 1
     with pytest.raises(ValueError, match="four costs or more"):
         fit(costs(ATTENTION)[:3], lambda cost: cost.flops)
 

@@ -126,7 +126,7 @@ class RestrictedAttention(MultiHeadAttention):
         mask: Bool[Tensor, "#B 1 1 n"] | None,
         causal: bool,
     ) -> Float[Tensor, "B H n Kv"]:
-        """Each block of `radius` queries attends to itself, the block before, and if not causal the one after."""
+        """Each block of `radius` queries attends to itself, the one before, and, if not causal, the next."""
         size, tokens = self.radius, query.size(2)
         blocks, width = -(-tokens // size), (2 if causal else 3) * size
         after = blocks * size - tokens
