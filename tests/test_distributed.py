@@ -333,6 +333,7 @@ def assert_ended_as(longer: Path, out: Path) -> None:
     assert all(torch.equal(weight, weights(longer)[name]) for name, weight in weights(out).items())
 
 
+@pytest.mark.long
 def test_torchrun_restarts_a_run_after_a_process_was_killed(text, longer):
     out = text / "restarted"
     asked = torchrun(arguments(text, out, *LONGER), restarts=1)

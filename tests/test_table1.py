@@ -20,7 +20,7 @@ ATTENTION, RECURRENT, CONTIGUOUS, DILATED, SEPARABLE, RESTRICTED = BY_NAME
 def costs(name: str, quantity=count_flops) -> list[Cost]:
     return [
         Cost(name, n, width, quantity(BY_NAME[name], n, width), 1e-9 * n * width, 1)
-        for n in (24, 48, 96)
+        for n in (48, 96, 192)
         for width in (64, 128)
     ]
 

@@ -74,7 +74,7 @@ def test_n_sentences_in_n_out_in_order_alike_for_any_batch(translator, sentences
 MANY = [" ".join(LINES[(first + step) % 4] for step in range(first % 3 + 1)) for first in range(12)]
 
 
-@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("kind", ["transformer", "gru", "conv"])
 @pytest.mark.parametrize("more", [{}, {"groups": 2}, {"temperature": 1.0}, {"force_words": ("a",)}], ids=str)
 def test_threads_of_pytorch_change_no_translation(translator, kind, more):
     tokenizers = translator.tokenizers
