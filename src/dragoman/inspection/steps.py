@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from dragoman.inspection.inspection import Inspection
-from dragoman.inspection.projected import Numbers, Projected
+from dragoman.inspection.projected import Numbers, Projected, Projections
 from dragoman.inspection.views import Kind
 from dragoman.system.errors import DragomanError
 
@@ -40,17 +40,22 @@ class Steps:
     """The weighted sum of the values, as W^O was given it [Kv]."""
 
 
-def steps(inspection: Inspection, kind: Kind, layer: int, head: int, query: int) -> Steps:
-    """The steps of a query, with numbers from 1.
-
-    Raises `DragomanError` if there is no such layer, head or query, or no scaled dot-product attention.
-    """
+def projections_of(inspection: Inspection) -> Projections:
+    """Queries, keys and values. Raises `DragomanError` if equation 1 is not what the model computes."""
     if inspection.projections is None:
         raise DragomanError(
             "The numbers of a head are of scaled dot-product attention to all positions, which this "
             "model does not have."
         )
-    projected, weights = inspection.projections.of(kind), inspection.attention.of(kind)
+    return inspection.projections
+
+
+def steps(inspection: Inspection, kind: Kind, layer: int, head: int, query: int) -> Steps:
+    """The steps of a query, with numbers from 1.
+
+    Raises `DragomanError` if there is no such layer, head or query, or no scaled dot-product attention.
+    """
+    projected, weights = projections_of(inspection).of(kind), inspection.attention.of(kind)
     for name, number, count in zip(
         ("layer", "head", "query"), (layer, head, query), weights.shape, strict=False
     ):

@@ -115,36 +115,3 @@ def hidden_units(translator: Translator, sentence: str, settings: SearchSettings
         units = hidden[0][0] if of_encoder else search.along(hidden)
         (encoder if of_encoder else decoder).append((units == 0).float().mean(-1))
     return HiddenUnits(inspection, as_array(torch.stack(encoder)), as_array(torch.stack(decoder)))
-
-
-@dataclass(frozen=True)
-class HeadNumbers:
-    """Queries, keys and values of a head of encoder self-attention."""
-
-    inspection: Inspection
-    query: Tensor
-    """[S K]."""
-    key: Tensor
-    """[S K]."""
-    value: Tensor
-    """[S Kv]."""
-    allowed: Tensor
-    """Which keys may be attended to [S]."""
-
-
-def head_numbers_of(
-    translator: Translator, sentence: str, settings: SearchSettings, layer: int, head: int
-) -> HeadNumbers:
-    """What a layer and head, counted from 0, project for a sentence, while the model translates it."""
-    model = one_transformer(translator)
-    attention = encoder_layer_of(model, layer).self_attention
-    modules: dict[str, nn.Module] = {"projections": attention.query_key_value}
-    _, inspection, calls = watched_search(translator, sentence, settings, modules)
-    ((_, projected),) = calls["projections"]
-    parts = [
-        part.unflatten(-1, (attention.heads, -1))[:, head].cpu()
-        for part in projected[0].split(attention.widths, -1)
-    ]
-    allowed = torch.ones(projected.size(1), dtype=torch.bool)
-    allowed[-1] = model.settings.source_end
-    return HeadNumbers(inspection, parts[0], parts[1], parts[2], allowed)

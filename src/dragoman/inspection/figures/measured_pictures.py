@@ -3,21 +3,17 @@
 Shapes: S source and T target tokens, L layers, K = d_k, Kv = d_v, D = d_model.
 """
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
-from torch import Tensor
 
 from dragoman.inspection.drawing import Drawing, diverging, sequential, widest
-from dragoman.inspection.figures.attention_figures import LayerWeights, query_number
-from dragoman.inspection.figures.measured import HeadNumbers, HiddenUnits, Normalisation
-from dragoman.inspection.inspection import Array
+from dragoman.inspection.figures.measured import HiddenUnits, Normalisation
+from dragoman.inspection.inspection import Array, Inspection
 from dragoman.inspection.labels import tokens_in
 from dragoman.inspection.layout import draw_levels, finished
 from dragoman.inspection.pictures import SHARES, sentences
-from dragoman.inspection.recording import as_array
-from dragoman.model.attention import attention
+from dragoman.inspection.steps import projections_of
 
 FEATURES = 24  # of d_model, which are drawn
 CELL = 18.0
@@ -151,17 +147,22 @@ def draw_shares(drawing: Drawing, name: str, shares: Array, tokens: Sequence[str
 # ---- a head in numbers (section 3.2.1)
 
 
-def head_matrices(seen: HeadNumbers, layer: int, head: int) -> str:
-    """Q, K and V of a head as heat maps with one scale."""
-    tokens, note = tokens_in(seen.inspection.source, "source")
-    named = {"Q, queries": seen.query, "K, keys": seen.key, "V, values": seen.value}
-    tables = {name: as_array(each) for name, each in named.items()}
+def head_matrices(inspection: Inspection, layer: int, head: int) -> str:
+    """Q, K and V of a head of the encoder, counted from 0, as heat maps with one scale.
+
+    Raises `DragomanError` as `projections_of`.
+    """
+    tokens, note = tokens_in(inspection.source, "source")
+    seen = projections_of(inspection).encoder
+    named = {"Q, queries": seen.queries, "K, keys": seen.keys, "V, values": seen.values}
+    tables = {name: each[layer, head].astype(np.float32) for name, each in named.items()}
     most = max(map(largest, tables.values()))
-    left, cell = 40 + widest(tokens), max(2.0, min(10.0, 480 / max(seen.key.size(1), seen.value.size(1))))
+    widths = [table.shape[1] for table in tables.values()]
+    left, cell = 40 + widest(tokens), max(2.0, min(10.0, 480 / max(widths)))
     drawing = Drawing(
         "query-key-value",
         f"Queries, keys and values: encoder layer {layer + 1}, head {head + 1}",
-        f"Rows are tokens, columns are the head's dimensions. {sentences(seen.inspection)}",
+        f"Rows are tokens, columns are the head's dimensions. {sentences(inspection)}",
     )
     for name, table in tables.items():
         top = drawing.height + 44
@@ -176,55 +177,3 @@ def head_matrices(seen: HeadNumbers, layer: int, head: int) -> str:
     drawing.legend(16, drawing.height + 24, "number (no unit)", diverging, ticks)
     formula = "Q = X W^Q, K = X W^K, V = X W^V: X are the layer's inputs, the matrices this head's."
     return finished(drawing, [formula, *[note] * bool(note)])
-
-
-def attention_steps(seen: HeadNumbers, layer: int, head: int, query: str | None) -> str:
-    """Equation 1 for one query: q · k, the scale, the mask, softmax, and the weighted sum of values."""
-    batch = [each[None, None] for each in (seen.query, seen.key, seen.value)]  # [1, 1, S, K]
-    values, weights = attention(batch[0], batch[1], batch[2], seen.allowed[None, None, None])
-    tokens, note = tokens_in(seen.inspection.source, "source")
-    drawn = as_array(weights[0])[:, : len(tokens), : len(tokens)]
-    shown = LayerWeights(layer, drawn, tokens, [note] * bool(note))
-    place = query_number(shown, query)
-    d_k, products = seen.key.size(1), seen.key @ seen.query[place]  # [S]
-    drawing = Drawing(
-        "attention-steps",
-        f"Attention(Q, K, V) for {tokens[place]}: encoder layer {layer + 1}, head {head + 1}",
-        f"A row is a key: its dot product with the query, scaled, masked, as a weight, and the first numbers "
-        f"of its value. The last row is their weighted sum. {sentences(seen.inspection)}",
-    )
-    left = 40 + widest(tokens)
-    columns = [left, left + 74, left + 148, left + 214, left + 400]
-    heads = [
-        "q · k",
-        f"÷ √{d_k} = {math.sqrt(d_k):.3g}",
-        "mask",
-        "softmax: weight",
-        f"v, {SHOWN} of {seen.value.size(1)}",
-    ]
-    drawing.paragraph(16, 52, f"q = {numbers_of(seen.query[place])}")
-    y = drawing.height + 34
-    for x, words in zip(columns, heads, strict=True):
-        drawing.text(x, y, words, 11, "fill-faint", bold=True)
-    for row, token in enumerate(tokens):
-        line, product, weight = y + 24 * (row + 1), float(products[row]), float(weights[0, 0, place, row])
-        drawing.label(left - 12, line, token, anchor="end", bold=row == place)
-        drawing.text(columns[0], line, signed_number(product), 11)
-        drawing.text(columns[1], line, signed_number(product / math.sqrt(d_k)), 11)
-        drawing.text(columns[2], line, "allowed" if seen.allowed[row] else "−∞", 11, "fill-faint")
-        drawing.rectangle(columns[3], line - 11, 120 * weight, 14, "fill-self", f"weight: {weight:.4f}")
-        drawing.text(columns[3] + 120 * weight + 6, line, f"{weight:.3f}", 11)
-        drawing.text(columns[4], line, numbers_of(seen.value[row]), 11)
-    line = y + 24 * (len(tokens) + 1) + 8
-    drawing.polyline([(16, line - 18), (columns[4] + 170, line - 18)], "stroke-line")
-    drawing.text(columns[3], line, "weighted sum of v", 11, bold=True)
-    drawing.text(columns[4], line, numbers_of(values[0, 0, place]), 11, bold=True)
-    formula = "Equation 1: Attention(Q, K, V) = softmax(Q Kᵀ / √d_k) V, for one row of Q."
-    chosen = "The query is the token with the greatest mean distance to its keys; --query chooses another."
-    return finished(drawing, [formula, *[chosen] * (query is None), *shown.notes])
-
-
-def numbers_of(vector: Tensor) -> str:
-    """The first numbers of a vector."""
-    dots = ", …" if len(vector) > SHOWN else ""
-    return "(" + ", ".join(signed_number(each) for each in vector[:SHOWN].tolist()) + dots + ")"
