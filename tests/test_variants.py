@@ -98,6 +98,16 @@ def test_dropout_of_other_scores_is_of_their_weights(kind):
     assert not attention.train().attend(query, ones).allclose(torch.ones(3, 4, 6, dtype=torch.float64))
 
 
+@pytest.mark.parametrize("kind", [DotProductAttention, GeneralAttention, AdditiveMultiHeadAttention])
+def test_a_query_without_a_key_gets_zeros(kind):
+    query, memory = memory_of(4)
+    mask = torch.ones(3, 1, 4, 4, dtype=torch.bool)
+    mask[:, :, 2] = False
+    found = kind(*SIZES).double().attend(query, memory, mask)
+    assert found[:, 2].eq(0).all()
+    assert found[:, [0, 1, 3]].ne(0).all()
+
+
 # ---- restricted self-attention
 
 

@@ -45,6 +45,8 @@ class ScoredAttention(MultiHeadAttention):
         if allowed is not None:
             scores = scores.masked_fill(~allowed, -torch.inf)
         weights = scores.softmax(-1)
+        if allowed is not None:  # a query with no allowed key gets zeros, as in `attention`
+            weights = weights.masked_fill(~allowed, 0.0)
         if self.attention_weights_hook is not None:
             self.attention_weights_hook(weights)
         heads = F.dropout(weights, self.dropout, self.training) @ memory.values
