@@ -238,7 +238,7 @@ def test_ill_formed_lines_are_repaired_counted_and_scored(treebank, monkeypatch,
             "There are 1 lines of symbols and 3 gold trees; line n has to belong to line n.",
         ),
         ("(S (NN a))\n", ["--bracketed"], "There are 1 trees and 3 gold trees"),
-        ("word\n", ["--bracketed"], "symbols, line 1: 'word' is no tree"),
+        ("word\n", ["--bracketed"], "symbols, line 1: 'word' is not a tree"),
         (
             f"{GOLD}\n" * 3,
             ["--bracketed"],
@@ -266,7 +266,7 @@ def test_linearise_refuses_bad_files(treebank, monkeypatch, capsysbinary):
     assert "is what this command reads; give another file." in refusal(treebank, treebank, words)
     assert "is what this command reads; give another file." in refusal(treebank, words, treebank)
     treebank.write_text(f"{GOLD}\nIt works.\n")
-    assert "gold.ptb, line 2: 'It works.' is no tree" in refusal(treebank, words, symbols)
+    assert "gold.ptb, line 2: 'It works.' is not a tree" in refusal(treebank, words, symbols)
     assert not words.exists()
     assert not symbols.exists(), "files are written as a whole or not at all"
 

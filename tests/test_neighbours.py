@@ -75,7 +75,7 @@ def test_an_inspection_has_those_of_its_tokens(translator):
 
 
 def test_a_word_of_several_tokens_is_said_to_be_none(translator):
-    assert piece_note(translator, "zz").startswith("zz is no single token; its tokens are ")
+    assert piece_note(translator, "zz").startswith("zz is not a single token; its tokens are ")
     pieces = translator.tokenizers.source
     word = next(
         piece[1:] for piece in pieces.pieces(range(len(pieces))) if piece[0] == "▁" and len(piece) > 2

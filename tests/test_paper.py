@@ -224,7 +224,10 @@ def test_wrong_input_gets_a_sentence(monkeypatch, capsys, tmp_path):
     (tmp_path / "auto.toml").write_text("[model]\nd_model = 64\n")
     (tmp_path / "gru.toml").write_text('preset = "tiny"\n[model]\narchitecture = "gru"\n')
     for arguments, message in (
-        (["bsae"], "'bsae' is no preset (tiny, small, base, big, rnn, conv), no row of Table 3 (base, A1,"),
+        (
+            ["bsae"],
+            "'bsae' is not a preset (tiny, small, base, big, rnn, conv), not a row of Table 3 (base, A1,",
+        ),
         (
             [tmp_path / "auto.toml"],
             "auto.toml leaves the sizes of its model to the text: its preset is auto.",

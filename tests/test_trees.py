@@ -155,12 +155,12 @@ def test_deep_symbols_need_no_deep_stack():
 def test_a_line_that_is_no_tree_is_refused(line, reason):
     with pytest.raises(DragomanError) as error:
         read_tree(line)
-    assert str(error.value).startswith(f"{line!r} is no tree: {reason}. A line has to hold one tree")
+    assert str(error.value).startswith(f"{line!r} is not a tree: {reason}. A line has to hold one tree")
 
 
 def test_a_file_with_a_line_that_is_no_tree_or_has_no_word_is_refused_with_the_line():
     good = "(S (NN a))"
-    with pytest.raises(DragomanError, match=r"^a\.ptb, line 2: .* is no tree"):
+    with pytest.raises(DragomanError, match=r"^a\.ptb, line 2: .* is not a tree"):
         list(read_trees([good, good[:-1] + " " * 80], "a.ptb"))
     with pytest.raises(
         DragomanError, match=r"a\.ptb, line 2: the tree has traces alone and no word; remove it\."

@@ -102,10 +102,10 @@ def read_tree(line: str) -> Tree:
 
 
 def no_tree(line: str, reason: str) -> DragomanError:
-    """The error for a line that is no tree."""
+    """The error for a line that is not a tree."""
     shown = line.strip() if len(line) <= 60 else f"{line[:60].strip()} …"
     return DragomanError(
-        f"{shown!r} is no tree: {reason}. A line has to hold one tree with its parts of speech, such as "
+        f"{shown!r} is not a tree: {reason}. A line has to hold one tree with its parts of speech, such as "
         "(TOP (S (NP (PRP It)) (VP (VBZ works))))."
     )
 
@@ -113,7 +113,7 @@ def no_tree(line: str, reason: str) -> DragomanError:
 def read_trees(lines: Iterable[str], name: str) -> Iterator[Tree]:
     """Yield the trees of the lines of the file `name`, simplified.
 
-    Raises `DragomanError` with the line's number for one that is no tree, or has no word.
+    Raises `DragomanError` with the line's number for one that is not a tree, or has no word.
     """
     for number, line in enumerate(lines, 1):
         try:

@@ -131,8 +131,8 @@ def token_id(translator: Translator, change: SourceToken | TargetToken) -> int:
         (number,) = tokenizer.ids([change.token])
     except DragomanError as error:
         raise DragomanError(
-            f"{change}: {change.token!r} is no token of the {change.part[0]} vocabulary. Give a token as an "
-            "inspection shows it, with ▁ where a word begins."
+            f"{change}: {change.token!r} is not a token of the {change.part[0]} vocabulary. Give a token as "
+            "an inspection shows it, with ▁ where a word begins."
         ) from error
     if number in (PAD, START, END):
         raise DragomanError(

@@ -40,7 +40,7 @@ class GridStep:
 
     `row` is the place of what they extend among the hypotheses that were live before the step."""
     live: list[LiveHypothesis]
-    """Those that go on."""
+    """Those that the next step extends."""
     best: list[Hypothesis]
     """The result, after the last step; empty before it."""
 
@@ -86,7 +86,7 @@ def grid_steps(
         at_end = torch.tensor([step >= max_length], device=source.device)
         log_probs = restrict(log_probs, constraints, tokens[None, : len(live)], at_end)[0]  # [live, V]
         beams, extended = candidate_beams(live, log_probs, constraints.forced, width), live
-        live = [one for beam in beams.values() for one in going_on(beam, width)]
+        live = [one for beam in beams.values() for one in unfinished(beam, width)]
         ended = [one for beam in beams.values() for one in beam[:width] if one.ids[-1] == END]
         finished += [scored(one.ids[1:-1], one.log_prob, settings) for one in ended]
         finished = sorted(finished, key=lambda one: -one.score)[:width]
@@ -103,7 +103,7 @@ def grid_steps(
         yield GridStep(beams, live, [])
 
 
-def going_on(beam: Sequence[LiveHypothesis], width: int) -> list[LiveHypothesis]:
+def unfinished(beam: Sequence[LiveHypothesis], width: int) -> list[LiveHypothesis]:
     """The likeliest candidates of a beam that do not end."""
     return [one for one in beam[: 2 * width] if one.ids[-1] != END][:width]
 

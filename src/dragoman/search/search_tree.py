@@ -17,10 +17,10 @@ from dragoman.search.grid_beam import (
     GridStep,
     LiveHypothesis,
     Phrases,
-    going_on,
     grid_steps,
     occurs,
     tokens_met,
+    unfinished,
 )
 from dragoman.search.hypothesis import Constraints, length_normalization
 from dragoman.search.sampling import Draw, samples_of, sampling_steps
@@ -140,7 +140,7 @@ def ends_of(
     beam: Sequence[LiveHypothesis], width: int
 ) -> Iterator[tuple[LiveHypothesis, End | None, LiveHypothesis | None]]:
     """The candidates that a beam compares, with their ends and with what cut them."""
-    kept = going_on(beam, width)
+    kept = unfinished(beam, width)
     for place, one in enumerate(beam[: 2 * width]):
         if one.ids[-1] == END:
             yield (one, "finished", None) if place < width else (one, "below the beam", beam[width - 1])
@@ -157,7 +157,7 @@ def end_without_extension(
         for each in numbers.values()
     ):
         return
-    kept = {count: going_on(beam, width) for count, beam in step.beams.items()}
+    kept = {count: unfinished(beam, width) for count, beam in step.beams.items()}
     extensions = [
         (one.log_prob, count) for count, beam in step.beams.items() for one in beam if one.row == row
     ]

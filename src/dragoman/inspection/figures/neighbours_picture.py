@@ -50,7 +50,7 @@ def piece_note(translator: Translator, word: str) -> str:
         return ""
     texts = dict.fromkeys(" ".join(map(visible, pieces)) for pieces in split.values())
     where = "" if len(texts) == 1 else " (in the source and in the target)"
-    return f"{visible(word)} is no single token; its tokens are {' and '.join(texts)}{where}."
+    return f"{visible(word)} is not a single token; its tokens are {' and '.join(texts)}{where}."
 
 
 def draw_matrix(drawing: Drawing, matrix: Neighbours) -> None:

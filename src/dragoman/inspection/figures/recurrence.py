@@ -72,7 +72,7 @@ def recurrence_paths(tokens: Sequence[str]) -> str:
         "output t − 1.",
         "The dashed path, from a prediction to the next input, exists only when a model translates. In "
         "training all inputs are known, and a Transformer computes all positions at once. It is called "
-        "autoregressive, and it is no recurrence.",
+        "autoregressive, and it is not a recurrence.",
         *[f"Only the first {MOST} of {len(tokens)} tokens are drawn."] * (len(tokens) > MOST),
     ]
     return finished(drawing, notes)

@@ -78,17 +78,18 @@ export function Beam({ inspection, others, tryOut }) {
     setSelected(number);
   };
   const shown = pointed ?? selected;
-  const goOn = (number) =>
-    tryOut && goesOn(tree.placed[number], inspection) ? () => tryOut(beginningOf(tree, number)) : null;
+  const continueFrom = (number) =>
+    tryOut && canContinue(tree.placed[number], inspection) ? () => tryOut(beginningOf(tree, number)) : null;
   return html`
     <p>A box is a hypothesis; its text is its last token. A column is a step of the search, best first. The
       translation is the thick path. ${kindOf(search)}</p>
     <p>Score: <span class="formula">${scoreFormula(search)}</span>. ${won(tree, beam)}</p>
     <${Slider} label="Step" least=${0} most=${tree.steps.length - 1} value=${step} change=${showStep} />
     <${Tree} tree=${tree} step=${step} selected=${selected} select=${setSelected} point=${setPointed}
-      goOn=${goOn} path=${new Set(pathTo(tree.placed, shown))} />
+      continueFrom=${continueFrom} path=${new Set(pathTo(tree.placed, shown))} />
     <${Key} compared=${others !== undefined} />
-    <${Hypothesis} tree=${tree} number=${shown} beam=${beam} show=${show} goOn=${goOn(shown)} />
+    <${Hypothesis} tree=${tree} number=${shown} beam=${beam} show=${show}
+      continueFrom=${continueFrom(shown)} />
     <${Numbers} title=${`All ${beam.nodes.length} hypotheses as a table`}
       head=${["Number", "Step", "Token", "Extends", "Log-probability", "Score", "End", "Cut by",
         "In the translation"]}
@@ -120,7 +121,7 @@ function scoreFormula({ temperature, length_penalty: alpha, length_power: power 
 }
 
 /** One stop of the tab key. The keys left and right follow the branches, up and down the ranks. */
-function Tree({ tree, step, selected, select, point, path, goOn }) {
+function Tree({ tree, step, selected, select, point, path, continueFrom }) {
   const area = useRef();
   const { placed, steps } = tree;
   const seen = placed.filter((node) => node.step <= step);
@@ -146,7 +147,7 @@ function Tree({ tree, step, selected, select, point, path, goOn }) {
   const onKeyDown = (event) => {
     const node = placed[selected];
     const column = steps[node.step];
-    if (event.key === "Enter") goOn(selected)?.();
+    if (event.key === "Enter") continueFrom(selected)?.();
     const next = {
       ArrowLeft: node.parent,
       ArrowRight: node.step < step ? node.children[0] : null,
@@ -185,8 +186,8 @@ function Tree({ tree, step, selected, select, point, path, goOn }) {
   </div>`;
 }
 
-/** Whether a search can go on from a hypothesis: it has tokens, and END is none of them. */
-function goesOn({ step, token }, { target }) {
+/** Whether a search can continue from a hypothesis: it has tokens, and END is none of them. */
+function canContinue({ step, token }, { target }) {
   return step > 0 && token !== target.tokens.at(-1);
 }
 
@@ -258,7 +259,7 @@ function drawnWith(beam, { parent, token }) {
   return drawn ? [["Probability that it was drawn with", percent(probability(drawn[1]))]] : [];
 }
 
-function Hypothesis({ tree, number, beam, show, goOn }) {
+function Hypothesis({ tree, number, beam, show, continueFrom }) {
   const node = tree.placed[number];
   const path = pathTo(tree.placed, number);
   const parent = node.parent === null ? null : tree.placed[node.parent];
@@ -280,7 +281,7 @@ function Hypothesis({ tree, number, beam, show, goOn }) {
         ...cutBy(tree, node, show),
         ...marginOf(tree, beam, node),
       ]} />
-      ${goOn ? html`<p><button class="try" onClick=${goOn}>Continue from here</button></p>
+      ${continueFrom ? html`<p><button class="try" onClick=${continueFrom}>Continue from here</button></p>
         <p class="note">The search begins again with these tokens. So does Enter in the tree.</p>` : null}
     </div>
     ${candidates

@@ -48,8 +48,8 @@ def subject_of(name: str, vocabulary: int | None) -> Subject:
             recipe = read_recipe_file(path)
         else:
             raise DragomanError(
-                f"{name!r} is no preset ({', '.join(PRESETS)}), no row of Table 3 ({', '.join(rows)}), and "
-                "there is no such recipe or run."
+                f"{name!r} is not a preset ({', '.join(PRESETS)}), not a row of Table 3 ({', '.join(rows)}), "
+                "and there is no such recipe or run."
             )
     if vocabulary is not None:
         sizes = vocabulary, vocabulary

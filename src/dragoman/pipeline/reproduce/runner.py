@@ -98,14 +98,14 @@ def run_table(request: Request, say: Say) -> list[Result]:
         for cell in cells:
             if cell.name not in results:
                 train_cell(cell)
-                if os.environ.get("RANK", "0") == "0":  # the others go on to the next cell
+                if os.environ.get("RANK", "0") == "0":  # the others start the next cell
                     results[cell.name] = result = score_cell(
                         cell, passport(request.command, request.version, hashes)
                     )
                     scores = f"perplexity {result.perplexity:.2f}, BLEU {result.bleu:.2f}"
                     say(f"{cell.name}: {scores}. {progress(results, len(cells))}")
     except (KeyboardInterrupt, TrainingInterruptedError):
-        say(f"Stopped: {progress(results, len(cells))} The same command goes on with the rest.")
+        say(f"Stopped: {progress(results, len(cells))} The same command resumes.")
         raise
     return list(results.values())
 
