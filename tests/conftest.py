@@ -55,6 +55,12 @@ VARIANTS = {
     "general": replace(TINY, attention_score="general", norm="none", positions="none"),
     "dot": replace(TINY, attention_score="dot", residual=False),
     "restricted": replace(TINY, neighbourhood=2, heads=1),
+    "lstm, dot, fed": ModelSettings(
+        "lstm", d_model=8, encoder_layers=1, decoder_layers=2, attention_score="dot", input_feeding=True
+    ),
+    "gru, general": ModelSettings(
+        "gru", d_model=8, encoder_layers=1, decoder_layers=1, attention_score="general"
+    ),
     "conv, dilated": ModelSettings(
         architecture="conv",
         d_model=8,

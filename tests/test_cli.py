@@ -460,7 +460,7 @@ REFUSED = [
             "--test-source",
             "{0}/test.source",
         ],
-        "test_source and test_target belong together, and one of them is missing.",
+        "test_source and test_target belong together, and one is missing.",
     ),
     (["doctor"], "There is no text to examine: dragoman doctor SOURCE TARGET, or a recipe that names them."),
     (

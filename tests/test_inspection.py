@@ -27,6 +27,7 @@ from tests.conftest import MODELS, VARIANTS
 
 LINES = ["ein Mann fährt Rad", "two dogs play", "der Schnee ist kalt", "a man rides a bike"]
 TRANSFORMERS = [name for name in MODELS if name.startswith("transformer")]
+VARIED = [name for name in VARIANTS if VARIANTS[name].architecture == "transformer"]
 SETTINGS = [
     SearchSettings(max_extra_tokens=3),
     SearchSettings(max_extra_tokens=3, beam_size=1),
@@ -227,7 +228,7 @@ def test_an_ensemble_is_refused(tmp_path):
         inspect(both, LINES[0])
 
 
-@pytest.mark.parametrize("name", [name for name in VARIANTS if VARIANTS[name].variants])
+@pytest.mark.parametrize("name", VARIED)
 def test_a_variant_is_shown_as_it_computed(name):
     translator = translator_of(VARIANTS[name])
     model, settings = one_transformer(translator), SETTINGS[0]
@@ -243,7 +244,7 @@ def test_a_variant_is_shown_as_it_computed(name):
     assert "</html>" in found.to_html()
 
 
-@pytest.mark.parametrize("name", [name for name in VARIANTS if VARIANTS[name].variants])
+@pytest.mark.parametrize("name", VARIED)
 def test_uniform_attention_of_a_variant_is_uniform_where_it_may_attend(name):
     translator = translator_of(VARIANTS[name])
     changed = inspect_changed(

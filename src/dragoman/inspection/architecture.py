@@ -143,7 +143,7 @@ def attention_box(model: ModelSettings, name: str, weights: str, length: str) ->
     """Multi-head attention (section 3.2.2)."""
     sizes = f"h = {model.heads}, d_k = {model.key_width}, d_v = {model.value_width}"
     details = [sizes, f"{parameters(model, weights):,} parameters"]
-    if model.attention_score != "scaled-dot":
+    if model.attention_score is not None:
         details.insert(1, f"{model.attention_score} scores")
     if model.neighbourhood is not None and weights.endswith("self_attention"):
         details.insert(1, f"neighbourhood of {model.neighbourhood}")

@@ -6,11 +6,31 @@ from dragoman.model.recurrent import Recurrent
 from dragoman.model.settings import ModelSettings
 from dragoman.model.variants import VariedTransformer
 
+PARTS_OF_A_TRANSFORMER = (
+    "d_k",
+    "d_v",
+    "attention_dropout",
+    "source_end",
+    "norm",
+    "norm_epsilon",
+    "activation",
+    "attention_bias",
+    "output_bias",
+    "scale_embeddings",
+    "concatenate_positions",
+    "residual",
+    "neighbourhood",
+)
+"""Settings that older architectures do not have. They ignore `d_ff` and `heads`, since presets set them."""
+OF_CONVOLUTIONS = ("kernel_width", "dilated")
+
 
 def build_baseline(settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> Model:
     """As `build_model`, for all but the paper's Transformer."""
     if settings.architecture == "transformer":
         return VariedTransformer(settings, source_vocabulary, target_vocabulary)
     if settings.architecture == "conv":
+        settings.refuse(*PARTS_OF_A_TRANSFORMER, "attention_score", "input_feeding")
         return Convolutional(settings, source_vocabulary, target_vocabulary)
+    settings.refuse(*PARTS_OF_A_TRANSFORMER, *OF_CONVOLUTIONS, "positions", "first_position")
     return Recurrent(settings, source_vocabulary, target_vocabulary)

@@ -23,7 +23,7 @@ class ModelSettings:
     """
 
     architecture: Architecture = "transformer"
-    """The paper's Transformer, or a baseline: LSTM or GRU with additive attention, or ConvS2S."""
+    """The paper's Transformer, or a baseline: LSTM or GRU with attention, or ConvS2S."""
     d_model: int = 512
     """Width of embeddings and of every sub-layer's output (section 3.1)."""
     d_ff: int = 2048
@@ -65,8 +65,14 @@ class ModelSettings:
     """The function inside the feed-forward sub-layer (equation 2 has max(0, x))."""
     residual: bool = True
     """Residual connections around every sub-layer (section 3.1)."""
-    attention_score: Literal["scaled-dot", "dot", "general", "additive"] = "scaled-dot"
-    """What compares a query with a key: q · k / √d_k (equation 1), q · k, qᵀ W k, or vᵀ tanh(q + k)."""
+    attention_score: Literal["scaled-dot", "dot", "general", "additive"] | None = None
+    """What compares a query with a key: q · k / √d_k (equation 1), q · k, qᵀ W k, or vᵀ tanh(q + k).
+
+    None is the architecture's own: scaled-dot, but additive of an LSTM or GRU. Recipes that were written
+    before say scaled-dot for all architectures; it is read as None.
+    """
+    input_feeding: bool = False
+    """The decoder of an LSTM or GRU reads its last attentional vector, too (Luong et al. 2015)."""
     neighbourhood: int | None = None
     """Self-attention restricted to so many positions around each query, the paper's r (section 4)."""
     attention_bias: bool = False
@@ -88,8 +94,9 @@ class ModelSettings:
         sizes["first_position"] = MAX_FIRST_POSITION
         shares = dict.fromkeys(("dropout", "attention_dropout"), 1)
         minimum = dict.fromkeys(sizes, 1) | dict.fromkeys((*shares, "first_position", "norm_epsilon"), 0)
-        minimum["neighbourhood"] = 2
-        check_bounds(self, at_least=minimum, below=shares, at_most=sizes)
+        check_bounds(self, at_least=minimum | {"neighbourhood": 2}, below=shares, at_most=sizes)
+        if self.attention_score == "scaled-dot":
+            object.__setattr__(self, "attention_score", None)
 
     @property
     def key_width(self) -> int:

@@ -129,12 +129,12 @@ class DecoderLayer(nn.Module):
 class Transformer(Model):
     """The encoder-decoder of Figure 1, for `source_vocabulary` and `target_vocabulary` ids.
 
-    Raises `DragomanError` if the settings tie embeddings of different vocabularies or are of convolutions.
+    Raises `DragomanError` if the settings tie embeddings of different vocabularies, or are of baselines.
     """
 
     def __init__(self, settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
-        settings.refuse("kernel_width", "dilated")
+        settings.refuse("kernel_width", "dilated", "input_feeding")
         settings.check_vocabularies(source_vocabulary, target_vocabulary)
         self.settings = settings
         self.target_embedding = self._embedding(target_vocabulary)

@@ -231,7 +231,7 @@ class VariedTransformer(Transformer):
 
     def __init__(self, settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__(settings, source_vocabulary, target_vocabulary)
-        if settings.neighbourhood is not None and settings.attention_score != "scaled-dot":
+        if settings.neighbourhood is not None and settings.attention_score is not None:
             raise DragomanError(
                 f"Restricted self-attention has scaled dot products, and attention_score is "
                 f"{settings.attention_score}; leave neighbourhood or attention_score out."
@@ -284,7 +284,7 @@ def vary_attention(layer: EncoderLayer | DecoderLayer, settings: ModelSettings) 
     if settings.neighbourhood is not None:
         layer.self_attention.__class__ = RestrictedAttention
         cast(RestrictedAttention, layer.self_attention).radius = settings.neighbourhood // 2
-    if settings.attention_score == "scaled-dot":
+    if settings.attention_score is None:
         return
     for name in ("self_attention", "cross_attention"):
         if name in dict(layer.named_children()):

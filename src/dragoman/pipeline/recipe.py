@@ -87,9 +87,7 @@ def check_recipe(recipe: Recipe) -> None:
         )
     check_file_pairs(data)
     if recipe.out in (None, Path()):
-        raise DragomanError(
-            'A run needs its own folder: --out runs/NAME, or out = "runs/NAME" in the recipe.'
-        )
+        raise DragomanError('A run needs its own folder: --out runs/NAME, or out = "runs/NAME" in a recipe.')
     source_kind, target_kind = recipe.tokenizer.source_tokens, recipe.tokenizer.target_tokens
     if recipe.tokenizer.share_vocabulary and target_kind not in (None, source_kind):
         raise DragomanError(
@@ -102,9 +100,7 @@ def check_file_pairs(data: DataSettings) -> None:
     """Raise `DragomanError` for a validation or test file without its other side."""
     for kind in ("valid", "test"):
         if (f"{kind}_source" in data.files) != (f"{kind}_target" in data.files):
-            raise DragomanError(
-                f"{kind}_source and {kind}_target belong together, and one of them is missing."
-            )
+            raise DragomanError(f"{kind}_source and {kind}_target belong together, and one is missing.")
 
 
 def resolve_paths(data: DataSettings) -> DataSettings:

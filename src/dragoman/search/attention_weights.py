@@ -15,12 +15,12 @@ from torch import Tensor
 from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.convolutional import MultiStepAttention
 from dragoman.model.interface import Model, State
-from dragoman.model.recurrent import AdditiveAttention
+from dragoman.model.recurrent import RecurrentAttention
 from dragoman.model.transformer import DecoderLayer, EncoderLayer
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch
 
-AttentionModule = MultiHeadAttention | AdditiveAttention | MultiStepAttention
+AttentionModule = MultiHeadAttention | RecurrentAttention | MultiStepAttention
 
 RECORDING = Lock()  # a module has one hook
 
@@ -30,7 +30,7 @@ def cross_attention_modules(model: Model) -> list[AttentionModule]:
 
     Raises `DragomanError` for a model without attention.
     """
-    kinds = DecoderLayer | AdditiveAttention | MultiStepAttention
+    kinds = DecoderLayer | RecurrentAttention | MultiStepAttention
     layers = [module for module in model.modules() if isinstance(module, kinds)]
     if not layers:
         raise DragomanError(
