@@ -69,7 +69,7 @@ class GatedConvolution(nn.Module):
         after it. What is beyond a text's ends is 0, also where other texts of the batch go on.
         """
         before = self.reach // 2
-        inside = self.dropout(x) * mask
+        inside = x * mask
         return self(F.pad(inside, (0, 0, before, self.reach - before)))
 
 
@@ -81,7 +81,7 @@ class EncoderBlock(nn.Module):
         self.convolution = GatedConvolution(settings, layer)
 
     def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S 1"]) -> Float[Tensor, "B S D"]:
-        return (x + self.convolution.around(x, mask)) * HALF
+        return (x + self.convolution.around(self.convolution.dropout(x), mask)) * HALF
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,17 @@ def recurrent_shapes(settings: ModelSettings) -> Shapes:
         shapes |= linear_shapes("attention.query", width, width)
         shapes |= linear_shapes("attention.score", 1, width, bias=False)
 
-    def cell(prefix: str, suffix: str, inputs: int) -> Shapes:
-        sizes = {"weight_ih": (inputs,), "weight_hh": (width,), "bias_ih": (), "bias_hh": ()}
-        return {f"{prefix}.{name}{suffix}": (gates * width, *rest) for name, rest in sizes.items()}
-
     for layer in range(settings.encoder_layers):
         for direction in ("", "_reverse"):
-            shapes |= cell("encoder", f"_l{layer}{direction}", 2 * width if layer else width)
+            shapes |= cell_shapes(
+                "encoder", f"_l{layer}{direction}", 2 * width if layer else width, width, gates
+            )
     for layer in range(settings.decoder_layers):
-        shapes |= cell(f"decoder.{layer}", "", width if layer else 3 * width + fed)
+        shapes |= cell_shapes(f"decoder.{layer}", "", width if layer else 3 * width + fed, width, gates)
     return shapes
+
+
+def cell_shapes(prefix: str, suffix: str, inputs: int, width: int, gates: int) -> Shapes:
+    """A layer of an LSTM (4 gates) or GRU (3) in one direction."""
+    sizes = {"weight_ih": (inputs,), "weight_hh": (width,), "bias_ih": (), "bias_hh": ()}
+    return {f"{prefix}.{name}{suffix}": (gates * width, *rest) for name, rest in sizes.items()}

@@ -1,12 +1,12 @@
 """Settings of a model. The defaults are the paper's base model (Table 3). This module imports no torch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import check_bounds
 
-Architecture = Literal["transformer", "lstm", "gru", "conv"]
+Architecture = Literal["transformer", "lstm", "gru", "conv", "lstm-enriched", "gru-enriched", "conv-enriched"]
 Activation = Literal["relu", "gelu", "swish"]
 Precision = Literal["float32", "bfloat16", "int8"]
 PositionKind = Literal["sinusoidal", "sinusoidal-halves", "sinusoidal-tensor2tensor", "learned", "none"]
@@ -23,7 +23,11 @@ class ModelSettings:
     """
 
     architecture: Architecture = "transformer"
-    """The paper's Transformer, or a baseline: LSTM or GRU with attention, or ConvS2S."""
+    """The paper's Transformer, or a baseline: LSTM or GRU with attention, or ConvS2S.
+
+    An enriched one has a layer of these in the place of self-attention, and otherwise the Transformer's parts
+    (Domhan 2018).
+    """
     d_model: int = 512
     """Width of embeddings and of every sub-layer's output (section 3.1)."""
     d_ff: int = 2048
@@ -68,8 +72,8 @@ class ModelSettings:
     attention_score: Literal["scaled-dot", "dot", "general", "additive"] | None = None
     """What compares a query with a key: q · k / √d_k (equation 1), q · k, qᵀ W k, or vᵀ tanh(q + k).
 
-    None is the architecture's own: scaled-dot, but additive of an LSTM or GRU. Recipes that were written
-    before say scaled-dot for all architectures; it is read as None.
+    None is the architecture's own: scaled-dot, but additive of an LSTM or GRU. These read scaled-dot as None,
+    because earlier recipes give it for every architecture.
     """
     input_feeding: bool = False
     """The decoder of an LSTM or GRU reads its last attentional vector, too (Luong et al. 2015)."""
@@ -144,13 +148,17 @@ class ModelSettings:
         return self.d_model // self.heads
 
 
+SMALL = ModelSettings(d_model=256, d_ff=1024, heads=4, encoder_layers=3, decoder_layers=3)
 PRESETS = {
     "tiny": ModelSettings(d_model=128, d_ff=512, heads=4, encoder_layers=3, decoder_layers=3),
-    "small": ModelSettings(d_model=256, d_ff=1024, heads=4, encoder_layers=3, decoder_layers=3),
+    "small": SMALL,
     "base": ModelSettings(),
     "big": ModelSettings(d_model=1024, d_ff=4096, heads=16, dropout=0.3),
     "rnn": ModelSettings("lstm", d_model=256, encoder_layers=2, decoder_layers=2),
     "conv": ModelSettings("conv", d_model=256, encoder_layers=4, decoder_layers=3, positions="learned"),
+    "rnn-enriched": replace(SMALL, architecture="lstm-enriched", positions="none"),
+    "conv-enriched": replace(SMALL, architecture="conv-enriched"),
+    "restricted": replace(SMALL, neighbourhood=16),
 }
 """`base` and `big` are the paper's (Table 3); the others are for CPUs. `conv` has the sizes of fairseq's
-ConvS2S for IWSLT."""
+ConvS2S for IWSLT. The last three are `small` with another sub-layer than self-attention to all positions."""

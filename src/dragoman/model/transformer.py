@@ -148,8 +148,7 @@ class Transformer(Model):
         pre = settings.norm == "pre"
         self.encoder_norm = nn.LayerNorm(settings.d_model, settings.norm_epsilon) if pre else nn.Identity()
         self.decoder_norm = nn.LayerNorm(settings.d_model, settings.norm_epsilon) if pre else nn.Identity()
-        tied = settings.tied != "none"
-        self.output = self.target_embedding if tied else self._embedding(target_vocabulary)
+        self.output = self.target_embedding if settings.tied != "none" else self._embedding(target_vocabulary)
         self.output_bias = nn.Parameter(torch.zeros(target_vocabulary)) if settings.output_bias else None
 
     def _embedding(self, vocabulary: int) -> nn.Embedding:

@@ -272,11 +272,24 @@ def tell_tokens(layers: nn.Module, ids: Int[Tensor, "B T"]) -> None:
             module.tokens = ids != PAD
 
 
-SCORES: dict[str, Callable[..., ScoredAttention]] = {
+SCORES: dict[str | None, Callable[..., MultiHeadAttention]] = {
+    None: MultiHeadAttention,
     "dot": DotProductAttention,
     "general": GeneralAttention,
     "additive": AdditiveMultiHeadAttention,
 }
+
+
+def make_attention(settings: ModelSettings) -> MultiHeadAttention:
+    """Multi-head attention with the scores that the settings ask for."""
+    return SCORES[settings.attention_score](
+        settings.d_model,
+        settings.heads,
+        settings.key_width,
+        settings.value_width,
+        settings.attention_bias,
+        settings.attention_dropout,
+    )
 
 
 def vary_attention(layer: EncoderLayer | DecoderLayer, settings: ModelSettings) -> None:
@@ -288,15 +301,7 @@ def vary_attention(layer: EncoderLayer | DecoderLayer, settings: ModelSettings) 
         return
     for name in ("self_attention", "cross_attention"):
         if name in dict(layer.named_children()):
-            made = SCORES[settings.attention_score](
-                settings.d_model,
-                settings.heads,
-                settings.key_width,
-                settings.value_width,
-                settings.attention_bias,
-                settings.attention_dropout,
-            )
-            setattr(layer, name, made)
+            setattr(layer, name, make_attention(settings))
 
 
 def vary_residual(residual: Residual, settings: ModelSettings) -> None:
