@@ -113,6 +113,7 @@ def one_model(translator: Translator) -> Transformer | Recurrent:
     if not isinstance(model, Transformer | Recurrent):
         raise DragomanError(
             "An inspection shows the attention of a Transformer, LSTM or GRU, and this model is none of them."
+            " ConvS2S and enriched models are not shown; `dragoman align` aligns words by their attention."
         )
     return model
 
