@@ -97,6 +97,6 @@ def test_an_inspection_names_the_score_and_what_is_fed():
     ((best,),) = translator.n_best([LINES[0]], SETTINGS[0])
     assert found.translation == best.text
     picture = found.svg("model")
-    for words in ("Dot attention", "beside it the last features", "[T, 4 d_model]"):
+    for words in ("Dot attention", "also reads", "[T, 4 d_model]"):
         assert words in picture
     assert "</html>" in found.to_html()

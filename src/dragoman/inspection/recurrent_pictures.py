@@ -121,6 +121,8 @@ def architecture(inspection: Inspection) -> str:
             f"tokens; d_model = {inspection.model.d_model}; V is the size of the target vocabulary.",
             "The query is the first decoder layer's state before the token. The decoder's first states are "
             f"made from the mean of the encoder's, with {start:,} parameters.",
+            *["The first decoder layer also reads the last token's features."]
+            * inspection.model.input_feeding,
         ],
     )
 
@@ -138,8 +140,7 @@ def decoder_column(inspection: Inspection) -> Column:
     model, name = inspection.model, inspection.model.architecture.upper()
     counts = [parameters(inspection, f"decoder.{layer}") for layer in range(model.decoder_layers)]
     read = 4 if model.input_feeding else 3
-    fed = ["beside it the last features"] * model.input_feeding
-    attended = (*fed, "one head", own(inspection, "attention"))
+    attended = ("one head", own(inspection, "attention"))
     matrix = "own matrix" if model.tied == "none" else "the target embedding's matrix"
     boxes = [
         embedding_box(inspection, "target", "T"),

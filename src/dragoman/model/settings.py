@@ -72,8 +72,8 @@ class ModelSettings:
     attention_score: Literal["scaled-dot", "dot", "general", "additive"] | None = None
     """What compares a query with a key: q · k / √d_k (equation 1), q · k, qᵀ W k, or vᵀ tanh(q + k).
 
-    None is the architecture's own: scaled-dot, but additive of an LSTM or GRU. These read scaled-dot as None,
-    because earlier recipes give it for every architecture.
+    None is the architecture's own: scaled-dot, but additive of an LSTM or GRU. These take scaled-dot for
+    their own, because earlier recipes give it for every architecture.
     """
     input_feeding: bool = False
     """The decoder of an LSTM or GRU reads its last attentional vector, too (Luong et al. 2015)."""
