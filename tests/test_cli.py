@@ -534,7 +534,7 @@ REFUSED = [
     ),
     (
         ["train", "--out", "{0}/x", "--dataset", "wmt"],
-        "There is no dataset 'wmt'; there are: multi30k-en-de.",
+        "There is no dataset 'wmt'; there are: multi30k-en-de, multi30k-de-en, ",
     ),
     (["resume", "{0}"], "is not a run: there is no"),
     (["translate", "{0}"], "holds runs, not a model; give one of them: {0}/run."),

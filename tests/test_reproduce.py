@@ -271,8 +271,8 @@ def test_without_a_folder_the_named_dataset_is_read(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "Name a table; there are: table1, table3."),
-        (["table9"], "There is no table 'table9'; there are: table1, table3."),
+        ([], "Name a table; there are: table1, table2, table3."),
+        (["table9"], "There is no table 'table9'; there are: table1, table2, table3."),
         (["table3", "--scale", "huge"], "no scale 'huge' of table3; there are: multi30k, tatoeba, paper."),
         (["table3", "--rows", "A,Z"], "table3 has no row 'Z'; it has the rows base, A1, A2"),
         (["table3", "--seeds", "0"], "--seeds is 0; it must be at least 1."),

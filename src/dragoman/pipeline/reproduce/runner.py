@@ -92,7 +92,7 @@ def run_table(request: Request, say: Say) -> list[Result]:
     data = find_texts(request.scale, request.data)
     hashes = text_hashes(data.files)
     cells = make_cells(request, data)
-    results = {cell.name: found for cell in cells if (found := read_result(cell, hashes)) is not None}
+    results = {cell.name: found for cell in cells if (found := read_result(cell, hashes, Result)) is not None}
     say(f"{request.table.title}, at the scale {request.scale.name}: {progress(results, len(cells))}")
     try:
         for cell in cells:
