@@ -11,7 +11,7 @@ import torch
 from dragoman import SearchSettings, Translator
 from dragoman.inspection.changes import parse_changes
 from dragoman.inspection.inspect import has_equation_1, inspect, one_transformer
-from dragoman.inspection.pictures import near
+from dragoman.inspection.mask_picture import near
 from dragoman.inspection.schema import array_from_json, array_json, to_json
 from dragoman.inspection.views import Picture
 from dragoman.inspection.what_if import inspect_changed

@@ -21,8 +21,7 @@ from dragoman.inspection.architecture import (
 from dragoman.inspection.drawing import Axes, Drawing
 from dragoman.inspection.inspection import Array, Inspection
 from dragoman.inspection.labels import tokens_in
-from dragoman.inspection.layout import finished
-from dragoman.inspection.pictures import sentences
+from dragoman.inspection.layout import finished, sentences
 from dragoman.model.settings import ModelSettings
 from dragoman.system.errors import DragomanError
 

@@ -5,12 +5,29 @@ from collections.abc import Sequence
 
 from dragoman.inspection.drawing import Drawing, visible, widest
 from dragoman.inspection.inspection import Inspection
+from dragoman.inspection.labels import MOST_TOKENS
+from dragoman.inspection.layout import finished, sentences
 from dragoman.search.trace import Node
 
 BOX_HEIGHT, BOX_GAP, STEP_GAP = 36, 8, 40
 NEXT_TOKENS = 5  # in the title of a hypothesis
 
 Place = tuple[float, float, float]  # of a box: x, y and width
+
+
+def beam_tree(inspection: Inspection) -> str:
+    """All hypotheses of the search: a column for each step, lines from a hypothesis to its extensions."""
+    steps = tree_columns(inspection.nodes)
+    last, hypotheses = len(steps) - 1, len(inspection.nodes) - 1
+    drawing = Drawing(
+        "beam-tree",
+        f"{search_name(inspection)}; {hypotheses} hypotheses in {last} steps",
+        "A box is a hypothesis: its last token and its log-probability in nats. The thick orange path is the "
+        f"translation. {sentences(inspection)}",
+    )
+    draw_tree(drawing, inspection, steps[: MOST_TOKENS + 1])
+    more = f"Only the first {MOST_TOKENS} of {last} steps are drawn."
+    return finished(drawing, [more] * (last > MOST_TOKENS))
 
 
 def draw_tree(drawing: Drawing, inspection: Inspection, steps: Sequence[Sequence[int]]) -> None:

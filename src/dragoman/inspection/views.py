@@ -37,7 +37,15 @@ def draw(
     query: int,
 ) -> str:
     """A picture as SVG: see `Inspection.svg`."""
-    from dragoman.inspection import pictures, recurrent_pictures
+    from dragoman.inspection import (
+        architecture,
+        attention_pictures,
+        mask_picture,
+        position_pictures,
+        recurrent_pictures,
+        stream_pictures,
+        tree,
+    )
 
     if view not in get_args(Picture):
         raise DragomanError(f"There is no view {view!r}; the views are {', '.join(get_args(Picture))}.")
@@ -49,21 +57,21 @@ def draw(
             )
     if view in ("encoder", "decoder", "cross"):
         if layer is None:
-            return pictures.attention_grid(inspection, view, words, window)
-        draw_head = pictures.attention_lines if lines else pictures.attention_head
+            return attention_pictures.attention_grid(inspection, view, words, window)
+        draw_head = attention_pictures.attention_lines if lines else attention_pictures.attention_head
         return draw_head(inspection, view, layer, head, words, window)
     if view == "numbers":
         from dragoman.inspection.numbers import numbers
 
         return numbers(inspection, kind, layer, head, query, window)
     if view in ("stream", "lens"):
-        draw_tokens = pictures.residual_stream if view == "stream" else pictures.lens
+        draw_tokens = stream_pictures.residual_stream if view == "stream" else stream_pictures.lens
         return draw_tokens(inspection, window)
     others = {
-        "beam": pictures.beam_tree,
-        "masks": pictures.masks,
-        "positions": pictures.positions,
-        "distances": pictures.position_products,
-        "model": pictures.architecture,
+        "beam": tree.beam_tree,
+        "masks": mask_picture.masks,
+        "positions": position_pictures.positions,
+        "distances": position_pictures.position_products,
+        "model": architecture.architecture,
     }
     return others[view](inspection)

@@ -24,6 +24,7 @@ from dragoman.serving.schemas import (
     TranslateResponse,
 )
 from dragoman.serving.service import CHARACTERS_PER_TOKEN, NBest, Service, user_errors
+from dragoman.serving.training import training_of
 from dragoman.translation import markup
 from dragoman.translation.documents import Document, plain_text
 from dragoman.translation.translator import Translation
@@ -288,7 +289,8 @@ def add_analysis(routes: APIRouter, service: Service) -> None:
     async def inspect(asked: InspectRequest, request: Request) -> dict[str, Any]:
         """What the model computed for a sentence: its search, attention and residual stream.
 
-        With `changes`, what it would have computed. docs/inspection.md describes the answer.
+        With `changes`, what it would have computed. Without them, a run's answer has its training.
+        docs/inspection.md describes the answer.
         """
         model, settings = choose_model(service, asked, asked.text), settings_of(asked)
         with user_errors():
@@ -303,6 +305,8 @@ def add_analysis(routes: APIRouter, service: Service) -> None:
 
             refuse_long(model, [asked.text], MOST_INSPECTED, "an inspection")
             found = inspect_changed(model.translator, asked.text, changes, settings)
+            if not changes:
+                found = dataclasses.replace(found, training=training_of(model))
             return to_json(found, contents(found, LIVE))
 
         return await service.analyse(compute, words(asked.text), request)
