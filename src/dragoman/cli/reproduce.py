@@ -87,15 +87,20 @@ def command() -> str:
 
 
 def measure_layers(asked: Reproduce, given: Given) -> None:
-    """Measure Table 1, then write and print its page. Raises `DragomanError` for options of other tables."""
+    """Measure Table 1, write its page with pictures, and print the page.
+
+    Raises `DragomanError` for options of other tables.
+    """
     for name in ("scale", "rows", "seeds", "data"):
         if name in given:
             raise DragomanError(f"table1 is measured without training, so it has no --{name}; leave it out.")
-    from dragoman.pipeline.reproduce.table1 import measure_table, write_table
+    from dragoman.inspection.figures.layer_costs import layer_pictures
+    from dragoman.pipeline.reproduce.table1 import content, measure_table, write_table
 
-    folder = asked.out / "table1"
-    print(write_table(folder, measure_table(asked.quick, say), command(), __version__))
-    say(f"The page is {folder / 'table.md'}.")
+    folder, measured = asked.out / "table1", measure_table(asked.quick, say)
+    table = content(measured, command(), __version__)
+    print(write_table(folder, measured, table, layer_pictures(table)))
+    say(f"The page is {folder / 'table.md'}; its pictures are beside it.")
 
 
 def train_translators(asked: Reproduce, given: Given) -> None:
