@@ -26,7 +26,7 @@ from dragoman.inspection.schema import finite
 from dragoman.model.settings import ModelSettings
 from dragoman.search.trace import Node
 from tests.browser import browser  # noqa: F401
-from tests.projections import fake_projections
+from tests.projections import fake_masks, fake_projections
 
 MOST_BYTES = 1_500_000
 MOST_MILLISECONDS = 20_000
@@ -95,6 +95,7 @@ def fake_inspection(
         positions=sinusoids(max(source, target), d_model),
         modules=tuple(fake_modules(layers, source, d_model)),
         projections=fake_projections(source, target, (layers, layers), heads, d_model // heads),
+        masks=fake_masks(source, target, source),
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from dragoman.inspection.masks import Masks
 from dragoman.inspection.neighbours import Neighbours
 from dragoman.inspection.projected import Projections
 from dragoman.inspection.views import Kind, Picture, draw
@@ -133,6 +134,8 @@ class Inspection:
     """Recorded cases: the sentence inspected again with changes."""
     neighbours: tuple[Neighbours, ...] = ()
     """The nearest tokens of the source's and the target's tokens, for each matrix of embeddings."""
+    masks: Masks | None = None
+    """Those that attention was given; None without self-attention."""
     training: "Training | None" = None
     """What the log of the model's run says; None if it is unknown."""
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.inspection.inspection import Array, Inspection, TokenProbability
+from dragoman.inspection.masks import PADDING, Masks
 from dragoman.inspection.neighbours import Neighbours
 from dragoman.inspection.projected import Numbers, Projected, Projections
 from dragoman.inspection.room import Contents, contents, overview
@@ -38,6 +39,7 @@ def to_json(inspection: Inspection, held: Contents | None = None) -> dict[str, A
             for kind, tables in statistics(inspection).items()
         },
         "projections": projections_json(inspection.projections, held),
+        "masks": masks_json(inspection.masks),
         "alignment": inspection.alignment,
         "head_alignment": [
             [[(best, word) for word, best in links.items()] for links in layer]
@@ -109,6 +111,18 @@ def projected_json(projected: Projected) -> dict[str, Any]:
     products, scaled = scores(projected)
     arrays = {**vars(projected), "scores": products.numpy(), "scaled": scaled.numpy()}
     return {name: array_json(array) for name, array in arrays.items()}
+
+
+def masks_json(masks: Masks | None) -> dict[str, Any] | None:
+    """The masks, with the number of rows and columns of padding that end them."""
+    if masks is None:
+        return None
+    return {"padding": PADDING, **{name: bits_json(mask) for name, mask in vars(masks).items()}}
+
+
+def bits_json(mask: npt.NDArray[np.bool_]) -> dict[str, Any]:
+    """A mask: its shape, and a bit for each cell, row-major, the highest of a byte first, in base64."""
+    return {"shape": mask.shape, "bits": base64.b64encode(np.packbits(mask).tobytes()).decode("ascii")}
 
 
 def numbers_from_1(places: list[int]) -> list[int]:

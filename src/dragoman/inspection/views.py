@@ -37,7 +37,7 @@ def draw(
     query: int,
 ) -> str:
     """A picture as SVG: see `Inspection.svg`."""
-    from dragoman.inspection import pictures, recurrent_pictures
+    from dragoman.inspection import mask_picture, pictures, recurrent_pictures
 
     if view not in get_args(Picture):
         raise DragomanError(f"There is no view {view!r}; the views are {', '.join(get_args(Picture))}.")
@@ -56,12 +56,15 @@ def draw(
         from dragoman.inspection.numbers import numbers
 
         return numbers(inspection, kind, layer, head, query, window)
-    if view in ("stream", "lens"):
-        draw_tokens = pictures.residual_stream if view == "stream" else pictures.lens
-        return draw_tokens(inspection, window)
+    with_window = {
+        "masks": mask_picture.masks,
+        "stream": pictures.residual_stream,
+        "lens": pictures.lens,
+    }
+    if view in with_window:
+        return with_window[view](inspection, window)
     others = {
         "beam": pictures.beam_tree,
-        "masks": pictures.masks,
         "positions": pictures.positions,
         "distances": pictures.position_products,
         "model": pictures.architecture,

@@ -4,7 +4,7 @@
 export function decoded(table) {
   const all = (arrays) =>
     Object.fromEntries(Object.entries(arrays).map(([name, array]) => [name, decode(array)]));
-  const { attention, projections, stream, positions } = table;
+  const { attention, projections, stream, positions, masks } = table;
   return {
     ...table,
     attention: all(attention),
@@ -13,7 +13,17 @@ export function decoded(table) {
     )),
     stream: all(stream),
     positions: decode(positions),
+    masks: masks && { ...masks, ...Object.fromEntries(MASKS.map((name) => [name, decodeBits(masks[name])])) },
   };
+}
+
+export const MASKS = ["encoder", "cross", "causal", "decoder"];
+
+/** {shape, values} of a mask: 1 where attending is allowed. It has a bit for each cell, in base64. */
+function decodeBits({ shape, bits }) {
+  const text = atob(bits);
+  const bit = (_, place) => (text.charCodeAt(place >> 3) >> (7 - (place & 7))) & 1;
+  return { shape, values: Float32Array.from({ length: shape[0] * shape[1] }, bit) };
 }
 
 /** {shape, values} and what else the table has: the numbers of a base64 text of float16, little-endian, in
