@@ -1,6 +1,6 @@
 """Words in place of tokens, windows of long sentences, statistics of heads, and what a file has room for."""
 
-import json
+import base64
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -20,6 +20,7 @@ from dragoman.inspection.room import (
     overview,
     projections_bytes,
     weights_bytes,
+    words_bytes,
 )
 from dragoman.inspection.schema import array_from_json, to_json
 from dragoman.inspection.statistics import head_alignments, is_punctuation, of_weights, statistics
@@ -71,6 +72,18 @@ def test_words_of_one_token_each_are_the_tokens():
     inspection = fake_inspection(6, 5, 2, 2, 8)
     for kind in KINDS:
         assert np.array_equal(by_words(inspection).attention.of(kind), inspection.attention.of(kind))
+
+
+def test_the_data_has_the_weights_between_words_once(pieces):
+    """They are rounded to 1/255; if each token is a word, or there is no room, they are not written."""
+    names = to_json(pieces)["target"]["names"]
+    assert tuple(names) == by_words(pieces).target
+    for kind in KINDS:
+        table = to_json(pieces)["attention"][kind]["words"]
+        shares = np.frombuffer(base64.b64decode(table["uint8"]), np.uint8).reshape(table["shape"]) / 255
+        np.testing.assert_allclose(shares, by_words(pieces).attention.of(kind), atol=0.5 / 255 + 1e-6)
+        assert to_json(fake_inspection(6, 5, 2, 2, 8))["attention"][kind]["words"] is None
+        assert "words" not in to_json(pieces, contents(pieces, Room(0, 0, 0)))["attention"][kind]
 
 
 def test_a_word_without_a_token_of_its_own_has_no_row(pieces):
@@ -182,9 +195,11 @@ def test_what_a_file_holds_follows_from_its_room(pieces):
     assert (everything.weights.layers["cross"], everything.weights.heads) == ([0, 1], [0, 1, 2])
     last = Places({kind: [1] for kind in KINDS}, [0, 1, 2])
     sizes = weights_bytes(pieces, last), projections_bytes(pieces, last)
-    assert contents(pieces, Room(sizes[0], sizes[1], sizes[1])) == Contents(last, last)
+    assert contents(pieces, Room(sizes[0], sizes[1], sizes[1])) == Contents(last, last, words=False)
+    both = sizes[0] + words_bytes(pieces, last)
+    assert contents(pieces, Room(both, sizes[1], sizes[1])) == Contents(last, last)
     one_head = Places({kind: [0] for kind in KINDS}, [2])
-    assert contents(pieces, Room(0, 0, 0), layer=1, head=3) == Contents(one_head, one_head)
+    assert contents(pieces, Room(0, 0, 0), layer=1, head=3) == Contents(one_head, one_head, words=False)
     with pytest.raises(DragomanError, match="There is no layer 3; this model has 2"):
         contents(pieces, FILE, layer=3)
     with pytest.raises(DragomanError, match="There is no head 0; this model has 3"):
@@ -221,6 +236,9 @@ def test_the_file_of_512_tokens_of_base_is_small_enough():
     held = contents(six, FILE)
     assert held.weights == Places({kind: [5] for kind in KINDS}, list(range(8)))
     assert held.projections.heads == [0]
+    split = tuple(range(510)), tuple(range(510))
+    words = [(0, *each, 510) for each in split]
+    assert not contents(replace(six, source_words=words[0], target_words=words[1]), FILE).words
     small = sum(overview(six.attention.of(kind)).size for kind in KINDS) * 2 * 4 / 3
     assert weights_bytes(six, held.weights) + projections_bytes(six, held.projections) + small < 25_000_000
 
@@ -230,4 +248,7 @@ def test_the_numbers_of_30_tokens_of_base_are_those_of_the_last_layer():
     held = contents(inspection, FILE)
     assert (held.weights.layers["cross"], held.projections.layers["cross"]) == (list(range(6)), [5])
     assert held.weights.heads == held.projections.heads == list(range(8))
-    assert len(json.dumps(to_json(inspection, held))) < 1_400_000
+    pieces = (0, *range(29))  # the first word has two, so all is written twice
+    most = replace(inspection, source_words=pieces, target_words=pieces)
+    assert contents(most, FILE) == held
+    assert len(to_html(most)) < 1_500_000
