@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from dragoman.inspection.alignment_marks import differences
 from dragoman.inspection.inspect import inspect
 from dragoman.inspection.labels import in_window, view
 from dragoman.inspection.report import to_html
@@ -97,6 +98,20 @@ def test_a_picture_can_have_words(pieces):
     assert sum("weight:" in title for title in titles) == 7 * 6
     assert "query: the positions that predict this target word" in svg
     assert pieces.svg("encoder", words=True) != pieces.svg("encoder")
+
+
+def test_cells_where_the_alignment_differs_are_marked(pieces):
+    """In words: a solid cell for the word alignment, and a dashed one for the head's own."""
+    own, links = head_alignments(pieces)[1][2], {word: source for source, word in pieces.alignment}
+    others = [word for word in links if own[word] != links[word]]
+    assert differences(pieces, 2, 3) == (
+        [(word, links[word]) for word in others],
+        [(word, own[word]) for word in others],
+    )
+    marks = pieces.svg("cross", layer=2, head=3, words=True).count('class="curve stroke-best"')
+    assert others
+    assert marks == 2 * len(others) + 2  # and the legend
+    assert "curve stroke-best" not in pieces.svg("cross", layer=2, head=3)
 
 
 # ---- windows

@@ -36,8 +36,7 @@ export function Attention({ inspection, tryOut }) {
     ${hasWords ? null : html`<p class="note">The sentence is long, so there is no room for the weights between
       words. <code>dragoman inspect --show ${kind} --words</code> draws them; a file .json has all.</p>`}
     <${Heads} key=${kind} inspection=${inspection} kind=${kind} unit=${hasWords ? unit : "tokens"}
-      tryOut=${kinds.length > 1 ? tryOut : null} />
-    ${kind === "cross" ? html`<${Alignment} inspection=${inspection} />` : null}`;
+      tryOut=${kinds.length > 1 ? tryOut : null} />`;
 }
 
 /** The queries and keys of a kind: the names of their tokens and of their words. */
@@ -154,7 +153,7 @@ function Head({ inspection, one, all, sides, unit, names, kind, tryOut }) {
       `${fixed(one.statistics[key], 2)} ${of}`,
     ])} />
   </section>
-  ${kind === "cross" ? html`<${Differences} inspection=${inspection} one=${one} />` : null}
+  ${kind === "cross" ? html`<${Alignment} inspection=${inspection} one=${one} />` : null}
   <${HeadNumbers} projections=${inspection.projections} kind=${kind} layer=${one.layer} head=${one.head}
       queries=${sides.queries.tokens} keys=${sides.keys.tokens} weights=${one.tokens} />`;
 }
@@ -182,17 +181,13 @@ function HeadWeights({ one, all, keys, queries, kind }) {
       rows=${() => matrixRows(one.weights, keys.length, queries)} />`;
 }
 
-/** The words of the translation for which this head attends most to another word than the alignment. */
-function Differences({ inspection, one }) {
-  const { source, target, alignment, head_alignment: heads } = inspection;
-  const [left, right] = [source.names, target.names];
+/** The links [source word, word of the translation] of a head that differ from the word alignment, the word
+ * alignment by words of the translation, and how many words have both. */
+function differencesOf({ alignment, head_alignment: heads }, one) {
   const aligned = new Map(alignment.map(([from, to]) => [to, from]));
   const links = heads[one.layer][one.head].filter(([, to]) => aligned.has(to));
   const others = links.filter(([from, to]) => aligned.get(to) !== from);
-  return html`<${Numbers} rows=${() => others.map(([from, to]) =>
-      [right[to], left[from], left[aligned.get(to)]].map(visible))}
-    title=${`Where the word alignment differs: ${others.length} of ${links.length} words`}
-    head=${["Word of the translation", "This head attends most to", "Word alignment"]} />`;
+  return { others, aligned, count: links.length };
 }
 
 /** A head's weights as lines from queries to keys; `group` is a number for the head's colour. */
@@ -205,16 +200,36 @@ function linesOf({ weights, head }, keys) {
   return lines;
 }
 
-function Alignment({ inspection }) {
+/** The word alignment, and where a head's own differs, as lines: the head's are dashed. */
+function Alignment({ inspection, one }) {
   const { source, target, alignment } = inspection;
   const [left, right] = [source, target].map(({ names }) => names.slice(0, -1));
-  const lines = alignment.map(([from, to]) => ({ left: from, right: to, weight: 1, group: 0 }));
+  const { others, aligned, count } = differencesOf(inspection, one);
+  const line = ([from, to], group, dashed) => ({ left: from, right: to, weight: 1, group, dashed });
+  const lines = [
+    ...alignment.map((each) => line(each, 0, false)),
+    ...others.map((each) => line(each, 1, true)),
+  ];
   return html`<section class="panel" aria-label="Word alignment">
     <h3>Word alignment</h3>
-    <p class="note">As Translator.align reads it from these weights.</p>
+    <p class="note">As Translator.align reads it from the last layer's weights, the mean of its heads.</p>
+    <p class="key">
+      <${LineKey} name="the word alignment" group=${0} />
+      <${LineKey} name=${`where ${nameOf(one).toLowerCase()} attends most to another word`} group=${1} />
+    </p>
     <${Lines} left=${left} right=${right} lines=${lines} label="Word alignment" leftName="source"
       rightName="translation" />
     <${Numbers} title="Word alignment as a table" head=${["Source word", "Word of the translation"]}
       rows=${() => alignment.map(([from, to]) => [visible(left[from] ?? ""), visible(right[to] ?? "")])} />
+    <${Numbers} rows=${() => others.map(([from, to]) =>
+        [right[to], left[from], left[aligned.get(to)]].map(visible))}
+      title=${`Where the word alignment differs: ${others.length} of ${count} words`}
+      head=${["Word of the translation", "This head attends most to", "Word alignment"]} />
   </section>`;
+}
+
+function LineKey({ name, group }) {
+  return html`<span><svg class="line-key" width="26" height="14" aria-hidden="true"><line x1="0" y1="7"
+    x2="26" y2="7" class=${`group-${group} ${group ? "dashed" : ""}`}
+    stroke-width="3" /></svg>${name}</span>`;
 }
