@@ -145,6 +145,27 @@ def test_a_side_that_ends_before_the_window_shows_its_end(tokens, window, places
     assert in_window(tokens, window) == slice(*places)
 
 
+def test_every_picture_of_tokens_has_a_window():
+    inspection = fake_inspection(70, 80, 1, 2, 8)
+    notes = {
+        "beam": "Only steps 71 to 80 of 80",
+        "masks": "Only target tokens 71 to 80 of 80",
+        "positions": "Only positions 70 to 79 of 0 to 79",
+        "distances": "Only positions 70 to 79 of 0 to 79",
+    }
+    for view_name, note in notes.items():
+        assert note in " ".join(drawn_words(inspection.svg(view_name, window=(71, 80))))
+    assert "step 70" in drawn_words(inspection.svg("beam", window=(71, 80)))
+    with pytest.raises(DragomanError, match="The window begins at token 81, and the sentence and its trans"):
+        inspection.svg("beam", window=(81, 90))
+
+
+def drawn_words(svg):
+    return [
+        element.text or "" for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
+    ]
+
+
 @pytest.mark.parametrize("window", [(0, 5), (7, 6), (-3, -1)])
 def test_a_window_that_is_none_gets_a_sentence(window):
     with pytest.raises(

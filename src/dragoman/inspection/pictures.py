@@ -20,7 +20,7 @@ from dragoman.inspection.drawing import (
     widest,
 )
 from dragoman.inspection.inspection import Array, Inspection
-from dragoman.inspection.labels import MOST_TOKENS, View, Window, in_window, tokens_in, view
+from dragoman.inspection.labels import View, Window, in_window, tokens_in, view
 from dragoman.inspection.layout import draw_levels, finished
 from dragoman.inspection.tree import draw_tree, search_name, tree_columns
 from dragoman.inspection.views import Kind
@@ -180,7 +180,7 @@ def attention_lines(
 # ---- the beam (section 6.1)
 
 
-def beam_tree(inspection: Inspection) -> str:
+def beam_tree(inspection: Inspection, window: Window | None = None) -> str:
     """All hypotheses of the search: a column for each step, lines from a hypothesis to its extensions."""
     steps = tree_columns(inspection.nodes)
     last, hypotheses = len(steps) - 1, len(inspection.nodes) - 1
@@ -190,17 +190,19 @@ def beam_tree(inspection: Inspection) -> str:
         "A box is a hypothesis: its last token and its log-probability in nats. The thick orange path is the "
         f"translation. {sentences(inspection)}",
     )
-    draw_tree(drawing, inspection, steps[: MOST_TOKENS + 1])
-    more = f"Only the first {MOST_TOKENS} of {last} steps are drawn."
-    return finished(drawing, [more] * (last > MOST_TOKENS))
+    drawn = in_window(last, window)
+    draw_tree(drawing, inspection, steps[drawn.start : drawn.stop + 1], drawn.start)
+    more = f"Only steps {drawn.start + 1} to {drawn.stop} of {last} are drawn, after those that they extend."
+    return finished(drawing, [more] * (drawn != slice(0, last)))
 
 
 # ---- positions (section 3.5)
 
 
-def positions(inspection: Inspection) -> str:
+def positions(inspection: Inspection, window: Window | None = None) -> str:
     """The position table as a heat map: rows are positions, columns are dimensions."""
-    table = inspection.positions[:MOST_TOKENS]
+    drawn = in_window(len(inspection.positions), window)
+    table = inspection.positions[drawn]
     count, width = table.shape
     most = float(np.abs(table).max(initial=0)) or 1.0
     cell, height, left, top = max(1.0, min(8.0, 640 / width)), 10, 52, 76
@@ -211,7 +213,7 @@ def positions(inspection: Inspection) -> str:
     )
     drawing.text(16, top - 24, "position", css="fill-faint")
     for row in range(0, count, 5):
-        drawing.text(left - 8, top + row * height + 9, str(row), 11, "fill-faint", "end")
+        drawing.text(left - 8, top + row * height + 9, str(drawn.start + row), 11, "fill-faint", "end")
     with drawing.group("cells"):
         drawing.rectangle(left, top, cell * width, height * count, "fill-zero stroke-line")
         draw_levels(drawing, table / most, diverging, left, top, cell, height)
@@ -221,13 +223,20 @@ def positions(inspection: Inspection) -> str:
     drawing.text(left + cell * width / 2, bottom + 36, "dimension", css="fill-faint", anchor="middle")
     labels = [(-1.0, f"−{most:.3g}"), (0.0, "0"), (1.0, f"{most:.3g}")]
     drawing.legend(left, bottom + 52, "number in the table (no unit)", diverging, labels)
-    more = f"Only the first {MOST_TOKENS} of {len(inspection.positions)} positions are drawn."
-    return finished(drawing, [more] * (len(inspection.positions) > MOST_TOKENS))
+    return finished(drawing, positions_note(inspection, drawn))
 
 
-def position_products(inspection: Inspection) -> str:
+def positions_note(inspection: Inspection, drawn: slice) -> list[str]:
+    """A sentence if there are other positions than these."""
+    count = len(inspection.positions)
+    more = f"Only positions {drawn.start} to {drawn.stop - 1} of 0 to {count - 1} are drawn."
+    return [more] * (drawn != slice(0, count))
+
+
+def position_products(inspection: Inspection, window: Window | None = None) -> str:
     """Dot products of rows of the position table against their distance, a line for each first row."""
-    table = inspection.positions[:MOST_TOKENS]
+    drawn = in_window(len(inspection.positions), window)
+    table = inspection.positions[drawn]
     products = table @ table.T  # [P, P]
     low, high = min(float(products.min()), 0.0), max(float(products.max()), 1e-9)
     drawing = Drawing(
@@ -241,10 +250,9 @@ def position_products(inspection: Inspection) -> str:
     for first in reversed(range(len(table))):
         points = [axes.place(k, float(product)) for k, product in enumerate(products[first, first:])]
         look = {True: ("stroke-best", 1.0, 3.0), False: ("stroke-self", 0.35, 1.0)}[first == 0]
-        drawing.polyline(points, look[0], f"p = {first}", look[1], look[2])
-    more = f"Only the first {MOST_TOKENS} of {len(inspection.positions)} positions are drawn."
-    notes = ["The thick line has p = 0, the thin ones later positions."]
-    return finished(drawing, notes + [more] * (len(inspection.positions) > MOST_TOKENS))
+        drawing.polyline(points, look[0], f"p = {drawn.start + first}", look[1], look[2])
+    notes = [f"The thick line has p = {drawn.start}, the thin ones later positions."]
+    return finished(drawing, notes + positions_note(inspection, drawn))
 
 
 # ---- the residual stream

@@ -13,16 +13,20 @@ NEXT_TOKENS = 5  # in the title of a hypothesis
 Place = tuple[float, float, float]  # of a box: x, y and width
 
 
-def draw_tree(drawing: Drawing, inspection: Inspection, steps: Sequence[Sequence[int]]) -> None:
-    """Draw these steps of the search; a step is the numbers of its hypotheses from top to bottom."""
+def draw_tree(
+    drawing: Drawing, inspection: Inspection, steps: Sequence[Sequence[int]], first: int = 0
+) -> None:
+    """Draw these steps of the search; a step is the numbers of its hypotheses from top to bottom, and
+    `first` is the number of the first.
+    """
     nodes, best = inspection.nodes, set(inspection.best_path)
     details = [hypothesis_details(inspection, number) for number in range(len(nodes))]
     places = tree_places(nodes, steps, details)
     for number in sorted(places, key=lambda each: each in best):  # the best path is on top
         parent = nodes[number].parent
-        if parent is not None:
+        if parent in places:
             draw_branch(drawing, places[parent], places[number], number in best)
-    for step, column in enumerate(steps):
+    for step, column in enumerate(steps, first):
         x = places[column[0]][0]
         drawing.text(x, 62, "start" if step == 0 else f"step {step}", 11, "fill-faint")
         for number in column:

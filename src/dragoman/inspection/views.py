@@ -41,6 +41,8 @@ def draw(
 
     if view not in get_args(Picture):
         raise DragomanError(f"There is no view {view!r}; the views are {', '.join(get_args(Picture))}.")
+    if window is not None:
+        refuse_window(inspection, window)
     if inspection.model.architecture != "transformer":
         recurrent_pictures.refuse_what_is_lacking(inspection, view)
         if view in ("stream", "model"):
@@ -56,17 +58,22 @@ def draw(
         from dragoman.inspection.numbers import numbers
 
         return numbers(inspection, kind, layer, head, query, window)
-    with_window = {
+    others = {
+        "beam": pictures.beam_tree,
         "masks": mask_picture.masks,
+        "positions": pictures.positions,
+        "distances": pictures.position_products,
         "stream": pictures.residual_stream,
         "lens": pictures.lens,
     }
-    if view in with_window:
-        return with_window[view](inspection, window)
-    others = {
-        "beam": pictures.beam_tree,
-        "positions": pictures.positions,
-        "distances": pictures.position_products,
-        "model": pictures.architecture,
-    }
-    return others[view](inspection)
+    return pictures.architecture(inspection) if view == "model" else others[view](inspection, window)
+
+
+def refuse_window(inspection: "Inspection", window: tuple[int, int]) -> None:
+    """Raise `DragomanError` if the window begins after the last token of both sentences."""
+    longest = max(len(inspection.source), len(inspection.target))
+    if window[0] > longest:
+        raise DragomanError(
+            f"The window begins at token {window[0]}, and the sentence and its translation have at most "
+            f"{longest} tokens; give a window of these."
+        )
