@@ -24,6 +24,7 @@ from dragoman.inspection.inspection import (
     ResidualStream,
     TokenProbability,
 )
+from dragoman.inspection.masks import masks_of
 from dragoman.inspection.neighbours import neighbours
 from dragoman.inspection.projections import Calls, along_translation, record_projections
 from dragoman.inspection.recording import Recording, as_array, norms, record
@@ -94,7 +95,7 @@ def recorded_search(
         recording = stack.enter_context(
             record(model) if isinstance(model, Transformer) else record_recurrent(model)
         )
-        if isinstance(model, Transformer) and has_equation_1(model):
+        if isinstance(model, Transformer):
             calls = stack.enter_context(record_projections(model))
         tree = search_tree(model, source, settings, constraints, name)
     return Search(translator, settings, tree, recording, calls)
@@ -196,6 +197,7 @@ class Search:
         sides = self.translator.tokenizers.source, self.translator.tokenizers.target
         parts, translation = self.parts, self.translator.detokenize(best.ids)
         attention = parts.attention(len(target))
+        recorded = along_translation(self.calls, self.rows[: len(target)]) if self.calls else None
         pieces = [side.pieces(ids) for side, ids in zip(sides, (source, target), strict=True)]
         words = [
             source_words(self.translator, sentence, source),
@@ -226,7 +228,8 @@ class Search:
             drawn=self.drawn(),
             met=self.met(),
             neighbours=neighbours(one_model(self.translator), self.translator.tokenizers, source, target),
-            projections=along_translation(self.calls, self.rows[: len(target)]) if self.calls else None,
+            projections=recorded if recorded and has_equation_1(self.model) else None,
+            masks=masks_of(self.model, recorded, source) if recorded else None,
         )
 
     # ---- along the translation

@@ -1,68 +1,81 @@
-"""The masks of attention as a picture (section 3.2.3). Shapes: S source tokens, Q queries, K keys."""
+"""The masks of a call as tables of queries by keys (section 3.2.3).
+
+Shapes: Q queries, K keys, the last of each is padding.
+"""
 
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from dragoman.inspection.drawing import Drawing, widest
 from dragoman.inspection.inspection import Inspection
-from dragoman.inspection.labels import tokens_in
+from dragoman.inspection.labels import Window, in_window, tokens_in
 from dragoman.inspection.layout import finished, label_axes, sentences
+from dragoman.inspection.masks import Allowed
 
-Allowed = npt.NDArray[np.bool_]
-PADDING = "padding"
+PAD = "padding"
 
 
-def masks(inspection: Inspection) -> str:
+def masks(inspection: Inspection, window: Window | None = None) -> str:
     """Which keys a query may attend to: at padding, in the decoder, and with both masks."""
-    source, source_note = tokens_in(inspection.source, "source")
-    target, target_note = tokens_in(inspection.target, "target")
-    inputs, _ = tokens_in(inspection.decoder_inputs, "target")
-    readable = np.ones(len(source) + 1, bool)  # [S + 1], the last of them is padding
-    readable[-1] = False
-    if not inspection.model.source_end and len(source) == len(inspection.source):
-        readable[-2] = False
-    padding = near(len(source) + 1, inspection.model.neighbourhood) & readable
-    causal = near(len(target), inspection.model.neighbourhood) & np.tri(len(target), dtype=bool)
-    both = np.pad(causal, (0, 1))
-    both[-1, :-1] = near(len(target) + 1, inspection.model.neighbourhood)[-1, :-1]
+    assert inspection.masks is not None  # `views.draw` has refused the others
+    source, source_note = tokens_in(inspection.source, "source", window)
+    target, target_note = tokens_in(inspection.target, "target", window)
+    inputs, _ = tokens_in(inspection.decoder_inputs, "target", window)
+    of_source = with_one_padding(len(inspection.source), window)
+    of_target = with_one_padding(len(inspection.target), window)
     drawing = Drawing(
         "masks",
         "Masks: which keys a query may attend to",
-        f"Three tables of queries by keys: padding, causal, and both. {sentences(inspection)}",
+        f"Four tables of queries by keys: padding, causal, and both. {sentences(inspection)}",
     )
-    mask_table(drawing, "Padding: source tokens", [*source, PADDING], [*source, PADDING], padding)
-    mask_table(drawing, "Causal: the decoder's self-attention", target, inputs, causal)
-    mask_table(drawing, "Both: target tokens with padding", [*target, PADDING], [*inputs, PADDING], both)
+    sources, targets, keys = [*source, PAD], [*target, PAD], [*inputs, PAD]
+    shown = inspection.masks
+    mask_table(drawing, "Padding: encoder self-attention", sources, sources, shown.encoder, of_source)
+    mask_table(
+        drawing, "Padding: encoder-decoder attention", targets, sources, shown.cross, of_target, of_source
+    )
+    mask_table(drawing, "Causal", targets, keys, shown.causal, of_target)
+    mask_table(drawing, "Both: decoder self-attention", targets, keys, shown.decoder, of_target)
     y = drawing.height + 24
     for row, (css, words) in enumerate((("fill-positive", "allowed"), ("fill-zero", "not allowed"))):
         drawing.rectangle(16, y + row * 24, 16, 16, f"{css} stroke-line")
         drawing.text(42, y + row * 24 + 13, words, css="fill-faint")
+    near = (
+        f"Self-attention is restricted to a neighbourhood of {inspection.model.neighbourhood} positions."
+        if inspection.model.neighbourhood is not None
+        else ""
+    )
     notes = [
         "This call has one sentence and no padding. The row and the column show what a longer neighbour "
         "adds; results of a padding row are not used.",
-        "Encoder-decoder attention has the columns of the first table for each target token.",
+        near,
+        ""
+        if inspection.model.source_end
+        else "The model may not attend to the source's end token (source_end = false).",
+        source_note,
+        target_note,
     ]
-    if inspection.model.neighbourhood is not None:
-        notes[1] = (
-            f"Self-attention is restricted to a neighbourhood of {inspection.model.neighbourhood} positions. "
-            "In encoder-decoder attention each target token may attend to all source tokens."
-        )
-    end = "The model may not attend to the source's end token (source_end = false)."
-    return finished(drawing, [*notes, *[end] * (not inspection.model.source_end), source_note, target_note])
+    return finished(drawing, [note for note in notes if note])
 
 
-def near(tokens: int, neighbourhood: int | None) -> Allowed:
-    """Which positions self-attention reaches [Q K]: all, or those of a neighbourhood (section 4)."""
-    distances = np.abs(np.subtract.outer(np.arange(tokens), np.arange(tokens)))
-    return distances <= (tokens if neighbourhood is None else neighbourhood // 2)
+def with_one_padding(tokens: int, window: Window | None) -> list[int]:
+    """The places of a side's tokens that are drawn, and that of its first padding."""
+    drawn = in_window(tokens, window)
+    return [*range(drawn.start, drawn.stop), tokens]
 
 
 def mask_table(
-    drawing: Drawing, name: str, queries: Sequence[str], keys: Sequence[str], allowed: Allowed
+    drawing: Drawing,
+    name: str,
+    queries: Sequence[str],
+    keys: Sequence[str],
+    allowed: Allowed,
+    rows: Sequence[int],
+    columns: Sequence[int] | None = None,
 ) -> None:
-    """A table [Q K] below what is drawn: filled where attending is allowed."""
+    """These rows and columns of a mask below what is drawn: filled where attending is allowed."""
+    drawn = allowed[np.ix_(rows, rows if columns is None else columns)]
     cell, left = 16, 28 + widest(queries)
     y = drawing.height + 34
     top = y + 24 + 0.87 * widest(keys)
@@ -71,6 +84,6 @@ def mask_table(
     with drawing.group("cells stroke-line"):
         for row, query in enumerate(queries):
             for column, key in enumerate(keys):
-                fill, words = ("positive", "allowed") if allowed[row, column] else ("zero", "not allowed")
+                fill, words = ("positive", "allowed") if drawn[row, column] else ("zero", "not allowed")
                 x, title = left + column * cell, f"query: {query}\nkey: {key}\n{words}"
                 drawing.rectangle(x, top + row * cell, cell, cell, f"fill-{fill}", title)

@@ -49,6 +49,8 @@ def draw(
 
     if view not in get_args(Picture):
         raise DragomanError(f"There is no view {view!r}; the views are {', '.join(get_args(Picture))}.")
+    if window is not None:
+        refuse_window(inspection, window)
     if inspection.model.architecture != "transformer":
         recurrent_pictures.refuse_what_is_lacking(inspection, view)
         if view in ("stream", "model"):
@@ -64,14 +66,24 @@ def draw(
         from dragoman.inspection.numbers import numbers
 
         return numbers(inspection, kind, layer, head, query, window)
-    if view in ("stream", "lens"):
-        draw_tokens = stream_pictures.residual_stream if view == "stream" else stream_pictures.lens
-        return draw_tokens(inspection, window)
+    if view == "model":
+        return architecture.architecture(inspection)
     others = {
         "beam": tree.beam_tree,
         "masks": mask_picture.masks,
         "positions": position_pictures.positions,
         "distances": position_pictures.position_products,
-        "model": architecture.architecture,
+        "stream": stream_pictures.residual_stream,
+        "lens": stream_pictures.lens,
     }
-    return others[view](inspection)
+    return others[view](inspection, window)
+
+
+def refuse_window(inspection: "Inspection", window: tuple[int, int]) -> None:
+    """Raise `DragomanError` if the window begins after the last token of both sentences."""
+    longest = max(len(inspection.source), len(inspection.target))
+    if window[0] > longest:
+        raise DragomanError(
+            f"The window begins at token {window[0]}, and the sentence and its translation have at most "
+            f"{longest} tokens; give a window of these."
+        )
