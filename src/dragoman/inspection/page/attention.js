@@ -23,8 +23,10 @@ export function Attention({ inspection, tryOut }) {
   const [kind, setKind] = useState("cross");
   const [unit, setUnit] = useState("tokens");
   const kinds = KINDS.filter(([each]) => inspection.attention[each].shape[0] > 0);
+  const isConvolutional = inspection.model.architecture === "conv";
   return html`
-    ${kinds.length > 1 ? null : html`<p>The model has encoder-decoder attention alone, with one head.</p>`}
+    ${kinds.length > 1 ? null : html`<p>The model has encoder-decoder attention alone, with one
+      head${isConvolutional ? " in each layer" : ""}.</p>`}
     <div class="tools">
       ${kinds.length > 1
         ? html`<${Choice} label="Kind of attention" choices=${kinds} value=${kind} choose=${setKind} />`
@@ -32,7 +34,7 @@ export function Attention({ inspection, tryOut }) {
       <${Choice} label="Rows and columns" choices=${UNITS} value=${unit} choose=${setUnit} />
     </div>
     <${Heads} key=${kind} inspection=${inspection} kind=${kind} unit=${unit}
-      tryOut=${kinds.length > 1 ? tryOut : null} />
+      tryOut=${kinds.length > 1 || isConvolutional ? tryOut : null} />
     ${kind === "cross" ? html`<${Alignment} inspection=${inspection} />` : null}`;
 }
 
@@ -129,6 +131,18 @@ function aboutKind(kind) {
   return `A row is the query ${query}; its keys, the columns, are ${keys}.`;
 }
 
+/** The changes that buttons ask for: [change, what it does]. Attention of a ConvS2S has no heads. */
+function switchesOf({ model }, kind, one) {
+  if (model.architecture !== "conv") {
+    return SWITCHES.map(([change, words]) => [`${kind}.${shortName(one)}=${change}`, words]);
+  }
+  const layer = one.layer + 1;
+  return [
+    [`decoder.${layer}.cross_attention=off`, "Switch this attention off"],
+    [`cross.${layer}=uniform`, "Make it uniform"],
+  ];
+}
+
 function shortName({ layer, head }) {
   return `${layer + 1}.${head + 1}`;
 }
@@ -140,8 +154,8 @@ function nameOf({ layer, head }) {
 function Head({ inspection, one, all, sides, unit, names, kind, tryOut }) {
   return html`<section class="panel" aria-label="The head">
     <h3>${nameOf(one)}</h3>
-    ${tryOut ? html`<p>${SWITCHES.map(([change, words]) => html`<button class="try" key=${change}
-      onClick=${() => tryOut([`${kind}.${shortName(one)}=${change}`])}>${words}</button> `)}</p>` : null}
+    ${tryOut ? html`<p>${switchesOf(inspection, kind, one).map(([change, words]) => html`<button class="try"
+      key=${change} onClick=${() => tryOut([change])}>${words}</button> `)}</p>` : null}
     ${one.weights
       ? html`<${HeadWeights} one=${one} all=${all} queries=${namesIn(sides.queries, unit)}
           keys=${namesIn(sides.keys, unit)} kind=${kind} />`
