@@ -203,7 +203,8 @@ def draw_column(
         if box.adds_input_of:
             start = number - box.adds_input_of
             joins = tops[start] + column.boxes[start].height + GAP / 2
-            draw_residual(drawing, x, joins, top + box.height / 2, outside)
+            beside = SIDE * (0.5 + 0.2 * box.adds_input_of)  # a longer line runs outside of a shorter one
+            draw_residual(drawing, x, joins, top + box.height / 2, outside, beside)
         y, shape = top, box.output
     return tops
 
@@ -236,10 +237,10 @@ def draw_arrow(
     drawing.text(x + side * 8, y, shape, 11, "fill-faint", "end" if side < 0 else "start")
 
 
-def draw_residual(drawing: Drawing, x: float, low: float, high: float, outside: int) -> None:
-    """A line around a sub-layer, from its input to the sum."""
+def draw_residual(drawing: Drawing, x: float, low: float, high: float, outside: int, distance: float) -> None:
+    """A line around a sub-layer, at a distance from its box, from its input to the sum."""
     edge = x + outside * WIDTH / 2
-    beside = edge + outside * SIDE * 0.7
+    beside = edge + outside * distance
     drawing.polyline([(x, low), (beside, low), (beside, high), (edge, high)], "stroke-ink")
     drawing.path(f"M{edge} {high}l{outside * 7} -4v8z", "fill-ink")
 

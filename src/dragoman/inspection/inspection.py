@@ -55,13 +55,15 @@ class ResidualStream:
     """Euclidean norms along the stack, by position."""
 
     encoder: Array
-    """Of the embedded source, and of each encoder layer's output [L+1 S]."""
+    """Of the embedded source, in ConvS2S after its linear map, and of each encoder layer's output [L+1 S]."""
     encoder_sublayers: Array
-    """Of what self-attention and the feed-forward network add in each layer [L 2 S]."""
+    """Of what self-attention and the feed-forward network add in each layer [L 2 S]; of ConvS2S, what the
+    convolution adds [L 1 S]."""
     decoder: Array
     """As `encoder`, of the decoder [N+1 T]."""
     decoder_sublayers: Array
-    """Of self-attention, encoder-decoder attention and the feed-forward network [N 3 T]."""
+    """Of self-attention, encoder-decoder attention and the feed-forward network [N 3 T]; of ConvS2S, of the
+    convolution and of attention [N 2 T]."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,9 @@ class Inspection:
 
     An LSTM or GRU has one layer and head of encoder-decoder attention. It has none of `attention.encoder`,
     `attention.decoder`, the sub-layers of `stream`, `lens` and `positions`: their first axis is 0.
+
+    ConvS2S has encoder-decoder attention with one head in each layer. It has none of `attention.encoder` and
+    `attention.decoder`.
     """
 
     sentence: str

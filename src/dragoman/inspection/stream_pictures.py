@@ -10,12 +10,13 @@ import numpy as np
 
 from dragoman.inspection.drawing import Axes, Drawing, sequential, visible, widest
 from dragoman.inspection.inspection import Array, Inspection
-from dragoman.inspection.labels import Window, in_window, tokens_in
+from dragoman.inspection.labels import SUBLAYERS, Window, in_window, tokens_in
 from dragoman.inspection.layout import SHARES, finished, sentences
 
 PARTS = {
     "input": ("stream", "on-low"),
     "self-attention": ("self", "on-high"),
+    "convolution": ("self", "on-high"),
     "encoder-decoder attention": ("cross", "on-middle"),
     "feed-forward": ("feed", "on-middle"),
 }
@@ -24,7 +25,7 @@ PARTS = {
 
 def residual_stream(inspection: Inspection, window: Window | None = None) -> str:
     """Norms of the residual stream by layer, a line for each position, and the shares of sub-layers."""
-    stream = inspection.stream
+    stream, (encoder, decoder) = inspection.stream, SUBLAYERS[inspection.model.architecture]
     source, source_note = tokens_in(inspection.source, "source", window)
     target, target_note = tokens_in(inspection.target, "target", window)
     drawing = Drawing(
@@ -34,12 +35,12 @@ def residual_stream(inspection: Inspection, window: Window | None = None) -> str
         f"adds. {sentences(inspection)}",
     )
     norm_chart(drawing, "Encoder", stream.encoder, source, in_window(len(inspection.source), window).start)
-    share_bars(drawing, stream.encoder, stream.encoder_sublayers, ["self-attention", "feed-forward"])
+    share_bars(drawing, stream.encoder, stream.encoder_sublayers, encoder)
     norm_chart(drawing, "Decoder", stream.decoder, target, in_window(len(inspection.target), window).start)
-    share_bars(drawing, stream.decoder, stream.decoder_sublayers, list(PARTS)[1:])
+    share_bars(drawing, stream.decoder, stream.decoder_sublayers, decoder)
     y = drawing.height + 26
-    for row, (name, (colour, _)) in enumerate(PARTS.items()):
-        drawing.rectangle(16, y + row * 24, 16, 16, f"fill-{colour} stroke-line")
+    for row, name in enumerate(["input", *decoder]):
+        drawing.rectangle(16, y + row * 24, 16, 16, f"fill-{PARTS[name][0]} stroke-line")
         drawing.text(42, y + row * 24 + 13, name, css="fill-faint")
     shares = (
         "A share is the norm of what a sub-layer adds, divided by the sum of these norms and that of the "

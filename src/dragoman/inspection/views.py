@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 from dragoman.system.errors import DragomanError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dragoman.inspection.inspection import Inspection
 
 Kind = Literal["encoder", "decoder", "cross"]
@@ -40,6 +42,7 @@ def draw(
     from dragoman.inspection import (
         architecture,
         attention_pictures,
+        convolutional_pictures,
         mask_picture,
         position_pictures,
         recurrent_pictures,
@@ -51,12 +54,15 @@ def draw(
         raise DragomanError(f"There is no view {view!r}; the views are {', '.join(get_args(Picture))}.")
     if window is not None:
         refuse_window(inspection, window)
-    if inspection.model.architecture != "transformer":
+    own: dict[str, Callable[[Inspection], str]] = {}  # of an architecture that is not the Transformer
+    if inspection.model.architecture == "conv":
+        convolutional_pictures.refuse_what_is_lacking(view)
+        own = {"model": convolutional_pictures.architecture}
+    elif inspection.model.architecture != "transformer":
         recurrent_pictures.refuse_what_is_lacking(inspection, view)
-        if view in ("stream", "model"):
-            return {"stream": recurrent_pictures.states, "model": recurrent_pictures.architecture}[view](
-                inspection
-            )
+        own = {"stream": recurrent_pictures.states, "model": recurrent_pictures.architecture}
+    if view in own:
+        return own[view](inspection)
     if view in ("encoder", "decoder", "cross"):
         if layer is None:
             return attention_pictures.attention_grid(inspection, view, words, window)

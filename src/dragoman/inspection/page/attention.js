@@ -23,8 +23,10 @@ export function Attention({ inspection, tryOut }) {
   const [unit, setUnit] = useState("tokens");
   const hasWords = inspection.attention[kind].words !== undefined;
   const kinds = KINDS.filter(([each]) => inspection.attention[each].shape[0] > 0);
+  const isConvolutional = inspection.model.architecture === "conv";
   return html`
-    ${kinds.length > 1 ? null : html`<p>The model has encoder-decoder attention alone, with one head.</p>`}
+    ${kinds.length > 1 ? null : html`<p>The model has encoder-decoder attention alone, with one
+      head${isConvolutional ? " in each layer" : ""}.</p>`}
     <div class="tools">
       ${kinds.length > 1
         ? html`<${Choice} label="Kind of attention" choices=${kinds} value=${kind} choose=${setKind} />`
@@ -36,7 +38,7 @@ export function Attention({ inspection, tryOut }) {
     ${hasWords ? null : html`<p class="note">The sentence is long, so there is no room for the weights between
       words. <code>dragoman inspect --show ${kind} --words</code> draws them; a file .json has all.</p>`}
     <${Heads} key=${kind} inspection=${inspection} kind=${kind} unit=${hasWords ? unit : "tokens"}
-      tryOut=${kinds.length > 1 ? tryOut : null} />`;
+      tryOut=${kinds.length > 1 || isConvolutional ? tryOut : null} />`;
 }
 
 /** The queries and keys of a kind: the names of their tokens and of their words. */
@@ -130,6 +132,18 @@ function aboutKind(kind) {
   return `A row is the query ${query}; its keys, the columns, are ${keys}.`;
 }
 
+/** The changes that buttons ask for: [change, what it does]. Attention of a ConvS2S has no heads. */
+function switchesOf({ model }, kind, one) {
+  if (model.architecture !== "conv") {
+    return SWITCHES.map(([change, words]) => [`${kind}.${shortName(one)}=${change}`, words]);
+  }
+  const layer = one.layer + 1;
+  return [
+    [`decoder.${layer}.cross_attention=off`, "Switch this attention off"],
+    [`cross.${layer}=uniform`, "Make it uniform"],
+  ];
+}
+
 function shortName({ layer, head }) {
   return `${layer + 1}.${head + 1}`;
 }
@@ -141,8 +155,8 @@ function nameOf({ layer, head }) {
 function Head({ inspection, one, all, sides, unit, names, kind, tryOut }) {
   return html`<section class="panel" aria-label="The head">
     <h3>${nameOf(one)}</h3>
-    ${tryOut ? html`<p>${SWITCHES.map(([change, words]) => html`<button class="try" key=${change}
-      onClick=${() => tryOut([`${kind}.${shortName(one)}=${change}`])}>${words}</button> `)}</p>` : null}
+    ${tryOut ? html`<p>${switchesOf(inspection, kind, one).map(([change, words]) => html`<button class="try"
+      key=${change} onClick=${() => tryOut([change])}>${words}</button> `)}</p>` : null}
     ${one.weights
       ? html`<${HeadWeights} one=${one} all=${all} queries=${sides.queries[unit]}
           keys=${sides.keys[unit]} kind=${kind} />`
