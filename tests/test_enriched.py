@@ -106,7 +106,7 @@ def test_what_cannot_be_is_refused(settings, message):
 
 def test_an_inspection_is_refused_and_says_what_shows_the_attention():
     translator = translator_of(replace(TINY, architecture="conv-enriched"))
-    with pytest.raises(DragomanError, match="ConvS2S and enriched models are not shown; `dragoman align`"):
+    with pytest.raises(DragomanError, match="this model is none of them. `dragoman align`"):
         inspect(translator, LINES[0])
     assert translator.attention(LINES[0], LINES[1]).cross.shape[:2] == (2, 2)
 

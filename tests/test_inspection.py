@@ -257,7 +257,7 @@ def test_uniform_attention_of_a_variant_is_uniform_where_it_may_attend(name):
 
 
 @pytest.mark.parametrize(
-    "name", sorted({*TRANSFORMERS, *(name for name in VARIANTS if VARIANTS[name].variants)})
+    "name", sorted({*TRANSFORMERS, *(name for name in VARIED if VARIANTS[name].variants)})
 )
 def test_the_masks_are_where_weights_are_zero(name):
     """Of the call itself, and of the same sentence in a batch that pads it."""

@@ -120,8 +120,8 @@ def one_model(translator: Translator) -> InspectedModel:
         raise DragomanError("An inspection is of one model, and this is an ensemble; give one run.")
     if not isinstance(model, InspectedModel):
         raise DragomanError(
-            "An inspection shows a Transformer, LSTM, GRU or ConvS2S, and this model is an enriched one. "
-            "`dragoman align` aligns words by its attention."
+            "An inspection shows a Transformer, LSTM, GRU or ConvS2S, and this model is none of them. "
+            "`dragoman align` aligns words by the attention of an enriched model."
         )
     return model
 

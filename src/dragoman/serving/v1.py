@@ -12,6 +12,7 @@ from fastapi.responses import Response, StreamingResponse
 from pydantic import ValidationError
 
 from dragoman.inspection.changes import changed_settings, parse_changes
+from dragoman.inspection.served_training import training_of
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.errors import ApiError, error_body, note_refusal
 from dragoman.serving.models import ServedModel, describe
@@ -24,7 +25,6 @@ from dragoman.serving.schemas import (
     TranslateResponse,
 )
 from dragoman.serving.service import CHARACTERS_PER_TOKEN, NBest, Service, user_errors
-from dragoman.serving.training import training_of
 from dragoman.translation import markup
 from dragoman.translation.documents import Document, plain_text
 from dragoman.translation.translator import Translation
@@ -306,7 +306,7 @@ def add_analysis(routes: APIRouter, service: Service) -> None:
             refuse_long(model, [asked.text], MOST_INSPECTED, "an inspection")
             found = inspect_changed(model.translator, asked.text, changes, settings)
             if not changes:
-                found = dataclasses.replace(found, training=training_of(model))
+                found = dataclasses.replace(found, training=training_of(model.folder, model.name))
             return to_json(found, contents(found, LIVE))
 
         return await service.analyse(compute, words(asked.text), request)
