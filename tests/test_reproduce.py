@@ -49,7 +49,7 @@ TOY = Scale(
     "words and their capitals",
     vocabulary=320,
     tokens=100,
-    updates=60,
+    updates=180,
     warmup_steps=20,
     width=2,
     depth=2,
@@ -157,7 +157,7 @@ def test_a_result_has_its_passport_and_the_model_that_was_counted(straight):
         assert json.loads((folder / "result.json").read_text()) == asdict(result)
         trained = json.loads((folder / "run" / "result.json").read_text())
         assert result.perplexity == trained["validation"]["perplexity"]
-        assert trained["updates"] == 60
+        assert trained["updates"] == TOY.updates
         assert trained["candidates"].keys() == {"best"}, "the one validation is of the last checkpoint"
         assert not (folder / "run" / "checkpoints").exists()
     assert len({result.perplexity for result in results}) == 4
