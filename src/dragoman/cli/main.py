@@ -18,6 +18,7 @@ from dragoman.cli import (
     figure,
     import_model,
     inspect,
+    lab,
     linearise,
     paper,
     parse_f1,
@@ -57,6 +58,7 @@ VERBS = (
     runs,
     paper,
     reproduce,
+    lab,
 )
 COMMANDS: dict[str, Command[Any]] = {
     verb.COMMAND.name: verb.COMMAND for verb in (*VERBS, linearise, parse_f1, plot, completion)
