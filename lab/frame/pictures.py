@@ -14,6 +14,7 @@ Point = tuple[float, float]
 Matrix = npt.NDArray[np.floating]
 
 WIDTH, HEIGHT, TOP = 440.0, 260.0, 76.0
+MOST_MARKERS = 24
 
 
 def curves(
@@ -46,10 +47,11 @@ def curves(
         pixels = [axes.place(*point) for point in points]
         if pixels:
             drawing.polyline(pixels, f"stroke-{look.colour}", name, stroke=1.8, dashed=look.dashed)
-        for place in pixels if len(pixels) <= 24 else ():
+        for place in pixels if len(pixels) <= MOST_MARKERS else ():
             draw_marker(drawing, look, *place)
         drawing.polyline([(16, y - 4), (54, y - 4)], f"stroke-{look.colour}", stroke=1.8, dashed=look.dashed)
-        draw_marker(drawing, look, 35, y - 4)
+        if len(points) <= MOST_MARKERS:
+            draw_marker(drawing, look, 35, y - 4)
         drawing.text(64, y, name)
         y += 22
     drawing.paragraph(16, y + 4, note)
@@ -110,6 +112,7 @@ def bars(
         if heading:
             drawing.text(16, y + 14, heading, 13, bold=True)
             y += 24
+        first = y
         for look, (name, value) in zip(LOOKS * 8, group.items(), strict=False):
             drawing.label(left - 8, y + 14, name, anchor="end")
             share = (scaled(value, log) - floor) / most if math.isfinite(value) else 1.0
@@ -117,8 +120,8 @@ def bars(
             drawing.rectangle(left, y, max(width, 1.0), 18, f"fill-{look.colour}", f"{name}: {value:.6g}")
             drawing.text(left + width + 8, y + 14, f"{value:,.4g}", 11, "fill-faint")
             y += 24
+        drawing.polyline([(left, first - 3), (left, y - 3)], "stroke-line")
         y += 8
-    drawing.polyline([(left, 66), (left, y - 12)], "stroke-line")
     drawing.paragraph(16, y + 12, note)
     return drawing
 
