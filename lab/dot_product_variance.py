@@ -1,5 +1,5 @@
-"""Draws queries and keys whose components are independent, with mean 0 and variance 1, and computes
-equation 1 for one query and many keys, with the factor 1 / √d_k and without it. The softmax's gradient is the
+"""Draws queries and keys whose components are independent, with mean 0 and variance 1, and computes equation
+1 for one query and many keys, with the factor 1 / √d_k and without it. The softmax's gradient is the
 largest absolute entry of its Jacobian, diag(p) − p pᵀ, averaged over draws.
 """
 
@@ -12,8 +12,9 @@ from lab.frame.pictures import curves
 CLAIM = Claim(
     title="Why scores are divided by √d_k",
     section="3.2.1",
-    claim="If the components of q and k are independent with mean 0 and variance 1, q · k has variance d_k; "
-    "for large d_k the softmax then has extremely small gradients, and the factor 1 / √d_k counteracts this.",
+    claim="If the components of q and k are independent with mean 0 and variance 1, q · k has variance "
+    "d_k; for large d_k the softmax then has extremely small gradients, and the factor 1 / √d_k "
+    "counteracts this.",
     claimed_by="the paper, section 3.2.1 and its footnote 4",
     topics=("C17", "C18", "C22", "W5"),
 )

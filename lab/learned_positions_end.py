@@ -58,8 +58,7 @@ def run(quick: bool) -> Result:
         },
         picture,
         verdict_of(not refused and trained == ROWS),
-        f"A table of {ROWS} rows refuses sentences of {ROWS + 1} and more tokens, and trains on a batch "
-        f"the {trained} "
-        "rows of its longest sentence alone: the others keep random numbers. Sinusoids exist for every "
-        "position.",
+        f"A table of {ROWS} rows refuses sentences of {ROWS + 1} and more tokens, and trains on a batch the "
+        f"{trained} rows of its longest sentence alone: the others keep random numbers. Sinusoids exist for "
+        "every position.",
     )

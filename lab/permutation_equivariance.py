@@ -60,9 +60,7 @@ def run(quick: bool) -> Result:
         {"Largest absolute differences of the outputs, float64": rows},
         picture,
         verdict_of(invariant < 1e-9),
-        "An encoder without positions is equivariant: its outputs follow the tokens to "
-        f"{equivariant:.0e}, and "
-        f"differ by {invariant:.1f} from those of the first order. With positions it is neither; a "
-        "decoder is "
-        "neither even without them, because its mask knows the order.",
+        f"An encoder without positions is equivariant: its outputs follow the tokens to {equivariant:.0e}, "
+        f"and differ by {invariant:.1f} from those of the first order. With positions it is neither; a "
+        "decoder is neither even without them, because its mask knows the order.",
     )

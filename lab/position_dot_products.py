@@ -55,7 +55,6 @@ def run(quick: bool) -> Result:
         verdict_of(
             symmetric and trend, f"the distance is below {first}, or a trend is meant" if first else ""
         ),
-        "The product depends on the distance alone, so it is symmetric, and cannot tell before from "
-        "after. It "
-        f"falls up to distance {first}, then rises and falls again within a falling trend.",
+        "The product depends on the distance alone, so it is symmetric, and cannot tell before from after. "
+        f"It falls up to distance {first}, then rises and falls again within a falling trend.",
     )

@@ -69,10 +69,8 @@ def run(quick: bool) -> Result:
     picture = matrices(f"Positions 0 to 39, d_model = {width}", shown, across=3)
     verdict = verdict_of(halves < 1e-9, "the frequencies are the paper's too" if theirs > 1e-6 else "")
     because = (
-        "With the paper's frequencies (Sockeye, Hugging Face Marian) the columns are permuted, and so "
-        "can the "
-        f"weights be: log-probabilities are equal to {halves:.0e}. Tensor2Tensor, fairseq and Marian "
-        "have other "
-        f"frequencies as well, and the same weights then differ by up to {theirs:.2f} nats."
+        "With the paper's frequencies (Sockeye, Hugging Face Marian) the columns are permuted, and so can "
+        f"the weights be: log-probabilities are equal to {halves:.0e}. Tensor2Tensor, fairseq and Marian "
+        f"have other frequencies as well, and the same weights then differ by up to {theirs:.2f} nats."
     )
     return Result({f"{length} positions, d_model = {width}": rows}, picture, verdict, because)

@@ -62,9 +62,7 @@ def run(quick: bool) -> Result:
     verdict = verdict_of(geometric and matches, "the end is not one of them" if last < 9999.99 else "")
     because = (
         "The progression is geometric and begins at 2π; the last pair of the paper's formula has the "
-        "exponent "
-        f"(d_model − 2) / d_model, so it ends at {last:,.0f} · 2π for d_model = {D_MODEL}. The authors' "
-        "code has "
-        f"one step fewer and ends at 10000 · 2π."
+        f"exponent (d_model − 2) / d_model, so it ends at {last:,.0f} · 2π for d_model = {D_MODEL}. The "
+        "authors' code has one step fewer and ends at 10000 · 2π."
     )
     return Result({f"d_model = {D_MODEL}": rows}, picture, verdict, because)

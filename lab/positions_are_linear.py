@@ -52,7 +52,6 @@ def run(quick: bool) -> Result:
         {f"d_model = {d_model}": rows},
         picture,
         verdict_of(worst < BOUND),
-        "T_k is a rotation of each pair of features that does not depend on pos; with d_model = "
-        f"{d_model} its "
-        f"largest error over all positions and {len(offsets)} offsets is {worst:.1e} in float64.",
+        f"T_k is a rotation of each pair of features that does not depend on pos; with d_model = {d_model} "
+        f"its largest error over all positions and {len(offsets)} offsets is {worst:.1e} in float64.",
     )

@@ -53,10 +53,8 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(worst < 1e-9),
         "PE(0) is (0, 1, 0, 1, …). Weights that were made with one count give log-probabilities that "
-        "differ by "
-        f"up to {worst:.2f} with another (their standard deviation is {spread:.2f}): an engine has to "
-        "count as "
-        "the training did.",
+        f"differ by up to {worst:.2f} with another (their standard deviation is {spread:.2f}): an engine "
+        "has to count as the training did.",
     )
 
 
