@@ -82,6 +82,9 @@ def axis(values: Sequence[float], log: bool, given: bool = False) -> tuple[Point
     if not log:
         low, high = min(low, 0.0) if low < high / 2 else low, max(high, 0.0)
         low, high = (low, high) if low < high else (low - 1, high + 1)
+        shown = ticks(low, high)
+        step = shown[1] - shown[0] if len(shown) > 1 else 0.0
+        high = max(high, shown[-1] + step) if shown[-1] + step - high < step / 3 else high
         return (low, high), [(value, f"{value:,g}") for value in ticks(low, high)]
     low, high = math.floor(low + 1e-9), math.ceil(high - 1e-9)
     high = max(high, low + 1)

@@ -38,4 +38,4 @@ def random_sentences(lengths: Sequence[int], seed: int = 1, padding: int = 0) ->
 
 def largest_difference(one: Tensor, other: Tensor) -> float:
     """The largest absolute difference of two tensors of one shape; NaN if a number is NaN."""
-    return float((one - other).abs().max())
+    return float((one - other).detach().abs().max())
