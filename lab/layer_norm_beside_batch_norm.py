@@ -62,7 +62,7 @@ def run(quick: bool) -> Result:
         return sum(found) / len(found)
 
     shown = {
-        f"batch norm, seed {seed}": [(row["sentences"], row[GAP]) for row in rows if row["seed"] == seed]
+        f"seed {seed}": [(row["sentences"], row[GAP]) for row in rows if row["seed"] == seed]
         for seed in SEEDS
     }
     picture = curves(
