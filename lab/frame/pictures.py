@@ -137,17 +137,19 @@ def matrices(
     columns: Sequence[str] = (),
     most: float = 0.0,
     across: int = 2,
+    numbers: bool = False,
 ) -> Drawing:
     """Matrices as cells with one scale, from −most to most if a number is negative, else from 0.
 
-    `most` is the largest magnitude unless it is given. Labels are drawn where they are given.
+    `most` is the largest magnitude unless it is given. Labels are drawn where they are given; `numbers` writes
+    each number into its cell.
     """
     drawing = Drawing("lab", title, f"Numbers as shades: {', '.join(by_name)}. {note}")
     most = most or max(float(np.nanmax(np.abs(matrix))) for matrix in by_name.values()) or 1.0
     signed = any(float(np.nanmin(matrix)) < 0 for matrix in by_name.values())
     scale = diverging if signed else sequential
     tall, wide = max(map(len, by_name.values())), max(matrix.shape[1] for matrix in by_name.values())
-    cell = max(2.0, min(26.0, 300 / max(tall, wide)))
+    cell = 40.0 if numbers else max(2.0, min(26.0, 300 / max(tall, wide)))
     left, head = 24 + widest(rows), 34 + 0.9 * widest(columns)
     x_step = max(left + wide * cell + 12, max(text_width(name, 13) for name in by_name) + 40)
     for place, (name, matrix) in enumerate(by_name.items()):
@@ -157,6 +159,9 @@ def matrices(
         height, width = len(matrix) * cell, matrix.shape[1] * cell
         drawing.rectangle(x, y, width, height, "fill-zero stroke-grid")
         draw_levels(drawing, np.asarray(matrix / most, np.float32), scale, x, y, cell, cell)
+        for (row, column), value in np.ndenumerate(matrix) if numbers else ():
+            place_x, place_y = x + (column + 0.5) * cell, y + (row + 0.5) * cell + 4
+            drawing.text(place_x, place_y, f"{value:.2f}", 12, scale(value / most).label, "middle")
         for row, label in enumerate(rows):
             drawing.label(x - 8, y + (row + 0.5) * cell + 4, label, anchor="end")
         for column, label in enumerate(columns):
