@@ -16,7 +16,7 @@ from lab.frame.pictures import axis, bars, curves, matrices
 from tests.test_cli import call
 
 NAMES = catalogue.names()
-SAMPLE = ["dot-product-variance"]
+SAMPLE = ["dot-product-variance", "all-masked-rows", "head-width"]
 MOST_LINES = 80
 
 
@@ -37,6 +37,18 @@ def test_an_experiment_is_a_short_file_with_a_claim(name):
     assert all((claim.title, claim.claimed_by, found.method.strip()))
     assert claim.claim.endswith(".")
     assert not claim.title.endswith(".")
+    assert all(re.fullmatch("[ACFPTW][0-9]+", topic) for topic in claim.topics)
+
+
+def test_the_table_of_statements_names_the_experiments_that_try_them():
+    text = (catalogue.LAB / "README.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| ([WT]\d+) \| .* \| (.*) \|$", text, re.M))
+    assert list(rows) == [f"W{number}" for number in range(1, 15)] + [f"T{number}" for number in range(1, 12)]
+    claims = {name: catalogue.experiment(name).claim for name in NAMES}
+    for row, cell in rows.items():
+        named = [name for name in cell.split(", ") if name in NAMES]
+        assert named == sorted(name for name, claim in claims.items() if row in claim.topics), row
+        assert named or " " in cell  # else a sentence says why no experiment tries it
 
 
 @pytest.mark.parametrize(

@@ -141,8 +141,8 @@ def matrices(
 ) -> Drawing:
     """Matrices as cells with one scale, from −most to most if a number is negative, else from 0.
 
-    `most` is the largest magnitude unless it is given. Labels are drawn where they are given; `numbers` writes
-    each number into its cell.
+    `most` is the largest magnitude unless it is given. Labels are drawn where they are given. `numbers`
+    writes each number into its cell.
     """
     drawing = Drawing("lab", title, f"Numbers as shades: {', '.join(by_name)}. {note}")
     most = most or max(float(np.nanmax(np.abs(matrix))) for matrix in by_name.values()) or 1.0
@@ -161,7 +161,9 @@ def matrices(
         draw_levels(drawing, np.asarray(matrix / most, np.float32), scale, x, y, cell, cell)
         for (row, column), value in np.ndenumerate(matrix) if numbers else ():
             place_x, place_y = x + (column + 0.5) * cell, y + (row + 0.5) * cell + 4
-            drawing.text(place_x, place_y, f"{value:.2f}", 12, scale(value / most).label, "middle")
+            drawing.text(
+                place_x, place_y, f"{round(value, 2) + 0.0:.2f}", 12, scale(value / most).label, "middle"
+            )
         for row, label in enumerate(rows):
             drawing.label(x - 8, y + (row + 0.5) * cell + 4, label, anchor="end")
         for column, label in enumerate(columns):
