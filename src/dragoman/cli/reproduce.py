@@ -14,6 +14,7 @@ from dragoman.system.errors import DragomanError
 
 if TYPE_CHECKING:
     from dragoman.pipeline.reproduce.rows import Scale, Table
+    from dragoman.pipeline.reproduce.runner import Request
 
 TABLE1 = "table1: layer types: what they cost and how far apart their positions are, measured in minutes"
 
@@ -23,7 +24,7 @@ class Reproduce:
     """Train the rows of a table of the paper, several seeds each, and compare. The same command resumes."""
 
     table: str | None = None
-    """The table: table1 or table3."""
+    """The table: table1, table3 or baselines."""
     list: bool = False
     """List the tables with their rows and scales."""
     scale: str = "multi30k"
@@ -58,19 +59,32 @@ def reproduce(given: Given) -> None:
         raise DragomanError(f"--seeds is {asked.seeds}; it must be at least 1.")
     table = TABLES[asked.table]
     scale, rows = table.scale(asked.scale), table.choose(asked.rows)
-    from dragoman.pipeline.reproduce.page import write_page
-    from dragoman.pipeline.reproduce.runner import Request, run_table
+    from dragoman.pipeline.reproduce.runner import Request
 
     scale = scale.quick() if asked.quick else scale
     request = Request(table, scale, rows, asked.seeds, asked.out, asked.data, command(), __version__)
 
     def run() -> None:
-        results = run_table(request, say)
-        if len(results) == len(rows) * asked.seeds:  # in the main process
-            print(write_page(request, results))
+        page = make_page(request)
+        if page is not None:
+            print(page)
             say(f"The page is {request.folder / 'table.md'}.")
 
     run_training(run)
+
+
+def make_page(request: "Request") -> str | None:
+    """Run the table of a request and write its page; None in processes that torchrun has added."""
+    if request.table.name == "baselines":
+        from dragoman.pipeline.reproduce.baselines_page import write_baselines
+        from dragoman.pipeline.reproduce.tuning import run_baselines
+
+        return write_baselines(request, run_baselines(request, say))
+    from dragoman.pipeline.reproduce.page import write_page
+    from dragoman.pipeline.reproduce.runner import run_table
+
+    results = run_table(request, say)
+    return write_page(request, results) if len(results) == len(request.rows) * request.seeds else None
 
 
 def command() -> str:
@@ -95,9 +109,9 @@ def listing(table: "Table") -> str:
     from dragoman.pipeline.reproduce.rows import describe, describe_base
 
     base, *others = table.rows
-    scale = table.scale("paper")
-    rows = [f"  {base.name:<6}{describe_base(scale, base)}"]
-    rows += [f"  {row.name:<6}{describe(row, scale, base)}" for row in others]
+    scale = table.scales[-1]
+    rows = [f"  {base.name:<13}{describe_base(scale, base)}"]
+    rows += [f"  {row.name:<13}{describe(row, scale, base)}" for row in others]
     return "\n".join([f"{table.name}: {table.title}", *rows, "scales:", *map(scale_line, table.scales)])
 
 

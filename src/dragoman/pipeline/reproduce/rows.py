@@ -1,6 +1,6 @@
 """A table of experiments as data: its rows, and the scales that it can be trained at. Imports no torch."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 from dragoman.model.settings import ModelSettings
@@ -10,6 +10,7 @@ from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSetting
 from dragoman.training.settings import TrainingSettings
 
 PAPER_UPDATES = 100_000
+DEFAULTS = asdict(ModelSettings())
 WIDTHS, DEPTHS = ("d_model", "d_ff", "d_k", "d_v"), ("encoder_layers", "decoder_layers")
 
 
@@ -158,6 +159,10 @@ def differences(settings: ModelSettings, base: ModelSettings) -> dict[str, Any]:
 def describe(row: Row, scale: Scale, base: Row) -> str:
     """What a row changes of the first one, at a scale: `heads 1, d_k 128, d_v 128`."""
     changes = differences(scale.model(row.model), scale.model(base.model))
+    if (
+        row.model.architecture != base.model.architecture
+    ):  # which has no use for what it leaves at its default
+        changes = {name: changes[name] for name in changes if getattr(row.model, name) != DEFAULTS[name]}
     if changes.get("encoder_layers") == changes.get("decoder_layers", 0):
         changes["N"] = changes.pop("encoder_layers")
         del changes["decoder_layers"]
