@@ -4,6 +4,7 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 from typing import TYPE_CHECKING
 
 from dragoman import __version__
@@ -24,7 +25,7 @@ class Reproduce:
     """Train the rows of a table of the paper, several seeds each, and compare. The same command resumes."""
 
     table: str | None = None
-    """The table: table1, table3 or baselines."""
+    """The table: table1, table3, baselines or learning-curves."""
     list: bool = False
     """List the tables with their rows and scales."""
     scale: str = "multi30k"
@@ -80,11 +81,30 @@ def make_page(request: "Request") -> str | None:
         from dragoman.pipeline.reproduce.tuning import run_baselines
 
         return write_baselines(request, run_baselines(request, say))
+    if request.table.name == "learning-curves":
+        return curves_page(request)
     from dragoman.pipeline.reproduce.page import write_page
     from dragoman.pipeline.reproduce.runner import run_table
 
     results = run_table(request, say)
     return write_page(request, results) if len(results) == len(request.rows) * request.seeds else None
+
+
+def curves_page(request: "Request") -> str | None:
+    """Run the learning curves, and write their page and picture."""
+    from dragoman.inspection.figures.learning_curves import Point, learning_curves
+    from dragoman.pipeline.reproduce.curve_cells import run_curves
+    from dragoman.pipeline.reproduce.curves_page import PICTURE, write_curves
+    from dragoman.pipeline.reproduce.report import spread_of
+    from dragoman.system.files import atomic_write
+
+    points = run_curves(request, say)
+    if not all(len(point.results) == request.seeds for point in points):
+        return None
+    drawn = [Point(each.row, each.pairs, mean(each.bleu), spread_of(each.bleu) or 0.0) for each in points]
+    with atomic_write(request.folder / PICTURE) as path:
+        path.write_text(learning_curves(drawn, request.scale.about), "utf-8")
+    return write_curves(request, points)
 
 
 def command() -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from dragoman.model.settings import PRESETS
 from dragoman.pipeline.reproduce.rows import Row, Scale, Table
 from dragoman.pipeline.reproduce.table3 import TABLE3
+from dragoman.text.settings import DataSettings
 
 TRANSFORMER = replace(PRESETS["tiny"], heads=8)
 
@@ -27,6 +28,11 @@ def with_test(scale: Scale, test: str) -> Scale:
     """A scale of Table 3 whose rows have sizes of their own, with test files of this name."""
     data = replace(scale.data, test_source=Path(f"{test}.en"), test_target=Path(f"{test}.de"))
     return replace(scale, data=data, width=1, depth=1)
+
+
+def without_test(data: DataSettings) -> DataSettings:
+    """Training and validation files: test data takes no part in a choice."""
+    return replace(data, test_source=None, test_target=None)
 
 
 SCALES = (with_test(TABLE3.scale("multi30k"), "test2016"), with_test(TABLE3.scale("tatoeba"), "test"))

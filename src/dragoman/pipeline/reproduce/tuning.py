@@ -6,7 +6,14 @@ from dataclasses import dataclass, replace
 from math import sqrt
 
 from dragoman.pipeline.recipe import Recipe
-from dragoman.pipeline.reproduce.baselines import CLIP_NORM, TRIAL_SHARE, TRIALS, VALIDATIONS, Trial
+from dragoman.pipeline.reproduce.baselines import (
+    CLIP_NORM,
+    TRIAL_SHARE,
+    TRIALS,
+    VALIDATIONS,
+    Trial,
+    without_test,
+)
 from dragoman.pipeline.reproduce.cells import Cell, Result, make_cell
 from dragoman.pipeline.reproduce.measures import Measures, measure_cell
 from dragoman.pipeline.reproduce.rows import Row, Scale
@@ -46,11 +53,6 @@ def shortened(scale: Scale) -> Scale:
     return replace(
         scale, updates=scale.updates // TRIAL_SHARE, warmup_steps=scale.warmup_steps // TRIAL_SHARE
     )
-
-
-def without_test(data: DataSettings) -> DataSettings:
-    """Training and validation files: test data takes no part in a choice."""
-    return replace(data, test_source=None, test_target=None)
 
 
 def trial_cells(request: Request, data: DataSettings) -> list[Cell]:
