@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.cli.reproduce import make_page
 from dragoman.model.costs import count_parameters
 from dragoman.model.settings import ModelSettings
 from dragoman.pipeline.recipe import Recipe, complete_recipe
@@ -138,7 +139,7 @@ def test_the_lowest_validation_loss_is_chosen(straight):
 def test_a_rows_file_is_its_recipe(row):
     given = replace(Recipe(), out=Path("run"))
     recipe = complete_recipe(read_toml(TOML / f"{row.name}.toml"), "toml", lambda each: each, bool, given.out)
-    ours = final_recipe(BASELINES.scale("multi30k"), row, 1, recipe.data, TRIALS[1])
+    ours = final_recipe(BASELINES.scale("multi30k"), row, 1, recipe.data, TRIALS[0])
     assert to_table(replace(recipe, preset="base", out=None)) == to_table(ours)
 
 
@@ -213,6 +214,13 @@ def test_the_page_has_scores_speeds_trials_and_what_was_not_run(straight):
     (row,) = content["rows"]
     assert row["quantities"]["perplexity"]["values"] == [tuned.results[0].perplexity]
     assert len(content["passports"]) == len(TRIALS) + 1
+
+
+def test_the_command_writes_the_page(straight, tmp_path):
+    request = replace(straight[0], out=tmp_path)
+    shutil.copytree(straight[0].folder, request.folder)
+    (request.folder / "table.md").unlink()
+    assert make_page(request) == (request.folder / "table.md").read_text()
 
 
 @pytest.mark.long

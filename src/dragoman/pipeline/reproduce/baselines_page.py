@@ -330,7 +330,8 @@ def method(request: Request, tuned: Tuned) -> str:
 - {seeds}; mean ± standard deviation. Perplexity, BLEU and chrF2 are of validation data, without label
   smoothing. BLEU is of beam search as in section 6.1, `{tuned.results[0].signature}`.
 - Trials: {updates // TRIAL_SHARE:,} updates with seed 1 and a warm-up in proportion; the lowest negative
-  log-likelihood of the validation data decides. So short a trial favours little dropout, in every row.
+  log-likelihood of the validation data decides. So short a trial favours little dropout and a high
+  learning rate, in every row; a choice at the end of a range may have a better neighbour outside it.
 - Trainings: {VALIDATIONS} validations; the model with the lowest validation loss is kept. Test data is
   translated once, with the model and settings that validation data chose.
 - p: paired bootstrap resampling (1,000 samples). Seed n is paired with the first row's seed n; the pairs of
