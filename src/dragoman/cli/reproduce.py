@@ -19,19 +19,22 @@ if TYPE_CHECKING:
 
 TABLE1 = "table1: layer types: what they cost and how far apart their positions are, measured in minutes"
 
+TABLE2 = "table2: WMT 2014, English to German and French, base and big; scales: paper (the default), multi30k"
+
 
 @dataclass(frozen=True)
 class Reproduce:
     """Train the rows of a table of the paper, several seeds each, and compare. The same command resumes."""
 
     table: str | None = None
-    """The table: table1, table3, baselines or learning-curves."""
+    """The table: table1, table2, table3, baselines or learning-curves."""
     list: bool = False
     """List the tables with their rows and scales."""
     scale: str = "multi30k"
-    """The text and the sizes; `paper` is the paper's own recipe."""
+    """The text and the sizes; `paper` is the paper's own recipe, and the
+    default of table2."""
     rows: str = ""
-    """Rows or groups, divided by commas, as A,B1,D; the first row is always there. The default is all."""
+    """Rows or groups, separated by commas, as A,B1,D; the first row is always there. The default is all."""
     seeds: int = 3
     """Runs of each row, with seeds 1, 2 and so on."""
     quick: bool = False
@@ -48,14 +51,19 @@ def reproduce(given: Given) -> None:
     from dragoman.pipeline.reproduce.tables import TABLES
 
     if asked.list:
-        print("\n\n".join([TABLE1, *(listing(table) for table in TABLES.values())]))
+        print("\n\n".join([TABLE1, TABLE2, *(listing(table) for table in TABLES.values())]))
         return
     if asked.table == "table1":
         measure_layers(asked, given)
         return
+    if asked.table == "table2":
+        train_translators(asked, given)
+        return
     if asked.table not in TABLES:
         what = "Name a table" if asked.table is None else f"There is no table {asked.table!r}"
-        raise DragomanError(f"{what}; there are: table1, {', '.join(TABLES)}. See dragoman reproduce --list.")
+        raise DragomanError(
+            f"{what}; there are: table1, table2, {', '.join(TABLES)}. See dragoman reproduce --list."
+        )
     if asked.seeds < 1:
         raise DragomanError(f"--seeds is {asked.seeds}; it must be at least 1.")
     table = TABLES[asked.table]
@@ -113,15 +121,46 @@ def command() -> str:
 
 
 def measure_layers(asked: Reproduce, given: Given) -> None:
-    """Measure Table 1, then write and print its page. Raises `DragomanError` for options of other tables."""
+    """Measure Table 1, write its page with pictures, and print the page.
+
+    Raises `DragomanError` for options of other tables.
+    """
     for name in ("scale", "rows", "seeds", "data"):
         if name in given:
             raise DragomanError(f"table1 is measured without training, so it has no --{name}; leave it out.")
-    from dragoman.pipeline.reproduce.table1 import measure_table, write_table
+    from dragoman.inspection.figures.layer_costs import layer_pictures
+    from dragoman.pipeline.reproduce.table1 import content, measure_table, write_table
 
-    folder = asked.out / "table1"
-    print(write_table(folder, measure_table(asked.quick, say), command(), __version__))
-    say(f"The page is {folder / 'table.md'}.")
+    folder, measured = asked.out / "table1", measure_table(asked.quick, say)
+    table = content(measured, command(), __version__)
+    print(write_table(folder, measured, table, layer_pictures(table)))
+    say(f"The page is {folder / 'table.md'}; its pictures are beside it.")
+
+
+def train_translators(asked: Reproduce, given: Given) -> None:
+    """Train what is missing of Table 2, then write and print its page."""
+    for name in ("seeds", "quick"):
+        if name in given:
+            raise DragomanError(
+                f"table2 is trained once, as in the paper, so it has no --{name}; leave it out. --scale "
+                "multi30k tries it in minutes."
+            )
+    from dragoman.pipeline.reproduce.table2 import choose, rows_of
+
+    scale = asked.scale if "scale" in given else "paper"
+    every = rows_of(scale)
+    chosen = choose(every, asked.rows)
+    from dragoman.pipeline.reproduce.table2_page import write_page
+    from dragoman.pipeline.reproduce.table2_runs import Table2Request, run_rows
+
+    request = Table2Request(scale, every, chosen, asked.out, asked.data, command(), __version__)
+
+    def run() -> None:
+        if run_rows(request, say):
+            print(write_page(request))
+            say(f"The page is {request.folder / 'table.md'}.")
+
+    run_training(run)
 
 
 def listing(table: "Table") -> str:

@@ -20,6 +20,8 @@ ROWS = (
     Row("lstm", replace(PRESETS["rnn"], d_model=136)),
     Row("gru", replace(PRESETS["rnn"], architecture="gru", d_model=144)),
     Row("conv", replace(PRESETS["conv"], d_model=152, max_positions=256)),
+    Row("lstm-enriched", replace(TRANSFORMER, architecture="lstm-enriched", positions="none", d_model=120)),
+    Row("conv-enriched", replace(TRANSFORMER, architecture="conv-enriched", d_model=120)),
 )
 """A row is one line: a preset, and the width that makes its parameters equal."""
 

@@ -122,7 +122,7 @@ class Table:
         return found[name]
 
     def choose(self, names: str) -> list[Row]:
-        """The rows of these names or groups, divided by commas, and the first row, which all are compared
+        """The rows of these names or groups, separated by commas, and the first row, which all are compared
         with. No name is all rows.
 
         Raises `DragomanError` for a name that is neither a row nor a group.
@@ -131,12 +131,10 @@ class Table:
         known = {row.name for row in self.rows} | {row.group for row in self.rows}
         for name in asked:
             if name not in known:
-                groups = dict.fromkeys(row.group for row in self.rows)
+                groups = dict.fromkeys(row.group for row in self.rows if row.group != row.name)
                 every = ", ".join(row.name for row in self.rows)
-                raise DragomanError(
-                    f"{self.name} has no row {name!r}; it has the rows {every}, and the groups "
-                    f"{', '.join(groups)}."
-                )
+                and_groups = f", and the groups {', '.join(groups)}" if groups else ""
+                raise DragomanError(f"{self.name} has no row {name!r}; it has the rows {every}{and_groups}.")
         base, *others = self.rows
         return [base, *(row for row in others if not asked or {row.name, row.group} & {*asked})]
 

@@ -96,7 +96,7 @@ def run_cells(request: Request, cells: Sequence[Cell], say: Say, title: str) -> 
     from dragoman.training.interrupt import TrainingInterruptedError
 
     texts = {data: text_hashes(data.files) for data in {cell.recipe.data for cell in cells}}
-    kept = {cell.name: read_result(cell, texts[cell.recipe.data]) for cell in cells}
+    kept = {cell.name: read_result(cell, texts[cell.recipe.data], Result) for cell in cells}
     results = {name: result for name, result in kept.items() if result is not None}
     say(f"{title}, at the scale {request.scale.name}: {progress(results, len(cells))}")
     try:
