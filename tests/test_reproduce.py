@@ -49,7 +49,7 @@ TOY = Scale(
     "words and their capitals",
     vocabulary=320,
     tokens=100,
-    updates=180,
+    updates=60,
     warmup_steps=20,
     width=2,
     depth=2,
