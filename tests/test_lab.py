@@ -16,7 +16,7 @@ from lab.frame.pictures import axis, bars, curves, matrices
 from tests.test_cli import call
 
 NAMES = catalogue.names()
-SAMPLE = ["dot-product-variance", "all-masked-rows", "head-width"]
+SAMPLE = ["all-masked-rows", "head-width", "length-penalties"]
 MOST_LINES = 80
 
 
