@@ -14,6 +14,7 @@ CLAIM = Claim(
     claimed_by="widely used implementations (−1e9; −10000)",
     topics=("C29", "A2"),
 )
+REFUSED = "refused: too large for the type"
 TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -27,7 +28,7 @@ def weight(kind: torch.dtype, mask: float, margin: float, adds: bool) -> float |
         else:
             filled = scores.masked_fill(masked, mask)
     except RuntimeError:
-        return "refused: too large for the type"
+        return REFUSED
     return float(filled.softmax(-1)[0])
 
 
@@ -44,10 +45,8 @@ def run(quick: bool) -> Result:
                 row[f"weight at margin {margin:g}"] = weight(kind, mask, margin, adds)
             row["whole row masked"] = whole_row(kind, mask, adds)
             rows.append(row)
-    leaks = [
-        row for row in rows if row["weight at margin 12000"] not in (0.0, "refused: too large for the type")
-    ]
-    refused = [row for row in rows if row["weight at margin 0"] == "refused: too large for the type"]
+    leaks = [row for row in rows if row["weight at margin 12000"] not in (0.0, REFUSED)]
+    refused = [row for row in rows if row["weight at margin 0"] == REFUSED]
     shown = {
         f"{row['type']}, {row['mask']}": row["weight at margin 12000"]
         for row in rows
@@ -67,12 +66,10 @@ def run(quick: bool) -> Result:
 
 
 def whole_row(kind: torch.dtype, mask: float, adds: bool) -> str:
-    """The weights of a query whose keys are all masked, with scores 1 and 0."""
+    """The weights of a query whose two keys, with scores 1 and 0, are both masked."""
     scores = torch.tensor([1.0, 0.0], dtype=kind)
-    value = (
-        torch.full_like(scores, mask)
-        if abs(mask) < torch.finfo(kind).max
-        else torch.full_like(scores, -torch.inf)
-    )
-    filled = scores + value if adds else value
+    if not adds and abs(mask) > torch.finfo(kind).max:
+        return REFUSED
+    value = torch.tensor(mask).to(kind)
+    filled = scores + value if adds else torch.full_like(scores, mask)
     return ", ".join(f"{each:.3g}" for each in filled.softmax(-1).tolist())
