@@ -6,11 +6,10 @@ converse.
 import torch
 from torch import Tensor
 
-from dragoman.model.attention import KeysValues, MultiHeadAttention
 from dragoman.model.transformer import Transformer
 from lab.frame.experiment import Claim, Result, verdict_of
 from lab.frame.pictures import curves
-from lab.parts.models import random_sentences, random_transformer
+from lab.parts.models import SeesAll, random_sentences, random_transformer
 
 CLAIM = Claim(
     title="Training computes what decoding computes",
@@ -21,13 +20,6 @@ CLAIM = Claim(
     topics=("C35", "C36", "C1", "C32"),
 )
 TOKENS = 12
-
-
-class SeesAll(MultiHeadAttention):
-    """Self-attention of a decoder without its mask."""
-
-    def attend(self, query: Tensor, memory: KeysValues, *_: object, **__: object) -> Tensor:
-        return super().attend(query, memory)
 
 
 def at_once(model: Transformer, source: Tensor, target: Tensor) -> Tensor:
