@@ -55,8 +55,8 @@ def run(quick: bool) -> Result:
         output = joined @ attention.output.weight.T
         steps |= {"8 heads, concatenated": joined, "9 · W^O": output, "10 + x": x + output}
         steps["11 normalised"] = norm(x + output)
-        y = steps["11 normalised"]
-        whole = module.feed_forward_residual.after(y, module.feed_forward(y))
+        y = steps["11 normalised"][None]
+        whole = module.feed_forward_residual.after(y, module.feed_forward(y))[0]
         error = largest_difference(whole, module(x[None], None)[0])
     tables = {
         name: [

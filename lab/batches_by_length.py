@@ -52,7 +52,7 @@ def run(quick: bool) -> Result:
         {f"{pairs:,} pairs": rows},
         picture,
         verdict_of(lost > 50 > 2 * kept),
-        f"By length at most {kept:.1f} % of a batch is padding, in random order {lost:.0f} % or more, so "
+        f"By length at most {kept:.1f}% of a batch is padding, in random order {lost:.0f}% or more, so "
         f"that {rows[-1]['batches in random order'] / rows[-1]['batches by length']:.1f} times as many "
         "batches are needed.",
     )

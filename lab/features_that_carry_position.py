@@ -1,5 +1,5 @@
 """Takes the variance over positions of each feature of the sinusoids, for sentences of several lengths, and
-counts how many of the first features have 90 % and 99 % of the sum.
+counts how many of the first features have 90% and 99% of the sum.
 """
 
 import numpy as np
@@ -26,8 +26,8 @@ def run(quick: bool) -> Result:
         rows.append(
             {
                 "tokens": length,
-                "features with 90 %": int((share < 0.9).sum()) + 1,
-                "features with 99 %": int((share < 0.99).sum()) + 1,
+                "features with 90%": int((share < 0.9).sum()) + 1,
+                "features with 99%": int((share < 0.99).sum()) + 1,
                 "variance of the last pair": float(variance[-2:].sum()),
                 "range of the last pair": float(np.ptp(sinusoid_table(length, D_MODEL)[:, -2])),
             }
@@ -45,11 +45,11 @@ def run(quick: bool) -> Result:
         {f"d_model = {D_MODEL}": rows},
         picture,
         verdict_of(
-            few["features with 90 %"] < D_MODEL / 2,
+            few["features with 90%"] < D_MODEL / 2,
             f"the sentence is short: {few['tokens']} tokens, not {many['tokens']:,}",
         ),
-        f"In a sentence of {few['tokens']} tokens the first {few['features with 90 %']} of {D_MODEL} "
-        f"features have 90 % of the variance, in one of {many['tokens']:,} it takes "
-        f"{many['features with 90 %']}. No feature is constant: the slow ones change little between "
+        f"In a sentence of {few['tokens']} tokens the first {few['features with 90%']} of {D_MODEL} "
+        f"features have 90% of the variance, in one of {many['tokens']:,} it takes "
+        f"{many['features with 90%']}. No feature is constant: the slow ones change little between "
         "neighbours and tell far positions apart.",
     )

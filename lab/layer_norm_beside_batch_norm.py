@@ -45,7 +45,7 @@ def run(quick: bool) -> Result:
             x, norm.tokens = batch(16, seed + 1000 * number, table)
             norm(x)
         alone = layer(table[10:15])
-        evaluated = norm.eval()(table[10:15])
+        evaluated = norm.eval()(table[None, 10:15])[0]
         for size in SIZES:
             x, norm.tokens = batch(size, seed, table)
             rows.append(

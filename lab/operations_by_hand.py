@@ -75,6 +75,6 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(half > 0, f"texts have more than about {half:,} tokens"),
         "The formulas agree with PyTorch's counter to the last operation. In base the part that grows with "
-        f"n² is {by_length[25]:.1f} % at 25 tokens and {by_length[400]:.0f} % at 400; feed-forward "
+        f"n² is {by_length[25]:.1f}% at 25 tokens and {by_length[400]:.0f}% at 400; feed-forward "
         "sub-layers, projections and logits, which grow with n, are the rest.",
     )

@@ -74,7 +74,7 @@ def run(quick: bool) -> Result:
         {f"{DEPTH} connections of width {WIDTH}": rows},
         picture,
         verdict_of(zeros < 1 and abs(variance - 1) < 0.01),
-        f"After the norm, dropout erases {zeros:.0f} % of the stream itself after every sub-layer, x "
+        f"After the norm, dropout erases {zeros:.0f}% of the stream itself after every sub-layer, x "
         f"included, and a token's variance is {variance:.2f} in place of 1: the next sub-layer's input is "
-        f"not normalised. As in the paper, {clean:.0f} % is erased, and x passes.",
+        f"not normalised. As in the paper, {clean:.0f}% is erased, and x passes.",
     )

@@ -65,7 +65,7 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(same < 1e-12, "embeddings and positions use different directions" if lost > 1 else ""),
         f"A concatenation contains the sum: with the matrix [1 1] both are equal ({same:.0e}). The converse "
-        f"is not true: of what a random matrix of both gives, {lost:.0f} % is no linear map of their sum. "
+        f"is not true: of what a random matrix of both gives, {lost:.0f}% is no linear map of their sum. "
         f"What is added in the same direction cannot be told apart; the matrix costs {more:,} parameters (2 "
         "d_model²).",
     )

@@ -54,6 +54,6 @@ def run(quick: bool) -> Result:
         verdict_of(
             rounded, "the operations are those that the GPUs could have done" if max(shares) < 95 else ""
         ),
-        "The figures are time · GPUs · 9.5 TFLOP/s, to within 2 %. The model's matrix products, counted "
-        f"from their shapes, are {shares[0]:.0f} % of that for base and {shares[1]:.0f} % for big.",
+        "The figures are time · GPUs · 9.5 TFLOP/s, to within 2%. The model's matrix products, counted "
+        f"from their shapes, are {shares[0]:.0f}% of that for base and {shares[1]:.0f}% for big.",
     )

@@ -2,9 +2,11 @@
 
 import numpy as np
 
+from dragoman.text.corpus import Corpus
 
-class Lengths:
-    """A corpus of lengths alone."""
+
+class Lengths(Corpus):
+    """A corpus of lengths alone: log-normal, a target's about its source's."""
 
     def __init__(self, pairs: int, seed: int) -> None:
         generator = np.random.default_rng(seed)
