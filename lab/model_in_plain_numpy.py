@@ -3,8 +3,6 @@ read (lab/parts/numpy_transformer.py, about 100 lines), and compares its probabi
 package's model, with PyTorch's fused kernel, for the same weights.
 """
 
-import time
-
 import numpy as np
 import torch
 
@@ -37,21 +35,15 @@ def run(quick: bool) -> Result:
     for name, settings in MODELS.items():
         model = random_transformer(settings)
         with torch.no_grad():
-            began = time.perf_counter()
             theirs = model.logits(model.decode(target, model.encode(source))[0]).softmax(-1)[0].numpy()
-            fast = time.perf_counter() - began
         named = {key: weight.numpy() for key, weight in weights(model).items()}
-        began = time.perf_counter()
         ours = probabilities(source[0].tolist(), target[0].tolist(), named, settings)
-        slow = time.perf_counter() - began
         rows.append(
             {
                 "model": name,
                 "largest difference of a probability": float(np.abs(ours - theirs).max()),
                 "same likeliest tokens": int((ours.argmax(-1) == theirs.argmax(-1)).sum()),
                 "tokens": target.size(1),
-                "ms, loops": 1e3 * slow,
-                "ms, this package": 1e3 * fast,
             }
         )
         if not shown:

@@ -79,9 +79,9 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def cell(value: str | int | float) -> str:
-    """A cell's text: a fraction with four digits."""
+    """A cell's text: a fraction with four digits, whole from a thousand on."""
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value:,.0f}" if 1e3 <= abs(value) < 1e7 else f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int) else value.replace("|", "\\|")
 
 
