@@ -12,7 +12,7 @@ CLAIM = Claim(
     section="3.2.1",
     claim="In half precision it makes no difference whether scores are divided by √d_k after the product "
     "or the query before it.",
-    claimed_by="equation 1",
+    claimed_by="exact arithmetic",
     topics=("C22",),
 )
 D_K, KEYS, SIZE = 64, 64, "standard deviation of q and k"

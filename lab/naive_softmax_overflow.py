@@ -13,7 +13,7 @@ CLAIM = Claim(
     title="Softmax as it is written",
     section="3.2.1",
     claim="The softmax may be computed as exp(x) / Σ exp(x).",
-    claimed_by="its formula",
+    claimed_by="the formula of the softmax",
     topics=("C49",),
 )
 TYPES = {

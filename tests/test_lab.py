@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -84,13 +85,17 @@ def test_the_list_has_every_experiment_below_its_section(lab):
     assert all(catalogue.experiment(name).claim.section == section for name, section in listed.items())
 
 
+def write_results(folder, but):
+    """A result of every experiment but one."""
+    for name in NAMES:
+        record = {"name": name, "quick": False, "title": name, "section": "4", "verdict": "holds"}
+        if name != but:
+            (folder / f"{name}.json").write_text(json.dumps(record))
+
+
 def test_experiments_that_have_results_are_skipped(lab, tmp_path):
     missing = SAMPLE[0]
-    for name in NAMES:
-        if name != missing:
-            (tmp_path / f"{name}.json").write_text(
-                json.dumps({"name": name, "quick": False, "title": name, "section": "4", "verdict": "holds"})
-            )
+    write_results(tmp_path, missing)
     status, out, err = lab("--quick", "--out", tmp_path)
     assert status == 0
     assert out.startswith(f"{missing}: ")
@@ -103,6 +108,22 @@ def test_experiments_that_have_results_are_skipped(lab, tmp_path):
     assert overview.count("\n| ") == len(NAMES) + 2
     status, out, err = lab("--quick", "--out", tmp_path)
     assert (status, out) == (0, "")
+
+
+def test_an_experiment_that_cannot_run_does_not_keep_the_others_from_running(lab, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "sacremoses", None)  # as if it were not installed
+    write_results(tmp_path, "two-bleus")
+    status, out, err = lab("--quick", "--out", tmp_path)
+    assert (status, out) == (2, "")
+    assert err.count(" has a result in ") == len(NAMES) - 1
+    assert "two-bleus: The paper's BLEU needs sacremoses: pip install 'dragoman[paper]'" in err
+    assert err.endswith("dragoman: These experiments have no result: two-bleus.\n")
+
+
+def test_the_folder_of_the_results_is_made_before_anything_runs(lab, tmp_path):
+    (tmp_path / "file").write_text("")
+    status, out, err = lab(SAMPLE[0], "--out", tmp_path / "file")
+    assert (status, out, err) == (2, "", f"dragoman: {tmp_path / 'file'}: File exists.\n")
 
 
 @pytest.mark.parametrize(

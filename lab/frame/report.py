@@ -36,7 +36,6 @@ def write_result(folder: Path, experiment: Experiment, result: Result, record: M
         "md": markdown(experiment, result, record),
         "json": json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n",
     }
-    folder.mkdir(parents=True, exist_ok=True)
     for suffix, text in files.items():
         write(folder / f"{experiment.name}.{suffix}", text)
     write(folder / "README.md", overview(folder))

@@ -33,21 +33,30 @@ class Lab:
 def lab(given: Given) -> None:
     """Run an experiment, or all that have no result yet, and print their verdicts.
 
-    Raises `DragomanError` for a name that does not exist, and where there is no lab.
+    Raises `DragomanError` for a name that does not exist, where there is no lab, and if an experiment cannot
+    run; of all of them, when the others have run.
     """
     asked = settings_from(Lab, given)
     catalogue, report = load("catalogue"), load("report")
     if asked.listed:
         print(catalogue.listing())
         return
+    asked.out.mkdir(parents=True, exist_ok=True)
     if asked.name is not None:
         run(catalogue.experiment(asked.name), asked, report)
         return
+    failed = []
     for experiment in catalogue.experiments():
         if report.has_result(asked.out, experiment.name, asked.quick):
             say(f"{experiment.name} has a result in {asked.out}.")
-        else:
+            continue
+        try:
             run(experiment, asked, report)
+        except DragomanError as error:  # an optional package is missing: the others can run
+            say(f"{experiment.name}: {error}")
+            failed.append(experiment.name)
+    if failed:
+        raise DragomanError(f"These experiments have no result: {', '.join(failed)}.")
 
 
 def run(experiment: Any, asked: Lab, report: Any) -> None:
