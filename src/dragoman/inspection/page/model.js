@@ -10,7 +10,10 @@ const TITLES = {
   feed_forward: { encoder: "Feed-forward network", decoder: "Feed-forward network" },
 };
 
-const DECODER_SHAPES = { transformer: "", conv: "" };
+const DECODER_SHAPES = {
+  transformer: "",
+  conv: "In the decoder the hypotheses are rows, and in the attention of a beam search tokens of one sentence.",
+};
 
 export function Model({ inspection }) {
   const { model, modules } = inspection;
@@ -136,7 +139,6 @@ function ConvolutionalStack({ side, inspection }) {
   const input = isEncoder ? "source" : "target";
   const own = find(`${input}_embedding`);
   const shared = isEncoder && model.tied === "all" ? "the matrix of the decoder" : null;
-  const sum = "⊕ add, times √0.5";
   return html`<div class="column">
     <h3>${isEncoder ? "Encoder" : "Decoder"}</h3>
     ${isEncoder
@@ -144,15 +146,15 @@ function ConvolutionalStack({ side, inspection }) {
       : html`<${Box} kind="output" title="Linear map and softmax" note=${tiedNote(model)}
           module=${find("output")} />`}
     <${Box} kind="norm" title="Linear map" module=${find(`${side}_output`)}
-      note=${isEncoder ? "its output are the keys; with the embedding added, the values" : null} />
+      note=${isEncoder ? "its output: the keys; with the embedding added: the values" : null} />
     <div class="layer"><span class="times">× ${model[`${side}_layers`]}</span>
-      ${isEncoder ? null : html`<${Box} kind="cross_attention" title="Attention" sum=${sum}
+      ${isEncoder ? null : html`<${Box} kind="cross_attention" title="Attention"
+        sum="⊕ add its input, then that of the layer, each times √0.5"
         note="one head, not scaled" module=${find("decoder.0.attention")} />`}
       <${Box} kind="feed_forward" title="Convolution with GLU" module=${find(`${side}.0.convolution`)}
-        note=${`kernel of ${model.kernel_width}${isEncoder ? "" : ", of this token and those before"}`}
-        sum=${isEncoder ? sum : ""} />
+        note=${`kernel of ${model.kernel_width}${isEncoder ? "" : ", causal"}${model.dilated ? ", dilated" : ""}`}
+        sum=${isEncoder ? "⊕ add, times √0.5" : ""} />
     </div>
-    ${isEncoder ? null : html`<p class="arrow">Around both: ${sum}</p>`}
     <${Box} kind="norm" title="Linear map" module=${find(`${side}_input`)} />
     ${model.positions === "none" ? null : html`<${Box} kind="embedding" title="Add positions"
       note=${model.positions === "learned" ? "learned" : `${model.positions}, times 0.1`}
