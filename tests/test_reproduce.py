@@ -49,7 +49,7 @@ TOY = Scale(
     "words and their capitals",
     vocabulary=320,
     tokens=100,
-    updates=60,
+    updates=180,
     warmup_steps=20,
     width=2,
     depth=2,
@@ -157,7 +157,7 @@ def test_a_result_has_its_passport_and_the_model_that_was_counted(straight):
         assert json.loads((folder / "result.json").read_text()) == asdict(result)
         trained = json.loads((folder / "run" / "result.json").read_text())
         assert result.perplexity == trained["validation"]["perplexity"]
-        assert trained["updates"] == 60
+        assert trained["updates"] == TOY.updates
         assert trained["candidates"].keys() == {"best"}, "the one validation is of the last checkpoint"
         assert not (folder / "run" / "checkpoints").exists()
     assert len({result.perplexity for result in results}) == 4
@@ -271,10 +271,19 @@ def test_without_a_folder_the_named_dataset_is_read(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "Name a table; there are: table1, table3."),
-        (["table9"], "There is no table 'table9'; there are: table1, table3."),
+        ([], "Name a table; there are: table1, table2, table3, baselines, learning-curves."),
+        (
+            ["table9"],
+            "There is no table 'table9'; there are: table1, table2, table3, baselines, learning-curves.",
+        ),
         (["table3", "--scale", "huge"], "no scale 'huge' of table3; there are: multi30k, tatoeba, paper."),
         (["table3", "--rows", "A,Z"], "table3 has no row 'Z'; it has the rows base, A1, A2"),
+        (
+            ["baselines", "--rows", "rnn"],
+            "baselines has no row 'rnn'; it has the rows transformer",
+        ),
+        (["baselines", "--scale", "paper"], "no scale 'paper' of baselines; there are: multi30k, tatoeba."),
+        (["learning-curves", "--data", "{0}"], "There is no train.en in {0}, plain or as train.en.gz."),
         (["table3", "--seeds", "0"], "--seeds is 0; it must be at least 1."),
         (["table3", "--data", "{0}"], "There is no train.en in {0}, plain or as train.en.gz."),
         (["table3", "--scale", "paper", "--data", "{0}"], "reads train.en, train.de, newstest2013.en"),

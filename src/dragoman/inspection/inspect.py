@@ -26,6 +26,7 @@ from dragoman.inspection.inspection import (
     ResidualStream,
     TokenProbability,
 )
+from dragoman.inspection.masks import masks_of
 from dragoman.inspection.neighbours import neighbours
 from dragoman.inspection.projections import Calls, along_translation, record_projections
 from dragoman.inspection.recording import Recording, as_array, norms, record
@@ -94,7 +95,7 @@ def recorded_search(
     calls: dict[str, Calls] = {}
     with ExitStack() as stack, torch.no_grad():
         recording = stack.enter_context(record_model(model))
-        if isinstance(model, Transformer) and has_equation_1(model):
+        if isinstance(model, Transformer):
             calls = stack.enter_context(record_projections(model))
         tree = search_tree(model, source, settings, constraints, name)
     return Search(translator, settings, tree, recording, calls)
@@ -117,7 +118,11 @@ def one_model(translator: Translator) -> InspectedModel:
     model = translator.torch_backend.model
     if len(model.members) > 1:
         raise DragomanError("An inspection is of one model, and this is an ensemble; give one run.")
-    assert isinstance(model, InspectedModel)
+    if not isinstance(model, InspectedModel):
+        raise DragomanError(
+            "An inspection shows a Transformer, LSTM, GRU or ConvS2S, and this model is none of them. "
+            "`dragoman align` aligns words by the attention of an enriched model."
+        )
     return model
 
 
@@ -203,6 +208,7 @@ class Search:
         sides = self.translator.tokenizers.source, self.translator.tokenizers.target
         parts, translation = self.parts, self.translator.detokenize(best.ids)
         attention = parts.attention(len(target))
+        recorded = along_translation(self.calls, self.rows[: len(target)]) if self.calls else None
         pieces = [side.pieces(ids) for side, ids in zip(sides, (source, target), strict=True)]
         words = [
             source_words(self.translator, sentence, source),
@@ -233,7 +239,8 @@ class Search:
             drawn=self.drawn(),
             met=self.met(),
             neighbours=neighbours(one_model(self.translator), self.translator.tokenizers, source, target),
-            projections=along_translation(self.calls, self.rows[: len(target)]) if self.calls else None,
+            projections=recorded if recorded and has_equation_1(self.model) else None,
+            masks=masks_of(self.model, recorded, source) if recorded else None,
         )
 
     # ---- along the translation

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from dragoman.inspection.masks import Masks
 from dragoman.inspection.neighbours import Neighbours
 from dragoman.inspection.projected import Projections
 from dragoman.inspection.views import Kind, Picture, draw
@@ -138,6 +139,8 @@ class Inspection:
     """Recorded cases: the sentence inspected again with changes."""
     neighbours: tuple[Neighbours, ...] = ()
     """The nearest tokens of the source's and the target's tokens, for each matrix of embeddings."""
+    masks: Masks | None = None
+    """Those that attention was given; None without self-attention."""
     training: "Training | None" = None
     """What the log of the model's run says; None if it is unknown."""
 
@@ -172,10 +175,11 @@ class Inspection:
 
         `layer` and `head` are of attention, counted from 1: without a layer all heads are drawn, without a
         head their mean. `lines` draws lines between tokens, `words` words in place of tokens. `window` is the
-        first and last token of a long sentence that are drawn, counted from 1, in pictures of attention, its
-        numbers, the residual stream and the lens. `kind` and `query` are of the picture `numbers`, which has
+        first and last token of a long sentence that are drawn, counted from 1, in all pictures but
+        that of the model. `kind` and `query` are of the picture `numbers`, which has
         one head: head 1 of the last layer by default. Raises `DragomanError` if there is no
-        such view, and if the model has no such layer, head, query or view.
+        such view, if the model has no such layer, head, query or view, and if the
+        window begins after the sentence.
         """
         return draw(self, view, layer, head, lines, words, window, kind, query)
 

@@ -74,7 +74,7 @@ function noteOf(name, model) {
   if (name === "feed_forward") return `${d} → ${inner} → ${d}, ${activation}`;
   const width = d / model.heads;
   const keys = `${model.heads} heads, d_k = ${model.d_k ?? width}, d_v = ${model.d_v ?? width}`;
-  const scores = model.attention_score === "scaled-dot" ? keys : `${keys}; ${model.attention_score} scores`;
+  const scores = model.attention_score ? `${keys}; ${model.attention_score} scores` : keys;
   if (name === "cross_attention") return `${scores}; keys and values from the encoder`;
   return model.neighbourhood ? `${scores}; neighbourhood of ${model.neighbourhood}` : scores;
 }
@@ -106,6 +106,8 @@ function RecurrentStack({ side, inspection }) {
   const own = find(`${side === "encoder" ? "source" : "target"}_embedding`);
   const embedding = html`<${Box} kind="embedding" title="Embedding" note=${shared}
     module=${own && { ...own, shape: [] }} />`;
+  const score = { dot: "Dot", general: "General" }[model.attention_score] ?? "Additive";
+  const fed = model.input_feeding ? "; the first layer also reads the last features" : "";
   if (side === "encoder") {
     return html`<div class="column">
       <h3>Encoder</h3>
@@ -124,8 +126,8 @@ function RecurrentStack({ side, inspection }) {
       module=${find("features")} />
     <div class="layer"><span class="times">× ${model.decoder_layers}</span>
       <${Box} kind="feed_forward" title=${name} module=${find("decoder.0")} /></div>
-    <${Box} kind="cross_attention" title="Additive attention" module=${find("attention")}
-      note="query: the first layer's state before the token" />
+    <${Box} kind="cross_attention" title=${`${score} attention`} module=${find("attention")}
+      note=${`query: the first layer's state before the token${fed}`} />
     ${embedding}
     <p class="tokens-below">START and the tokens so far</p>
   </div>`;
