@@ -42,6 +42,13 @@ export function weightShare(weight) {
   return Math.sqrt(weight);
 }
 
+/** The greatest absolute value: the end of a scale. */
+export function greatest(values) {
+  let most = 1e-6;
+  for (const value of values) most = Math.max(most, Math.abs(value));
+  return most;
+}
+
 /** The numbers as pixels. share: of a number on the scale, 0 to 1. */
 export function Heat({ values, columns, share, scale = "weight", label = null, ...rest }) {
   const canvas = useRef();

@@ -16,8 +16,7 @@ const DECODER_SHAPES = {
 };
 
 export function Model({ inspection }) {
-  const { model, modules } = inspection;
-  const total = modules.reduce((sum, { parameters }) => sum + parameters, 0);
+  const { model, modules, parameters } = inspection;
   const setting = (value) => (Array.isArray(value) ? value.join(", ") : String(value));
   return html`
     <p>Read from below. Shapes are [sentences, tokens, features] of the first call of each part; parameters
@@ -29,7 +28,7 @@ export function Model({ inspection }) {
         : html`<${STACKS[model.architecture] ?? RecurrentStack} key=${side} side=${side}
             inspection=${inspection} />`))}
     </div>
-    <${Numbers} title=${`All parts as a table, ${count(total)} parameters`}
+    <${Numbers} title=${`All parts as a table, ${count(parameters)} parameters`}
       head=${["Part", "Parameters", "Shape"]}
       rows=${() => modules.map((each) => [each.name, count(each.parameters), shapeText(each.shape)])} />
     <${Numbers} title="Settings of the model" head=${["Setting", "Value"]}

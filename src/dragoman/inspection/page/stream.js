@@ -1,8 +1,7 @@
 // The residual stream: its norms, what each sub-layer adds, and the logit lens.
 
-import { html, useMemo, useState } from "./vendor/preact.js";
-import { part } from "./data.js";
-import { LabelledHeat, Legend, matrixRows } from "./heat.js";
+import { html, useState } from "./vendor/preact.js";
+import { LabelledHeat, Legend, greatest, matrixRows } from "./heat.js";
 import { Bars, Choice, Grid, Numbers } from "./parts.js";
 import { Token, fixed, percent, probability, visible } from "./tokens.js";
 
@@ -27,14 +26,14 @@ export function Stream({ inspection }) {
 }
 
 function Norms({ inspection, side }) {
-  const { stream, source, target } = inspection;
+  const { stream, sublayers, source, target } = inspection;
   const norms = stream[side];
   const [rows, columns] = norms.shape;
   const tokens = side === "encoder" ? source.tokens : target.tokens;
   const layers = inspection.model[`${side}_layers`];
   const first = layers - rows + 2; // 1, but for an encoder of which the last layer alone is known
   const names = ["embedding", ...Array.from({ length: rows - 1 }, (_, row) => String(first + row))];
-  const most = norms.values.reduce((all, value) => Math.max(all, value), 1e-6);
+  const most = greatest(norms.values);
   return html`
     <h3>Norm by layer and position</h3>
     <p>The Euclidean norm of the vector after the embedding and after each layer, 1 to ${layers}.
@@ -47,28 +46,18 @@ function Norms({ inspection, side }) {
       label=${`Norms of the ${side}'s residual stream`} />
     <${Numbers} title="Norms as a table" head=${["Layer", ...tokens.map(visible)]}
       rows=${() => matrixRows(norms.values, columns, names, 2)} />
-    ${stream[`${side}_sublayers`].shape[0] > 0
-      ? html`<${Shares} stream=${stream} side=${side}
+    ${sublayers[side].shares.length > 0
+      ? html`<${Shares} side=${sublayers[side]}
           sublayers=${(inspection.model.architecture === "conv" ? CONVOLUTIONAL : SUBLAYERS)[side]} />`
       : null}`;
 }
 
-function mean(values) {
-  return values.reduce((sum, value) => sum + value, 0) / values.length;
-}
-
-/** Of each layer: the mean norms of its input and of what each sub-layer adds. */
-function additions(stream, side, sublayers) {
-  const parts = stream[`${side}_sublayers`];
-  return Array.from({ length: parts.shape[0] }, (_, layer) => [
-    mean(part(stream[side], layer)),
-    ...sublayers.map((__, index) => mean(part(parts, layer, index))),
-  ]);
-}
-
-function Shares({ stream, side, sublayers }) {
-  const layers = useMemo(() => additions(stream, side, sublayers), [side]);
+/** side: means over positions of each layer's input and of what its sub-layers add. */
+function Shares({ side: { norms, shares }, sublayers }) {
   const names = ["the layer's input", ...sublayers];
+  const table = (rows, digits) => rows.map((row, layer) => [
+    layer + 1, ...row.map((each) => fixed(each, digits)),
+  ]);
   return html`<section class="panel" aria-label="Share of each sub-layer">
     <h3>Share of each sub-layer</h3>
     <p class="note">The norm of a layer's input and of what its sub-layers add, as shares of their sum; means
@@ -76,16 +65,14 @@ function Shares({ stream, side, sublayers }) {
     <p class="key">${names.map(
       (name, index) => html`<span key=${name}><i class=${`share-${index}`}></i>${name}</span>`,
     )}</p>
-    <table class="shares"><tbody>${layers.map((norms, layer) => {
-      const sum = norms.reduce((total, norm) => total + norm, 0) || 1;
-      return html`<tr key=${layer}><th scope="row">Layer ${layer + 1}</th><td><div class="stack">
-        ${norms.map((norm, index) => html`<span key=${index} class=${`share-${index}`}
-          style=${{ flexBasis: `${(100 * norm) / sum}%` }} title=${`${names[index]}: ${fixed(norm, 2)}`}>
-          ${norm / sum > 0.1 ? percent(norm / sum) : ""}</span>`)}
-      </div></td></tr>`;
-    })}</tbody></table>
-    <${Numbers} title="Mean norms as a table" head=${["Layer", ...names]}
-      rows=${() => layers.map((norms, layer) => [layer + 1, ...norms.map((norm) => fixed(norm, 2))])} />
+    <table class="shares"><tbody>${shares.map((row, layer) => html`<tr key=${layer}>
+      <th scope="row">Layer ${layer + 1}</th><td><div class="stack">
+        ${row.map((share, index) => html`<span key=${index} class=${`share-${index}`}
+          style=${{ flexBasis: `${100 * share}%` }} title=${`${names[index]}: ${percent(share)}`}>
+          ${share > 0.1 ? percent(share) : ""}</span>`)}
+      </div></td></tr>`)}</tbody></table>
+    <${Numbers} title="Mean norms as a table" head=${["Layer", ...names]} rows=${() => table(norms, 2)} />
+    <${Numbers} title="Shares as a table" head=${["Layer", ...names]} rows=${() => table(shares, 3)} />
   </section>`;
 }
 
