@@ -12,7 +12,7 @@ const TITLES = {
 
 const DECODER_SHAPES = {
   transformer: "",
-  conv: "In the decoder the hypotheses are rows, and in the attention of a beam search tokens of one sentence.",
+  conv: "In the decoder hypotheses are rows; in the attention of a beam search, tokens of one sentence.",
 };
 
 export function Model({ inspection }) {
@@ -20,7 +20,7 @@ export function Model({ inspection }) {
   const setting = (value) => (Array.isArray(value) ? value.join(", ") : String(value));
   return html`
     <p>Read from below. Shapes are [sentences, tokens, features] of the first call of each part; parameters
-      are those of one layer.
+      are those of one layer.${" "}
       ${DECODER_SHAPES[model.architecture] ?? "The decoder's shapes are [hypotheses, features]."}</p>
     <div class="figure" role="group" aria-label="The architecture">
       ${["encoder", "decoder"].map((side) => (model.architecture === "transformer"
@@ -153,7 +153,7 @@ function ConvolutionalStack({ side, inspection }) {
         sum="⊕ add its input, then that of the layer, each times √0.5"
         note="one head, not scaled" module=${find("decoder.0.attention")} />`}
       <${Box} kind="feed_forward" title="Convolution with GLU" module=${find(`${side}.0.convolution`)}
-        note=${`kernel of ${model.kernel_width}${isEncoder ? "" : ", causal"}${model.dilated ? ", dilated" : ""}`}
+        note=${kernelNote(model, isEncoder)}
         sum=${isEncoder ? "⊕ add, times √0.5" : ""} />
     </div>
     <${Box} kind="norm" title="Linear map" module=${find(`${side}_input`)} />
@@ -164,6 +164,10 @@ function ConvolutionalStack({ side, inspection }) {
     <p class="tokens-below">${isEncoder ? `${source.tokens.length} source tokens`
       : "START and the tokens so far"}</p>
   </div>`;
+}
+
+function kernelNote({ kernel_width: width, dilated }, isEncoder) {
+  return `kernel of ${width}${isEncoder ? "" : ", causal"}${dilated ? ", dilated" : ""}`;
 }
 
 const STACKS = { conv: ConvolutionalStack };

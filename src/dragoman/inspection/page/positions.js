@@ -4,6 +4,7 @@ import { html, useMemo } from "./vendor/preact.js";
 import { Heat, Legend, greatest, matrixRows } from "./heat.js";
 import { Numbers } from "./parts.js";
 import { fixed } from "./tokens.js";
+import { useWindow } from "./window.js";
 
 const KINDS = {
   sinusoidal: "Sinusoids as in section 3.5 of the paper: sine in even dimensions, cosine in odd ones.",
@@ -15,16 +16,19 @@ const KINDS = {
 export function Positions({ inspection }) {
   const { positions, distances, model } = inspection;
   const [rows, columns] = positions.shape;
+  const [start, stop] = useWindow(rows);
+  const drawn = useMemo(() => positions.values.subarray(start * columns, stop * columns), [start, stop]);
   const most = useMemo(() => greatest(positions.values), []);
   const names = Array.from({ length: rows }, (_, position) => String(position));
   return html`
-    <p>${KINDS[model.positions] ?? model.positions} A row is a position, a column a dimension.</p>
+    <p>${KINDS[model.positions] ?? model.positions} A row is a position, ${start} to ${stop - 1}, and a column
+      a dimension.</p>
     <div class="tools"><${Legend} name="Number" scale="signed"
       marks=${[[0, fixed(-most, 2)], [0.5, "0"], [1, fixed(most, 2)]]} /></div>
-    <div class="wide"><${Heat} values=${positions.values} columns=${columns} scale="signed"
+    <div class="wide"><${Heat} values=${drawn} columns=${columns} scale="signed"
       share=${(value) => 0.5 + value / (2 * most)}
-      label=${`Position table, ${rows} positions, ${columns} dimensions`}
-      style=${{ height: `${Math.max(6 * rows, 120)}px` }} /></div>
+      label=${`Position table, positions ${start} to ${stop - 1}, ${columns} dimensions`}
+      style=${{ height: `${Math.max(6 * (stop - start), 120)}px` }} /></div>
     <${Numbers} title="Position table as numbers"
       rows=${() => matrixRows(positions.values, columns, names, 2)}
       head=${["Position", ...Array.from({ length: columns }, (_, dimension) => String(dimension))]} />
@@ -35,18 +39,20 @@ const PLOT = { width: 640, height: 240, left: 52, bottom: 36, top: 10, right: 12
 
 /** distances: of each distance the least, the mean and the greatest dot product. */
 function Distances({ distances }) {
-  const all = distances.map(([low, mean, high], distance) => ({ distance, low, mean, high }));
+  const [first, stop] = useWindow(distances.length);
+  const all = distances.map(([low, mean, high], distance) => ({ distance, low, mean, high }))
+    .slice(first, stop);
   const least = Math.min(0, ...all.map(({ low }) => low));
   const most = Math.max(...all.map(({ high }) => high));
   const { width, height, left, bottom, top, right } = PLOT;
-  const x = (distance) => left + (distance / Math.max(all.length - 1, 1)) * (width - left - right);
+  const x = (distance) => left + ((distance - first) / Math.max(all.length - 1, 1)) * (width - left - right);
   const y = (value) => top + ((most - value) / (most - least || 1)) * (height - top - bottom);
   const line = all.map(({ distance, mean }) => `${x(distance)},${y(mean)}`).join(" ");
   const band = [
     ...all.map(({ distance, high }) => `${x(distance)},${y(high)}`),
     ...all.map(({ distance, low }) => `${x(distance)},${y(low)}`).reverse(),
   ].join(" ");
-  const ticks = all.filter(({ distance }) => distance % Math.max(1, Math.ceil(all.length / 8)) === 0);
+  const ticks = all.filter(({ distance }) => (distance - first) % Math.ceil(all.length / 8) === 0);
   return html`<section class="panel" aria-label="Dot products against distance">
     <h3>Dot products against distance</h3>
     <p class="note">The mean over all pairs of positions that are so far apart; the band is from the least to

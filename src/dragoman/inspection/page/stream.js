@@ -4,6 +4,7 @@ import { html, useState } from "./vendor/preact.js";
 import { LabelledHeat, Legend, greatest, matrixRows } from "./heat.js";
 import { Bars, Choice, Grid, Numbers } from "./parts.js";
 import { Token, fixed, percent, probability, visible } from "./tokens.js";
+import { useWindow } from "./window.js";
 
 const SIDES = [["encoder", "Encoder"], ["decoder", "Decoder"]];
 const SUBLAYERS = {
@@ -17,11 +18,12 @@ const CONVOLUTIONAL = {
 
 export function Stream({ inspection }) {
   const [side, setSide] = useState("decoder");
+  const drawn = useWindow(inspection.target.tokens.length);
   return html`
     <${Choice} label="Side" choices=${SIDES} value=${side} choose=${setSide} />
     <${Norms} key=${side} inspection=${inspection} side=${side} />
     ${side === "decoder" && inspection.lens.length > 0
-      ? html`<${Lens} inspection=${inspection} />`
+      ? html`<${Lens} key=${drawn.join()} inspection=${inspection} drawn=${drawn} />`
       : null}`;
 }
 
@@ -76,14 +78,17 @@ function Shares({ side: { norms, shares }, sublayers }) {
   </section>`;
 }
 
-function Lens({ inspection }) {
-  const { lens, target } = inspection;
-  const tokens = target.tokens;
-  const [chosen, setChosen] = useState((lens.length - 1) * tokens.length);
-  const [layer, position] = [Math.floor(chosen / tokens.length), chosen % tokens.length];
+/** drawn: the first target token that the grid has, and the one after the last. */
+function Lens({ inspection, drawn: [start, stop] }) {
+  const { lens, target: { tokens } } = inspection;
+  const columns = stop - start;
+  const [chosen, setChosen] = useState((lens.length - 1) * columns);
+  const placeOf = (cell) => [Math.floor(cell / columns), start + (cell % columns)];
+  const [layer, position] = placeOf(chosen);
   const cell = (place) => {
-    const predicted = tokens[place % tokens.length];
-    const [token, logProbability] = lens[Math.floor(place / tokens.length)][place % tokens.length][0];
+    const [row, column] = placeOf(place);
+    const predicted = tokens[column];
+    const [token, logProbability] = lens[row][column][0];
     const share = probability(logProbability);
     const agrees = token === predicted;
     return {
@@ -96,9 +101,10 @@ function Lens({ inspection }) {
     <h3>Logit lens</h3>
     <p class="note">The likeliest token if the decoder ended after this layer; the bar is its probability.
       Bold tokens are those of the translation.</p>
-    <div class="scroll"><${Grid} label="Logit lens" kind="lens" rows=${lens.length} columns=${tokens.length}
+    <div class="scroll"><${Grid} label="Logit lens" kind="lens" rows=${lens.length} columns=${columns}
       rowNames=${lens.map((_, index) => `Layer ${index + 1}`)} chosen=${chosen} choose=${setChosen}
-      columnNames=${tokens.map((token) => html`<${Token} token=${token} />`)} cell=${cell} /></div>
+      columnNames=${tokens.slice(start, stop).map((token) => html`<${Token} token=${token} />`)}
+      cell=${cell} /></div>
     <${Bars} tokens=${lens[layer][position]}
       caption=${html`After layer ${layer + 1}, in place of <${Token} token=${tokens[position]} />`} />
     <${Numbers} title="Logit lens as a table"
