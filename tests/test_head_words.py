@@ -19,6 +19,7 @@ from dragoman.inspection.room import (
     Places,
     Room,
     contents,
+    mean_bytes,
     overview,
     projections_bytes,
     weights_bytes,
@@ -246,7 +247,7 @@ def test_what_a_file_holds_follows_from_its_room(pieces):
     last = Places({kind: [1] for kind in KINDS}, [0, 1, 2])
     sizes = weights_bytes(pieces, last), projections_bytes(pieces, last)
     assert contents(pieces, Room(sizes[0], sizes[1], sizes[1])) == Contents(last, last, words=False)
-    both = sizes[0] + words_bytes(pieces, last)
+    both = sizes[0] + mean_bytes(pieces, last) + words_bytes(pieces, last)
     assert contents(pieces, Room(both, sizes[1], sizes[1])) == Contents(last, last)
     one_head = Places({kind: [0] for kind in KINDS}, [2])
     assert contents(pieces, Room(0, 0, 0), layer=1, head=3) == Contents(one_head, one_head, words=False)
