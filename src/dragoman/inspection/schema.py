@@ -2,6 +2,7 @@
 
 import base64
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.inspection.inspection import Array, Inspection, TokenProbability
+from dragoman.inspection.labels import SUBLAYERS
 from dragoman.inspection.masks import PADDING, Masks
 from dragoman.inspection.neighbours import Neighbours
 from dragoman.inspection.projected import Numbers, Projected, Projections
@@ -30,6 +32,7 @@ def to_json(inspection: Inspection, held: Contents | None = None) -> dict[str, A
     `held` is what it has of attention, by default all.
     """
     stream, held = inspection.stream, held or contents(inspection)
+    parts = SUBLAYERS.get(inspection.model.architecture, ((), ()))
     table = {
         "version": VERSION,
         "sentence": inspection.sentence,
@@ -49,8 +52,8 @@ def to_json(inspection: Inspection, held: Contents | None = None) -> dict[str, A
         ],
         "stream": {name: array_json(array) for name, array in vars(stream).items()},
         "sublayers": {
-            "encoder": sublayers_json(stream.encoder, stream.encoder_sublayers),
-            "decoder": sublayers_json(stream.decoder, stream.decoder_sublayers),
+            "encoder": sublayers_json(parts[0], stream.encoder, stream.encoder_sublayers),
+            "decoder": sublayers_json(parts[1], stream.decoder, stream.decoder_sublayers),
         },
         "lens": [[tokens_json(tokens) for tokens in layer] for layer in inspection.lens],
         "positions": array_json(inspection.positions),
@@ -115,9 +118,10 @@ def attention_json(inspection: Inspection, kind: Kind, held: Contents) -> dict[s
     return {**table, "words": shares_json(merged(part, *words_of_kind(inspection, kind)))}
 
 
-def sublayers_json(norms: Array, sublayers: Array) -> dict[str, Any]:
-    """Of each layer, means over positions of its input and of what its sub-layers add."""
+def sublayers_json(names: Sequence[str], norms: Array, sublayers: Array) -> dict[str, Any]:
+    """The names of a side's sub-layers; means over positions of a layer's input and of what they add."""
     return {
+        "names": names,
         "norms": mean_norms(norms, sublayers).round(4).tolist(),
         "shares": mean_shares(norms, sublayers).round(4).tolist(),
     }

@@ -16,6 +16,7 @@ PARTS = {
     "input": ("stream", "on-low"),
     "self-attention": ("self", "on-high"),
     "convolution": ("self", "on-high"),
+    "recurrence": ("self", "on-high"),
     "encoder-decoder attention": ("cross", "on-middle"),
     "feed-forward": ("feed", "on-middle"),
 }

@@ -9,9 +9,17 @@ const TITLES = {
   cross_attention: { decoder: "Encoder-decoder attention" },
   feed_forward: { encoder: "Feed-forward network", decoder: "Feed-forward network" },
 };
+const MIXERS = { // what an enriched model has in the place of self-attention
+  "lstm-enriched": { encoder: "Bidirectional LSTM", decoder: "LSTM" },
+  "gru-enriched": { encoder: "Bidirectional GRU", decoder: "GRU" },
+  "conv-enriched": { encoder: "Convolution with GLU", decoder: "Convolution with GLU" },
+};
 
+const OF_CELLS = "The decoder's shapes are [hypotheses, features].";
 const DECODER_SHAPES = {
   transformer: "",
+  lstm: OF_CELLS,
+  gru: OF_CELLS,
   conv: "In the decoder hypotheses are rows; in the attention of a beam search, tokens of one sentence.",
 };
 
@@ -21,12 +29,10 @@ export function Model({ inspection }) {
   return html`
     <p>Read from below. Shapes are [sentences, tokens, features] of the first call of each part; parameters
       are those of one layer.${" "}
-      ${DECODER_SHAPES[model.architecture] ?? "The decoder's shapes are [hypotheses, features]."}</p>
+      ${DECODER_SHAPES[model.architecture] ?? "The decoder's shapes are [hypotheses, tokens, features]."}</p>
     <div class="figure" role="group" aria-label="The architecture">
-      ${["encoder", "decoder"].map((side) => (model.architecture === "transformer"
-        ? html`<${Stack} key=${side} side=${side} inspection=${inspection} />`
-        : html`<${STACKS[model.architecture] ?? RecurrentStack} key=${side} side=${side}
-            inspection=${inspection} />`))}
+      ${["encoder", "decoder"].map((side) => html`<${STACKS[model.architecture] ?? Stack} key=${side}
+        side=${side} inspection=${inspection} />`)}
     </div>
     <${Numbers} title=${`All parts as a table, ${count(parameters)} parameters`}
       head=${["Part", "Parameters", "Shape"]}
@@ -45,14 +51,21 @@ function Stack({ side, inspection }) {
   const { model, modules, source } = inspection;
   const layers = model[`${side}_layers`];
   const before = model.norm === "pre";
-  const parts = side === "encoder" ? ["self_attention", "feed_forward"] : Object.keys(TITLES);
+  const mixer = MIXERS[model.architecture];
+  const own = mixer ? "token_mixer" : "self_attention";
+  const parts = [own, ...side === "encoder" ? [] : ["cross_attention"], "feed_forward"];
+  const titles = { ...TITLES, token_mixer: mixer };
   const find = (name) => modules.find((each) => each.name === name);
-  const embedded = find(`${side}.0.self_attention`)?.shape ?? [];
-  const boxes = parts.map((name) => html`<${Box} key=${name} kind=${name} title=${TITLES[name][side]}
-    module=${find(`${side}.0.${name}`)} note=${noteOf(name, model)} sum=${sumOf(model)} />`);
-  const shared = side === "encoder" && model.tied === "all" ? ", the matrix of the decoder" : "";
+  const embedded = find(`${side}.0.${own}`)?.shape ?? [];
+  const boxes = parts.map((name) => html`<${Box} key=${name} kind=${name === own ? "self_attention" : name}
+    title=${titles[name][side]}
+    module=${find(`${side}.0.${name}`)} note=${noteOf(name, model, side)} sum=${sumOf(model)} />`);
   const inputs = side === "encoder" ? `${source.tokens.length} source tokens` : "START and the tokens so far";
-  const scale = model.scale_embeddings === false ? "" : `, times √${model.d_model}`;
+  const embedding = [
+    model.positions === "none" ? "" : model.positions,
+    model.scale_embeddings === false ? "" : `times √${model.d_model}`,
+    side === "encoder" && model.tied === "all" ? "the matrix of the decoder" : "",
+  ];
   return html`<div class="column">
     <h3>${side === "encoder" ? "Encoder" : "Decoder"}</h3>
     ${side === "decoder"
@@ -61,14 +74,17 @@ function Stack({ side, inspection }) {
       : html`<p class="arrow">to encoder-decoder attention of every decoder layer →</p>`}
     ${before ? html`<${Box} kind="norm" title="Layer normalisation" />` : null}
     <div class="layer"><span class="times">× ${layers}</span>${boxes.reverse()}</div>
-    <${Box} kind="embedding" title=${embeddingTitle(model)} note=${`${model.positions}${scale}${shared}`}
+    <${Box} kind="embedding" title=${embeddingTitle(model)} note=${embedding.filter(Boolean).join(", ")}
       module=${{ ...(find(`${side === "encoder" ? "source" : "target"}_embedding`) ?? { parameters: null }),
         shape: embedded }} />
     <p class="tokens-below">${inputs}</p>
   </div>`;
 }
 
-function noteOf(name, model) {
+function noteOf(name, model, side) {
+  if (name === "token_mixer") {
+    return model.architecture === "conv-enriched" ? kernelNote(model, side === "encoder") : "";
+  }
   const { d_model: d, d_ff: inner, activation } = model;
   if (name === "feed_forward") return `${d} → ${inner} → ${d}, ${activation}`;
   const width = d / model.heads;
@@ -170,7 +186,7 @@ function kernelNote({ kernel_width: width, dilated }, isEncoder) {
   return `kernel of ${width}${isEncoder ? "" : ", causal"}${dilated ? ", dilated" : ""}`;
 }
 
-const STACKS = { conv: ConvolutionalStack };
+const STACKS = { lstm: RecurrentStack, gru: RecurrentStack, conv: ConvolutionalStack };
 
 /** A part of Figure 1. sum: its residual sum and normalisation; absent for parts without them. */
 function Box({ kind, title, module, note, sum }) {

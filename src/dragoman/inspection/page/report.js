@@ -28,14 +28,16 @@ const VIEWS = [
   ["what-if", "What if", WhatIf],
 ];
 const WINDOWED = ["beam", "attention", "positions", "stream", "masks", "what-if"];
-// The views of an LSTM or GRU; a ConvS2S also has positions.
+// The views of an LSTM or GRU; a ConvS2S and an enriched model also have positions.
 const RECURRENT = ["beam", "attention", "embeddings", "stream", "model", "training", "what-if"];
 
 function viewsOf({ model, training }, hasCases) {
-  const isThere = { training: Boolean(training), "what-if": Boolean(hasCases) };
+  const isThere = {
+    training: Boolean(training), "what-if": Boolean(hasCases), positions: model.positions !== "none",
+  };
   const known = VIEWS.filter(([name]) => isThere[name] ?? true);
   if (model.architecture === "transformer") return known;
-  if (model.architecture === "conv") {
+  if (!["lstm", "gru"].includes(model.architecture)) {
     return known.filter(([name]) => RECURRENT.includes(name) || name === "positions");
   }
   return known.filter(([name]) => RECURRENT.includes(name)).map(

@@ -7,14 +7,6 @@ import { Token, fixed, percent, probability, visible } from "./tokens.js";
 import { useWindow } from "./window.js";
 
 const SIDES = [["encoder", "Encoder"], ["decoder", "Decoder"]];
-const SUBLAYERS = {
-  encoder: ["self-attention", "feed-forward"],
-  decoder: ["self-attention", "encoder-decoder attention", "feed-forward"],
-};
-const CONVOLUTIONAL = {
-  encoder: ["convolution"],
-  decoder: ["convolution", "encoder-decoder attention"],
-};
 
 export function Stream({ inspection }) {
   const [side, setSide] = useState("decoder");
@@ -49,13 +41,11 @@ function Norms({ inspection, side }) {
     <${Numbers} title="Norms as a table" head=${["Layer", ...tokens.map(visible)]}
       rows=${() => matrixRows(norms.values, columns, names, 2)} />
     ${sublayers[side].shares.length > 0
-      ? html`<${Shares} side=${sublayers[side]}
-          sublayers=${(inspection.model.architecture === "conv" ? CONVOLUTIONAL : SUBLAYERS)[side]} />`
-      : null}`;
+      ? html`<${Shares} ...${sublayers[side]} />` : null}`;
 }
 
-/** side: means over positions of each layer's input and of what its sub-layers add. */
-function Shares({ side: { norms, shares }, sublayers }) {
+/** names: of the sub-layers. norms, shares: means over positions of each layer's input and of what they add. */
+function Shares({ names: sublayers, norms, shares }) {
   const names = ["the layer's input", ...sublayers];
   const table = (rows, digits) => rows.map((row, layer) => [
     layer + 1, ...row.map((each) => fixed(each, digits)),
