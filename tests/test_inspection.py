@@ -278,7 +278,8 @@ def test_the_masks_are_where_weights_are_zero(name):
     encoder, _, cross = all_attention(one_transformer(translator), padded, output)
     assert ((encoder[:, 0] > 0).numpy() == found.masks.encoder).all()
     assert ((cross[:, 0] > 0).numpy() == found.masks.cross[:target]).all()
-    assert np.array_equal(found.masks.decoder[:target], found.masks.causal[:target])
+    assert np.array_equal(found.masks.decoder[:, :target], found.masks.causal[:, :target])
+    assert not found.masks.decoder[:, target:].any()
 
 
 def array_from_bits(table):
