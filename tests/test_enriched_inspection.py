@@ -25,7 +25,7 @@ from tests.test_what_if import same
 
 LINE, SEARCH = LINES[0], SETTINGS[0]
 SAMPLING = replace(SEARCH, temperature=1.0, n_best=3)
-KINDS = ["lstm, enriched", "gru, enriched", "conv, enriched"]
+KINDS = ["lstm, enriched", pytest.param("gru, enriched", marks=pytest.mark.long), "conv, enriched"]
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -35,7 +35,7 @@ def translator(request):
 
 @pytest.fixture(scope="module")
 def lstm():
-    return translator_of(VARIANTS[KINDS[0]])
+    return translator_of(VARIANTS["lstm, enriched"])
 
 
 def model_of(translator):

@@ -57,18 +57,19 @@ def mark_differences(
     cell: float,
 ) -> None:
     """Mark both words of each of the `differences` on a heat map [Q K], and explain the marks below it."""
-    found = differences(inspection, layer, head)
     rows, columns = (
         drawn_places(words, in_words, window) for words in (inspection.target_words, inspection.source_words)
     )
-    for word, both in found.items():
+    drawn = False
+    for word, both in differences(inspection, layer, head).items():
         for source, (meaning, dashed) in zip(both, LOOKS, strict=True):
             if rows[word] and columns[source]:
+                drawn = True
                 x, y = left + columns[source][0] * cell, top + rows[word][0] * cell
                 size = len(columns[source]) * cell, len(rows[word]) * cell
                 mark(drawing, x, y, *size, dashed, meaning)
     y = drawing.height + 14
-    for line, (meaning, dashed) in enumerate(LOOKS if found else ()):
+    for line, (meaning, dashed) in enumerate(LOOKS if drawn else ()):
         mark(drawing, 16, y + line * 24, 16, 16, dashed)
         drawing.text(42, y + line * 24 + 13, meaning, css="fill-faint")
 

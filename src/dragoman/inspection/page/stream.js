@@ -44,7 +44,7 @@ function Norms({ inspection, side }) {
       ? html`<${Shares} ...${sublayers[side]} />` : null}`;
 }
 
-/** names: of the sub-layers. norms, shares: means over positions of each layer's input and of what they add. */
+/** names: of the sub-layers. norms, shares: means over positions of a layer's input and of what they add. */
 function Shares({ names: sublayers, norms, shares }) {
   const names = ["the layer's input", ...sublayers];
   const table = (rows, digits) => rows.map((row, layer) => [
