@@ -32,7 +32,7 @@ from dragoman.model.transformer import FeedForward, build_model
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch
 from dragoman.translation.model_folder import read_settings, save_model
-from tests.conftest import MODELS
+from tests.conftest import MODELS, VARIANTS
 from tests.test_cli import call
 from tests.test_inspection import LINES, TRANSFORMERS, translator_of
 from tests.test_pictures import HOSTILE, fake
@@ -160,6 +160,20 @@ def test_a_model_without_attention_gets_a_sentence(figure, tmp_path, name):
     status, _, err = figure(name, tmp_path / "lstm", "a man", "--out", tmp_path / "x.svg")
     assert (status, (tmp_path / "x.svg").exists()) == (2, False)
     assert "lstm" in err.lower()
+
+
+@pytest.mark.parametrize("kind", ["lstm", "conv", "conv, enriched"])
+def test_encoder_decoder_attention_of_other_models_is_drawn(figure, tmp_path, kind):
+    tokenizers = translator_of(MODELS["transformer"]).tokenizers
+    settings = (MODELS | VARIANTS)[kind]
+    model = build_model(settings, len(tokenizers.source), len(tokenizers.target))
+    save_model(tmp_path / "other", model, settings, tokenizers)
+    asked = tmp_path / "other", "a man", "--kind", "cross", "--out", tmp_path / "x.svg"
+    assert figure("figure-3", *asked)[0] == 0
+    assert "encoder-decoder attention, layer" in texts((tmp_path / "x.svg").read_text())[0]
+    status, _, err = figure("figure-5", *asked)
+    assert (status == 2) == (kind != "conv, enriched")
+    assert ("compares two heads, and this model has one" in err) == (status == 2)
 
 
 def test_figures_without_a_run_import_no_torch(tmp_path):

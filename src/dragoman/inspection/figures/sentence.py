@@ -32,7 +32,7 @@ def draw_for_sentence(name: str, run: Path, sentence: str, choice: Choice, searc
     translator = Translator.load(run, native=False)
     if name == "figure-1":
         return inspect(translator, sentence, search).svg("model")
-    if name != "softmax":
+    if name != "softmax" and choice.kind != "cross":
         one_transformer(translator)
     if name in DRAWN_FROM_INSPECTIONS:
         return DRAWN_FROM_INSPECTIONS[name](inspect(translator, sentence, search), choice)
