@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from dragoman.evaluation.metrics import Score, Tokenization, bleu_metric, check_lines, chrf_metric
+from dragoman.evaluation.metrics import Score, check_lines
 from dragoman.system.errors import DragomanError
 
 if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric
     from sacrebleu.significance import Result
 
 
@@ -46,12 +47,11 @@ def paired_bootstrap(
     hypotheses: Sequence[str],
     baseline: Sequence[str],
     references: Sequence[str],
-    tokenize: Tokenization = "13a",
-    lowercase: bool = False,
+    metrics: Sequence["Metric"],
     samples: int = 1000,
 ) -> list[Comparison]:
-    """BLEU and chrF2 of two systems' translations of the same lines, with sacreBLEU's two-sided p-values from
-    `samples` resamples.
+    """The scores of two systems' translations of the same lines by sacreBLEU's metrics, with its two-sided
+    p-values from `samples` resamples.
 
     sacreBLEU's seed is fixed (12345, or SACREBLEU_SEED), so that the same lines give the same p-values.
     Raises `DragomanError` for different numbers of lines, or none.
@@ -61,8 +61,8 @@ def paired_bootstrap(
     for lines in (hypotheses, baseline):
         check_lines(lines, references)
     systems: list[tuple[str, Sequence[str]]] = [("baseline", list(baseline)), ("system", list(hypotheses))]
-    metrics = {"BLEU": bleu_metric(tokenize, lowercase), "chrF2": chrf_metric()}
-    signatures, table = PairedTest(systems, metrics, [list(references)], test_type="bs", n_samples=samples)()
+    named = {str(number): metric for number, metric in enumerate(metrics)}  # PairedTest names them itself
+    signatures, table = PairedTest(systems, named, [list(references)], test_type="bs", n_samples=samples)()
     found = []
     for name, signature in signatures.items():
         theirs, ours = cast("Sequence[Result]", table[name])

@@ -11,7 +11,7 @@ from math import hypot
 from statistics import mean, stdev
 
 from dragoman.evaluation.compare import paired_bootstrap
-from dragoman.evaluation.metrics import suitable_tokenization
+from dragoman.evaluation.metrics import bleu_metric, suitable_tokenization
 from dragoman.pipeline.reproduce.cells import Result
 from dragoman.pipeline.reproduce.rows import Row, describe, describe_base
 from dragoman.pipeline.reproduce.runner import Request
@@ -99,8 +99,8 @@ def bootstrap_p_value(request: Request, row: Row) -> float:
     set, whose lines are resampled. A line counts once for each seed, so that p is somewhat too small.
     """
     base, gold = hypotheses(request, request.rows[0]), references(request)
-    found = paired_bootstrap(hypotheses(request, row), base, gold, suitable_tokenization(gold))
-    return found[0].p_value
+    metric = bleu_metric(suitable_tokenization(gold), lowercase=False)
+    return paired_bootstrap(hypotheses(request, row), base, gold, [metric])[0].p_value
 
 
 def table_lines(request: Request, results: Sequence[Result]) -> list[Line]:
