@@ -9,7 +9,7 @@ from dragoman.system.errors import DragomanError
 
 @dataclass(frozen=True)
 class AlignmentErrorRate:
-    """Print the alignment error rate of a file of `dragoman align`, or of another aligner's links."""
+    """Print the alignment error rate of the links that dragoman align, or another aligner, has written."""
 
     alignments: Path
     """The alignments to score: source-target, counted from 0, as 0-0 1-2."""
@@ -29,7 +29,8 @@ def aer(given: Given) -> None:
     gold = list(read_alignments(list(read_lines(asked.gold)), str(asked.gold), int(asked.one_indexed)))
     if any(one.possible - one.sure for one in found):
         raise DragomanError(
-            f"{asked.alignments} has possible links, which only gold alignments have; the gold file is second."
+            f"{asked.alignments} has possible links, which only gold alignments have; the gold file is the "
+            "second one."
         )
     print(alignment_error_rate(found, gold))
 

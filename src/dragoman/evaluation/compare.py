@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from dragoman.evaluation.metrics import Score, check_lines
+from dragoman.evaluation.metrics import Score, bleu_metric, check_lines, suitable_tokenization
 from dragoman.system.errors import DragomanError
 
 if TYPE_CHECKING:
@@ -71,3 +71,9 @@ def paired_bootstrap(
         # sacreBLEU has 0.001 for no difference.
         found.append(Comparison(score, other, ours.p_value if ours.score != theirs.score else 1.0))
     return found
+
+
+def bleu_p_value(hypotheses: Sequence[str], baseline: Sequence[str], references: Sequence[str]) -> float:
+    """The p-value of two systems' BLEU, of tokens that suit the references. Raises as `paired_bootstrap`."""
+    metric = bleu_metric(suitable_tokenization(references), lowercase=False)
+    return paired_bootstrap(hypotheses, baseline, references, [metric])[0].p_value
