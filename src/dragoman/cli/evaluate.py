@@ -15,6 +15,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
 
 if TYPE_CHECKING:
+    from dragoman.evaluation.comet import Comet
     from dragoman.evaluation.compare import Comparison
     from dragoman.evaluation.metrics import Score
     from dragoman.translation.translator import Translator
@@ -46,6 +47,8 @@ class Evaluate:
     paper_bleu: str | None = None
     """The target's language (de, fr …): add BLEU as in the paper, of Moses tokens with split compounds
     (extra: dragoman[paper])."""
+    comet: Path | None = None
+    """Add COMET by this checkpoint: model.ckpt of a folder on this machine (extra: dragoman[comet])."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +66,13 @@ def evaluate(given: Given) -> None:
     asked = settings_from(Evaluate, given)
     asked.search.refuse_contradictions(given)
     refuse_bad_files(asked)
+    from dragoman.evaluation.comet import Comet
     from dragoman.evaluation.score_table import SetScores, score_table
     from dragoman.system.machine import configure_allocator
 
     tests = list(read_test_sets(asked))
     configure_allocator()
+    comet = Comet(asked.comet) if asked.comet else None
     baseline = load(asked.baseline, asked.engine) if names_run(asked.baseline) else None
     translator = load((asked.run, *asked.ensemble), asked.engine)
     if count := sum(translator.count_long_sentences(test.sources, asked.search) for test in tests):
@@ -78,7 +83,7 @@ def evaluate(given: Given) -> None:
             translations = translator.translate(test.sources, asked.search)
             results.append(SetScores(test.name, len(translations), []))
             try:
-                for score in scores(asked, test, translations, baseline):
+                for score in scores(asked, test, translations, baseline, comet):
                     results[-1].scores.append(score)
                     if len(tests) == 1:
                         print(score, flush=True)
@@ -91,7 +96,11 @@ def evaluate(given: Given) -> None:
 
 
 def scores(
-    asked: Evaluate, test: TestSet, translations: Sequence[str], baseline: "Translator | None"
+    asked: Evaluate,
+    test: TestSet,
+    translations: Sequence[str],
+    baseline: "Translator | None",
+    comet: "Comet | None",
 ) -> Iterator["Score | Comparison"]:
     """The scores of a test set, then those beside the baseline's, each as soon as it is known."""
     from dragoman.evaluation.compare import paired_bootstrap
@@ -103,10 +112,15 @@ def scores(
     yield from reported_scores(translations, test.references, tokenize, asked.lowercase)
     if asked.paper_bleu is not None:
         yield tokenised_bleu(translations, test.references, asked.paper_bleu)
+    if comet:
+        lines = comet.line_scores(test.sources, translations, test.references)
+        yield comet.score(lines)
     if asked.baseline:
         others = baseline.translate(test.sources, asked.search) if baseline else test.baseline
         metrics = reported_metrics(tokenize, asked.lowercase)
         yield from paired_bootstrap(translations, others, test.references, metrics)
+        if comet:
+            yield comet.compare(lines, comet.line_scores(test.sources, others, test.references))
 
 
 def names_run(baseline: Sequence[Path]) -> bool:
@@ -177,7 +191,7 @@ COMMAND = Command(
     arguments="RUN -s FILE … -t FILE …",
     groups={
         "text": ("run", "source", "target", "hypotheses"),
-        "scores": ("baseline", "tokenize", "lowercase", "paper_bleu"),
+        "scores": ("baseline", "tokenize", "lowercase", "paper_bleu", "comet"),
         "search": ("beam_size", "length_penalty", "max_length"),
         "speed": ("precision", "workers"),
         "model": ("ensemble",),
@@ -188,5 +202,6 @@ COMMAND = Command(
         "tokenize": "NAME",
         "paper_bleu": "LANGUAGE",
         "baseline": "RUN|FILE",
+        "comet": "CHECKPOINT",
     },
 )

@@ -3,6 +3,7 @@
 Strings only.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -71,6 +72,29 @@ def paired_bootstrap(
         # sacreBLEU has 0.001 for no difference.
         found.append(Comparison(score, other, ours.p_value if ours.score != theirs.score else 1.0))
     return found
+
+
+def paired_bootstrap_of_means(
+    name: str, signature: str, lines: Sequence[float], baseline: Sequence[float], samples: int = 1000
+) -> Comparison:
+    """The same test of a measure that is the mean of the lines' scores, which are given.
+
+    The lines of each sample are sacreBLEU's. Raises `DragomanError` for different numbers of lines, or none.
+    """
+    import numpy as np
+
+    check_lines(lines, baseline)
+    seed = os.environ.get("SACREBLEU_SEED", "12345").lower()
+    chance = np.random.default_rng(None if seed == "none" else int(seed))
+    drawn = chance.choice(len(lines), size=(samples, len(lines)), replace=True)
+    ours, theirs = np.array(lines), np.array(baseline)
+    differences = np.abs(ours[drawn].mean(1) - theirs[drawn].mean(1))
+    observed = abs(ours.mean() - theirs.mean())
+    larger = int((differences - differences.mean() > observed).sum())
+    p_value = (larger + 1) / (samples + 1) if observed else 1.0
+    signature += f"|bs:{samples}|seed:{seed}"
+    score, other = (Score(name, float(each.mean()), signature) for each in (ours, theirs))
+    return Comparison(score, other, p_value)
 
 
 def bleu_p_value(hypotheses: Sequence[str], baseline: Sequence[str], references: Sequence[str]) -> float:
