@@ -13,6 +13,7 @@ from sphinx.writers.html5 import HTML5Translator
 
 from tools.docs import command_line, python, recipes, results
 from tools.docs.markdown import write
+from tools.docs.paper_directives import Paper, PaperTable
 
 ROOT = Path(__file__).parents[2]
 
@@ -81,6 +82,8 @@ def unmarked(line: str) -> str:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Tell Sphinx of all this."""
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
+    app.add_directive("paper", Paper)
+    app.add_directive("paper-table", PaperTable)
     app.connect("builder-inited", write_pages)
     app.connect("autodoc-process-docstring", plain_docstring)
     app.connect("source-read", site_links)
