@@ -60,7 +60,9 @@ def groups(command: Command[Any]) -> Iterator[str]:
 
 def described(command: Command[Any], option: Option) -> str:
     """An option with its forms, meaning and default."""
-    return f"::::{{option}} {forms(command, option)}\n{escaped(option.help)}{default(command, option)}\n::::"
+    off = "Turn off: " * (option.kinds == (bool,) and bool(option.default))
+    text = f"{off}{escaped(option.help)}{default(command, option)}"
+    return f"::::{{option}} {forms(command, option)}\n{text}\n::::"
 
 
 def forms(command: Command[Any], option: Option) -> str:
@@ -81,7 +83,5 @@ def default(command: Command[Any], option: Option) -> str:
     value = option.default
     if option.field.name in command.from_preset:
         return " The default comes from the preset."
-    if option.kinds == (bool,):
-        return " It is on; this option turns it off." if value else ""
-    named = isinstance(value, int | float | str) and str(value) not in ("", "0", "0.0")
+    named = isinstance(value, int | float | str) and str(value) not in ("", "0", "0.0", "True", "False")
     return f" The default is `{value}`." if named else ""

@@ -27,7 +27,7 @@ class Paper(SphinxDirective):
         found = [*map(lines_of_code, item.code), *map(lines_of_test, item.tests)]
         note_dependencies(self, *(lines.path for lines in found))
         text = "\n\n".join(item_parts(name, item, Path(self.env.srcdir)))
-        return [nodes.container("", *self.parse_text_to_nodes(text), classes=["paper-item"])]
+        return [nodes.compound("", *self.parse_text_to_nodes(text), classes=["paper-item"])]
 
 
 class PaperTable(SphinxDirective):
