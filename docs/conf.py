@@ -10,6 +10,7 @@ from dragoman import __version__  # noqa: E402
 
 project = "Dragoman"
 author = "the authors of Dragoman"
+copyright = f"{author}. Licence: Apache-2.0"  # noqa: A001
 version = release = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "tools.docs.extension"]
@@ -45,8 +46,16 @@ toc_object_entries = False
 html_theme = "furo"
 html_title = f"Dragoman {__version__}"
 html_theme_options = {
-    "light_css_variables": {"color-brand-primary": "#1c5fa8", "color-brand-content": "#1c5fa8"},
-    "dark_css_variables": {"color-brand-primary": "#8ab8f0", "color-brand-content": "#8ab8f0"},
+    "light_css_variables": {
+        "color-brand-primary": "#1c5fa8",
+        "color-brand-content": "#1c5fa8",
+        "color-foreground-muted": "#5f636a",
+    },
+    "dark_css_variables": {
+        "color-brand-primary": "#8ab8f0",
+        "color-brand-content": "#8ab8f0",
+        "color-foreground-muted": "#9ca0a5",
+    },
 }
 html_static_path = ["static"]
 html_css_files = ["site.css"]

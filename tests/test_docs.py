@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import dragoman
 from dragoman.cli import main as cli
 from dragoman.cli.parsing import Command
 from dragoman.pipeline.recipe import Recipe
@@ -108,6 +109,19 @@ def test_computed_answers_are_what_is_computed():
     runner = doctest.DocTestRunner(verbose=False)
     runner.run(doctest.DocTestParser().get_doctest(text, {}, "questions.md", None, None))
     assert runner.summarize() == (0, 32)
+
+
+def test_what_a_repository_shows_beside_its_code_is_valid():
+    yaml = pytest.importorskip("yaml", reason="PyYAML is missing: pip install pyyaml")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == dragoman.__version__
+    assert {"cff-version", "message", "title", "authors"} <= {*citation}
+    for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"):
+        form = yaml.safe_load(path.read_text(encoding="utf-8"))
+        assert path.stem == "config" or {"name", "description", "body"} <= {*form}
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8"))["jobs"]
+    steps = [step.get("run") for job in jobs.values() for step in job["steps"]]
+    assert {"make test", "make docs"} <= {*steps}
 
 
 # ---- moving from other toolkits
