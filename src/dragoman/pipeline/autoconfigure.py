@@ -46,9 +46,15 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     sharded = training.shard and world.size > 1
     speed = math.nan if sharded else updates_per_second(model, train_batches, recipe, world)
     minutes = training.minutes * (4 if gpu else 1)
+    updates = training.updates or choose_updates(minutes, updates_per_epoch, speed)
+    if recipe.adaptation.initial_model is not None:
+        from dragoman.pipeline.adapt import choose_for_adaptation
+
+        recipe, chosen = choose_for_adaptation(recipe, updates, updates_per_epoch)
+        training, reasons = recipe.training, reasons + chosen
     if training.updates is None:
         reasons.append(f"as many updates as {minutes:g} minutes allow, and 200 passes at most")
-    recipe = choose_schedule(recipe, training.updates or choose_updates(minutes, updates_per_epoch, speed))
+    recipe = choose_schedule(recipe, training.updates or updates)
     schedule = make_schedule(recipe)
     updates, warmup = schedule.updates, schedule.warmup_steps
     if training.warmup_steps is None:
@@ -174,7 +180,8 @@ def duration(seconds: float) -> str:
 def peak_rate(recipe: Recipe) -> float:
     """The highest learning rate, which the warm-up ends with."""
     warmup = recipe.training.warmup_steps or 1
-    return recipe.training.learning_rate_scale * learning_rate(warmup, recipe.model.d_model, warmup)
+    peak = recipe.adaptation.peak_rate or learning_rate(warmup, recipe.model.d_model, warmup)
+    return recipe.training.learning_rate_scale * peak
 
 
 def has_bfloat16(gpu: bool) -> bool:

@@ -30,7 +30,7 @@ from dragoman.text.settings import DataSettings, TokenKind
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.training.settings import Schedule
 from dragoman.training.world import World
-from dragoman.translation.model_folder import Tokenizers
+from dragoman.translation.model_folder import Tokenizers, read_about
 
 # ---- from text to ids
 
@@ -70,7 +70,12 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
             write_pairs(new, "test", list(read_pairs(*others["test"])))
         if next(sample_pairs(*files, pair_filter, 1, 1), None) is None:
             raise no_pairs_left(data.source, data.target, statistics)
-        tokenizers = train_tokenizers(recipe, files, pair_filter, statistics.pairs, say)
+        if recipe.adaptation.initial_model is None:
+            tokenizers = train_tokenizers(recipe, files, pair_filter, statistics.pairs, say)
+        else:
+            from dragoman.pipeline.replay import prepare_adaptation
+
+            tokenizers, files = prepare_adaptation(new, recipe, files, pair_filter, say)
         tokenizers.save(new)
         statistics.held_out, statistics.too_long = write_valid(new, files, data, pair_filter, tokenizers)
         models = tokenizers.paths(new)
@@ -163,27 +168,31 @@ class PreparedData:
     valid: Corpus
     valid_source: list[str]
     valid_target: list[str]
+    longest_before: int
+    """Tokens of the longest source that the initial model was trained on, END included; 0 without one."""
 
     @classmethod
     def load(cls, folder: Path) -> "PreparedData":
         """Read the folder that `prepare` wrote. Raises `DragomanError` if a file is missing or damaged."""
         lines = [list(read_lines(folder / f"valid.{side}.txt")) for side in ("source", "target")]
-        return cls(Tokenizers.load(folder), Corpus(folder / "train"), Corpus(folder / "valid"), *lines)
+        longest, _ = read_about(folder.parent / "initial-model")  # which may not exist
+        corpora = Corpus(folder / "train"), Corpus(folder / "valid")
+        return cls(Tokenizers.load(folder), *corpora, *lines, longest or 0)
 
     @property
     def longest_source(self) -> int:
-        """Tokens of the longest training source, END included."""
-        return int(self.train.lengths()[0].max()) + 1
+        """Tokens of the longest training source, END included, that of an initial model too."""
+        return max(int(self.train.lengths()[0].max()) + 1, self.longest_before)
 
 
 def make_model(recipe: Recipe, data: PreparedData, device: torch.device) -> Model:
-    """A model with initial weights, which depend on the seed alone.
+    """A model with initial weights, which depend on the seed alone, or are those of the initial model.
 
     Raises `DragomanError` if settings and vocabularies contradict each other, or if memory is too small.
     """
     torch.manual_seed(recipe.training.seed)
     try:
-        return build_model(recipe.model, len(data.tokenizers.source), len(data.tokenizers.target)).to(device)
+        model = build_model(recipe.model, len(data.tokenizers.source), len(data.tokenizers.target)).to(device)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
@@ -191,6 +200,11 @@ def make_model(recipe: Recipe, data: PreparedData, device: torch.device) -> Mode
             "There is not enough memory for a model of this size; choose a smaller --preset, or smaller "
             "sizes."
         ) from error
+    if recipe.adaptation.initial_model is not None:
+        from dragoman.pipeline.adapt import load_initial_weights
+
+        load_initial_weights(model, recipe)
+    return model
 
 
 def make_batches(recipe: Recipe, data: PreparedData, world: World) -> Batches:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dragoman.model.settings import PRESETS, ModelSettings
+from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
@@ -37,6 +38,7 @@ class Recipe:
     batches: BatchSettings = field(default_factory=BatchSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
+    adaptation: AdaptationSettings = field(default_factory=AdaptationSettings)
 
 
 def complete_recipe(
@@ -49,6 +51,10 @@ def complete_recipe(
     for unknown keys, wrong values, contradictions and missing training data.
     """
     asked = flags(overlay(Recipe(), {key: value for key, value in table.items() if key != "model"}, origin))
+    if asked.adaptation != AdaptationSettings():
+        from dragoman.pipeline.adapt import adapted_recipe
+
+        return adapted_recipe(asked, table, origin, flags)
     if asked.preset == "auto":
         from dragoman.pipeline.presets import choose_preset
 

@@ -185,6 +185,10 @@ def fit(recipe: Recipe, schedule: Schedule, data: PreparedData, say: Say, world:
         say=say,
         world=world,
     )
+    if recipe.adaptation.initial_model is not None:
+        from dragoman.pipeline.adapt import begin
+
+        context = begin(context, recipe)
     try:
         return train(context)
     except TrainingInterruptedError as interruption:
@@ -222,6 +226,10 @@ def make_validate(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
         shown = rows[:: max(1, len(rows) // SAMPLES)][:SAMPLES]
         return scores, [dict(zip(("source", "reference", "translation"), row, strict=True)) for row in shown]
 
+    if (recipe.adaptation.replay_source or recipe.adaptation.replay_valid_source) is not None:
+        from dragoman.pipeline.replay import validate_both
+
+        return validate_both(validate, recipe, data, say, world)
     return validate
 
 
@@ -271,7 +279,7 @@ class Candidate:
     """A model that a run may keep."""
 
     kind: str
-    """`best`, `last` or `average`."""
+    """`best`, `last`, `average` or, in an adaptation, `initial`."""
     description: str
     scores: Scores
     tensors: dict[str, Tensor] | None
@@ -310,6 +318,9 @@ def model_candidates(
     if steps != [state.step]:
         numbers = ", ".join(map(str, steps))
         candidates.append(candidate("average", f"the average of the checkpoints at {numbers}", average))
+    if recipe.adaptation.initial_model is not None and state.best_step:
+        weights = load_tensors(out / "initial-model" / "model.safetensors")
+        candidates.append(candidate("initial", "the initial model", weights))
     return candidates
 
 
