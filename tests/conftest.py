@@ -55,6 +55,19 @@ VARIANTS = {
     "general": replace(TINY, attention_score="general", norm="none", positions="none"),
     "dot": replace(TINY, attention_score="dot", residual=False),
     "restricted": replace(TINY, neighbourhood=2, heads=1),
+    "lstm, dot, fed": ModelSettings(
+        "lstm", d_model=8, encoder_layers=1, decoder_layers=2, attention_score="dot", input_feeding=True
+    ),
+    "gru, general": ModelSettings(
+        "gru", d_model=8, encoder_layers=1, decoder_layers=1, attention_score="general"
+    ),
+    "lstm, enriched": replace(TINY, architecture="lstm-enriched", positions="none", norm="pre", d_k=5),
+    "gru, enriched": replace(
+        TINY, architecture="gru-enriched", norm="batch", residual=False, attention_score="additive"
+    ),
+    "conv, enriched": replace(
+        TINY, architecture="conv-enriched", positions="learned", kernel_width=4, dilated=True, tied="none"
+    ),
     "conv, dilated": ModelSettings(
         architecture="conv",
         d_model=8,

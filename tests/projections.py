@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from dragoman.inspection.masks import PADDING, Masks
 from dragoman.inspection.projected import Projected, Projections
 
 
@@ -21,3 +22,11 @@ def fake_projections(source: int, target: int, layers: tuple[int, int], heads: i
         projected(layers[1], target, target, causal),
         projected(layers[1], target, source, every),
     )
+
+
+def fake_masks(source: int, target: int, readable: int) -> Masks:
+    """Those of a Transformer with so many tokens, of which it may attend to the first `readable` sources."""
+    keys = np.arange(source + PADDING) < readable
+    causal = np.tri(target + PADDING, dtype=bool)
+    encoder, cross = (np.tile(keys, (rows + PADDING, 1)) for rows in (source, target))
+    return Masks(encoder, cross, causal, causal & (np.arange(target + PADDING) < target))

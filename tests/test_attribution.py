@@ -14,10 +14,8 @@ from dragoman.system.errors import DragomanError
 from tests.conftest import MODELS
 from tests.test_inspection import LINES, translator_of
 
-SHOWN = [name for name in MODELS if MODELS[name].architecture != "conv"]
 
-
-@pytest.fixture(scope="module", params=SHOWN)
+@pytest.fixture(scope="module", params=MODELS)
 def translator(request):
     return translator_of(MODELS[request.param])
 

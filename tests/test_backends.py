@@ -72,10 +72,10 @@ def test_a_shortlist_is_used_by_cpp_alone(folder, tmp_path):  # noqa: F811
             work()
 
 
-@pytest.mark.parametrize("architecture", ["gru", "conv"])
+@pytest.mark.parametrize("architecture", ["gru", "conv", "lstm-enriched"])
 def test_other_architectures_are_by_pytorch(folder, tmp_path, architecture):  # noqa: F811
     tokenizers = StoredModel.load(folder).tokenizers
-    settings = ModelSettings(architecture, d_model=10, encoder_layers=1, decoder_layers=1)
+    settings = ModelSettings(architecture, d_model=10, heads=2, encoder_layers=1, decoder_layers=1)
     save_model(
         tmp_path / "model",
         build_model(settings, *map(len, (tokenizers.source, tokenizers.target))),

@@ -460,7 +460,7 @@ REFUSED = [
             "--test-source",
             "{0}/test.source",
         ],
-        "test_source and test_target belong together, and one of them is missing.",
+        "test_source and test_target belong together, and one is missing.",
     ),
     (["doctor"], "There is no text to examine: dragoman doctor SOURCE TARGET, or a recipe that names them."),
     (
@@ -534,7 +534,7 @@ REFUSED = [
     ),
     (
         ["train", "--out", "{0}/x", "--dataset", "wmt"],
-        "There is no dataset 'wmt'; there are: multi30k-en-de.",
+        "There is no dataset 'wmt'; there are: multi30k-en-de, multi30k-de-en, ",
     ),
     (["resume", "{0}"], "is not a run: there is no"),
     (["translate", "{0}"], "holds runs, not a model; give one of them: {0}/run."),

@@ -212,14 +212,14 @@ def test_settings_of_unexpected_types_are_refused(tmp_path, monkeypatch, capsysb
                 ModelSettings(architecture, d_model=8, encoder_layers=1, decoder_layers=1),
                 f"holds no Transformer but the architecture {architecture}, which none of these formats has",
             )
-            for architecture in ("gru", "conv")
+            for architecture in ("gru", "conv", "lstm-enriched")
         ),
         (
             ModelSettings(**SIZES, norm="batch", neighbourhood=4),
             "holds a variant of the Transformer (neighbourhood, norm), which none of these formats can hold",
         ),
     ],
-    ids=["gru", "conv", "variant"],
+    ids=["gru", "conv", "lstm-enriched", "variant"],
 )
 def test_what_no_format_holds_is_not_exported(tmp_path, monkeypatch, capsysbinary, settings, message):
     _, tokenizers = ours(ModelSettings(**SIZES))

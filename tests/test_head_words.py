@@ -1,12 +1,13 @@
 """Words in place of tokens, windows of long sentences, statistics of heads, and what a file has room for."""
 
-import json
+import base64
 from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
+from dragoman.inspection.alignment_marks import differences
 from dragoman.inspection.inspect import inspect
 from dragoman.inspection.labels import in_window, view
 from dragoman.inspection.report import to_html
@@ -20,6 +21,7 @@ from dragoman.inspection.room import (
     overview,
     projections_bytes,
     weights_bytes,
+    words_bytes,
 )
 from dragoman.inspection.schema import array_from_json, to_json
 from dragoman.inspection.statistics import head_alignments, is_punctuation, of_weights, statistics
@@ -73,6 +75,18 @@ def test_words_of_one_token_each_are_the_tokens():
         assert np.array_equal(by_words(inspection).attention.of(kind), inspection.attention.of(kind))
 
 
+def test_the_data_has_the_weights_between_words_once(pieces):
+    """They are rounded to 1/255; if each token is a word, or there is no room, they are not written."""
+    names = to_json(pieces)["target"]["names"]
+    assert tuple(names) == by_words(pieces).target
+    for kind in KINDS:
+        table = to_json(pieces)["attention"][kind]["words"]
+        shares = np.frombuffer(base64.b64decode(table["uint8"]), np.uint8).reshape(table["shape"]) / 255
+        np.testing.assert_allclose(shares, by_words(pieces).attention.of(kind), atol=0.5 / 255 + 1e-6)
+        assert to_json(fake_inspection(6, 5, 2, 2, 8))["attention"][kind]["words"] is None
+        assert "words" not in to_json(pieces, contents(pieces, Room(0, 0, 0)))["attention"][kind]
+
+
 def test_a_word_without_a_token_of_its_own_has_no_row(pieces):
     gap = replace(pieces, source_words=(0, 0, 1, 4, 4, 4, 5, 6, 6, 7))
     assert by_words(gap).source == by_words(pieces).source
@@ -84,6 +98,20 @@ def test_a_picture_can_have_words(pieces):
     assert sum("weight:" in title for title in titles) == 7 * 6
     assert "query: the positions that predict this target word" in svg
     assert pieces.svg("encoder", words=True) != pieces.svg("encoder")
+
+
+def test_cells_where_the_alignment_differs_are_marked(pieces):
+    """In words: a solid cell for the word alignment, and a dashed one for the head's own."""
+    own, links = head_alignments(pieces)[1][2], {word: source for source, word in pieces.alignment}
+    others = [word for word in links if own[word] != links[word]]
+    assert differences(pieces, 2, 3) == (
+        [(word, links[word]) for word in others],
+        [(word, own[word]) for word in others],
+    )
+    marks = pieces.svg("cross", layer=2, head=3, words=True).count('class="curve stroke-best"')
+    assert others
+    assert marks == 2 * len(others) + 2  # and the legend
+    assert "curve stroke-best" not in pieces.svg("cross", layer=2, head=3)
 
 
 # ---- windows
@@ -115,6 +143,27 @@ def test_a_window_is_part_of_the_weights():
 )
 def test_a_side_that_ends_before_the_window_shows_its_end(tokens, window, places):
     assert in_window(tokens, window) == slice(*places)
+
+
+def test_every_picture_of_tokens_has_a_window():
+    inspection = fake_inspection(70, 80, 1, 2, 8)
+    notes = {
+        "beam": "Only steps 71 to 80 of 80",
+        "masks": "Only target tokens 71 to 80 of 80",
+        "positions": "Only positions 70 to 79 of 0 to 79",
+        "distances": "Only positions 70 to 79 of 0 to 79",
+    }
+    for view_name, note in notes.items():
+        assert note in " ".join(drawn_words(inspection.svg(view_name, window=(71, 80))))
+    assert "step 70" in drawn_words(inspection.svg("beam", window=(71, 80)))
+    with pytest.raises(DragomanError, match="The window begins at token 81, and the sentence and its trans"):
+        inspection.svg("beam", window=(81, 90))
+
+
+def drawn_words(svg):
+    return [
+        element.text or "" for element in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
+    ]
 
 
 @pytest.mark.parametrize("window", [(0, 5), (7, 6), (-3, -1)])
@@ -182,9 +231,11 @@ def test_what_a_file_holds_follows_from_its_room(pieces):
     assert (everything.weights.layers["cross"], everything.weights.heads) == ([0, 1], [0, 1, 2])
     last = Places({kind: [1] for kind in KINDS}, [0, 1, 2])
     sizes = weights_bytes(pieces, last), projections_bytes(pieces, last)
-    assert contents(pieces, Room(sizes[0], sizes[1], sizes[1])) == Contents(last, last)
+    assert contents(pieces, Room(sizes[0], sizes[1], sizes[1])) == Contents(last, last, words=False)
+    both = sizes[0] + words_bytes(pieces, last)
+    assert contents(pieces, Room(both, sizes[1], sizes[1])) == Contents(last, last)
     one_head = Places({kind: [0] for kind in KINDS}, [2])
-    assert contents(pieces, Room(0, 0, 0), layer=1, head=3) == Contents(one_head, one_head)
+    assert contents(pieces, Room(0, 0, 0), layer=1, head=3) == Contents(one_head, one_head, words=False)
     with pytest.raises(DragomanError, match="There is no layer 3; this model has 2"):
         contents(pieces, FILE, layer=3)
     with pytest.raises(DragomanError, match="There is no head 0; this model has 3"):
@@ -221,6 +272,9 @@ def test_the_file_of_512_tokens_of_base_is_small_enough():
     held = contents(six, FILE)
     assert held.weights == Places({kind: [5] for kind in KINDS}, list(range(8)))
     assert held.projections.heads == [0]
+    split = tuple(range(510)), tuple(range(510))
+    words = [(0, *each, 510) for each in split]
+    assert not contents(replace(six, source_words=words[0], target_words=words[1]), FILE).words
     small = sum(overview(six.attention.of(kind)).size for kind in KINDS) * 2 * 4 / 3
     assert weights_bytes(six, held.weights) + projections_bytes(six, held.projections) + small < 25_000_000
 
@@ -230,4 +284,7 @@ def test_the_numbers_of_30_tokens_of_base_are_those_of_the_last_layer():
     held = contents(inspection, FILE)
     assert (held.weights.layers["cross"], held.projections.layers["cross"]) == (list(range(6)), [5])
     assert held.weights.heads == held.projections.heads == list(range(8))
-    assert len(json.dumps(to_json(inspection, held))) < 1_400_000
+    pieces = (0, *range(29))  # the first word has two, so all is written twice
+    most = replace(inspection, source_words=pieces, target_words=pieces)
+    assert contents(most, FILE) == held
+    assert len(to_html(most)) < 1_500_000

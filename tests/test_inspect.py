@@ -117,13 +117,14 @@ def test_all_views_are_one_file(inspect, tmp_path):
             "--kind and --query are for --show numbers.",
         ),
         (
-            ["--out", "x.svg", "--show", "beam", "--window", "1", "2"],
-            "--window is for --show encoder, decoder,",
+            ["--out", "x.svg", "--show", "model", "--window", "1", "2"],
+            "--window is for --show beam, encoder, decoder,",
         ),
         (
             ["--out", "x.svg", "--show", "lens", "--window", "1"],
             "--window has two numbers, the first and the",
         ),
+        (["--out", "x.svg", "--show", "beam", "--window", "98", "99"], "The window begins at token 98, and"),
         (["--out", "x.svg", "--show", "lens", "--window", "2", "1"], "The window is from 2 to 1; give the"),
         (["--out", "x.svg", "--show", "numbers", "--query", "99"], "There is no query 99; there are"),
         (["--out", "x.svg", "--show", "numbers", "--query", "0"], "There is no query 0; there are"),

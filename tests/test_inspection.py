@@ -1,5 +1,6 @@
 """An inspection shows what was computed: translation, search and weights are the ordinary ones."""
 
+import base64
 from html.parser import HTMLParser
 from itertools import pairwise
 from typing import get_args
@@ -11,7 +12,7 @@ import torch
 from dragoman import SearchSettings, Translator
 from dragoman.inspection.changes import parse_changes
 from dragoman.inspection.inspect import has_equation_1, inspect, one_transformer
-from dragoman.inspection.pictures import near
+from dragoman.inspection.masks import PADDING
 from dragoman.inspection.schema import array_from_json, array_json, to_json
 from dragoman.inspection.views import Picture
 from dragoman.inspection.what_if import inspect_changed
@@ -27,6 +28,7 @@ from tests.conftest import MODELS, VARIANTS
 
 LINES = ["ein Mann fährt Rad", "two dogs play", "der Schnee ist kalt", "a man rides a bike"]
 TRANSFORMERS = [name for name in MODELS if name.startswith("transformer")]
+VARIED = [name for name in VARIANTS if VARIANTS[name].architecture == "transformer"]
 SETTINGS = [
     SearchSettings(max_extra_tokens=3),
     SearchSettings(max_extra_tokens=3, beam_size=1),
@@ -192,7 +194,7 @@ def test_arrays_come_back_from_json(translator):
 def test_what_cannot_be_inspected_gets_a_sentence(translator):
     with pytest.raises(DragomanError, match="The sentence is blank"):
         inspect(translator, "  ")
-    with pytest.raises(DragomanError, match=r"this model \(an LSTM or GRU\) has none"):
+    with pytest.raises(DragomanError, match=r"this model \(an LSTM, GRU or ConvS2S\) has none"):
         one_transformer(translator_of(MODELS["lstm"]))
 
 
@@ -227,7 +229,7 @@ def test_an_ensemble_is_refused(tmp_path):
         inspect(both, LINES[0])
 
 
-@pytest.mark.parametrize("name", [name for name in VARIANTS if VARIANTS[name].variants])
+@pytest.mark.parametrize("name", VARIED)
 def test_a_variant_is_shown_as_it_computed(name):
     translator = translator_of(VARIANTS[name])
     model, settings = one_transformer(translator), SETTINGS[0]
@@ -243,7 +245,7 @@ def test_a_variant_is_shown_as_it_computed(name):
     assert "</html>" in found.to_html()
 
 
-@pytest.mark.parametrize("name", [name for name in VARIANTS if VARIANTS[name].variants])
+@pytest.mark.parametrize("name", VARIED)
 def test_uniform_attention_of_a_variant_is_uniform_where_it_may_attend(name):
     translator = translator_of(VARIANTS[name])
     changed = inspect_changed(
@@ -254,9 +256,33 @@ def test_uniform_attention_of_a_variant_is_uniform_where_it_may_attend(name):
         np.testing.assert_allclose(weights, allowed / allowed.sum(-1, keepdims=True), atol=1e-6)
 
 
-def test_the_masks_of_a_neighbourhood_are_where_its_attention_is():
-    translator = translator_of(VARIANTS["restricted"])
+@pytest.mark.parametrize(
+    "name", sorted({*TRANSFORMERS, *(name for name in VARIED if VARIANTS[name].variants)})
+)
+def test_the_masks_are_where_weights_are_zero(name):
+    """Of the call itself, and of the same sentence in a batch that pads it."""
+    translator = translator_of((MODELS | VARIANTS)[name])
     found = inspect(translator, LINES[0], SETTINGS[0])
     source, target = len(found.source), len(found.target)
-    assert ((found.attention.encoder > 0) == near(source, 2)).all()
-    assert ((found.attention.decoder > 0) == near(target, 2) & np.tri(target, dtype=bool)).all()
+    for kind, (queries, keys) in {
+        "encoder": (source, source),
+        "decoder": (target, target),
+        "cross": (target, source),
+    }.items():
+        mask = array_from_bits(to_json(found)["masks"][kind])
+        assert np.array_equal(mask, getattr(found.masks, kind))
+        assert ((found.attention.of(kind) > 0) == mask[:queries, :keys]).all()
+    sides = (translator.tokenizers.source, found.source), (translator.tokenizers.target, found.target)
+    ids, output = (torch.tensor([side.ids(tokens)]) for side, tokens in sides)
+    padded = torch.nn.functional.pad(ids, (0, PADDING))
+    encoder, _, cross = all_attention(one_transformer(translator), padded, output)
+    assert ((encoder[:, 0] > 0).numpy() == found.masks.encoder).all()
+    assert ((cross[:, 0] > 0).numpy() == found.masks.cross[:target]).all()
+    assert np.array_equal(found.masks.decoder[:target], found.masks.causal[:target])
+
+
+def array_from_bits(table):
+    """The mask that `bits_json` has written."""
+    rows, columns = table["shape"]
+    bits = np.frombuffer(base64.b64decode(table["bits"]), np.uint8)
+    return np.unpackbits(bits, count=rows * columns).reshape(rows, columns).astype(bool)

@@ -1,10 +1,12 @@
 """Laws that every model keeps, whatever its architecture: what training and search rely on."""
 
+from typing import get_args
+
 import pytest
 import torch
 
 from dragoman.model.interface import Model
-from dragoman.model.settings import ModelSettings
+from dragoman.model.settings import Architecture, ModelSettings
 from dragoman.model.symbols import PAD
 from dragoman.model.transformer import build_model
 from tests.conftest import MODELS, VARIANTS, VOCABULARY, random_model
@@ -111,7 +113,7 @@ def test_gradients_do_not_reach_the_future(model, sources, targets):
     assert gradient[:, :3].ne(0).any()
 
 
-@pytest.mark.parametrize("architecture", ["transformer", "lstm", "gru", "conv"])
+@pytest.mark.parametrize("architecture", get_args(Architecture))
 @pytest.mark.parametrize("tied", ["target", "none"])
 def test_the_same_seed_gives_the_same_weights_wherever_they_lie_in_memory(architecture, tied):
     made = []

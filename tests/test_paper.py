@@ -226,7 +226,8 @@ def test_wrong_input_gets_a_sentence(monkeypatch, capsys, tmp_path):
     for arguments, message in (
         (
             ["bsae"],
-            "'bsae' is not a preset (tiny, small, base, big, rnn, conv), not a row of Table 3 (base, A1,",
+            "'bsae' is not a preset (tiny, small, base, big, rnn, conv, rnn-enriched, conv-enriched, "
+            "restricted), not a row of Table 3 (base, A1,",
         ),
         (
             [tmp_path / "auto.toml"],

@@ -1,19 +1,41 @@
 """Table 1: what is measured of each layer type has the paper's orders of growth, where a law says so."""
 
 import json
+import re
 import sys
+from xml.etree import ElementTree
 
 import pytest
 import torch
 from torch import nn
 
 from dragoman.cli.main import main
+from dragoman.inspection.drawing import Drawing
+from dragoman.inspection.figures.layer_costs import (
+    LOOKS,
+    Column,
+    Panel,
+    decades,
+    draw_panel,
+    layer_pictures,
+    with_prefix,
+)
 from dragoman.pipeline.reproduce import table1
-from dragoman.pipeline.reproduce.complexity import Cost, count_flops, distance, fit, reach, saved_bytes
+from dragoman.pipeline.reproduce.complexity import (
+    Cost,
+    Distance,
+    count_flops,
+    distance,
+    fit,
+    reach,
+    saved_bytes,
+    slope,
+)
 from dragoman.pipeline.reproduce.layers import KERNEL, NEIGHBOURHOOD, ROWS, Recurrent, self_attention
-from dragoman.pipeline.reproduce.table1 import Measurements, exponents, growth, markdown
+from dragoman.pipeline.reproduce.table1 import PICTURES, Measurements, content, exponents, growth, markdown
 
 BY_NAME = {row.name: row for row in ROWS}
+SVG = "{http://www.w3.org/2000/svg}"
 ATTENTION, RECURRENT, CONTIGUOUS, DILATED, SEPARABLE, RESTRICTED = BY_NAME
 
 
@@ -115,7 +137,7 @@ def test_a_fit_finds_exponents_and_needs_enough_costs():
 
 MEASURED = Measurements(
     [cost for name in BY_NAME for cost in costs(name, lambda row, n, width: n * width)],
-    [distance(row, 16) for row in ROWS],
+    [distance(row, n) for row in ROWS for n in (8, 16)],
 )
 
 
@@ -134,10 +156,62 @@ def test_the_command_writes_page_and_numbers(tmp_path, monkeypatch, capsys):
         monkeypatch.setattr(table1, f"QUICK_{name}", sizes)
     monkeypatch.setattr(sys, "argv", ["dragoman", "reproduce", "table1", "--quick", "--out", str(tmp_path)])
     main()
-    written = json.loads((tmp_path / "table1" / "table.json").read_text())
+    folder = tmp_path / "table1"
+    written = json.loads((folder / "table.json").read_text())
+    for name in PICTURES:
+        assert f"]({name}.svg)" in (folder / "table.md").read_text()
+        ElementTree.parse(folder / f"{name}.svg")
     assert len(written["costs"]) == 4 * len(ROWS)
     assert written["passport"]["command"] == f"dragoman reproduce table1 --quick --out {tmp_path}"
     assert capsys.readouterr().out.startswith("# Table 1: layer types")
+
+
+def test_each_picture_has_every_layer_type_and_every_number_that_it_draws():
+    table = content(MEASURED, "command", "0")
+    pictures = layer_pictures(table)
+    assert set(pictures) == set(PICTURES)
+    for name, svg in pictures.items():
+        shown = [each.text for each in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+        assert set(BY_NAME) <= set(shown), name
+    marks = [each.text for each in ElementTree.fromstring(pictures["operations"]).iter(f"{SVG}title")]
+    numbers = [mark for mark in marks if mark.startswith(f"{ATTENTION}\n")]
+    assert len(numbers) == 3 * 2 + 2  # against n for each d, then against d for the largest n
+    assert f"{ATTENTION}\n48: {with_prefix(48 * 64, 'FLOP')}" in numbers
+
+
+def test_no_two_layer_types_share_marker_and_fill():
+    assert len(LOOKS) == len(ROWS)
+    assert len({(look.marker, look.filled) for look in LOOKS}) == len(LOOKS)
+
+
+def test_points_of_a_power_lie_on_a_line_with_its_slope():
+    panel = Panel("", "", {name: [(10, 1.0), (100, 100.0), (1000, 10_000.0)] for name in BY_NAME})
+    drawing = Drawing("a", "b", "c")
+    draw_panel(drawing, Column("", "", "", ""), panel, 0, 0, (0, 4))
+    (line, *_) = re.findall(r'd="M([^Z"]*)"[^>]*><title>self-attention</title>', "".join(drawing.parts))
+    (x0, y0), (x1, y1), (x2, y2) = (map(float, pair.split()) for pair in line.split("L"))
+    assert (y1 - y0) / (x1 - x0) == pytest.approx((y2 - y1) / (x2 - x1), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "expected"),
+    [(1.5e-3, "s", "1.5 ms"), (1e-6, "s", "1 µs"), (1e11, "FLOP", "100 GFLOP"), (1500, "", "1,500")],
+)
+def test_numbers_have_prefixes(value, unit, expected):
+    assert with_prefix(value, unit) == expected
+
+
+def test_axes_end_at_powers_of_ten():
+    assert decades([3, 40, 100]) == (0, 2)
+    assert decades([1, 1]) == (0, 1)
+
+
+def test_path_lengths_have_an_exponent_and_need_two_lengths():
+    found = [Distance("a", n, 1, n**2) for n in (4, 8, 16)]
+    assert slope(found, lambda each: each.path).value == pytest.approx(2)
+    assert slope(found, lambda each: each.sequential).value == pytest.approx(0, abs=1e-9)
+    with pytest.raises(ValueError, match="two lengths or more"):
+        slope(found[:1], lambda each: each.path)
 
 
 def test_options_of_other_tables_get_a_sentence(monkeypatch, capsys):

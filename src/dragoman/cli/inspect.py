@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dragoman.translation.translator import Translator
 
 VIEWS = (*get_args(Picture), "heads", "attribution")
-WITH_WINDOW = ("encoder", "decoder", "cross", "numbers", "stream", "lens")
+WITH_WINDOW = tuple(view for view in get_args(Picture) if view != "model")
 ENDINGS = (".html", ".json", ".svg", ".png")
 
 
@@ -50,7 +50,8 @@ class Inspect:
     words: bool = False
     """Draw attention between words: weights to the tokens of a word are summed, its queries averaged."""
     window: tuple[int, ...] | None = None
-    """The first and the last token that are drawn of a long sentence, counted from 1; by default 1 to 60."""
+    """The first and the last token (step, position) that are drawn of a long sentence, counted from 1; by
+    default 1 to 60."""
     kind: Kind | None = None
     """The attention whose numbers are drawn, by default between encoder and decoder (cross)."""
     query: int | None = None

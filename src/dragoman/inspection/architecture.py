@@ -7,6 +7,7 @@ from itertools import accumulate
 
 from dragoman.inspection.drawing import Anchor, Drawing
 from dragoman.inspection.inspection import Inspection
+from dragoman.inspection.layout import finished
 from dragoman.model.settings import ModelSettings
 from dragoman.model.shapes import transformer_shapes
 from dragoman.model.variant_shapes import varied_shapes
@@ -55,6 +56,27 @@ class Column:
         """The top of each box of a column that begins at `bottom`."""
         heights = accumulate(box.height + self.gap(number) for number, box in enumerate(self.boxes))
         return [bottom - height for height in heights]
+
+
+def architecture(inspection: Inspection) -> str:
+    """The paper's Figure 1 for this model, with the shapes of this call and numbers of parameters."""
+    model = inspection.model
+    drawing = Drawing(
+        "architecture",
+        "The Transformer of this model",
+        f"The paper's Figure 1: {model.encoder_layers} encoder layers on the left and {model.decoder_layers} "
+        f"decoder layers on the right, each with {model.norm}-norm.",
+    )
+    draw_architecture(drawing, inspection)
+    lengths = (
+        f"In this call S = {len(inspection.source)} source and T = {len(inspection.target)} target tokens; "
+        f"d_model = {model.d_model}; V is the size of the target vocabulary."
+    )
+    layers = (
+        f"An encoder layer has {parameters(model, 'encoder.0'):,} parameters, a decoder layer "
+        f"{parameters(model, 'decoder.0'):,}."
+    )
+    return finished(drawing, [lengths, layers])
 
 
 def draw_architecture(drawing: Drawing, inspection: Inspection) -> None:
@@ -143,7 +165,7 @@ def attention_box(model: ModelSettings, name: str, weights: str, length: str) ->
     """Multi-head attention (section 3.2.2)."""
     sizes = f"h = {model.heads}, d_k = {model.key_width}, d_v = {model.value_width}"
     details = [sizes, f"{parameters(model, weights):,} parameters"]
-    if model.attention_score != "scaled-dot":
+    if model.attention_score is not None:
         details.insert(1, f"{model.attention_score} scores")
     if model.neighbourhood is not None and weights.endswith("self_attention"):
         details.insert(1, f"neighbourhood of {model.neighbourhood}")
@@ -181,7 +203,8 @@ def draw_column(
         if box.adds_input_of:
             start = number - box.adds_input_of
             joins = tops[start] + column.boxes[start].height + GAP / 2
-            draw_residual(drawing, x, joins, top + box.height / 2, outside)
+            beside = SIDE * (0.5 + 0.2 * box.adds_input_of)  # a longer line runs outside of a shorter one
+            draw_residual(drawing, x, joins, top + box.height / 2, outside, beside)
         y, shape = top, box.output
     return tops
 
@@ -214,10 +237,10 @@ def draw_arrow(
     drawing.text(x + side * 8, y, shape, 11, "fill-faint", "end" if side < 0 else "start")
 
 
-def draw_residual(drawing: Drawing, x: float, low: float, high: float, outside: int) -> None:
-    """A line around a sub-layer, from its input to the sum."""
+def draw_residual(drawing: Drawing, x: float, low: float, high: float, outside: int, distance: float) -> None:
+    """A line around a sub-layer, at a distance from its box, from its input to the sum."""
     edge = x + outside * WIDTH / 2
-    beside = edge + outside * SIDE * 0.7
+    beside = edge + outside * distance
     drawing.polyline([(x, low), (beside, low), (beside, high), (edge, high)], "stroke-ink")
     drawing.path(f"M{edge} {high}l{outside * 7} -4v8z", "fill-ink")
 

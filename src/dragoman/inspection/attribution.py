@@ -5,7 +5,7 @@ Gradient × input (Simonyan et al. 2014), and integrated gradients from an embed
 added in both. Shapes: S source and T target tokens, M points, D = d_model.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -13,11 +13,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from dragoman.inspection.inspect import one_model
+from dragoman.inspection.inspected import InspectedModel
 from dragoman.inspection.inspection import Array
 from dragoman.inspection.recording import as_array
-from dragoman.model.recurrent import Recurrent
+from dragoman.model.convolutional import Convolutional
 from dragoman.model.symbols import START
-from dragoman.model.transformer import Transformer, build_model
+from dragoman.model.transformer import build_model
 from dragoman.search.beam import next_log_probs
 from dragoman.system.errors import DragomanError
 from dragoman.translation.analysis import forced_batches
@@ -76,17 +77,32 @@ def attribute(
     )
 
 
-def differentiable(model: Transformer | Recurrent) -> Transformer | Recurrent:
-    """A copy of the model without packed maps, which have no gradients."""
+def differentiable(model: InspectedModel) -> InspectedModel:
+    """A copy of the model without packed maps, which have no gradients.
+
+    Training of ConvS2S divides the gradient of the encoder's output; the copy undoes it.
+    """
     sizes = model.source_embedding.num_embeddings, model.target_embedding.num_embeddings
     copy = build_model(model.settings, *sizes).to(model.target_embedding.weight)
     copy.load_state_dict(model.state_dict())
-    assert isinstance(copy, Transformer | Recurrent)
+    assert isinstance(copy, InspectedModel)
+    if isinstance(copy, Convolutional):
+        copy.encoder_output.register_forward_hook(undivided(2 * len(copy.decoder)))
     return copy.eval().requires_grad_(requires_grad=False)
 
 
+def undivided(divisor: int) -> Callable[[nn.Module, object, Tensor], None]:
+    """A hook that multiplies the gradient of a module's output, which the model will divide by as much."""
+
+    def hook(module: nn.Module, inputs: object, output: Tensor) -> None:  # noqa: ARG001
+        if output.requires_grad:
+            output.register_hook(lambda gradient: gradient * divisor)
+
+    return hook
+
+
 def log_probs_and_gradients(
-    model: Transformer | Recurrent,
+    model: InspectedModel,
     source: Int[Tensor, "1 S"],
     target: Int[Tensor, "1 T"],
     scales: Float[Tensor, "M"],
@@ -104,7 +120,7 @@ def log_probs_and_gradients(
 
 
 def forced_log_probs(
-    model: Transformer | Recurrent,
+    model: InspectedModel,
     embedded: Float[Tensor, "M S D"],
     source: Int[Tensor, "M S"],
     target: Int[Tensor, "1 T"],

@@ -6,8 +6,7 @@ from dragoman.inspection.attribution import Attribution
 from dragoman.inspection.drawing import Drawing, diverging, widest
 from dragoman.inspection.inspection import Inspection
 from dragoman.inspection.labels import tokens_in
-from dragoman.inspection.layout import finished
-from dragoman.inspection.pictures import label_axes, sentences
+from dragoman.inspection.layout import finished, label_axes, sentences
 
 
 def attribution_picture(inspection: Inspection, attribution: Attribution) -> str:

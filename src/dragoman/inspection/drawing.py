@@ -231,11 +231,12 @@ class Drawing:
         title: str = "",
         opacity: float = 1.0,
         stroke: float = 1.0,
+        dashed: bool = False,
     ) -> None:
         """A line through points."""
         self.reach(max(x for x, _ in points), max(y for _, y in points))
         data = "M" + "L".join(f"{number(x)} {number(y)}" for x, y in points)
-        self.path(data, f"curve {css}", title, opacity, stroke)
+        self.path(data, f"curve {css}", title, opacity, stroke, dashed)
 
     def element(
         self, tag: str, shape: str, css: str, title: str, opacity: float, stroke: float, dashed: bool
@@ -396,14 +397,22 @@ class Axes:
             self.top + self.height * (1 - (y - y_low) / (y_high - y_low or 1)),
         )
 
-    def draw(self, x_title: str, y_title: str, x_ticks: Sequence[tuple[float, str]] | None = None) -> None:
-        """Lines, ticks and titles with units. Ticks of x are round numbers unless they are given."""
+    def draw(
+        self,
+        x_title: str,
+        y_title: str,
+        x_ticks: Sequence[tuple[float, str]] | None = None,
+        y_ticks: Sequence[tuple[float, str]] | None = None,
+    ) -> None:
+        """Lines, ticks and titles with units. Ticks are round numbers unless they are given."""
         drawing, bottom = self.drawing, self.top + self.height
         drawing.text(self.left - 8, self.top - 14, y_title, css="fill-faint")
-        for value in ticks(*self.y_range):
+        if y_ticks is None:
+            y_ticks = [(value, f"{value:g}") for value in ticks(*self.y_range)]
+        for value, label in y_ticks:
             y = self.place(0, value)[1]
             drawing.polyline([(self.left, y), (self.left + self.width, y)], "stroke-grid")
-            drawing.text(self.left - 8, y + 4, f"{value:g}", 11, "fill-faint", "end")
+            drawing.text(self.left - 8, y + 4, label, 11, "fill-faint", "end")
         if x_ticks is None:
             x_ticks = [(value, f"{value:g}") for value in ticks(*self.x_range, whole=True)]
         for value, label in x_ticks:

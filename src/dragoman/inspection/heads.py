@@ -6,11 +6,11 @@ Shapes: L layers, H heads.
 import numpy as np
 
 from dragoman.inspection.ablation import HeadEffects
+from dragoman.inspection.attention_pictures import NAMES
 from dragoman.inspection.drawing import Drawing, diverging
 from dragoman.inspection.inspection import Array, Inspection
-from dragoman.inspection.layout import finished
+from dragoman.inspection.layout import finished, sentences
 from dragoman.inspection.mean_effects import CONFIDENCE, RESAMPLES, Interval, MeanHeadEffects
-from dragoman.inspection.pictures import NAMES, sentences
 
 WIDTH, HEIGHT = 62.0, 28.0  # of a cell, in pixels
 

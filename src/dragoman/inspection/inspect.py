@@ -5,7 +5,7 @@ Shapes: S source and T target tokens, W hypotheses, H heads, D = d_model, V voca
 
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, Unpack
@@ -15,6 +15,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from dragoman.inspection.convolutional import ConvolutionalParts, record_convolutional
+from dragoman.inspection.inspected import InspectedModel
 from dragoman.inspection.inspection import (
     Array,
     Attention,
@@ -24,11 +26,12 @@ from dragoman.inspection.inspection import (
     ResidualStream,
     TokenProbability,
 )
+from dragoman.inspection.masks import masks_of
 from dragoman.inspection.neighbours import neighbours
 from dragoman.inspection.projections import Calls, along_translation, record_projections
 from dragoman.inspection.recording import Recording, as_array, norms, record
 from dragoman.inspection.recurrent import RecurrentParts, record_recurrent
-from dragoman.model.recurrent import Recurrent
+from dragoman.model.convolutional import Convolutional
 from dragoman.model.symbols import END
 from dragoman.model.transformer import Transformer
 from dragoman.search.beam import next_log_probs
@@ -91,13 +94,18 @@ def recorded_search(
 
     calls: dict[str, Calls] = {}
     with ExitStack() as stack, torch.no_grad():
-        recording = stack.enter_context(
-            record(model) if isinstance(model, Transformer) else record_recurrent(model)
-        )
-        if isinstance(model, Transformer) and has_equation_1(model):
+        recording = stack.enter_context(record_model(model))
+        if isinstance(model, Transformer):
             calls = stack.enter_context(record_projections(model))
         tree = search_tree(model, source, settings, constraints, name)
     return Search(translator, settings, tree, recording, calls)
+
+
+def record_model(model: InspectedModel) -> AbstractContextManager[Recording]:
+    """Record what the model computes while the context is open."""
+    if isinstance(model, Transformer):
+        return record(model)
+    return record_convolutional(model) if isinstance(model, Convolutional) else record_recurrent(model)
 
 
 def has_equation_1(model: Transformer) -> bool:
@@ -105,14 +113,15 @@ def has_equation_1(model: Transformer) -> bool:
     return not {"attention_score", "neighbourhood"} & {*model.settings.variants}
 
 
-def one_model(translator: Translator) -> Transformer | Recurrent:
-    """The model. Raises `DragomanError` if it is an ensemble, or of an architecture without attention."""
+def one_model(translator: Translator) -> InspectedModel:
+    """The model. Raises `DragomanError` if it is an ensemble."""
     model = translator.torch_backend.model
     if len(model.members) > 1:
         raise DragomanError("An inspection is of one model, and this is an ensemble; give one run.")
-    if not isinstance(model, Transformer | Recurrent):
+    if not isinstance(model, InspectedModel):
         raise DragomanError(
-            "An inspection shows the attention of a Transformer, LSTM or GRU, and this model is none of them."
+            "An inspection shows a Transformer, LSTM, GRU or ConvS2S, and this model is none of them. "
+            "`dragoman align` aligns words by the attention of an enriched model."
         )
     return model
 
@@ -122,14 +131,14 @@ def one_transformer(translator: Translator) -> Transformer:
     model = one_model(translator)
     if not isinstance(model, Transformer):
         raise DragomanError(
-            "This view is of multi-head attention, and this model (an LSTM or GRU) has none; the beam, "
-            "cross, stream and model views show it."
+            "This view is of multi-head attention, and this model (an LSTM, GRU or ConvS2S) has none; the "
+            "beam, cross, stream and model views show it."
         )
     return model
 
 
 class Parts(Protocol):
-    """What was recorded of a model's parts, along the translation: `Search` itself, or `RecurrentParts`."""
+    """What was recorded of a model's parts, along the translation: `Search` itself, or a baseline's."""
 
     def attention(self, tokens: int) -> Attention:
         """The weights for the translation, which has so many tokens."""
@@ -137,8 +146,8 @@ class Parts(Protocol):
     def stream(self) -> ResidualStream:
         """Norms."""
 
-    def lens(self) -> tuple[tuple[tuple[TokenProbability, ...], ...], ...]:
-        """The likeliest tokens after each decoder layer."""
+    def lens(self) -> Sequence[Float[Tensor, "T D"]]:
+        """What the output projection would read if the decoder ended after each of its layers."""
 
     def positions(self, rows: int) -> Array:
         """The position table [rows D]."""
@@ -165,7 +174,11 @@ class Search:
     def parts(self) -> Parts:
         """What was recorded of the model."""
         model = one_model(self.translator)
-        return self if isinstance(model, Transformer) else RecurrentParts(model, self.recording, self.rows)
+        if isinstance(model, Transformer):
+            return self
+        if isinstance(model, Convolutional):
+            return ConvolutionalParts(model, self.recording, self.rows)
+        return RecurrentParts(model, self.recording, self.rows)
 
     @cached_property
     def found(self) -> tuple[Hypothesis, int]:
@@ -195,6 +208,7 @@ class Search:
         sides = self.translator.tokenizers.source, self.translator.tokenizers.target
         parts, translation = self.parts, self.translator.detokenize(best.ids)
         attention = parts.attention(len(target))
+        recorded = along_translation(self.calls, self.rows[: len(target)]) if self.calls else None
         pieces = [side.pieces(ids) for side, ids in zip(sides, (source, target), strict=True)]
         words = [
             source_words(self.translator, sentence, source),
@@ -219,13 +233,14 @@ class Search:
                 word_alignment(select_head(torch.from_numpy(attention.cross)[:, None], None, None)[0], *words)
             ),
             parts.stream(),
-            parts.lens(),
+            tuple(self.likeliest(layer) for layer in parts.lens()),
             parts.positions(max(len(source), len(target))),
             tuple(self.modules()),
             drawn=self.drawn(),
             met=self.met(),
             neighbours=neighbours(one_model(self.translator), self.translator.tokenizers, source, target),
-            projections=along_translation(self.calls, self.rows[: len(target)]) if self.calls else None,
+            projections=recorded if recorded and has_equation_1(self.model) else None,
+            masks=masks_of(self.model, recorded, source) if recorded else None,
         )
 
     # ---- along the translation
@@ -272,12 +287,13 @@ class Search:
         )
 
     @torch.no_grad()
-    def lens(self) -> tuple[tuple[tuple[TokenProbability, ...], ...], ...]:
-        """The likeliest tokens after each decoder layer."""
+    def lens(self) -> list[Float[Tensor, "T D"]]:
+        """What the output projection would read if the decoder ended after each of its layers."""
         outputs = self.recording.outputs
         layers = [self.along(outputs[f"decoder.{number}"]) for number in range(len(self.model.decoder))]
-        return tuple(self.likeliest(self.model.decoder_norm(layer)) for layer in layers)
+        return [self.model.decoder_norm(layer) for layer in layers]
 
+    @torch.no_grad()
     def likeliest(self, features: Float[Tensor, "Q D"]) -> tuple[tuple[TokenProbability, ...], ...]:
         """The likeliest next tokens of each row of features."""
         log_probs = next_log_probs(one_model(self.translator), features)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from dragoman.inspection.masks import Masks
 from dragoman.inspection.neighbours import Neighbours
 from dragoman.inspection.projected import Projections
 from dragoman.inspection.views import Kind, Picture, draw
@@ -54,13 +55,15 @@ class ResidualStream:
     """Euclidean norms along the stack, by position."""
 
     encoder: Array
-    """Of the embedded source, and of each encoder layer's output [L+1 S]."""
+    """Of the embedded source, in ConvS2S after its linear map, and of each encoder layer's output [L+1 S]."""
     encoder_sublayers: Array
-    """Of what self-attention and the feed-forward network add in each layer [L 2 S]."""
+    """Of what self-attention and the feed-forward network add in each layer [L 2 S]; of ConvS2S, what the
+    convolution adds [L 1 S]."""
     decoder: Array
     """As `encoder`, of the decoder [N+1 T]."""
     decoder_sublayers: Array
-    """Of self-attention, encoder-decoder attention and the feed-forward network [N 3 T]."""
+    """Of self-attention, encoder-decoder attention and the feed-forward network [N 3 T]; of ConvS2S, of the
+    convolution and of attention [N 2 T]."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,9 @@ class Inspection:
 
     An LSTM or GRU has one layer and head of encoder-decoder attention. It has none of `attention.encoder`,
     `attention.decoder`, the sub-layers of `stream`, `lens` and `positions`: their first axis is 0.
+
+    ConvS2S has encoder-decoder attention with one head in each layer. It has none of `attention.encoder` and
+    `attention.decoder`.
     """
 
     sentence: str
@@ -133,6 +139,8 @@ class Inspection:
     """Recorded cases: the sentence inspected again with changes."""
     neighbours: tuple[Neighbours, ...] = ()
     """The nearest tokens of the source's and the target's tokens, for each matrix of embeddings."""
+    masks: Masks | None = None
+    """Those that attention was given; None without self-attention."""
     training: "Training | None" = None
     """What the log of the model's run says; None if it is unknown."""
 
@@ -167,10 +175,11 @@ class Inspection:
 
         `layer` and `head` are of attention, counted from 1: without a layer all heads are drawn, without a
         head their mean. `lines` draws lines between tokens, `words` words in place of tokens. `window` is the
-        first and last token of a long sentence that are drawn, counted from 1, in pictures of attention, its
-        numbers, the residual stream and the lens. `kind` and `query` are of the picture `numbers`, which has
+        first and last token of a long sentence that are drawn, counted from 1, in all pictures but
+        that of the model. `kind` and `query` are of the picture `numbers`, which has
         one head: head 1 of the last layer by default. Raises `DragomanError` if there is no
-        such view, and if the model has no such layer, head, query or view.
+        such view, if the model has no such layer, head, query or view, and if the
+        window begins after the sentence.
         """
         return draw(self, view, layer, head, lines, words, window, kind, query)
 

@@ -8,7 +8,7 @@ Shapes: B sentences, H heads, T queries, N keys, K = d_k, D = d_model.
 
 import copy
 from collections.abc import Sequence
-from typing import TypeVar, cast
+from typing import Literal, TypeVar, cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -56,8 +56,7 @@ def with_interventions(model: Transformer, interventions: Sequence[Intervention]
             case LayerOff(side, layer):
                 layer_of(changed, side, layer, intervention).register_forward_hook(return_input)
             case PositionsOff(side):
-                for each in ("source", "target") if side is None else (side,):
-                    changed.get_submodule(f"{each}_positions").register_forward_hook(zeros)
+                switch_positions_off(changed, side)
     return changed
 
 
@@ -78,11 +77,16 @@ def share_weights(module: M, copies: dict[int, nn.Module]) -> M:
 def layer_of(model: Transformer, side: Side, layer: int, asked: Intervention) -> EncoderLayer | DecoderLayer:
     """The layer of this number, counted from 1. Raises `DragomanError` if there is none."""
     layers = model.encoder if side == "encoder" else model.decoder
+    return cast(EncoderLayer | DecoderLayer, numbered_layer(layers, side, layer, asked))
+
+
+def numbered_layer(layers: nn.ModuleList, side: Side, layer: int, asked: Intervention) -> nn.Module:
+    """The layer of this number, counted from 1, of a side. Raises `DragomanError` if there is none."""
     if layer > len(layers):
         raise DragomanError(
             f"{asked}: there is no layer {layer}; this model has {len(layers)} {side} layers."
         )
-    return cast(EncoderLayer | DecoderLayer, layers[layer - 1])
+    return layers[layer - 1]
 
 
 def attention_of(model: Transformer, use: Use, layer: int, asked: Intervention) -> MultiHeadAttention:
@@ -111,6 +115,12 @@ def remove_head(attention: MultiHeadAttention, head: int) -> None:
         return (concatenated, *inputs[1:])
 
     attention.output.register_forward_pre_hook(remove)
+
+
+def switch_positions_off(model: nn.Module, side: Literal["source", "target"] | None) -> None:
+    """Let no positions be added to the embeddings of a side; None is both sides."""
+    for each in ("source", "target") if side is None else (side,):
+        model.get_submodule(f"{each}_positions").register_forward_hook(zeros)
 
 
 def zeros(module: nn.Module, inputs: object, output: Tensor) -> Tensor:  # noqa: ARG001

@@ -14,6 +14,15 @@ from dragoman.system.errors import DragomanError
 
 MOST_TOKENS = 60  # that are drawn without a window
 
+SUBLAYERS = {
+    "transformer": (
+        ["self-attention", "feed-forward"],
+        ["self-attention", "encoder-decoder attention", "feed-forward"],
+    ),
+    "conv": (["convolution"], ["convolution", "encoder-decoder attention"]),
+}
+"""The parts of an encoder layer and of a decoder layer that add to the residual stream, by architecture."""
+
 Window = tuple[int, int]
 """The first and the last token that are drawn, counted from 1."""
 

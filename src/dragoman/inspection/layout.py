@@ -1,11 +1,22 @@
-"""What pictures share: matrices as cells, and notes at the foot. This module imports no torch."""
+"""What pictures share: labels, matrices as cells, and notes at the foot. This module imports no torch."""
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from dragoman.inspection.drawing import Drawing, Shade, cell_paths
+
+if TYPE_CHECKING:
+    from dragoman.inspection.inspection import Inspection
+
+SHARES = [(0.0, "0"), (0.25, "0.25"), (0.5, "0.5"), (0.75, "0.75"), (1.0, "1")]
+
+
+def sentences(inspection: "Inspection") -> str:
+    """The sentence and its translation, for a picture's description."""
+    return f"Sentence: {inspection.sentence} Translation: {inspection.translation}"
 
 
 def finished(drawing: Drawing, notes: Sequence[str]) -> str:
@@ -14,6 +25,16 @@ def finished(drawing: Drawing, notes: Sequence[str]) -> str:
     for note in notes:
         y = drawing.paragraph(16, y, note)
     return drawing.svg()
+
+
+def label_axes(
+    drawing: Drawing, rows: Sequence[str], columns: Sequence[str], left: float, top: float, cell: float
+) -> None:
+    """Labels to the left of rows and above columns."""
+    for row, label in enumerate(rows):
+        drawing.label(left - 8, top + (row + 0.5) * cell + 4, label, anchor="end")
+    for column, label in enumerate(columns):
+        drawing.label(left + (column + 0.5) * cell + 3, top - 8, label, turn=-60)
 
 
 def draw_levels(

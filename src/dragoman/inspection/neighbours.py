@@ -10,8 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from dragoman.model.recurrent import Recurrent
-from dragoman.model.transformer import Transformer
+from dragoman.inspection.inspected import InspectedModel
 from dragoman.translation.model_folder import Tokenizers
 
 NEAREST = 8
@@ -46,7 +45,7 @@ def nearest(
 
 
 def neighbours(
-    model: Transformer | Recurrent, tokenizers: Tokenizers, source: Sequence[int], target: Sequence[int]
+    model: InspectedModel, tokenizers: Tokenizers, source: Sequence[int], target: Sequence[int]
 ) -> tuple[Neighbours, ...]:
     """The nearest tokens of each id, once: of `source` in the source embedding, of `target` in the others."""
     parts = {

@@ -5,11 +5,11 @@ Shapes: N keys, K = d_k, Kv = d_v.
 
 import math
 
+from dragoman.inspection.attention_pictures import NAMES
 from dragoman.inspection.drawing import Anchor, Drawing, sequential, text_width, visible, widest
 from dragoman.inspection.inspection import Inspection
 from dragoman.inspection.labels import Window, in_window, view
-from dragoman.inspection.layout import finished
-from dragoman.inspection.pictures import NAMES, sentences
+from dragoman.inspection.layout import finished, sentences
 from dragoman.inspection.projected import Numbers
 from dragoman.inspection.steps import Steps, steps
 from dragoman.inspection.views import Kind

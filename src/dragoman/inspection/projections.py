@@ -102,11 +102,12 @@ def along_translation(recorded: Mapping[str, Calls], rows: Sequence[int]) -> Pro
     # A hypothesis that two groups found has two equal keys.
     ancestors = torch.arange(len(rows)) * ancestry[-1].size(1) + ancestry[-1].byte().argmax(1)
     readable = named["encoder"][0].masks[0][0, 0].cpu().numpy()
+    read = named["cross"][0].masks[0][0, 0].cpu().numpy()
     own_rows, every = [slice(row, row + 1) for row in rows], slice(None)
     return Projections(
         projected(named["encoder"], [every], every, readable),
         projected(named["decoder"], own_rows, ancestors, causal),
-        projected(named["cross"], own_rows, every, readable),
+        projected(named["cross"], own_rows, every, read),
     )
 
 

@@ -3,8 +3,8 @@
 Shapes: Q queries, N keys, H heads, D = d_model; one sentence at a time.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 import torch
@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from dragoman.inspection.inspection import Array
 from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.transformer import DecoderLayer, EncoderLayer, FeedForward, Transformer
-from dragoman.search.attention_weights import record_attention
+from dragoman.search.attention_weights import AttentionModule, record_attention
 
 
 @dataclass
 class Recording:
-    """What the modules of a Transformer gave, by name, in the order of their calls."""
+    """What the modules of a model gave, by name, in the order of their calls."""
 
     weights: dict[str, list[Tensor]] = field(default_factory=dict)
     """Of each attention, such as `decoder.0.cross_attention`: [1 H Q N]."""
@@ -46,14 +46,20 @@ def watched(model: Transformer) -> dict[str, nn.Module]:
     return modules
 
 
-@contextmanager
-def record(model: Transformer) -> Iterator[Recording]:
+def record(model: Transformer) -> AbstractContextManager[Recording]:
     """Record what the model computes while the context is open; equation 1 is computed as written."""
+    return record_modules(attentions(model), watched(model))
+
+
+@contextmanager
+def record_modules(
+    names: Mapping[str, AttentionModule], outputs_of: Mapping[str, nn.Module]
+) -> Iterator[Recording]:
+    """Record the weights of these attentions and the outputs of these modules while the context is open."""
     recording = Recording()
-    names = attentions(model)
     with ExitStack() as stack:
         calls = stack.enter_context(record_attention(list(names.values())))
-        for name, module in watched(model).items():
+        for name, module in outputs_of.items():
             stack.callback(
                 module.register_forward_hook(appender(recording.outputs.setdefault(name, []))).remove
             )
@@ -63,11 +69,11 @@ def record(model: Transformer) -> Iterator[Recording]:
             recording.weights = dict(zip(names, calls, strict=True))
 
 
-def appender(outputs: list[Tensor]) -> Callable[[nn.Module, object, Tensor], None]:
-    """A hook that appends a module's output to a list."""
+def appender(outputs: list[Tensor]) -> Callable[[nn.Module, object, Tensor | tuple[Tensor, ...]], None]:
+    """A hook that appends a module's output to a list; of several tensors the first one."""
 
-    def hook(module: nn.Module, inputs: object, output: Tensor) -> None:  # noqa: ARG001
-        outputs.append(output.detach())
+    def hook(module: nn.Module, inputs: object, output: Tensor | tuple[Tensor, ...]) -> None:  # noqa: ARG001
+        outputs.append((output[0] if isinstance(output, tuple) else output).detach())
 
     return hook
 

@@ -21,8 +21,8 @@ from dragoman.inspection.architecture import (
 from dragoman.inspection.drawing import Axes, Drawing
 from dragoman.inspection.inspection import Array, Inspection
 from dragoman.inspection.labels import tokens_in
-from dragoman.inspection.layout import finished
-from dragoman.inspection.pictures import sentences
+from dragoman.inspection.layout import finished, sentences
+from dragoman.model.settings import ModelSettings
 from dragoman.system.errors import DragomanError
 
 LACKING = {
@@ -103,8 +103,8 @@ def architecture(inspection: Inspection) -> str:
     drawing = Drawing(
         "architecture",
         f"The {name} of this model",
-        f"The {name} encoder on the left and the decoder on the right, with additive attention between them "
-        "(Bahdanau et al. 2015).",
+        f"The {name} encoder on the left and the decoder on the right, with {score(inspection.model)} "
+        "attention between them.",
     )
     encoder, decoder = encoder_column(inspection), decoder_column(inspection)
     bottom = TOP + max(encoder.height, decoder.height + GAP)
@@ -120,6 +120,8 @@ def architecture(inspection: Inspection) -> str:
             f"tokens; d_model = {inspection.model.d_model}; V is the size of the target vocabulary.",
             "The query is the first decoder layer's state before the token. The decoder's first states are "
             f"made from the mean of the encoder's, with {start:,} parameters.",
+            *["The first decoder layer also reads the last token's features."]
+            * inspection.model.input_feeding,
         ],
     )
 
@@ -136,10 +138,12 @@ def decoder_column(inspection: Inspection) -> Column:
     """Embedding, attention, recurrent layers, features, logits and softmax."""
     model, name = inspection.model, inspection.model.architecture.upper()
     counts = [parameters(inspection, f"decoder.{layer}") for layer in range(model.decoder_layers)]
+    read = 4 if model.input_feeding else 3
+    attended = ("one head", own(inspection, "attention"))
     matrix = "own matrix" if model.tied == "none" else "the target embedding's matrix"
     boxes = [
         embedding_box(inspection, "target", "T"),
-        Box("Additive attention", ("one head", own(inspection, "attention")), "[T, 3 d_model]", "fill-zero"),
+        Box(f"{score(model).capitalize()} attention", attended, f"[T, {read} d_model]", "fill-zero"),
         Box(name, (f"{sum(counts):,} parameters in all",), "[T, d_model]", "fill-zero"),
         Box(
             "tanh of a linear map",
@@ -151,6 +155,11 @@ def decoder_column(inspection: Inspection) -> Column:
         Box("Softmax", (), "[T, V] probabilities of the next token", "fill-box"),
     ]
     return Column(boxes, 2, 2, model.decoder_layers)
+
+
+def score(model: ModelSettings) -> str:
+    """The score of the attention."""
+    return model.attention_score or "additive"
 
 
 def embedding_box(inspection: Inspection, side: str, length: str) -> Box:

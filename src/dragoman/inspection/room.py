@@ -2,6 +2,7 @@
 
 - Attention weights: all layers while they fit in `Room.weights`; else one layer; else one head of it. Each
   head then has a map of at most 48 × 48 cells, each the largest weight of those it stands for.
+- Weights between words: if they fit beside those between tokens in `Room.weights`.
 - Queries, keys, values and scores: all layers while they fit in `Room.projections`; else one layer; else one
   head of it.
 
@@ -18,6 +19,7 @@ import numpy as np
 from dragoman.inspection.inspection import Array, Inspection
 from dragoman.inspection.projected import Numbers
 from dragoman.inspection.views import KINDS, Kind
+from dragoman.inspection.words import words_are_tokens, words_of_kind
 from dragoman.system.errors import DragomanError
 
 OVERVIEW = 48  # rows and columns of a map that stands for a head's weights
@@ -56,6 +58,8 @@ class Contents:
 
     weights: Places
     projections: Places
+    words: bool = True
+    """Whether the weights between words are held, too, of the same layers and heads."""
 
 
 def contents(
@@ -78,7 +82,9 @@ def contents(
     choices = [every, Places(last, every.heads), Places(last, [(head or 1) - 1])]
     weights = first_that_fits(choices, partial(weights_bytes, inspection), room.weights)
     most = room.projections(weights_bytes(inspection, weights))
-    return Contents(weights, first_that_fits(choices, partial(projections_bytes, inspection), most))
+    projections = first_that_fits(choices, partial(projections_bytes, inspection), most)
+    taken = weights_bytes(inspection, weights) + words_bytes(inspection, weights)
+    return Contents(weights, projections, taken <= room.weights)
 
 
 def first_that_fits(choices: Sequence[Places], bytes_of: Callable[[Places], int], most: int) -> Places:
@@ -89,6 +95,16 @@ def first_that_fits(choices: Sequence[Places], bytes_of: Callable[[Places], int]
 def weights_bytes(inspection: Inspection, places: Places) -> int:
     """The size of the weights of these layers and heads."""
     return sum(size(inspection.attention.of(kind), places, kind) for kind in KINDS)
+
+
+def words_bytes(inspection: Inspection, places: Places) -> int:
+    """The size of the weights between words of these layers and heads, a byte each in base64."""
+    cells = 0
+    for kind in KINDS:
+        if not words_are_tokens(inspection, kind):
+            queries, keys = words_of_kind(inspection, kind)
+            cells += len(places.layers[kind]) * len(places.heads) * (queries[-1] + 1) * (keys[-1] + 1)
+    return cells * 4 // 3
 
 
 def projections_bytes(inspection: Inspection, places: Places) -> int:

@@ -9,12 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.inspection.inspection import Array, Inspection, TokenProbability
+from dragoman.inspection.masks import PADDING, Masks
 from dragoman.inspection.neighbours import Neighbours
 from dragoman.inspection.projected import Numbers, Projected, Projections
 from dragoman.inspection.room import Contents, contents, overview
 from dragoman.inspection.statistics import head_alignments, statistics
 from dragoman.inspection.steps import scores
 from dragoman.inspection.views import KINDS, Kind
+from dragoman.inspection.words import merged, words_are_tokens, words_of, words_of_kind
 from dragoman.system.toml import to_table
 
 VERSION = 1
@@ -38,6 +40,7 @@ def to_json(inspection: Inspection, held: Contents | None = None) -> dict[str, A
             for kind, tables in statistics(inspection).items()
         },
         "projections": projections_json(inspection.projections, held),
+        "masks": masks_json(inspection.masks),
         "alignment": inspection.alignment,
         "head_alignment": [
             [[(best, word) for word, best in links.items()] for links in layer]
@@ -64,8 +67,8 @@ def search_json(inspection: Inspection) -> dict[str, Any]:
         "log_probability": inspection.log_probability,
         "score": inspection.score,
         "search": to_table(inspection.search),
-        "source": {"tokens": inspection.source, "words": inspection.source_words},
-        "target": {"tokens": inspection.target, "words": inspection.target_words},
+        "source": side_json(inspection.source, inspection.source_words),
+        "target": side_json(inspection.target, inspection.target_words),
         "beam": {
             "nodes": [asdict(node) for node in inspection.nodes],
             "best_path": inspection.best_path,
@@ -76,17 +79,30 @@ def search_json(inspection: Inspection) -> dict[str, Any]:
     }
 
 
+def side_json(tokens: tuple[str, ...], words: tuple[int, ...]) -> dict[str, Any]:
+    """Tokens, the number of each token's word, and the text of each word by its number."""
+    return {"tokens": tokens, "words": words, "names": words_of(tokens, words)}
+
+
 def tables_json(tables: dict[int, tuple[TokenProbability, ...]]) -> dict[str, list[tuple[str, float]]]:
     """Tokens of nodes, by the numbers of these."""
     return {str(number): tokens_json(tokens) for number, tokens in tables.items()}
 
 
 def attention_json(inspection: Inspection, kind: Kind, held: Contents) -> dict[str, Any]:
-    """The weights of the layers and heads that are held, with small maps of all heads if some are not."""
+    """The weights of the layers and heads that are held, with small maps of all heads if some are not.
+
+    `words` are the weights between words: None if each token is one, absent if they are not held.
+    """
     weights, layers, heads = inspection.attention.of(kind), held.weights.layers[kind], held.weights.heads
     part = weights[np.ix_(layers, heads)]
     small = {} if part.shape == weights.shape else {"overview": array_json(overview(weights))}
-    return {"layers": numbers_from_1(layers), "heads": numbers_from_1(heads), **array_json(part), **small}
+    table = {"layers": numbers_from_1(layers), "heads": numbers_from_1(heads), **array_json(part), **small}
+    if words_are_tokens(inspection, kind):
+        return {**table, "words": None}
+    if not held.words:
+        return table
+    return {**table, "words": shares_json(merged(part, *words_of_kind(inspection, kind)))}
 
 
 def projections_json(projections: Projections | None, held: Contents) -> dict[str, Any]:
@@ -111,6 +127,18 @@ def projected_json(projected: Projected) -> dict[str, Any]:
     return {name: array_json(array) for name, array in arrays.items()}
 
 
+def masks_json(masks: Masks | None) -> dict[str, Any] | None:
+    """The masks, with the number of rows and columns of padding that end them."""
+    if masks is None:
+        return None
+    return {"padding": PADDING, **{name: bits_json(mask) for name, mask in vars(masks).items()}}
+
+
+def bits_json(mask: npt.NDArray[np.bool_]) -> dict[str, Any]:
+    """A mask: its shape, and a bit for each cell, row-major, the highest of a byte first, in base64."""
+    return {"shape": mask.shape, "bits": base64.b64encode(np.packbits(mask).tobytes()).decode("ascii")}
+
+
 def numbers_from_1(places: list[int]) -> list[int]:
     """The numbers of layers or heads with these places."""
     return [place + 1 for place in places]
@@ -132,6 +160,12 @@ def array_json(array: Numbers | npt.NDArray[np.bool_]) -> dict[str, Any]:
     with np.errstate(over="ignore"):  # above 65,504 is infinity
         halves = array.astype("<f2")
     return {"shape": array.shape, "float16": base64.b64encode(halves.tobytes()).decode("ascii")}
+
+
+def shares_json(shares: Array) -> dict[str, Any]:
+    """Numbers from 0 to 1: their shape, and a byte each, a share of 255 in row-major order, in base64."""
+    levels = np.rint(shares.clip(0, 1) * 255).astype(np.uint8)
+    return {"shape": shares.shape, "uint8": base64.b64encode(levels.tobytes()).decode("ascii")}
 
 
 def array_from_json(table: dict[str, Any]) -> Array:

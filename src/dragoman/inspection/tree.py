@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 from dragoman.inspection.drawing import Drawing, visible, widest
 from dragoman.inspection.inspection import Inspection
+from dragoman.inspection.labels import Window, in_window
+from dragoman.inspection.layout import finished, sentences
 from dragoman.search.trace import Node
 
 BOX_HEIGHT, BOX_GAP, STEP_GAP = 36, 8, 40
@@ -13,16 +15,36 @@ NEXT_TOKENS = 5  # in the title of a hypothesis
 Place = tuple[float, float, float]  # of a box: x, y and width
 
 
-def draw_tree(drawing: Drawing, inspection: Inspection, steps: Sequence[Sequence[int]]) -> None:
-    """Draw these steps of the search; a step is the numbers of its hypotheses from top to bottom."""
+def beam_tree(inspection: Inspection, window: Window | None = None) -> str:
+    """All hypotheses of the search: a column for each step, lines from a hypothesis to its extensions."""
+    steps = tree_columns(inspection.nodes)
+    last, hypotheses = len(steps) - 1, len(inspection.nodes) - 1
+    drawing = Drawing(
+        "beam-tree",
+        f"{search_name(inspection)}; {hypotheses} hypotheses in {last} steps",
+        "A box is a hypothesis: its last token and its log-probability in nats. The thick orange path is the "
+        f"translation. {sentences(inspection)}",
+    )
+    drawn = in_window(last, window)
+    draw_tree(drawing, inspection, steps[drawn.start : drawn.stop + 1], drawn.start)
+    more = f"Only steps {drawn.start + 1} to {drawn.stop} of {last} are drawn, after those that they extend."
+    return finished(drawing, [more] * (drawn != slice(0, last)))
+
+
+def draw_tree(
+    drawing: Drawing, inspection: Inspection, steps: Sequence[Sequence[int]], first: int = 0
+) -> None:
+    """Draw these steps of the search; a step is the numbers of its hypotheses from top to bottom, and
+    `first` is the number of the first.
+    """
     nodes, best = inspection.nodes, set(inspection.best_path)
     details = [hypothesis_details(inspection, number) for number in range(len(nodes))]
     places = tree_places(nodes, steps, details)
     for number in sorted(places, key=lambda each: each in best):  # the best path is on top
         parent = nodes[number].parent
-        if parent is not None:
+        if parent in places:
             draw_branch(drawing, places[parent], places[number], number in best)
-    for step, column in enumerate(steps):
+    for step, column in enumerate(steps, first):
         x = places[column[0]][0]
         drawing.text(x, 62, "start" if step == 0 else f"step {step}", 11, "fill-faint")
         for number in column:

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 from dragoman.system.errors import DragomanError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dragoman.inspection.inspection import Inspection
 
 Kind = Literal["encoder", "decoder", "cross"]
@@ -37,33 +39,57 @@ def draw(
     query: int,
 ) -> str:
     """A picture as SVG: see `Inspection.svg`."""
-    from dragoman.inspection import pictures, recurrent_pictures
+    from dragoman.inspection import (
+        architecture,
+        attention_pictures,
+        convolutional_pictures,
+        mask_picture,
+        position_pictures,
+        recurrent_pictures,
+        stream_pictures,
+        tree,
+    )
 
     if view not in get_args(Picture):
         raise DragomanError(f"There is no view {view!r}; the views are {', '.join(get_args(Picture))}.")
-    if inspection.model.architecture != "transformer":
+    if window is not None:
+        refuse_window(inspection, window)
+    own: dict[str, Callable[[Inspection], str]] = {}  # of an architecture that is not the Transformer
+    if inspection.model.architecture == "conv":
+        convolutional_pictures.refuse_what_is_lacking(view)
+        own = {"model": convolutional_pictures.architecture}
+    elif inspection.model.architecture != "transformer":
         recurrent_pictures.refuse_what_is_lacking(inspection, view)
-        if view in ("stream", "model"):
-            return {"stream": recurrent_pictures.states, "model": recurrent_pictures.architecture}[view](
-                inspection
-            )
+        own = {"stream": recurrent_pictures.states, "model": recurrent_pictures.architecture}
+    if view in own:
+        return own[view](inspection)
     if view in ("encoder", "decoder", "cross"):
         if layer is None:
-            return pictures.attention_grid(inspection, view, words, window)
-        draw_head = pictures.attention_lines if lines else pictures.attention_head
+            return attention_pictures.attention_grid(inspection, view, words, window)
+        draw_head = attention_pictures.attention_lines if lines else attention_pictures.attention_head
         return draw_head(inspection, view, layer, head, words, window)
     if view == "numbers":
         from dragoman.inspection.numbers import numbers
 
         return numbers(inspection, kind, layer, head, query, window)
-    if view in ("stream", "lens"):
-        draw_tokens = pictures.residual_stream if view == "stream" else pictures.lens
-        return draw_tokens(inspection, window)
+    if view == "model":
+        return architecture.architecture(inspection)
     others = {
-        "beam": pictures.beam_tree,
-        "masks": pictures.masks,
-        "positions": pictures.positions,
-        "distances": pictures.position_products,
-        "model": pictures.architecture,
+        "beam": tree.beam_tree,
+        "masks": mask_picture.masks,
+        "positions": position_pictures.positions,
+        "distances": position_pictures.position_products,
+        "stream": stream_pictures.residual_stream,
+        "lens": stream_pictures.lens,
     }
-    return others[view](inspection)
+    return others[view](inspection, window)
+
+
+def refuse_window(inspection: "Inspection", window: tuple[int, int]) -> None:
+    """Raise `DragomanError` if the window begins after the last token of both sentences."""
+    longest = max(len(inspection.source), len(inspection.target))
+    if window[0] > longest:
+        raise DragomanError(
+            f"The window begins at token {window[0]}, and the sentence and its translation have at most "
+            f"{longest} tokens; give a window of these."
+        )

@@ -8,15 +8,19 @@ from torch import Tensor
 
 from dragoman.inspection.changes import (
     Change,
+    Intervention,
     SearchSetting,
     SourceToken,
     TargetToken,
     changed_settings,
     refuse_contradictions,
 )
-from dragoman.inspection.inspect import inspect, inspect_ids, one_transformer
+from dragoman.inspection.convolutional_interventions import with_convolutional_interventions
+from dragoman.inspection.inspect import inspect, inspect_ids, one_model, one_transformer
+from dragoman.inspection.inspected import InspectedModel
 from dragoman.inspection.inspection import Inspection
 from dragoman.inspection.interventions import with_interventions
+from dragoman.model.convolutional import Convolutional
 from dragoman.model.symbols import END, PAD, START
 from dragoman.search.contradictions import refuse_more_than_a_search
 from dragoman.search.options import SearchOptions
@@ -64,7 +68,7 @@ def inspect_changed(
     ]
     changed = translator
     if interventions:
-        model = with_interventions(one_transformer(translator), interventions)
+        model = changed_model(translator, interventions)
         changed = Translator.from_model(model, translator.tokenizers)
     after = changed_settings(settings, changes)
     refuse_more_than_a_search(after, "An inspection is of one search")
@@ -75,6 +79,14 @@ def inspect_changed(
     found = inspect_ids(changed, sentence, source, after, constraints)
     refuse_other_beginning(found, translator.tokenizers.target.pieces(prefix))
     return found
+
+
+def changed_model(translator: Translator, interventions: Sequence[Intervention]) -> InspectedModel:
+    """The model with these interventions. Raises `DragomanError` for a part that it does not have."""
+    model = one_model(translator)
+    if isinstance(model, Convolutional):
+        return with_convolutional_interventions(model, interventions)
+    return with_interventions(one_transformer(translator), interventions)
 
 
 def overwritten(translator: Translator, source: Tensor, changes: Sequence[Change]) -> Tensor:

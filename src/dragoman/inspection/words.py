@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from dragoman.inspection.inspection import Array, Attention, Inspection
+from dragoman.inspection.views import KINDS, Kind
 
 SPACE = "▁"  # how SentencePiece writes a space
 
@@ -19,9 +20,7 @@ def by_words(inspection: Inspection) -> Inspection:
 
     The other fields are those of tokens.
     """
-    attention = inspection.attention
     source, target = (numbered(words) for words in (inspection.source_words, inspection.target_words))
-    inputs = [0, *(word + 1 for word in target[:-1])]  # START, and the words before each query
     return replace(
         inspection,
         source=words_of(inspection.source, source),
@@ -29,11 +28,21 @@ def by_words(inspection: Inspection) -> Inspection:
         source_words=tuple(range(source[-1] + 1)),
         target_words=tuple(range(target[-1] + 1)),
         attention=Attention(
-            merged(attention.encoder, source, source),
-            merged(attention.decoder, target, inputs),
-            merged(attention.cross, target, source),
+            *(merged(inspection.attention.of(k), *words_of_kind(inspection, k)) for k in KINDS)
         ),
     )
+
+
+def words_of_kind(inspection: Inspection, kind: Kind) -> tuple[list[int], list[int]]:
+    """The word of each query and of each key; of the decoder's keys START and the words before it."""
+    source, target = (numbered(words) for words in (inspection.source_words, inspection.target_words))
+    keys = [0, *(word + 1 for word in target[:-1])] if kind == "decoder" else source
+    return source if kind == "encoder" else target, keys
+
+
+def words_are_tokens(inspection: Inspection, kind: Kind) -> bool:
+    """Whether each query and key is a word, so that weights between words are those between tokens."""
+    return all(words[-1] + 1 == len(words) for words in words_of_kind(inspection, kind))
 
 
 def numbered(words: Sequence[int]) -> list[int]:

@@ -1,8 +1,8 @@
 """Names and shapes of the weights of the baselines, from their settings. This module imports no torch."""
 
-from dragoman.model.recurrent_shapes import recurrent_shapes
+from dragoman.model.recurrent_shapes import cell_shapes, recurrent_shapes
 from dragoman.model.settings import ModelSettings
-from dragoman.model.shapes import Shapes, linear_shapes
+from dragoman.model.shapes import Shapes, linear_shapes, transformer_shapes
 from dragoman.model.variant_shapes import varied_shapes
 
 
@@ -10,6 +10,8 @@ def baseline_shapes(settings: ModelSettings, shapes: Shapes) -> Shapes:
     """The weights of `build_baseline`'s model: `shapes` has its embeddings, or a whole Transformer."""
     if settings.architecture == "transformer":
         return varied_shapes(settings, shapes)
+    if settings.architecture in ("lstm-enriched", "gru-enriched", "conv-enriched"):
+        return enriched_shapes(settings, shapes)
     if settings.architecture == "conv":
         return shapes | convolutional_shapes(settings)
     return shapes | recurrent_shapes(settings)
@@ -29,3 +31,30 @@ def convolutional_shapes(settings: ModelSettings) -> Shapes:
             for name in ("query", "output") if side == "decoder" else ():
                 shapes |= linear_shapes(f"{layer}.attention.{name}", width, width)
     return shapes
+
+
+def enriched_shapes(settings: ModelSettings, embeddings: Shapes) -> Shapes:
+    """The weights of `Enriched`, from those of a Transformer of the same sizes."""
+    shapes: Shapes = {}
+    for name, shape in (embeddings | transformer_shapes(settings, 0)).items():
+        side, number, *_ = name.split(".")
+        if name.endswith(".self_attention.output.weight"):
+            shapes |= token_mixer_shapes(settings, f"{side}.{number}.token_mixer", side == "encoder")
+        elif ".self_attention." not in name:
+            shapes[name.replace(".self_attention_residual.", ".token_mixer_residual.")] = shape
+    return varied_shapes(settings, shapes)
+
+
+def token_mixer_shapes(settings: ModelSettings, name: str, encodes: bool) -> Shapes:
+    """The weights of the sub-layer in the place of self-attention."""
+    width, gates = settings.d_model, 4 if settings.architecture == "lstm-enriched" else 3
+    if settings.architecture == "conv-enriched":
+        return linear_shapes(f"{name}.kernel", 2 * width, settings.kernel_width * width)
+    if not encodes:
+        return cell_shapes(f"{name}.rnn", "_l0", width, width, gates)
+    directions = ("_l0", "_l0_reverse")
+    return {
+        weight: shape
+        for direction in directions
+        for weight, shape in cell_shapes(f"{name}.rnn", direction, width, width // 2, gates).items()
+    }

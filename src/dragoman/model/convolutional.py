@@ -16,28 +16,12 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from dragoman.model.baseline_parts import PrefixState, make_embeddings
 from dragoman.model.interface import Model, State
 from dragoman.model.positions import Positions
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import PAD
 
-UNSUPPORTED = (
-    "d_k",
-    "d_v",
-    "attention_dropout",
-    "source_end",
-    "norm",
-    "norm_epsilon",
-    "activation",
-    "attention_bias",
-    "output_bias",
-    "scale_embeddings",
-    "concatenate_positions",
-    "residual",
-    "attention_score",
-    "neighbourhood",
-)
-"""Settings of other architectures."""
 HALF = math.sqrt(0.5)
 """Of the sum of two values that vary alike, this keeps the variance (section 3.4)."""
 EMBEDDING_STD = 0.1
@@ -78,46 +62,42 @@ class GatedConvolution(nn.Module):
         windows = torch.cat([x[:, start : start + outputs] for start in starts], -1)
         return F.glu(self.kernel(windows), -1)
 
+    def around(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S 1"]) -> Float[Tensor, "B S D"]:
+        """The output for a window around each token of whole texts.
+
+        It has as many inputs before the token as after it; if the kernel's width is even, one more comes
+        after it. What is beyond a text's ends is 0, also where other texts of the batch go on.
+        """
+        before = self.reach // 2
+        inside = x * mask
+        return self(F.pad(inside, (0, 0, before, self.reach - before)))
+
 
 class EncoderBlock(nn.Module):
-    """A convolution around each token: as many inputs before it as after it.
-
-    If the kernel's width is even, one more comes after it.
-    """
+    """A convolution around each token."""
 
     def __init__(self, settings: ModelSettings, layer: int) -> None:
         super().__init__()
         self.convolution = GatedConvolution(settings, layer)
 
     def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S 1"]) -> Float[Tensor, "B S D"]:
-        """What is beyond a text's ends is 0, also where other texts of the batch go on."""
-        before = self.convolution.reach // 2
-        inside = self.convolution.dropout(x) * mask
-        padded = F.pad(inside, (0, 0, before, self.convolution.reach - before))
-        return (x + self.convolution(padded)) * HALF
+        return (x + self.convolution.around(self.convolution.dropout(x), mask)) * HALF
 
 
 @dataclass(frozen=True)
-class ConvolutionalState(State):
-    """Keys and values of each source token, and the last inputs of each convolution of the decoder."""
+class ConvolutionalState(PrefixState):
+    """Keys and values of each source token, and the last inputs of each convolution of the decoder.
+
+    `past` has [R P D] for each layer: P is the layer's `reach`. Before the first token they are 0.
+    """
 
     keys: Float[Tensor, "B S D"]
     values: Float[Tensor, "B S D"]
-    mask: Bool[Tensor, "B S"]
-    past: list[Tensor]
-    """[R P D] a layer: P is the layer's `reach`. Before the first token they are 0."""
     length: int = 0
 
-    def allocate(self, beams: int, max_length: int) -> "ConvolutionalState":  # noqa: ARG002  its size stays the same
-        return replace(self, past=[part.repeat_interleave(beams, 0) for part in self.past])
-
-    def reorder(self, rows: Int[Tensor, "R"]) -> "ConvolutionalState":
-        return replace(self, past=[part[rows] for part in self.past])
-
     def select(self, sentences: Int[Tensor, "B2"]) -> "ConvolutionalState":
-        past = [part.unflatten(0, (len(self.mask), -1))[sentences].flatten(0, 1) for part in self.past]
-        keys, values, mask = (part[sentences] for part in (self.keys, self.values, self.mask))
-        return replace(self, keys=keys, values=values, mask=mask, past=past)
+        mask, keys, values = (part[sentences] for part in (self.mask, self.keys, self.values))
+        return replace(self, mask=mask, past=self.past_of(sentences), keys=keys, values=values)
 
 
 class MultiStepAttention(nn.Module):
@@ -167,22 +147,16 @@ class Convolutional(Model):
     """Encoder and decoder of convolutions, with linear maps before and after them (section 3.2).
 
     It uses the settings `d_model`, the two depths, `kernel_width`, `dilated`, `dropout`, `tied` and those of
-    positions. Sinusoids are made as small as learned positions. Raises `DragomanError` for settings that it
-    has not (the Transformer's sizes are ignored, since presets set them), and for tied embeddings of
-    different vocabularies.
+    positions. Sinusoids are made as small as learned positions. Raises `DragomanError` for tied embeddings
+    of different vocabularies.
     """
 
     def __init__(self, settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
-        settings.refuse(*UNSUPPORTED)
-        settings.check_vocabularies(source_vocabulary, target_vocabulary)
         self.settings, width = settings, settings.d_model
-        self.target_embedding = nn.Embedding(target_vocabulary, width)
-        shared, tied = settings.tied == "all", settings.tied != "none"
-        self.source_embedding = self.target_embedding if shared else nn.Embedding(source_vocabulary, width)
-        self.output = self.target_embedding if tied else nn.Embedding(target_vocabulary, width)
-        for embedding in dict.fromkeys((self.target_embedding, self.source_embedding, self.output)):
-            nn.init.normal_(embedding.weight, std=EMBEDDING_STD)
+        self.target_embedding, self.source_embedding, self.output = make_embeddings(
+            settings, source_vocabulary, target_vocabulary, EMBEDDING_STD
+        )
         self.longest_source = self.longest_target = settings.longest
         self.source_positions, self.target_positions = Positions(settings), Positions(settings)
         if settings.positions == "learned":
@@ -211,9 +185,8 @@ class Convolutional(Model):
         scale = mask.sum(1)[:, None, None].sqrt()  # a mean of m values varies less than one (section 3.4)
         values = (keys + embedded) * HALF * scale
         reaches = [cast(DecoderBlock, block).convolution.reach for block in self.decoder]
-        return ConvolutionalState(
-            keys, values, mask, [embedded.new_zeros(len(source), reach, x.size(2)) for reach in reaches]
-        )
+        past = [embedded.new_zeros(len(source), reach, x.size(2)) for reach in reaches]
+        return ConvolutionalState(mask, past, keys, values)
 
     def decode(
         self, target: Int[Tensor, "R T"], state: State

@@ -1,4 +1,7 @@
-"""The recurrent baseline: an LSTM or GRU encoder-decoder with additive attention (Bahdanau et al. 2015).
+"""The recurrent baseline: an LSTM or GRU encoder-decoder with attention.
+
+The model and its additive attention are those of Bahdanau et al. 2015; scores that are products, and input
+feeding, are those of Luong et al. 2015.
 
 Shapes: B sentences, S source and T target tokens, R = B · W prefixes, D = d_model, M = 2 D, L decoder layers.
 """
@@ -12,43 +15,29 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from dragoman.model.baseline_parts import PrefixState, make_embeddings
 from dragoman.model.interface import Model, State
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import PAD
 
-UNSUPPORTED = (
-    "d_k",
-    "d_v",
-    "attention_dropout",
-    "positions",
-    "first_position",
-    "source_end",
-    "norm",
-    "norm_epsilon",
-    "activation",
-    "attention_bias",
-    "output_bias",
-    "scale_embeddings",
-    "kernel_width",
-    "dilated",
-    "concatenate_positions",
-    "residual",
-    "attention_score",
-    "neighbourhood",
-)
-"""Settings of other architectures."""
 
+class RecurrentAttention(nn.Module):
+    """softmax(score(q, k)) V with one head; a subclass has the score, and the map that makes the keys.
 
-class AdditiveAttention(nn.Module):
-    """softmax(vᵀ tanh(W q + U k)) V: a feed-forward network with one hidden layer compares query and key."""
+    Its query is the decoder's last state, as Bahdanau's; Luong's is the new state of the top layer.
+    """
 
-    def __init__(self, query_width: int, memory_width: int, width: int) -> None:
+    key: nn.Module
+    """[B S M] → [B S D]: the keys of a memory, computed once for any number of queries."""
+
+    def __init__(self) -> None:
         super().__init__()
-        self.query = nn.Linear(query_width, width)
-        self.key = nn.Linear(memory_width, width, bias=False)
-        self.score = nn.Linear(width, 1, bias=False)
         self.attention_weights_hook: Callable[[Tensor], None] | None = None
         """If set, this is called with the weights of every attention [B 1 W S], as those of one head."""
+
+    def scores(self, queries: Float[Tensor, "B W D"], keys: Float[Tensor, "B S D"]) -> Float[Tensor, "B W S"]:
+        """The score of each query with each key."""
+        raise NotImplementedError
 
     def forward(
         self,
@@ -58,65 +47,98 @@ class AdditiveAttention(nn.Module):
         mask: Bool[Tensor, "B S"],
     ) -> Float[Tensor, "R M"]:
         """The context of each query. `keys` is `self.key(memory)`; W queries share a sentence's keys."""
-        sentences, _, width = keys.shape
-        queries = self.query(query).view(sentences, -1, 1, width)
-        scores = self.score(torch.tanh(queries + keys[:, None])).squeeze(-1)
+        scores = self.scores(query.unflatten(0, (len(mask), -1)), keys)
         weights = scores.masked_fill(~mask[:, None], -torch.inf).softmax(-1)
         if self.attention_weights_hook is not None:
             self.attention_weights_hook(weights[:, None])
         return (weights @ memory).flatten(0, 1)
 
 
+class AdditiveAttention(RecurrentAttention):
+    """vᵀ tanh(W q + U k): a feed-forward network with one hidden layer compares query and key."""
+
+    def __init__(self, query_width: int, memory_width: int, width: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(query_width, width)
+        self.key = nn.Linear(memory_width, width, bias=False)
+        self.score = nn.Linear(width, 1, bias=False)
+
+    def scores(self, queries: Float[Tensor, "B W D"], keys: Float[Tensor, "B S D"]) -> Float[Tensor, "B W S"]:
+        return self.score(torch.tanh(self.query(queries)[:, :, None] + keys[:, None])).squeeze(-1)
+
+
+class DirectionSum(nn.Module):
+    """The sum of the states of both directions, which is as wide as a state of the decoder."""
+
+    def forward(self, memory: Float[Tensor, "B S M"]) -> Float[Tensor, "B S D"]:
+        forward, backward = memory.chunk(2, -1)
+        return forward + backward
+
+
+class ProductAttention(RecurrentAttention):
+    """qᵀ k, as "dot" and "general" of Luong et al. 2015, which make the keys in different ways."""
+
+    def __init__(self, key: nn.Module) -> None:
+        super().__init__()
+        self.key = key
+
+    def scores(self, queries: Float[Tensor, "B W D"], keys: Float[Tensor, "B S D"]) -> Float[Tensor, "B W S"]:
+        return queries @ keys.transpose(1, 2)
+
+
+def make_attention(settings: ModelSettings) -> RecurrentAttention:
+    """Attention with the score that the settings ask for, additive by default."""
+    width = settings.d_model
+    if settings.attention_score == "dot":
+        return ProductAttention(DirectionSum())
+    if settings.attention_score == "general":
+        return ProductAttention(nn.Linear(2 * width, width, bias=False))
+    return AdditiveAttention(width, 2 * width, width)
+
+
 @dataclass(frozen=True)
-class RecurrentState(State):
-    """The encoder's states and their keys, one a source token; the decoder's, one a layer and prefix."""
+class RecurrentState(PrefixState):
+    """The encoder's states and their keys, one a source token.
+
+    `past` has the decoder's hidden states and cells, [R L D] each, and the last attentional vector [R F], of
+    width D with input feeding and of width 0 without it.
+    """
 
     memory: Float[Tensor, "B S M"]
     keys: Float[Tensor, "B S D"]
-    mask: Bool[Tensor, "B S"]
-    hidden: Float[Tensor, "R L D"]
-    cell: Float[Tensor, "R L D"]
 
-    def allocate(self, beams: int, max_length: int) -> "RecurrentState":  # noqa: ARG002  a recurrent state has one size
-        return replace(
-            self, hidden=self.hidden.repeat_interleave(beams, 0), cell=self.cell.repeat_interleave(beams, 0)
-        )
-
-    def reorder(self, rows: Int[Tensor, "R"]) -> "RecurrentState":
-        return replace(self, hidden=self.hidden[rows], cell=self.cell[rows])
+    @property
+    def hidden(self) -> Float[Tensor, "R L D"]:
+        """The decoder's hidden states."""
+        return self.past[0]
 
     def select(self, sentences: Int[Tensor, "B2"]) -> "RecurrentState":
-        hidden = self.hidden.unflatten(0, (len(self.mask), -1))[sentences].flatten(0, 1)
-        cell = self.cell.unflatten(0, (len(self.mask), -1))[sentences].flatten(0, 1)
-        return RecurrentState(
-            self.memory[sentences], self.keys[sentences], self.mask[sentences], hidden, cell
-        )
+        mask, memory, keys = (part[sentences] for part in (self.mask, self.memory, self.keys))
+        return replace(self, mask=mask, past=self.past_of(sentences), memory=memory, keys=keys)
+
+
+def states_of(
+    rnn: nn.LSTM | nn.GRU, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]
+) -> Float[Tensor, "B S M"]:
+    """The states of both directions after each token of padded texts. They are 0 at padding."""
+    packed = pack_padded_sequence(x, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
+    return pad_packed_sequence(rnn(packed)[0], batch_first=True, total_length=x.size(1))[0]
 
 
 class Recurrent(Model):
     """A bidirectional encoder, and a decoder whose previous state is the query of its attention.
 
-    It uses the settings `d_model`, the two depths, `dropout` and `tied`. Raises `DragomanError` for settings
-    that it has not (the Transformer's sizes are ignored, since presets set them) and for tied embeddings of
-    different vocabularies.
+    It uses the settings `d_model`, the two depths, `dropout`, `tied`, `attention_score` and `input_feeding`.
+    Raises `DragomanError` for tied embeddings of different vocabularies.
     """
 
     def __init__(self, settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
         self.settings = settings
-        settings.refuse(*UNSUPPORTED)
-        settings.check_vocabularies(source_vocabulary, target_vocabulary)
         width, depth = settings.d_model, settings.decoder_layers
-        self.target_embedding = nn.Embedding(target_vocabulary, width)
-        self.source_embedding = (
-            self.target_embedding if settings.tied == "all" else nn.Embedding(source_vocabulary, width)
+        self.target_embedding, self.source_embedding, self.output = make_embeddings(
+            settings, source_vocabulary, target_vocabulary, width**-0.5
         )
-        self.output = (
-            nn.Embedding(target_vocabulary, width) if settings.tied == "none" else self.target_embedding
-        )
-        embeddings = (self.target_embedding, self.source_embedding, self.output)
-        for embedding in dict.fromkeys(embeddings):  # in this order, each once
-            nn.init.normal_(embedding.weight, std=width**-0.5)
         lstm = settings.architecture == "lstm"
         self.encoder = (nn.LSTM if lstm else nn.GRU)(
             width,
@@ -126,26 +148,23 @@ class Recurrent(Model):
             bidirectional=True,
             dropout=settings.dropout if settings.encoder_layers > 1 else 0.0,
         )
-        self.attention = AdditiveAttention(width, 2 * width, width)
+        self.attention = make_attention(settings)
         self.start = nn.Linear(2 * width, depth * width)
         cells = nn.LSTMCell if lstm else nn.GRUCell
+        self.fed = width if settings.input_feeding else 0
         self.decoder = nn.ModuleList(
-            cells(3 * width if layer == 0 else width, width) for layer in range(depth)
+            cells(width if layer else 3 * width + self.fed, width) for layer in range(depth)
         )
         self.features = nn.Linear(4 * width, width)
         self.dropout = nn.Dropout(settings.dropout)
 
     def encode(self, source: Int[Tensor, "B S"]) -> RecurrentState:
         mask = source != PAD
-        lengths = mask.sum(1)
-        embedded = self.dropout(self.source_embedding(source))
-        packed = pack_padded_sequence(embedded, lengths.cpu(), batch_first=True, enforce_sorted=False)
-        memory, _ = pad_packed_sequence(
-            self.encoder(packed)[0], batch_first=True, total_length=source.size(1)
-        )
-        mean = memory.sum(1) / lengths[:, None]
+        memory = states_of(self.encoder, self.dropout(self.source_embedding(source)), mask)
+        mean = memory.sum(1) / mask.sum(1)[:, None]
         hidden = torch.tanh(self.start(mean)).view(len(source), len(self.decoder), -1)
-        return RecurrentState(memory, self.attention.key(memory), mask, hidden, torch.zeros_like(hidden))
+        past = [hidden, torch.zeros_like(hidden), hidden.new_zeros(len(source), self.fed)]
+        return RecurrentState(mask, past, memory, self.attention.key(memory))
 
     def decode(
         self, target: Int[Tensor, "R T"], state: State
@@ -160,20 +179,22 @@ class Recurrent(Model):
     def _step(
         self, embedded: Float[Tensor, "R D"], state: RecurrentState
     ) -> tuple[Float[Tensor, "R D"], RecurrentState]:
-        context = self.attention(state.hidden[:, 0], state.keys, state.memory, state.mask)
-        x, hidden, cell = torch.cat([embedded, context], -1), [], []
-        for layer, old_hidden, old_cell in zip(
-            self.decoder, state.hidden.unbind(1), state.cell.unbind(1), strict=True
+        old_hidden, old_cell, fed = state.past
+        context = self.attention(old_hidden[:, 0], state.keys, state.memory, state.mask)
+        x, hidden, cell = torch.cat([embedded, context, fed], -1), [], []
+        for layer, one_hidden, one_cell in zip(
+            self.decoder, old_hidden.unbind(1), old_cell.unbind(1), strict=True
         ):
             if isinstance(layer, nn.LSTMCell):
-                new_hidden, new_cell = layer(x, (old_hidden, old_cell))
+                new_hidden, new_cell = layer(x, (one_hidden, one_cell))
             else:
-                new_hidden, new_cell = layer(x, old_hidden), old_cell
+                new_hidden, new_cell = layer(x, one_hidden), one_cell
             hidden.append(new_hidden)
             cell.append(new_cell)
             x = self.dropout(new_hidden)
         feature = torch.tanh(self.features(torch.cat([x, context, embedded], -1)))
-        return feature, replace(state, hidden=torch.stack(hidden, 1), cell=torch.stack(cell, 1))
+        past = [torch.stack(hidden, 1), torch.stack(cell, 1), feature[:, : self.fed]]
+        return feature, replace(state, past=past)
 
     def logits(self, features: Float[Tensor, "*N D"]) -> Float[Tensor, "*N V"]:
         return F.linear(self.dropout(features), self.output.weight)

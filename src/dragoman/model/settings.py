@@ -1,12 +1,12 @@
 """Settings of a model. The defaults are the paper's base model (Table 3). This module imports no torch."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import check_bounds
 
-Architecture = Literal["transformer", "lstm", "gru", "conv"]
+Architecture = Literal["transformer", "lstm", "gru", "conv", "lstm-enriched", "gru-enriched", "conv-enriched"]
 Activation = Literal["relu", "gelu", "swish"]
 Precision = Literal["float32", "bfloat16", "int8"]
 PositionKind = Literal["sinusoidal", "sinusoidal-halves", "sinusoidal-tensor2tensor", "learned", "none"]
@@ -23,7 +23,11 @@ class ModelSettings:
     """
 
     architecture: Architecture = "transformer"
-    """The paper's Transformer, or a baseline: LSTM or GRU with additive attention, or ConvS2S."""
+    """The paper's Transformer, or a baseline: LSTM or GRU with attention, or ConvS2S.
+
+    An enriched one has a layer of these in the place of self-attention, and otherwise the Transformer's parts
+    (Domhan 2018).
+    """
     d_model: int = 512
     """Width of embeddings and of every sub-layer's output (section 3.1)."""
     d_ff: int = 2048
@@ -65,8 +69,14 @@ class ModelSettings:
     """The function inside the feed-forward sub-layer (equation 2 has max(0, x))."""
     residual: bool = True
     """Residual connections around every sub-layer (section 3.1)."""
-    attention_score: Literal["scaled-dot", "dot", "general", "additive"] = "scaled-dot"
-    """What compares a query with a key: q · k / √d_k (equation 1), q · k, qᵀ W k, or vᵀ tanh(q + k)."""
+    attention_score: Literal["scaled-dot", "dot", "general", "additive"] | None = None
+    """What compares a query with a key: q · k / √d_k (equation 1), q · k, qᵀ W k, or vᵀ tanh(q + k).
+
+    None is the architecture's own: scaled-dot, but additive of an LSTM or GRU. These take scaled-dot for
+    their own, because earlier recipes give it for every architecture.
+    """
+    input_feeding: bool = False
+    """The decoder of an LSTM or GRU reads its last attentional vector, too (Luong et al. 2015)."""
     neighbourhood: int | None = None
     """Self-attention restricted to so many positions around each query, the paper's r (section 4)."""
     attention_bias: bool = False
@@ -88,8 +98,9 @@ class ModelSettings:
         sizes["first_position"] = MAX_FIRST_POSITION
         shares = dict.fromkeys(("dropout", "attention_dropout"), 1)
         minimum = dict.fromkeys(sizes, 1) | dict.fromkeys((*shares, "first_position", "norm_epsilon"), 0)
-        minimum["neighbourhood"] = 2
-        check_bounds(self, at_least=minimum, below=shares, at_most=sizes)
+        check_bounds(self, at_least=minimum | {"neighbourhood": 2}, below=shares, at_most=sizes)
+        if self.attention_score == "scaled-dot":
+            object.__setattr__(self, "attention_score", None)
 
     @property
     def key_width(self) -> int:
@@ -137,13 +148,17 @@ class ModelSettings:
         return self.d_model // self.heads
 
 
+SMALL = ModelSettings(d_model=256, d_ff=1024, heads=4, encoder_layers=3, decoder_layers=3)
 PRESETS = {
     "tiny": ModelSettings(d_model=128, d_ff=512, heads=4, encoder_layers=3, decoder_layers=3),
-    "small": ModelSettings(d_model=256, d_ff=1024, heads=4, encoder_layers=3, decoder_layers=3),
+    "small": SMALL,
     "base": ModelSettings(),
     "big": ModelSettings(d_model=1024, d_ff=4096, heads=16, dropout=0.3),
     "rnn": ModelSettings("lstm", d_model=256, encoder_layers=2, decoder_layers=2),
     "conv": ModelSettings("conv", d_model=256, encoder_layers=4, decoder_layers=3, positions="learned"),
+    "rnn-enriched": replace(SMALL, architecture="lstm-enriched", positions="none"),
+    "conv-enriched": replace(SMALL, architecture="conv-enriched"),
+    "restricted": replace(SMALL, neighbourhood=16),
 }
 """`base` and `big` are the paper's (Table 3); the others are for CPUs. `conv` has the sizes of fairseq's
-ConvS2S for IWSLT."""
+ConvS2S for IWSLT. The last three are `small` with another sub-layer than self-attention to all positions."""

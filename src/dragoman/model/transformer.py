@@ -129,12 +129,12 @@ class DecoderLayer(nn.Module):
 class Transformer(Model):
     """The encoder-decoder of Figure 1, for `source_vocabulary` and `target_vocabulary` ids.
 
-    Raises `DragomanError` if the settings tie embeddings of different vocabularies or are of convolutions.
+    Raises `DragomanError` if the settings tie embeddings of different vocabularies, or are of baselines.
     """
 
     def __init__(self, settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__()
-        settings.refuse("kernel_width", "dilated")
+        settings.refuse("kernel_width", "dilated", "input_feeding")
         settings.check_vocabularies(source_vocabulary, target_vocabulary)
         self.settings = settings
         self.target_embedding = self._embedding(target_vocabulary)
@@ -148,8 +148,7 @@ class Transformer(Model):
         pre = settings.norm == "pre"
         self.encoder_norm = nn.LayerNorm(settings.d_model, settings.norm_epsilon) if pre else nn.Identity()
         self.decoder_norm = nn.LayerNorm(settings.d_model, settings.norm_epsilon) if pre else nn.Identity()
-        tied = settings.tied != "none"
-        self.output = self.target_embedding if tied else self._embedding(target_vocabulary)
+        self.output = self.target_embedding if settings.tied != "none" else self._embedding(target_vocabulary)
         self.output_bias = nn.Parameter(torch.zeros(target_vocabulary)) if settings.output_bias else None
 
     def _embedding(self, vocabulary: int) -> nn.Embedding:

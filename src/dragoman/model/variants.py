@@ -231,7 +231,7 @@ class VariedTransformer(Transformer):
 
     def __init__(self, settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__(settings, source_vocabulary, target_vocabulary)
-        if settings.neighbourhood is not None and settings.attention_score != "scaled-dot":
+        if settings.neighbourhood is not None and settings.attention_score is not None:
             raise DragomanError(
                 f"Restricted self-attention has scaled dot products, and attention_score is "
                 f"{settings.attention_score}; leave neighbourhood or attention_score out."
@@ -272,11 +272,24 @@ def tell_tokens(layers: nn.Module, ids: Int[Tensor, "B T"]) -> None:
             module.tokens = ids != PAD
 
 
-SCORES: dict[str, Callable[..., ScoredAttention]] = {
+SCORES: dict[str | None, Callable[..., MultiHeadAttention]] = {
+    None: MultiHeadAttention,
     "dot": DotProductAttention,
     "general": GeneralAttention,
     "additive": AdditiveMultiHeadAttention,
 }
+
+
+def make_attention(settings: ModelSettings) -> MultiHeadAttention:
+    """Multi-head attention with the scores that the settings ask for."""
+    return SCORES[settings.attention_score](
+        settings.d_model,
+        settings.heads,
+        settings.key_width,
+        settings.value_width,
+        settings.attention_bias,
+        settings.attention_dropout,
+    )
 
 
 def vary_attention(layer: EncoderLayer | DecoderLayer, settings: ModelSettings) -> None:
@@ -284,19 +297,11 @@ def vary_attention(layer: EncoderLayer | DecoderLayer, settings: ModelSettings) 
     if settings.neighbourhood is not None:
         layer.self_attention.__class__ = RestrictedAttention
         cast(RestrictedAttention, layer.self_attention).radius = settings.neighbourhood // 2
-    if settings.attention_score == "scaled-dot":
+    if settings.attention_score is None:
         return
     for name in ("self_attention", "cross_attention"):
         if name in dict(layer.named_children()):
-            made = SCORES[settings.attention_score](
-                settings.d_model,
-                settings.heads,
-                settings.key_width,
-                settings.value_width,
-                settings.attention_bias,
-                settings.attention_dropout,
-            )
-            setattr(layer, name, made)
+            setattr(layer, name, make_attention(settings))
 
 
 def vary_residual(residual: Residual, settings: ModelSettings) -> None:

@@ -17,7 +17,8 @@ from dragoman.system.toml import overlay, read_toml
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings
 
-Preset = Literal["auto", "tiny", "small", "base", "big", "rnn", "conv"]
+Baseline = Literal["rnn", "conv", "rnn-enriched", "conv-enriched", "restricted"]
+Preset = Literal["auto", "tiny", "small", "base", "big", Baseline]
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class Recipe:
     out: Path | None = None
     """The run's folder. The same command resumes an interrupted run."""
     preset: Preset = "auto"
-    """Sizes of the model, unless they are set one by one; `base` and `big` are the paper's, `rnn` and
-    `conv` baselines."""
+    """Sizes of the model, unless they are set one by one; `base` and `big` are the paper's, those after
+    them baselines."""
     data: DataSettings = field(default_factory=DataSettings)
     tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
     model: ModelSettings = field(default_factory=ModelSettings)
@@ -79,13 +80,11 @@ def read_recipe(out: Path) -> Recipe:
 
 def check_recipe(recipe: Recipe) -> None:
     """Raise `DragomanError` for contradicting settings, and without a folder or training data."""
-    if recipe.model.architecture == "transformer":
+    if recipe.model.architecture not in ("lstm", "gru", "conv"):
         _ = recipe.model.key_width, recipe.model.value_width  # raises if heads do not divide d_model
     data = recipe.data
     if data.dataset is not None and any((data.source, data.target, data.valid_source, data.test_source)):
-        raise DragomanError(
-            f"The dataset {data.dataset!r} has its own files; leave --dataset out to train on yours."
-        )
+        raise DragomanError(f"The dataset {data.dataset!r} has its own files; leave --dataset out for yours.")
     if data.dataset is None and (data.source is None or data.target is None):
         raise DragomanError(
             "Training needs two text files: --source FILE --target FILE, with line n of one translated by "
@@ -93,9 +92,7 @@ def check_recipe(recipe: Recipe) -> None:
         )
     check_file_pairs(data)
     if recipe.out in (None, Path()):
-        raise DragomanError(
-            'A run needs its own folder: --out runs/NAME, or out = "runs/NAME" in the recipe.'
-        )
+        raise DragomanError('A run needs its own folder: --out runs/NAME, or out = "runs/NAME" in a recipe.')
     source_kind, target_kind = recipe.tokenizer.source_tokens, recipe.tokenizer.target_tokens
     if recipe.tokenizer.share_vocabulary and target_kind not in (None, source_kind):
         raise DragomanError(
@@ -108,9 +105,7 @@ def check_file_pairs(data: DataSettings) -> None:
     """Raise `DragomanError` for a validation or test file without its other side."""
     for kind in ("valid", "test"):
         if (f"{kind}_source" in data.files) != (f"{kind}_target" in data.files):
-            raise DragomanError(
-                f"{kind}_source and {kind}_target belong together, and one of them is missing."
-            )
+            raise DragomanError(f"{kind}_source and {kind}_target belong together, and one is missing.")
 
 
 def resolve_paths(data: DataSettings) -> DataSettings:

@@ -14,13 +14,14 @@ from torch import Tensor
 
 from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.convolutional import MultiStepAttention
+from dragoman.model.enriched import EnrichedDecoderLayer
 from dragoman.model.interface import Model, State
-from dragoman.model.recurrent import AdditiveAttention
+from dragoman.model.recurrent import RecurrentAttention
 from dragoman.model.transformer import DecoderLayer, EncoderLayer
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch
 
-AttentionModule = MultiHeadAttention | AdditiveAttention | MultiStepAttention
+AttentionModule = MultiHeadAttention | RecurrentAttention | MultiStepAttention
 
 RECORDING = Lock()  # a module has one hook
 
@@ -30,13 +31,14 @@ def cross_attention_modules(model: Model) -> list[AttentionModule]:
 
     Raises `DragomanError` for a model without attention.
     """
-    kinds = DecoderLayer | AdditiveAttention | MultiStepAttention
+    with_others = DecoderLayer | EnrichedDecoderLayer
+    kinds = with_others | RecurrentAttention | MultiStepAttention
     layers = [module for module in model.modules() if isinstance(module, kinds)]
     if not layers:
         raise DragomanError(
             "Attention weights need a model with encoder-decoder attention, and this architecture has none."
         )
-    return [layer.cross_attention if isinstance(layer, DecoderLayer) else layer for layer in layers]
+    return [layer.cross_attention if isinstance(layer, with_others) else layer for layer in layers]
 
 
 @contextmanager

@@ -30,6 +30,8 @@ class ServedModel:
     architecture: str = ""
     parameters: int = 0
     """Numbers in the weights; tied ones count once."""
+    folder: Path | None = None
+    """Where it was loaded from: a run, or the model in it."""
 
 
 @dataclass(frozen=True)
@@ -160,6 +162,7 @@ def load_model(name: str, run: Path, engine: EngineSettings) -> ServedModel:
         translator,
         read_settings(folder).architecture,
         sum(map(math.prod, shapes)),
+        run,
     )
 
 

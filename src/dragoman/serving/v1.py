@@ -12,6 +12,7 @@ from fastapi.responses import Response, StreamingResponse
 from pydantic import ValidationError
 
 from dragoman.inspection.changes import changed_settings, parse_changes
+from dragoman.inspection.served_training import training_of
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.errors import ApiError, error_body, note_refusal
 from dragoman.serving.models import ServedModel, describe
@@ -288,7 +289,8 @@ def add_analysis(routes: APIRouter, service: Service) -> None:
     async def inspect(asked: InspectRequest, request: Request) -> dict[str, Any]:
         """What the model computed for a sentence: its search, attention and residual stream.
 
-        With `changes`, what it would have computed. docs/inspection.md describes the answer.
+        With `changes`, what it would have computed. Without them, a run's answer has its training.
+        docs/inspection.md describes the answer.
         """
         model, settings = choose_model(service, asked, asked.text), settings_of(asked)
         with user_errors():
@@ -303,6 +305,8 @@ def add_analysis(routes: APIRouter, service: Service) -> None:
 
             refuse_long(model, [asked.text], MOST_INSPECTED, "an inspection")
             found = inspect_changed(model.translator, asked.text, changes, settings)
+            if not changes:
+                found = dataclasses.replace(found, training=training_of(model.folder, model.name))
             return to_json(found, contents(found, LIVE))
 
         return await service.analyse(compute, words(asked.text), request)

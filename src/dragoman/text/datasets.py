@@ -11,8 +11,11 @@ from pathlib import Path
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write, cache_folder
+from dragoman.text.archive_dataset import ArchiveDataset
+from dragoman.text.iwslt14 import IWSLT14
 from dragoman.text.lines import GZIP_ERRORS, open_bytes
 from dragoman.text.settings import DataSettings
+from dragoman.text.wmt14 import WMT14
 
 
 @dataclass(frozen=True)
@@ -34,50 +37,66 @@ class Dataset:
     files: tuple[DatasetFile, ...]
     """In the order of `CorpusFiles`: training, validation and test, each with source and target."""
 
+    def find(self, folder: Path) -> list[Path]:
+        """The paths of the verified files in `folder`; those that are missing are downloaded."""
+        return [_find_or_download(file, folder) for file in self.files]
+
+    def reversed(self, description: str) -> "Dataset":
+        """The same files, to translate in the other direction."""
+        pairs = zip(self.files[1::2], self.files[::2], strict=True)
+        return replace(self, description=description, files=tuple(file for pair in pairs for file in pair))
+
 
 _MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
 
-DATASETS = {
-    "multi30k-en-de": Dataset(
-        description="29,000 image descriptions in English and German (Elliott et al. 2016); test2016",
-        licence="research and education, non-commercial (Flickr30k's terms)",
-        files=(
-            DatasetFile(
-                "train.en",
-                _MULTI30K + "train.en.gz",
-                ("460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6",),
-            ),
-            DatasetFile(
-                "train.de",
-                _MULTI30K + "train.de.gz",
-                (
-                    "2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72",
-                    # The same, without the spaces at the end of 20 lines.
-                    "67aa53ff412b6af1f47c604a623e112e2c28c61519aa7cf8a5348af21722b67a",
-                ),
-            ),
-            DatasetFile(
-                "valid.en",
-                _MULTI30K + "val.en.gz",
-                ("1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227",),
-            ),
-            DatasetFile(
-                "valid.de",
-                _MULTI30K + "val.de.gz",
-                ("660e09eb7e1da2f856ea13ee5ad3cf6d36b3d5b0b733c857e94c5747a3dfc660",),
-            ),
-            DatasetFile(
-                "test2016.en",
-                _MULTI30K + "test_2016_flickr.en.gz",
-                ("399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182",),
-            ),
-            DatasetFile(
-                "test2016.de",
-                _MULTI30K + "test_2016_flickr.de.gz",
-                ("4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16",),
+_MULTI30K_EN_DE = Dataset(
+    description="29,000 image descriptions in English and German (Elliott et al. 2016); test2016",
+    licence="research and education, non-commercial (Flickr30k's terms)",
+    files=(
+        DatasetFile(
+            "train.en",
+            _MULTI30K + "train.en.gz",
+            ("460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6",),
+        ),
+        DatasetFile(
+            "train.de",
+            _MULTI30K + "train.de.gz",
+            (
+                "2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72",
+                # The same, without the spaces at the end of 20 lines.
+                "67aa53ff412b6af1f47c604a623e112e2c28c61519aa7cf8a5348af21722b67a",
             ),
         ),
+        DatasetFile(
+            "valid.en",
+            _MULTI30K + "val.en.gz",
+            ("1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227",),
+        ),
+        DatasetFile(
+            "valid.de",
+            _MULTI30K + "val.de.gz",
+            ("660e09eb7e1da2f856ea13ee5ad3cf6d36b3d5b0b733c857e94c5747a3dfc660",),
+        ),
+        DatasetFile(
+            "test2016.en",
+            _MULTI30K + "test_2016_flickr.en.gz",
+            ("399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182",),
+        ),
+        DatasetFile(
+            "test2016.de",
+            _MULTI30K + "test_2016_flickr.de.gz",
+            ("4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16",),
+        ),
     ),
+)
+
+DATASETS: dict[str, Dataset | ArchiveDataset] = {
+    "multi30k-en-de": _MULTI30K_EN_DE,
+    "multi30k-de-en": _MULTI30K_EN_DE.reversed(
+        "29,000 image descriptions in German and English (Elliott et al. 2016); test2016"
+    ),
+    **WMT14,
+    **IWSLT14,
 }
 
 
@@ -92,7 +111,7 @@ def resolve_dataset(settings: DataSettings) -> DataSettings:
     if settings.dataset not in DATASETS:
         raise DragomanError(f"There is no dataset {settings.dataset!r}; there are: {', '.join(DATASETS)}.")
     folder = settings.folder or cache_folder() / settings.dataset
-    paths = [_find_or_download(file, folder) for file in DATASETS[settings.dataset].files]
+    paths = DATASETS[settings.dataset].find(folder)
     source, target, valid_source, valid_target, test_source, test_target = paths
     return replace(
         settings,

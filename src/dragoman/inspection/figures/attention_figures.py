@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from dragoman.inspection.attention_pictures import WEIGHT
 from dragoman.inspection.drawing import Drawing, sequential, widest
 from dragoman.inspection.figures.choice import Choice
 from dragoman.inspection.inspection import Array, Inspection
 from dragoman.inspection.labels import tokens_in
-from dragoman.inspection.layout import draw_levels, finished
-from dragoman.inspection.pictures import SHARES, WEIGHT, label_axes, sentences
+from dragoman.inspection.layout import SHARES, draw_levels, finished, label_axes, sentences
 from dragoman.system.errors import DragomanError
 
 COLUMN, GAP, BAR = 30.0, 150.0, 7.0  # from token to token, from queries to keys, height of a head's mark

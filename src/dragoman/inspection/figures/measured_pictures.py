@@ -11,8 +11,7 @@ from dragoman.inspection.drawing import Drawing, diverging, sequential, widest
 from dragoman.inspection.figures.measured import HiddenUnits, Normalisation
 from dragoman.inspection.inspection import Array, Inspection
 from dragoman.inspection.labels import tokens_in
-from dragoman.inspection.layout import draw_levels, finished
-from dragoman.inspection.pictures import SHARES, sentences
+from dragoman.inspection.layout import SHARES, draw_levels, finished, sentences
 from dragoman.inspection.steps import projections_of
 
 FEATURES = 24  # of d_model, which are drawn

@@ -10,8 +10,7 @@ from dragoman.inspection.drawing import Drawing, visible
 from dragoman.inspection.figures.attention_figures import head_numbers, layer_number
 from dragoman.inspection.figures.choice import Choice
 from dragoman.inspection.inspection import Inspection, TokenProbability
-from dragoman.inspection.layout import finished
-from dragoman.inspection.pictures import sentences
+from dragoman.inspection.layout import finished, sentences
 from dragoman.system.errors import DragomanError
 
 MOST_STEPS, ACROSS, WIDTH, ROW, BAR, NEXT = 24, 3, 350.0, 19.0, 70.0, 5

@@ -7,7 +7,6 @@ import { ChosenByOption, HeadNumbers, nameOfHeld } from "./numbers.js";
 import { Choice, Facts, Grid, Lines, Numbers } from "./parts.js";
 import { statisticNames } from "./statistics.js";
 import { fixed, visible } from "./tokens.js";
-import { merged, numbered, wordsOf } from "./words.js";
 
 const KINDS = [
   ["encoder", "Encoder self-attention"],
@@ -22,39 +21,42 @@ const UNITS = [["tokens", "Tokens"], ["words", "Words"]];
 export function Attention({ inspection, tryOut }) {
   const [kind, setKind] = useState("cross");
   const [unit, setUnit] = useState("tokens");
+  const hasWords = inspection.attention[kind].words !== undefined;
   const kinds = KINDS.filter(([each]) => inspection.attention[each].shape[0] > 0);
+  const isConvolutional = inspection.model.architecture === "conv";
   return html`
-    ${kinds.length > 1 ? null : html`<p>The model has encoder-decoder attention alone, with one head.</p>`}
+    ${kinds.length > 1 ? null : html`<p>The model has encoder-decoder attention alone, with one
+      head${isConvolutional ? " in each layer" : ""}.</p>`}
     <div class="tools">
       ${kinds.length > 1
         ? html`<${Choice} label="Kind of attention" choices=${kinds} value=${kind} choose=${setKind} />`
         : null}
-      <${Choice} label="Rows and columns" choices=${UNITS} value=${unit} choose=${setUnit} />
+      ${hasWords
+        ? html`<${Choice} label="Rows and columns" choices=${UNITS} value=${unit} choose=${setUnit} />`
+        : null}
     </div>
-    <${Heads} key=${kind} inspection=${inspection} kind=${kind} unit=${unit}
-      tryOut=${kinds.length > 1 ? tryOut : null} />
-    ${kind === "cross" ? html`<${Alignment} inspection=${inspection} />` : null}`;
+    ${hasWords ? null : html`<p class="note">The sentence is long, so there is no room for the weights between
+      words. <code>dragoman inspect --show ${kind} --words</code> draws them; a file .json has all.</p>`}
+    <${Heads} key=${kind} inspection=${inspection} kind=${kind} unit=${hasWords ? unit : "tokens"}
+      tryOut=${kinds.length > 1 || isConvolutional ? tryOut : null} />`;
 }
 
-/** The queries and keys of a kind: their names, and the number of each token's word. */
+/** The queries and keys of a kind: the names of their tokens and of their words. */
 function sidesOf(inspection, kind) {
   const { source, target } = inspection;
-  const [from, to] = [source, target].map(({ tokens, words }) => ({ names: tokens, words: numbered(words) }));
+  const [from, to] = [source, target].map(({ tokens, words, names }) => ({
+    tokens, words: [...new Set(words)].map((word) => names[word]), // a word may have no token of its own
+  }));
   const inputs = {
-    names: decoderKeys(inspection),
-    words: [0, ...to.words.slice(0, -1).map((word) => word + 1)],
+    tokens: decoderKeys(inspection),
+    words: [decoderKeys(inspection)[0], ...to.words.slice(0, -1)],
   };
   return { queries: kind === "encoder" ? from : to, keys: kind === "decoder" ? inputs : from };
 }
 
-/** The names of a side's tokens or words. */
-function namesIn({ names, words }, unit) {
-  return unit === "words" ? wordsOf(names, words) : names;
-}
-
 /** All heads of a kind: {index, layer, head, tokens, weights, map, statistics}. tokens: the weights between
  * tokens, and weights those between tokens or words; null if there was no room for them. */
-function headsOf(inspection, kind, { queries, keys }, unit) {
+function headsOf(inspection, kind, unit) {
   const array = inspection.attention[kind];
   const { [kind]: tables } = inspection.statistics;
   const [layers, heads] = [tables.entropy.length, tables.entropy[0].length];
@@ -62,7 +64,7 @@ function headsOf(inspection, kind, { queries, keys }, unit) {
     const [layer, head] = [Math.floor(index / heads), index % heads];
     const place = [array.layers.indexOf(layer + 1), array.heads.indexOf(head + 1)];
     const tokens = place.includes(-1) ? null : part(array, ...place);
-    const weights = tokens && unit === "words" ? merged(tokens, queries.words, keys.words) : tokens;
+    const weights = tokens && unit === "words" && array.words ? part(array.words, ...place) : tokens;
     const small = array.overview;
     const map = small ? { values: part(small, layer, head), columns: small.shape[3] } : null;
     const numbers = Object.entries(tables).map(([name, table]) => [name, table[layer][head]]);
@@ -72,8 +74,8 @@ function headsOf(inspection, kind, { queries, keys }, unit) {
 
 function Heads({ inspection, kind, unit, tryOut }) {
   const sides = useMemo(() => sidesOf(inspection, kind), [kind]);
-  const [queries, keys] = [namesIn(sides.queries, unit), namesIn(sides.keys, unit)];
-  const all = useMemo(() => headsOf(inspection, kind, sides, unit), [kind, unit]);
+  const [queries, keys] = [sides.queries[unit], sides.keys[unit]];
+  const all = useMemo(() => headsOf(inspection, kind, unit), [kind, unit]);
   const [order, setOrder] = useState("layer");
   const held = inspection.attention[kind];
   const columns = inspection.statistics[kind].entropy[0].length;
@@ -121,12 +123,25 @@ function Heads({ inspection, kind, unit, tryOut }) {
       kind=${kind} tryOut=${tryOut} />`;
 }
 
-const WORDS = " The weights to the tokens of a word are summed, and the queries of a word are averaged.";
+const WORDS = ` The weights to the tokens of a word are summed, and the queries of a word are averaged; these
+  are rounded to 1/255.`;
 
 function aboutKind(kind) {
   const query = kind === "encoder" ? "of a source token" : "that predicts a target token";
   const keys = kind === "decoder" ? "START and the tokens before it" : "the source tokens";
   return `A row is the query ${query}; its keys, the columns, are ${keys}.`;
+}
+
+/** The changes that buttons ask for: [change, what it does]. Attention of a ConvS2S has no heads. */
+function switchesOf({ model }, kind, one) {
+  if (model.architecture !== "conv") {
+    return SWITCHES.map(([change, words]) => [`${kind}.${shortName(one)}=${change}`, words]);
+  }
+  const layer = one.layer + 1;
+  return [
+    [`decoder.${layer}.cross_attention=off`, "Switch this attention off"],
+    [`cross.${layer}=uniform`, "Make it uniform"],
+  ];
 }
 
 function shortName({ layer, head }) {
@@ -140,11 +155,11 @@ function nameOf({ layer, head }) {
 function Head({ inspection, one, all, sides, unit, names, kind, tryOut }) {
   return html`<section class="panel" aria-label="The head">
     <h3>${nameOf(one)}</h3>
-    ${tryOut ? html`<p>${SWITCHES.map(([change, words]) => html`<button class="try" key=${change}
-      onClick=${() => tryOut([`${kind}.${shortName(one)}=${change}`])}>${words}</button> `)}</p>` : null}
+    ${tryOut ? html`<p>${switchesOf(inspection, kind, one).map(([change, words]) => html`<button class="try"
+      key=${change} onClick=${() => tryOut([change])}>${words}</button> `)}</p>` : null}
     ${one.weights
-      ? html`<${HeadWeights} one=${one} all=${all} queries=${namesIn(sides.queries, unit)}
-          keys=${namesIn(sides.keys, unit)} kind=${kind} />`
+      ? html`<${HeadWeights} one=${one} all=${all} queries=${sides.queries[unit]}
+          keys=${sides.keys[unit]} kind=${kind} />`
       : html`<p class="note">There is no room for its weights here.
           <${ChosenByOption} ...${one} /> writes a file with them; a file .json has all.</p>`}
     <${Facts} facts=${names.map(({ key, name: title, unit: of }) => [
@@ -152,9 +167,9 @@ function Head({ inspection, one, all, sides, unit, names, kind, tryOut }) {
       `${fixed(one.statistics[key], 2)} ${of}`,
     ])} />
   </section>
-  ${kind === "cross" ? html`<${Differences} inspection=${inspection} one=${one} />` : null}
+  ${kind === "cross" ? html`<${Alignment} inspection=${inspection} one=${one} />` : null}
   <${HeadNumbers} projections=${inspection.projections} kind=${kind} layer=${one.layer} head=${one.head}
-      queries=${sides.queries.names} keys=${sides.keys.names} weights=${one.tokens} />`;
+      queries=${sides.queries.tokens} keys=${sides.keys.tokens} weights=${one.tokens} />`;
 }
 
 function HeadWeights({ one, all, keys, queries, kind }) {
@@ -180,17 +195,13 @@ function HeadWeights({ one, all, keys, queries, kind }) {
       rows=${() => matrixRows(one.weights, keys.length, queries)} />`;
 }
 
-/** The words of the translation for which this head attends most to another word than the alignment. */
-function Differences({ inspection, one }) {
-  const { source, target, alignment, head_alignment: heads } = inspection;
-  const [left, right] = [source, target].map(({ tokens, words }) => wordsOf(tokens, words));
+/** The links [source word, word of the translation] of a head that differ from the word alignment, the word
+ * alignment by words of the translation, and how many words have both. */
+function differencesOf({ alignment, head_alignment: heads }, one) {
   const aligned = new Map(alignment.map(([from, to]) => [to, from]));
   const links = heads[one.layer][one.head].filter(([, to]) => aligned.has(to));
   const others = links.filter(([from, to]) => aligned.get(to) !== from);
-  return html`<${Numbers} rows=${() => others.map(([from, to]) =>
-      [right[to], left[from], left[aligned.get(to)]].map(visible))}
-    title=${`Where the word alignment differs: ${others.length} of ${links.length} words`}
-    head=${["Word of the translation", "This head attends most to", "Word alignment"]} />`;
+  return { others, aligned, count: links.length };
 }
 
 /** A head's weights as lines from queries to keys; `group` is a number for the head's colour. */
@@ -203,16 +214,36 @@ function linesOf({ weights, head }, keys) {
   return lines;
 }
 
-function Alignment({ inspection }) {
+/** The word alignment, and where a head's own differs, as lines: the head's are dashed. */
+function Alignment({ inspection, one }) {
   const { source, target, alignment } = inspection;
-  const [left, right] = [source, target].map(({ tokens, words }) => wordsOf(tokens.slice(0, -1), words));
-  const lines = alignment.map(([from, to]) => ({ left: from, right: to, weight: 1, group: 0 }));
+  const [left, right] = [source, target].map(({ names }) => names.slice(0, -1));
+  const { others, aligned, count } = differencesOf(inspection, one);
+  const line = ([from, to], group, dashed) => ({ left: from, right: to, weight: 1, group, dashed });
+  const lines = [
+    ...alignment.map((each) => line(each, 0, false)),
+    ...others.map((each) => line(each, 1, true)),
+  ];
   return html`<section class="panel" aria-label="Word alignment">
     <h3>Word alignment</h3>
-    <p class="note">As Translator.align reads it from these weights.</p>
+    <p class="note">As Translator.align reads it from the last layer's weights, the mean of its heads.</p>
+    <p class="key">
+      <${LineKey} name="the word alignment" group=${0} />
+      <${LineKey} name=${`where ${nameOf(one).toLowerCase()} attends most to another word`} group=${1} />
+    </p>
     <${Lines} left=${left} right=${right} lines=${lines} label="Word alignment" leftName="source"
       rightName="translation" />
     <${Numbers} title="Word alignment as a table" head=${["Source word", "Word of the translation"]}
       rows=${() => alignment.map(([from, to]) => [visible(left[from] ?? ""), visible(right[to] ?? "")])} />
+    <${Numbers} rows=${() => others.map(([from, to]) =>
+        [right[to], left[from], left[aligned.get(to)]].map(visible))}
+      title=${`Where the word alignment differs: ${others.length} of ${count} words`}
+      head=${["Word of the translation", "This head attends most to", "Word alignment"]} />
   </section>`;
+}
+
+function LineKey({ name, group }) {
+  return html`<span><svg class="line-key" width="26" height="14" aria-hidden="true"><line x1="0" y1="7"
+    x2="26" y2="7" class=${`group-${group} ${group ? "dashed" : ""}`}
+    stroke-width="3" /></svg>${name}</span>`;
 }

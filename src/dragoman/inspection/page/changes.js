@@ -32,7 +32,8 @@ const [OFF, UNIFORM] = [["off", "switched off"], ["uniform", "uniform attention"
 /** Groups of parts: [group, [[part, name], …], the values that it may have; null for a text]. */
 function groupsOf({ model, source, target }) {
   const numbers = (most) => Array.from({ length: most }, (_, place) => place + 1);
-  const groups = model.architecture === "transformer" ? partsOf(model, numbers) : [];
+  const known = { transformer: partsOf, conv: convolutionalPartsOf };
+  const groups = known[model.architecture]?.(model, numbers) ?? [];
   const places = (side, tokens) => tokens.map((token, place) =>
     [`${side}.${place + 1}`, `${place + 1}: ${visible(token)}`]);
   groups.push(["Source token", places("source", source.tokens.slice(0, -1)), null]);
@@ -63,6 +64,19 @@ function partsOf(model, numbers) {
   return groups;
 }
 
+/** Groups of the parts of a ConvS2S. */
+function convolutionalPartsOf(model, numbers) {
+  const [encoder, decoder] = [numbers(model.encoder_layers), numbers(model.decoder_layers)];
+  const named = (layers, start, end = "") => layers.map((layer) =>
+    [`${start}.${layer}${end}`, `Layer ${layer}${end ? ", encoder-decoder attention" : ""}`]);
+  return [
+    [ATTENTION.cross, named(decoder, "cross"), [UNIFORM]],
+    ["Encoder", named(encoder, "encoder"), [OFF]],
+    ["Decoder", [...named(decoder, "decoder"), ...named(decoder, "decoder", ".cross_attention")], [OFF]],
+    ["Positional encoding", Object.entries(POSITIONS), [OFF]],
+  ];
+}
+
 /** The likeliest tokens at a place of the translation. */
 function suggestions({ beam }, part) {
   const place = /^target\.(\d+)$/.exec(part);
@@ -75,7 +89,7 @@ export function Changes({ inspection, run, busy }) {
   const [added, setAdded] = useState([]);
   const [group, setGroup] = useState(0);
   const [part, setPart] = useState(groups[0][1][0][0]);
-  const [value, setValue] = useState("off");
+  const [value, setValue] = useState(groups[0][2]?.[0][0] ?? "");
   const [, parts, values] = groups[group];
   const isToken = part.startsWith("source.") || part.startsWith("target.");
   const choosePart = (next, itsGroup) => {

@@ -4,7 +4,7 @@
 export function decoded(table) {
   const all = (arrays) =>
     Object.fromEntries(Object.entries(arrays).map(([name, array]) => [name, decode(array)]));
-  const { attention, projections, stream, positions } = table;
+  const { attention, projections, stream, positions, masks } = table;
   return {
     ...table,
     attention: all(attention),
@@ -13,16 +13,33 @@ export function decoded(table) {
     )),
     stream: all(stream),
     positions: decode(positions),
+    masks: masks && { ...masks, ...Object.fromEntries(MASKS.map((name) => [name, decodeBits(masks[name])])) },
   };
+}
+
+export const MASKS = ["encoder", "cross", "causal", "decoder"];
+
+/** {shape, values} of shares of 1, which have a byte each in base64. */
+function decodeShares({ shape, uint8 }) {
+  const text = atob(uint8);
+  return { shape, values: Float32Array.from(text, (byte) => byte.charCodeAt(0) / 255) };
+}
+
+/** {shape, values} of a mask: 1 where attending is allowed. It has a bit for each cell, in base64. */
+function decodeBits({ shape, bits }) {
+  const text = atob(bits);
+  const bit = (_, place) => (text.charCodeAt(place >> 3) >> (7 - (place & 7))) & 1;
+  return { shape, values: Float32Array.from({ length: shape[0] * shape[1] }, bit) };
 }
 
 /** {shape, values} and what else the table has: the numbers of a base64 text of float16, little-endian, in
  * row-major order. They are decoded when they are read. */
-function decode({ float16, overview, ...others }) {
+function decode({ float16, overview, words, ...others }) {
   let values = null;
   return {
     ...others,
     overview: overview ? decode(overview) : null,
+    words: words && decodeShares(words),
     get values() {
       values ??= numbersOf(float16);
       return values;

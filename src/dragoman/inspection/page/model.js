@@ -10,6 +10,8 @@ const TITLES = {
   feed_forward: { encoder: "Feed-forward network", decoder: "Feed-forward network" },
 };
 
+const DECODER_SHAPES = { transformer: "", conv: "" };
+
 export function Model({ inspection }) {
   const { model, modules } = inspection;
   const total = modules.reduce((sum, { parameters }) => sum + parameters, 0);
@@ -17,11 +19,12 @@ export function Model({ inspection }) {
   return html`
     <p>Read from below. Shapes are [sentences, tokens, features] of the first call of each part; parameters
       are those of one layer.
-      ${model.architecture === "transformer" ? "" : "The decoder's shapes are [hypotheses, features]."}</p>
+      ${DECODER_SHAPES[model.architecture] ?? "The decoder's shapes are [hypotheses, features]."}</p>
     <div class="figure" role="group" aria-label="The architecture">
       ${["encoder", "decoder"].map((side) => (model.architecture === "transformer"
         ? html`<${Stack} key=${side} side=${side} inspection=${inspection} />`
-        : html`<${RecurrentStack} key=${side} side=${side} inspection=${inspection} />`))}
+        : html`<${STACKS[model.architecture] ?? RecurrentStack} key=${side} side=${side}
+            inspection=${inspection} />`))}
     </div>
     <${Numbers} title=${`All parts as a table, ${count(total)} parameters`}
       head=${["Part", "Parameters", "Shape"]}
@@ -68,7 +71,7 @@ function noteOf(name, model) {
   if (name === "feed_forward") return `${d} → ${inner} → ${d}, ${activation}`;
   const width = d / model.heads;
   const keys = `${model.heads} heads, d_k = ${model.d_k ?? width}, d_v = ${model.d_v ?? width}`;
-  const scores = model.attention_score === "scaled-dot" ? keys : `${keys}; ${model.attention_score} scores`;
+  const scores = model.attention_score ? `${keys}; ${model.attention_score} scores` : keys;
   if (name === "cross_attention") return `${scores}; keys and values from the encoder`;
   return model.neighbourhood ? `${scores}; neighbourhood of ${model.neighbourhood}` : scores;
 }
@@ -100,6 +103,8 @@ function RecurrentStack({ side, inspection }) {
   const own = find(`${side === "encoder" ? "source" : "target"}_embedding`);
   const embedding = html`<${Box} kind="embedding" title="Embedding" note=${shared}
     module=${own && { ...own, shape: [] }} />`;
+  const score = { dot: "Dot", general: "General" }[model.attention_score] ?? "Additive";
+  const fed = model.input_feeding ? "; the first layer also reads the last features" : "";
   if (side === "encoder") {
     return html`<div class="column">
       <h3>Encoder</h3>
@@ -118,12 +123,49 @@ function RecurrentStack({ side, inspection }) {
       module=${find("features")} />
     <div class="layer"><span class="times">× ${model.decoder_layers}</span>
       <${Box} kind="feed_forward" title=${name} module=${find("decoder.0")} /></div>
-    <${Box} kind="cross_attention" title="Additive attention" module=${find("attention")}
-      note="query: the first layer's state before the token" />
+    <${Box} kind="cross_attention" title=${`${score} attention`} module=${find("attention")}
+      note=${`query: the first layer's state before the token${fed}`} />
     ${embedding}
     <p class="tokens-below">START and the tokens so far</p>
   </div>`;
 }
+
+/** The parts of a ConvS2S. */
+function ConvolutionalStack({ side, inspection }) {
+  const { model, modules, source } = inspection;
+  const find = (name) => modules.find((each) => each.name === name);
+  const isEncoder = side === "encoder";
+  const input = isEncoder ? "source" : "target";
+  const own = find(`${input}_embedding`);
+  const shared = isEncoder && model.tied === "all" ? "the matrix of the decoder" : null;
+  const sum = "⊕ add, times √0.5";
+  return html`<div class="column">
+    <h3>${isEncoder ? "Encoder" : "Decoder"}</h3>
+    ${isEncoder
+      ? html`<p class="arrow">to the attention of every decoder layer →</p>`
+      : html`<${Box} kind="output" title="Linear map and softmax" note=${tiedNote(model)}
+          module=${find("output")} />`}
+    <${Box} kind="norm" title="Linear map" module=${find(`${side}_output`)}
+      note=${isEncoder ? "its output are the keys; with the embedding added, the values" : null} />
+    <div class="layer"><span class="times">× ${model[`${side}_layers`]}</span>
+      ${isEncoder ? null : html`<${Box} kind="cross_attention" title="Attention" sum=${sum}
+        note="one head, not scaled" module=${find("decoder.0.attention")} />`}
+      <${Box} kind="feed_forward" title="Convolution with GLU" module=${find(`${side}.0.convolution`)}
+        note=${`kernel of ${model.kernel_width}${isEncoder ? "" : ", of this token and those before"}`}
+        sum=${isEncoder ? sum : ""} />
+    </div>
+    ${isEncoder ? null : html`<p class="arrow">Around both: ${sum}</p>`}
+    <${Box} kind="norm" title="Linear map" module=${find(`${side}_input`)} />
+    ${model.positions === "none" ? null : html`<${Box} kind="embedding" title="Add positions"
+      note=${model.positions === "learned" ? "learned" : `${model.positions}, times 0.1`}
+      module=${find(`${input}_positions`)} />`}
+    <${Box} kind="embedding" title="Embedding" note=${shared} module=${own && { ...own, shape: [] }} />
+    <p class="tokens-below">${isEncoder ? `${source.tokens.length} source tokens`
+      : "START and the tokens so far"}</p>
+  </div>`;
+}
+
+const STACKS = { conv: ConvolutionalStack };
 
 /** A part of Figure 1. sum: its residual sum and normalisation; absent for parts without them. */
 function Box({ kind, title, module, note, sum }) {

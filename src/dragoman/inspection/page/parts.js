@@ -176,8 +176,9 @@ function PageOfLines({ left, right, lines, label, leftName, rightName }) {
     ${column("left", left)}
     <svg width=${WIDTH} height=${height} viewBox=${`0 0 ${WIDTH} ${height}`} preserveAspectRatio="none"
       aria-hidden="true">
-      ${shown.map(({ left: from, right: to, weight, group }, index) => html`<line key=${index}
-        class=${`group-${group}`} x1="0" y1=${middle(from)} x2=${WIDTH} y2=${middle(to)}
+      ${shown.map(({ left: from, right: to, weight, group, dashed }, index) => html`<line key=${index}
+        class=${`group-${group} ${dashed ? "dashed" : ""}`} x1="0" x2=${WIDTH}
+        y1=${middle(from)} y2=${middle(to)}
         stroke-opacity=${Math.min(1, weight)} stroke-width=${1 + 2 * Math.min(1, weight)} />`)}
     </svg>
     ${column("right", right)}

@@ -26,13 +26,16 @@ const VIEWS = [
   ["training", "Training", Training], // of a run that has its log
   ["what-if", "What if", WhatIf],
 ];
-// The views of an LSTM or GRU.
+// The views of an LSTM or GRU; a ConvS2S also has positions.
 const RECURRENT = ["beam", "attention", "embeddings", "stream", "model", "training", "what-if"];
 
 function viewsOf({ model, training }, hasCases) {
   const isThere = { training: Boolean(training), "what-if": Boolean(hasCases) };
   const known = VIEWS.filter(([name]) => isThere[name] ?? true);
   if (model.architecture === "transformer") return known;
+  if (model.architecture === "conv") {
+    return known.filter(([name]) => RECURRENT.includes(name) || name === "positions");
+  }
   return known.filter(([name]) => RECURRENT.includes(name)).map(
     ([name, title, View]) => [name, name === "stream" ? "States" : title, View],
   );

@@ -11,6 +11,10 @@ const SUBLAYERS = {
   encoder: ["self-attention", "feed-forward"],
   decoder: ["self-attention", "encoder-decoder attention", "feed-forward"],
 };
+const CONVOLUTIONAL = {
+  encoder: ["convolution"],
+  decoder: ["convolution", "encoder-decoder attention"],
+};
 
 export function Stream({ inspection }) {
   const [side, setSide] = useState("decoder");
@@ -44,7 +48,8 @@ function Norms({ inspection, side }) {
     <${Numbers} title="Norms as a table" head=${["Layer", ...tokens.map(visible)]}
       rows=${() => matrixRows(norms.values, columns, names, 2)} />
     ${stream[`${side}_sublayers`].shape[0] > 0
-      ? html`<${Shares} stream=${stream} side=${side} tokens=${tokens} />`
+      ? html`<${Shares} stream=${stream} side=${side}
+          sublayers=${(inspection.model.architecture === "conv" ? CONVOLUTIONAL : SUBLAYERS)[side]} />`
       : null}`;
 }
 
@@ -53,17 +58,17 @@ function mean(values) {
 }
 
 /** Of each layer: the mean norms of its input and of what each sub-layer adds. */
-function additions(stream, side) {
+function additions(stream, side, sublayers) {
   const parts = stream[`${side}_sublayers`];
   return Array.from({ length: parts.shape[0] }, (_, layer) => [
     mean(part(stream[side], layer)),
-    ...SUBLAYERS[side].map((__, index) => mean(part(parts, layer, index))),
+    ...sublayers.map((__, index) => mean(part(parts, layer, index))),
   ]);
 }
 
-function Shares({ stream, side }) {
-  const layers = useMemo(() => additions(stream, side), [side]);
-  const names = ["the layer's input", ...SUBLAYERS[side]];
+function Shares({ stream, side, sublayers }) {
+  const layers = useMemo(() => additions(stream, side, sublayers), [side]);
+  const names = ["the layer's input", ...sublayers];
   return html`<section class="panel" aria-label="Share of each sub-layer">
     <h3>Share of each sub-layer</h3>
     <p class="note">The norm of a layer's input and of what its sub-layers add, as shares of their sum; means

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
+from typing import Any, TypeVar
 
 from dragoman.evaluation.metrics import bleu, suitable_tokenization
 from dragoman.model.costs import count_parameters
@@ -68,7 +68,10 @@ def settings_of(recipe: Recipe) -> dict[str, Any]:
     return {key: value for key, value in to_table(recipe).items() if key not in ("out", "data")}
 
 
-def read_result(cell: Cell, hashes: Hashes) -> Result | None:
+R = TypeVar("R", bound=Result)
+
+
+def read_result(cell: Cell, hashes: Hashes, kind: type[R]) -> R | None:
     """The cell's result, None if it is not complete.
 
     Raises `DragomanError` if the file is damaged, or if it is of other settings or another text.
@@ -77,7 +80,7 @@ def read_result(cell: Cell, hashes: Hashes) -> Result | None:
     if not path.exists():
         return None
     try:
-        result = Result(**read_json(path))
+        result = kind(**read_json(path))
         agrees = result.agrees(cell, hashes)
     except (KeyError, TypeError, DragomanError) as error:
         raise DragomanError(

@@ -144,6 +144,18 @@ def fit(costs: Sequence[Cost], quantity: Callable[[Cost], float]) -> tuple[Expon
     return n, width
 
 
+def slope(distances: Sequence[Distance], quantity: Callable[[Distance], float]) -> Exponent:
+    """The exponent of n in a quantity; without an interval, since these numbers have no noise.
+
+    Raises `ValueError` for fewer than two lengths.
+    """
+    if len({each.positions for each in distances}) < 2:
+        raise ValueError("An exponent needs two lengths or more.")
+    sizes = np.log([each.positions for each in distances])
+    value = float(np.polyfit(sizes, np.log([quantity(each) for each in distances]), 1)[0])
+    return Exponent(value, value, value)
+
+
 # ---- sequential operations and path lengths
 
 

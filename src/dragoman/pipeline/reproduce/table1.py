@@ -1,7 +1,7 @@
 """Table 1 (section 4): measured costs and distances of layer types, beside the paper's orders of growth."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from dragoman.pipeline.reproduce.complexity import (
     distance,
     fit,
     measure,
+    slope,
 )
 from dragoman.pipeline.reproduce.layers import ROWS, LayerType
 from dragoman.pipeline.reproduce.passport import passport
@@ -43,24 +44,50 @@ def measure_table(quick: bool, say: Say) -> Measurements:
     return Measurements(costs, distances)
 
 
-def write_table(folder: Path, measured: Measurements, command: str, version: str) -> str:
-    """Write table.json and table.md to the folder; returns the latter's text.
+PICTURES = {
+    "time": "Time of a forward pass",
+    "operations": "Operations",
+    "memory": "Memory kept for the backward pass",
+    "sequential": "Sequential operations",
+    "path": "Maximum path length",
+}
+"""The picture of each column: its file is NAME.svg."""
 
-    The passport names the command, and the version of the package.
-    """
-    page = markdown(measured)
-    content = {
+
+def content(measured: Measurements, command: str, version: str) -> dict[str, Any]:
+    """What table.json holds. The passport names the command, and the version of the package."""
+    return {
         "table": "table1",
         "costs": [asdict(cost) for cost in measured.costs],
         "distances": [asdict(each) for each in measured.distances],
-        "exponents": {row.name: exponents(row, measured.costs) for row in ROWS},
+        "exponents": {
+            row.name: exponents(row, measured.costs) | distance_exponents(row, measured.distances)
+            for row in ROWS
+        },
+        "paper": {
+            row.name: {
+                "flops": row.complexity,
+                "seconds": row.complexity,
+                "sequential": row.sequential_text,
+                "path": row.path_text,
+            }
+            for row in ROWS
+        },
         "passport": passport(command, version, {}),
     }
+
+
+def write_table(
+    folder: Path, measured: Measurements, table: Mapping[str, Any], pictures: Mapping[str, str]
+) -> str:
+    """Write table.json, table.md and the pictures, SVG by name, to the folder; returns the page's text."""
+    page = markdown(measured)
+    files = {f"{name}.svg": pictures[name] for name in PICTURES}
+    files |= {"table.json": json.dumps(table, indent=2) + "\n", "table.md": page}
     folder.mkdir(parents=True, exist_ok=True)
-    with atomic_write(folder / "table.json") as new:
-        new.write_text(json.dumps(content, indent=2) + "\n")
-    with atomic_write(folder / "table.md") as new:
-        new.write_text(page, "utf-8")
+    for name, text in files.items():
+        with atomic_write(folder / name) as new:
+            new.write_text(text, "utf-8")
     return page
 
 
@@ -82,6 +109,15 @@ def exponents(row: LayerType, costs: Sequence[Cost]) -> dict[str, dict[str, Any]
     return fits
 
 
+def distance_exponents(row: LayerType, distances: Sequence[Distance]) -> dict[str, dict[str, Any]]:
+    """The exponent of n in the number of sequential operations and in the path length."""
+    own = [each for each in distances if each.layer == row.name]
+    return {
+        "sequential": {"n": asdict(slope(own, lambda each: each.sequential))},
+        "path": {"n": asdict(slope(own, lambda each: each.path))},
+    }
+
+
 def markdown(measured: Measurements) -> str:
     """The table with the paper's columns beside what was measured."""
     head = (
@@ -95,7 +131,8 @@ def markdown(measured: Measurements) -> str:
     )
     rows = [head, ("---",) * len(head), *(cells(row, measured) for row in ROWS)]
     table = "\n".join(f"| {' | '.join(each)} |" for each in rows)
-    return f"# Table 1: layer types\n\n{table}\n\n{METHOD}"
+    links = "\n\n".join(f"![{title}]({name}.svg)" for name, title in PICTURES.items())
+    return f"# Table 1: layer types\n\n{table}\n\n{METHOD}\n{links}\n"
 
 
 def cells(row: LayerType, measured: Measurements) -> tuple[str, ...]:
@@ -132,4 +169,5 @@ METHOD = f"""\
 - Sequential operations: the longest chain of matrix products that wait for each other, in autograd's graph.
 - Path length: layers, or steps of the recurrent layer, until every position has reached every other one by
   gradients that are not zero. The recurrent and the dilated layer look back, so it is every later one there.
+- The pictures, one a column, have logarithmic axes; their numbers are in table.json.
 """

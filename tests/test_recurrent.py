@@ -1,0 +1,102 @@
+"""The LSTM and the GRU: their scores, input feeding, and recipes that are older than them."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from dragoman.inspection.inspect import inspect
+from dragoman.model.settings import ModelSettings
+from dragoman.model.symbols import PAD
+from dragoman.model.transformer import build_model
+from dragoman.search.attention_weights import cross_attention
+from dragoman.system.errors import DragomanError
+from dragoman.system.toml import overlay, read_toml, write_toml
+from tests.conftest import VARIANTS, VOCABULARY, random_model
+from tests.test_inspection import LINES, SETTINGS, translator_of
+
+GRU = ModelSettings("gru", d_model=8, encoder_layers=1, decoder_layers=2)
+
+
+@pytest.mark.parametrize("score", ["dot", "general"])
+def test_scores_are_those_of_luong(sources, targets, score):
+    model = random_model(replace(GRU, attention_score=score))
+    state = model.encode(sources)
+    query, matrix = state.hidden[:, 0], torch.cat([torch.eye(8)] * 2, 1).double()
+    if score == "general":
+        matrix = model.attention.key.weight
+    scores = torch.einsum("bd,dm,bsm->bs", query, matrix, state.memory)
+    expected = scores.masked_fill(sources == PAD, -torch.inf).softmax(-1)
+    torch.testing.assert_close(cross_attention(model, sources, targets)[0, :, 0, 0], expected)
+
+
+def test_a_general_score_whose_matrix_adds_both_directions_is_a_dot_product(sources, targets):
+    general, dot = (random_model(replace(GRU, attention_score=score)) for score in ("general", "dot"))
+    general.load_state_dict(dot.state_dict(), strict=False)
+    general.attention.key.weight.data = torch.cat([torch.eye(8)] * 2, 1).double()
+    features = [model.decode(targets, model.encode(sources))[0] for model in (general, dot)]
+    torch.testing.assert_close(*features)
+
+
+@pytest.mark.parametrize("architecture", ["lstm", "gru"])
+def test_input_feeding_appends_the_last_features_to_the_next_input(sources, targets, architecture):
+    plain = random_model(replace(GRU, architecture=architecture))
+    fed = random_model(replace(GRU, architecture=architecture, input_feeding=True))
+    weights = plain.state_dict()
+    name = "decoder.0.weight_ih"
+    weights[name] = torch.cat([weights[name], torch.zeros(len(weights[name]), 8)], 1)
+    fed.load_state_dict(weights)
+    before = plain.decode(targets, plain.encode(sources))[0]
+    assert torch.equal(fed.decode(targets, fed.encode(sources))[0], before)
+    fed.decoder[0].weight_ih.data[:, -8:] = 1
+    first, state = fed.decode(targets[:, :1], fed.encode(sources))
+    assert torch.equal(first, before[:, :1])  # before the first token it is 0
+    assert torch.equal(state.past[2], first[:, 0])
+    biased = fed.decoder[0].bias_ih.data
+    second, _ = fed.decode(targets[:, 1:2], state)
+    fed.decoder[0].weight_ih.data[:, -8:] = 0
+    for row in range(len(sources)):
+        fed.decoder[0].bias_ih.data = biased + first[row].sum()
+        alone = fed.decode(targets[:, 1:2], state)[0]
+        torch.testing.assert_close(alone[row], second[row])
+
+
+def test_an_earlier_recipe_has_the_attention_that_it_had(tmp_path):
+    for architecture in ("transformer", "lstm", "conv"):
+        settings = ModelSettings(architecture, d_model=8, heads=2)
+        write_toml(settings, tmp_path / "new.toml")
+        old = read_toml(tmp_path / "new.toml") | {"attention_score": "scaled-dot"}
+        del old["input_feeding"]
+        assert overlay(ModelSettings(), old, "old") == settings
+    names = [
+        [name for name, _ in build_model(replace(GRU, attention_score=score), 9, 9).named_parameters()]
+        for score in (None, "scaled-dot", "additive")
+    ]
+    assert names[0] == names[1] == names[2]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            ModelSettings(input_feeding=True),
+            "transformer has no input_feeding; leave it out",
+        ),
+        (ModelSettings("conv", input_feeding=True), "The architecture conv has no input_feeding"),
+        (ModelSettings("conv", attention_score="dot"), "The architecture conv has no attention_score"),
+    ],
+)
+def test_settings_of_recurrent_models_are_refused_by_others(settings, message):
+    with pytest.raises(DragomanError, match=message):
+        build_model(settings, VOCABULARY, VOCABULARY)
+
+
+def test_an_inspection_names_the_score_and_what_is_fed():
+    translator = translator_of(VARIANTS["lstm, dot, fed"])
+    found = inspect(translator, LINES[0], SETTINGS[0])
+    ((best,),) = translator.n_best([LINES[0]], SETTINGS[0])
+    assert found.translation == best.text
+    picture = found.svg("model")
+    for words in ("Dot attention", "also reads", "[T, 4 d_model]"):
+        assert words in picture
+    assert "</html>" in found.to_html()
