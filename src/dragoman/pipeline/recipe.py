@@ -115,12 +115,10 @@ def resolve_paths(data: DataSettings) -> DataSettings:
     """
     paths: dict[str, Any] = dict(data.files)
     for name, path in paths.items():
-        packed = path.with_name(f"{path.name}.gz")
-        if not path.exists() and packed.is_file():
-            paths[name] = packed
-            continue
-        if path.exists() and not path.is_file():
+        if not path.exists():
+            paths[name] = path.with_name(f"{path.name}.gz")
+            if not paths[name].is_file():
+                raise DragomanError(f"{name} is {path}, and there is no such file.")
+        elif not path.is_file():
             raise DragomanError(f"{name} is {path}, which is not a regular file: it is read several times.")
-        if not path.is_file():
-            raise DragomanError(f"{name} is {path}, and there is no such file.")
     return replace(data, folder=None, **paths)

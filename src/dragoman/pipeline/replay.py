@@ -12,13 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.model.interface import Model
-from dragoman.pipeline.adapt import keep_initial_model
 from dragoman.pipeline.prepare import PreparedData, write_valid
 from dragoman.pipeline.recipe import Recipe, resolve_paths
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
-from dragoman.text.corpus import Corpus, Files, PairFilter, scan_corpus, write_corpus
+from dragoman.text.corpus import Corpus, Files, PairFilter, scan_corpus
 from dragoman.text.lines import read_lines, read_pairs
 from dragoman.text.settings import DataSettings
 from dragoman.training.context import Samples, Scores, Validate
@@ -29,87 +28,69 @@ DEFAULT_SHARE = 0.3
 OLD = "replay"  # the folder, within that of the data, of the old text's validation pairs
 
 
-def prepare_adaptation(
-    new: Path, recipe: Recipe, files: Files, pair_filter: PairFilter, say: Say
-) -> tuple[Tokenizers, Files]:
-    """Keep the initial model; mix old pairs into the training text, and write those to validate with to `new`.
+def prepare_replay(
+    new: Path, recipe: Recipe, files: Files, pair_filter: PairFilter, tokenizers: Tokenizers, say: Say
+) -> Files:
+    """Mix old pairs into the training text, and write those to validate with to `new / OLD`.
 
-    Returns the initial model's tokenizers, and the files to train on. Raises `DragomanError` for files that
-    cannot be read or do not match, and where `keep_initial_model` does.
+    Returns the files to train on. Raises `DragomanError` for files that cannot be read or do not match, and
+    if no old pair is left to replay.
     """
-    tokenizers, adaptation = keep_initial_model(recipe), recipe.adaptation
-    if adaptation.replay_source is None and adaptation.replay_valid_source is None:
-        return tokenizers, files
-    old = old_text(recipe)
-    old_filter = PairFilter()
-    if old.source is not None and old.target is not None:
-        hold_out = old.valid_source is None
-        _, old_filter = scan_corpus(old.source, old.target, old, {}, hold_out)
-        files = mix(new / "plain", recipe, files, pair_filter, old_filter, say)
-    old_files = (old.source or files[0], old.target or files[1])
+    old, old_filter = old_text(recipe), PairFilter()
     (new / OLD).mkdir()
+    tokenizers.save(new / OLD)
+    old_files = files
+    if old.source is not None and old.target is not None:
+        old_files = old.source, old.target
+        _, old_filter = scan_corpus(*old_files, old, {}, hold_out=old.valid_source is None)
+        files = mix(new / "plain", recipe, files, old_files, (pair_filter, old_filter), say)
     write_valid(new / OLD, old_files, old, old_filter, tokenizers)
-    write_old_corpus(new / OLD, tokenizers)
-    return tokenizers, files
+    return files
 
 
 def old_text(recipe: Recipe) -> DataSettings:
-    """The old text as a run's. Raises `DragomanError` for a missing file."""
-    adaptation, data = recipe.adaptation, recipe.data
-    old = DataSettings(
-        adaptation.replay_source,
-        adaptation.replay_target,
-        adaptation.replay_valid_source,
-        adaptation.replay_valid_target,
-        longest=data.longest,
-        drop_copies=data.drop_copies,
+    """The old text as that of a run. Raises `DragomanError` for a missing file."""
+    data = recipe.data
+    train, valid = (
+        tuple(map(Path, files)) if files else (None, None)
+        for files in (recipe.adaptation.replay, recipe.adaptation.replay_valid)
     )
+    old = DataSettings(longest=data.longest, drop_copies=data.drop_copies)
+    old = replace(old, source=train[0], target=train[1], valid_source=valid[0], valid_target=valid[1])
     try:
         return resolve_paths(old)
     except DragomanError as error:
         raise DragomanError(f"Of the text to replay, {error}") from error
 
 
-def write_old_corpus(folder: Path, tokenizers: Tokenizers) -> None:
-    """Encode the validation pairs of the old text."""
-    tokenizers.save(folder)
-    files, settings = (folder / "valid.source.txt", folder / "valid.target.txt"), DataSettings(longest=0)
-    statistics, pair_filter = scan_corpus(*files, settings, {}, hold_out=False)
-    write_corpus(folder / "valid", files, tokenizers.paths(folder), settings, pair_filter, statistics)
-
-
 # ---- training
 
 
 def mix(
-    folder: Path, recipe: Recipe, files: Files, pair_filter: PairFilter, old_filter: PairFilter, say: Say
+    folder: Path, recipe: Recipe, files: Files, old: Files, filters: tuple[PairFilter, PairFilter], say: Say
 ) -> Files:
     """Write the new text, and after it as many old pairs as give the replay's share of the training pairs.
 
     The lines of the new text keep their numbers. The choice depends on the seed alone. Old pairs that are
-    held out, or whose source is among the validation sentences held out of the new text, are not used.
+    held out, of either text, are not used.
     """
-    old, share = old_text(recipe), recipe.adaptation.replay_share
-    assert old.source is not None
-    assert old.target is not None
+    share = recipe.adaptation.replay_share
     share = DEFAULT_SHARE if share is None else share
-    kept = [
-        old_filter.keeps(*pair) and pair_filter.keeps(*pair) for pair in read_pairs(old.source, old.target)
-    ]
-    if not any(kept):
-        raise DragomanError(f"No pair of {old.source} and {old.target} is left to replay.")
-    count = sum(pair_filter.keeps(*pair) for pair in read_pairs(*files))
+    kept = np.array([all(each.keeps(*pair) for each in filters) for pair in read_pairs(*old)])
+    if not kept.any():
+        raise DragomanError(f"No pair of {old[0]} and {old[1]} is left to replay.")
+    count = sum(filters[0].keeps(*pair) for pair in read_pairs(*files))
     wanted = round(share / (1 - share) * count)
-    times = repetitions(np.array(kept), wanted, recipe.training.seed)
+    times = repetitions(kept, wanted, recipe.training.seed)
     folder.mkdir(exist_ok=True)
     mixed = folder / "mixed.source", folder / "mixed.target"
-    for path, first, second in zip(mixed, files, (old.source, old.target), strict=True):
+    for path, first, second in zip(mixed, files, old, strict=True):
         with path.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(f"{line}\n" for line in read_lines(first))
             file.writelines(f"{line}\n" for line in repeated(second, times))
     say(
-        f"Replay: {wanted:,} pairs of {old.source} and {old.target}, out of {sum(kept):,}, are added to {count:,} "
-        f"new ones: {wanted / (wanted + count):.0%} of the training pairs."
+        f"Replay: {wanted:,} pairs, from {kept.sum():,} of {old[0]} and {old[1]}, are added to {count:,} new "
+        f"ones: {wanted / (wanted + count):.0%} of the training pairs."
     )
     return mixed
 
@@ -133,7 +114,7 @@ def repeated(path: Path, times: npt.NDArray[np.int64]) -> Iterator[str]:
 
 
 def validate_both(validate: Validate, recipe: Recipe, data: PreparedData, say: Say, world: World) -> Validate:
-    """Scores of the new text's validation, which decide, and those of the old text as `replay_bleu` and so on."""
+    """`validate`, whose scores decide, with those of the old text as `replay_bleu` and so on."""
     from dragoman.pipeline.run import make_validate
 
     assert recipe.out is not None

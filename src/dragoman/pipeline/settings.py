@@ -6,7 +6,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class AdaptationSettings:
-    """A model to begin with, old text to replay, and weights that stay as they are.
+    """A model to begin with, weights that stay as they are, and old text to replay.
 
     All are None in a run that begins with random weights.
     """
@@ -16,18 +16,14 @@ class AdaptationSettings:
     tokenizers and model settings are kept; dropout may change."""
     peak_rate: float | None = None
     """Highest learning rate with an initial model, which --learning-rate-scale multiplies. None is 0.0003."""
-    replay_source: Path | None = None
-    """Sentences of the text that the initial model was trained on: some are added to the training text, so
-    that what was learnt from them is kept."""
-    replay_target: Path | None = None
-    """Their translations."""
+    freeze: tuple[str, ...] | None = None
+    """Parts of the initial model that do not change: encoder, decoder, embeddings, or modules as they are
+    named in model.safetensors, such as encoder.0."""
+    replay: tuple[str, ...] | None = None
+    """Two files of the text that the initial model was trained on, source and target: some pairs are added to
+    the training text, so that what was learnt from them is kept."""
     replay_share: float | None = None
     """Share of the training pairs that comes from the replay text, drawn once by the seed. None is 0.3."""
-    replay_valid_source: Path | None = None
-    """Validation sentences of the old domain, scored at each validation; without them some pairs of the
-    replay text are held out."""
-    replay_valid_target: Path | None = None
-    """Their translations."""
-    freeze: tuple[str, ...] | None = None
-    """Parts of an initial model that do not change: encoder, decoder, embeddings, or modules as they are
-    named in model.safetensors, as encoder.0."""
+    replay_valid: tuple[str, ...] | None = None
+    """Two files of old validation pairs, scored at each validation. None holds some pairs of the replay text
+    out."""
