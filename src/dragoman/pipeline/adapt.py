@@ -33,6 +33,7 @@ def adapted_recipe(
         kept = Recipe(model=recorded.model, tokenizer=recorded.tokenizer)
     else:
         kept = kept_settings(initial_model)
+    refuse_other_languages(asked.data, kept.data, initial_model)
     recipe = flags(overlay(kept, table, origin))
     refuse_changes(recipe, kept, initial_model)
     check_recipe(recipe)
@@ -73,6 +74,18 @@ def kept_settings(initial_model: Path) -> Recipe:
     )
     data = DataSettings(source_language=source, target_language=target)
     return Recipe(data=data, tokenizer=tokenizer, model=read_settings(folder))
+
+
+def refuse_other_languages(asked: DataSettings, kept: DataSettings, initial_model: Path) -> None:
+    """Raise `DragomanError` if the name of a text says another language than that of the initial model."""
+    for side in ("source", "target"):
+        named, known = getattr(asked.languages, side), getattr(kept, f"{side}_language")
+        is_given = getattr(asked, f"{side}_language") is not None
+        if not is_given and known is not None and named not in (UNKNOWN_LANGUAGE, known):
+            raise DragomanError(
+                f"The {side} text is called {getattr(asked, side)}, and the {side} language of the initial "
+                f"model in {initial_model} is {known}. Exchange the files, or give --{side}-language {named}."
+            )
 
 
 def refuse_changes(recipe: Recipe, kept: Recipe, initial_model: Path) -> None:
