@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     given = parser.parse_args()
     scores = {str(seed): measure(seed, given) for seed in given.seeds}
-    found = passport(asked("adaptation.py", given, "data", "runs")) | {"bleu": scores}
+    found = passport(asked("adaptation.py", given, "data")) | {"bleu": scores}
     print(f"{keep(found, given.results, 'adaptation')}\n\n{markdown(scores)}")
 
 

@@ -314,6 +314,7 @@ def test_rate_and_updates_are_chosen_and_said(trained, folder, tmp_path):
     ):
         assert words in reasons
     assert any("the learning rate rises to 0.0003" in line for line in said)
+    assert f"Initial model: {trained / 'run'}; its tokenizers and settings are kept." in said
     rates = [
         event["learning_rate"]
         for event in read_events(tmp_path / "out" / "log.jsonl")

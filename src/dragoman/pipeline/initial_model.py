@@ -50,6 +50,7 @@ def prepare_adaptation(
     assert recipe.adaptation.initial_model is not None
     stored = StoredModel.load(recipe.adaptation.initial_model)
     refuse_unknown_parts(recipe, list(stored.weights))
+    say(f"Initial model: {recipe.adaptation.initial_model}; its tokenizers and settings are kept.")
     longest = stored.longest_trained or stored.settings.longest or DEFAULT_SPLIT
     (new / ABOUT).write_text(json.dumps({"longest_source": longest}) + "\n")
     if recipe.adaptation.replay or recipe.adaptation.replay_valid:
