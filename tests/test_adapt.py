@@ -249,7 +249,10 @@ def test_a_recipe_that_contradicts_its_initial_model_is_refused(trained, folder,
             {"freeze": ["encodr"]},
             "freeze names 'encodr', and the initial model has no such part. It has encoder, ",
         ),
-        ({"freeze": ["encoder", "decoder", "embeddings"]}, "no weight is left to train. Freeze fewer parts"),
+        (
+            {"freeze": ["encoder", "decoder", "embeddings"]},
+            "No weight of the initial model is left to train: freeze is enc",
+        ),
         (
             {"replay": ["none.en", "none.de"]},
             "Of the text to replay, source is none.en, and there is no such file",
@@ -269,9 +272,9 @@ def test_what_does_not_fit_the_text_or_the_weights_is_refused(trained, folder, t
 def test_running_averages_cannot_be_frozen():
     recipe = Recipe(model=ModelSettings(norm="batch"), adaptation=AdaptationSettings(freeze=("encoder",)))
     with pytest.raises(
-        DragomanError, match="freeze does not hold the running averages of batch normalisation"
+        DragomanError, match="freeze and lora_rank do not hold the running averages of batch normalisation"
     ):
-        refuse_unknown_parts(recipe, ["encoder.0.weight", "decoder.0.weight"])
+        refuse_unknown_parts(recipe, {"encoder.0.weight": (4, 4), "decoder.0.weight": (4, 4)})
 
 
 def test_exchanged_languages_are_refused_unless_given(tmp_path):
@@ -328,7 +331,10 @@ def test_the_command_line_asks_for_an_adaptation(trained, folder, tmp_path):
     words += " --freeze encoder embeddings --replay old.en old.de --replay-share 0.2 --dropout 0.2"
     recipe = recipe_of(COMMAND.parse(words.split()))
     assert recipe.adaptation == AdaptationSettings(
-        trained / "run", None, ("encoder", "embeddings"), ("old.en", "old.de"), 0.2
+        trained / "run",
+        freeze=("encoder", "embeddings"),
+        replay=("old.en", "old.de"),
+        replay_share=0.2,
     )
     assert recipe.model == replace(read_recipe(trained / "run").model, dropout=0.2)
 

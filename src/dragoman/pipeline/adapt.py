@@ -37,6 +37,8 @@ def adapted_recipe(
     recipe = flags(overlay(kept, table, origin))
     refuse_changes(recipe, kept, initial_model)
     check_recipe(recipe)
+    if recipe.adaptation.lora_rank is not None:  # the rank of an average is that of all its parts together
+        recipe = replace(recipe, training=replace(recipe.training, average=1))
     return recipe
 
 
@@ -48,12 +50,18 @@ def refuse_contradictions(recipe: Recipe) -> None:
         raise DragomanError(
             f"{given[0]} belongs to an adaptation, and initial_model is missing: give --initial-model RUN."
         )
-    check_bounds(adaptation, at_least={"peak_rate": 1e-9, "replay_share": 0}, below={"replay_share": 1})
+    least = {"peak_rate": 1e-9, "replay_share": 0, "lora_rank": 1, "lora_alpha": 1e-9}
+    check_bounds(adaptation, at_least=least, below={"replay_share": 1})
     for name, paths in (("replay", adaptation.replay), ("replay_valid", adaptation.replay_valid)):
         if paths is not None and len(paths) != 2:
             raise DragomanError(f"{name} needs two files, source and target, and {len(paths)} are given.")
     if "replay_share" in given and "replay" not in given:
         raise DragomanError("replay_share needs a text to replay: give --replay SOURCE TARGET.")
+    lora = [name for name in ("lora_alpha", "lora_maps") if name in given]
+    if lora and adaptation.lora_rank is None:
+        raise DragomanError(f"{lora[0]} belongs to adapters, and lora_rank is missing: give --lora-rank 8.")
+    if adaptation.lora_rank is not None and recipe.training.shard:
+        raise DragomanError("Adapters are not trained with --shard; leave it out, or --lora-rank.")
 
 
 def kept_settings(initial_model: Path) -> Recipe:

@@ -19,6 +19,15 @@ class AdaptationSettings:
     freeze: tuple[str, ...] | None = None
     """Parts of the initial model that do not change: encoder, decoder, embeddings, or modules as they are
     named in model.safetensors, such as encoder.0."""
+    lora_rank: int | None = None
+    """Train adapters of this rank instead of the weights: the change of a linear map is a product of two
+    narrow matrices (LoRA), and all other weights stay as they are. Checkpoints are not averaged.
+    dragoman export --to adapter writes the adapters alone."""
+    lora_alpha: float | None = None
+    """Factor of the adapters, over their rank. None is twice the rank."""
+    lora_maps: tuple[str, ...] | None = None
+    """Words in the names of the linear maps in model.safetensors that get adapters: attention, feed_forward,
+    encoder.0 and so on. None is attention."""
     replay: tuple[str, ...] | None = None
     """Two files of the text that the initial model was trained on, source and target: some pairs are added to
     the training text, so that what was learnt from them is kept."""
