@@ -1,4 +1,4 @@
-"""The shell blocks of tutorials and how-to guides run, one after the other in one folder, with short trainings."""
+"""The shell blocks of tutorials and how-to guides run in order in one folder, with short trainings."""
 
 import json
 import os
