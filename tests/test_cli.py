@@ -435,7 +435,7 @@ REFUSED = [
         ["qqq"],
         "There is no verb 'qqq'. There are: quickstart, start, train, resume, translate, serve, score, "
         "align, evaluate, shortlist, export, import, inspect, figure, doctor, runs, paper, reproduce, "
-        "aer, linearise, parse-f1, plot, completion.",
+        "lab, aer, linearise, parse-f1, plot, completion.",
     ),
     (
         ["train", "{0}/train.source", "{0}/train.target", "--out", ""],
