@@ -436,7 +436,7 @@ REFUSED = [
     (
         ["qqq"],
         "There is no verb 'qqq'. There are: quickstart, start, train, resume, translate, serve, score, "
-        "align, evaluate, shortlist, export, import, inspect, figure, doctor, runs, paper, reproduce, "
+        "align, evaluate, shortlist, export, import, inspect, figure, doctor, clean, runs, paper, reproduce, "
         "linearise, parse-f1, plot, completion.",
     ),
     (

@@ -11,6 +11,7 @@ from typing import Any
 from dragoman import __version__
 from dragoman.cli import (
     align,
+    clean,
     completion,
     doctor,
     evaluate,
@@ -54,6 +55,7 @@ VERBS = (
     inspect,
     figure,
     doctor,
+    clean,
     runs,
     paper,
     reproduce,
