@@ -11,6 +11,7 @@ from typing import Any
 from dragoman import __version__
 from dragoman.cli import (
     align,
+    backtranslate,
     clean,
     completion,
     doctor,
@@ -56,6 +57,7 @@ VERBS = (
     figure,
     doctor,
     clean,
+    backtranslate,
     runs,
     paper,
     reproduce,
@@ -67,7 +69,7 @@ COMMANDS: dict[str, Command[Any]] = {
 
 def usage() -> str:
     """The verbs."""
-    verbs = "\n".join(f"  {name:<12}{command.summary}" for name, command in COMMANDS.items())
+    verbs = "\n".join(f"  {name:<14}{command.summary}" for name, command in COMMANDS.items())
     return (
         "usage: dragoman VERB [arguments] [options]\n\n"
         f'Dragoman {__version__}: the Transformer of "Attention Is All You Need" for your own text.\n\n'
