@@ -58,7 +58,7 @@ def test_sources_are_translations_and_empty_lines_are_left_out(
 ):
     status, out, err = call(monkeypatch, capsysbinary, "backtranslate", run, mono, "--out", tmp_path / "bt")
     assert (status, out) == (0, "")
-    assert "2 empty lines are left out." in err
+    assert "Empty lines left out: 2." in err
     assert (
         f"5 pairs of 7 lines. Train with: dragoman train {tmp_path}/bt/mono.en {tmp_path}/bt/mono.de" in err
     )

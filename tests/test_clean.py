@@ -4,6 +4,7 @@ import gzip
 import json
 import sys
 import tempfile
+import tracemalloc
 from dataclasses import fields
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from dragoman.text.clean_settings import REASONS, CleanSettings
 from dragoman.text.cleaning import clean_files
 from dragoman.text.doctor import examine
-from dragoman.text.mojibake import MOJIBAKE
+from dragoman.text.mojibake import has_mojibake
 from dragoman.text.settings import Languages
 from tests.test_cli import call
 
@@ -197,6 +198,22 @@ def test_the_median_of_the_ratio_is_that_of_the_pairs_that_are_kept(tmp_path):
     assert report["length_ratio"] == 1
 
 
+def test_memory_is_a_hundred_bytes_a_pair_and_not_the_lines(tmp_path):
+    wanted = CleanSettings(language=False, near_duplicates=False)
+
+    def peak(count):
+        pairs = [(f"{'amber ' * 80}{number}", f"{'birch ' * 80}{number}") for number in range(count)]
+        files = write(tmp_path / str(count), pairs)
+        tracemalloc.start()
+        clean_files(files, tmp_path / str(count) / "out", wanted, EN_DE, OTHERS)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    peak(100)  # what is made once
+    assert peak(1_500) - peak(500) < 1_000 * 120  # of pairs of a thousand bytes
+
+
 def test_files_of_one_name_get_two(tmp_path):
     for side in ("en", "de"):
         (tmp_path / side).mkdir()
@@ -224,8 +241,8 @@ CORRECT = [
 
 @pytest.mark.parametrize("text", CORRECT)
 def test_mojibake_is_found_in_every_script_and_not_in_correct_text(text):
-    assert not MOJIBAKE.search(text)
-    assert MOJIBAKE.search(mojibake(text))
+    assert not has_mojibake(text)
+    assert has_mojibake(mojibake(text))
 
 
 # ---- the command line

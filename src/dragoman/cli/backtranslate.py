@@ -59,9 +59,9 @@ def backtranslate(given: Given) -> None:
         return
     report = write_pairs(asked.text, translations, asked.out, names, asked.tag)
     if report.empty:
-        say(f"{report.empty:,} empty lines are left out.")
+        say(f"Empty lines left out: {report.empty:,}.")
     if report.untranslated:
-        say(f"{report.untranslated:,} lines whose translation is empty or has a NUL are left out.")
+        say(f"Lines left out because their translation is empty or has a NUL: {report.untranslated:,}.")
     source, target = (asked.out / name for name in names)
     say(f"{report.pairs:,} pairs of {report.lines:,} lines. Train with: dragoman train {source} {target}")
 

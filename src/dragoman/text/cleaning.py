@@ -38,7 +38,7 @@ from dragoman.text.checks import (
 from dragoman.text.clean_settings import REASONS, CleanSettings
 from dragoman.text.identification import identify, is_identifiable, primary
 from dragoman.text.lines import line_hash, raw_lines
-from dragoman.text.mojibake import MOJIBAKE
+from dragoman.text.mojibake import has_mojibake
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 
 Files = tuple[Path, Path]  # of sources and of targets
@@ -106,7 +106,7 @@ class PairChecks:
             yield "encoding"
         if wanted.control and is_encoded and any(map(CONTROL.search, pair)):
             yield "control"
-        if wanted.mojibake and any(map(MOJIBAKE.search, pair)):
+        if wanted.mojibake and any(map(has_mojibake, pair)):
             yield "mojibake"
         if wanted.max_words and max(map(count_words, pair)) > wanted.max_words:
             yield "max_words"
@@ -160,7 +160,7 @@ class Notes:
             ratios.append(math.nan if is_empty(pair) else log_length_ratio(pair))
             long.append(has_length_ratio(pair))
             hashes.append(pair_hash(pair))
-            near_hashes.append(near_hash(pair))
+            near_hashes.append(near_hash(pair) if checks.settings.near_duplicates else 0)
         self.bits = bits
         self.reasons = np.array(reasons, np.uint16)
         self.ratios = np.array(ratios, np.float32)

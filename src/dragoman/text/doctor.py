@@ -30,7 +30,7 @@ from dragoman.text.checks import (
 )
 from dragoman.text.clean_settings import MAX_LENGTH_RATIO, MAX_WORDS
 from dragoman.text.lines import line_hash, raw_lines
-from dragoman.text.mojibake import MOJIBAKE
+from dragoman.text.mojibake import has_mojibake
 
 MAX_EXAMPLES = 5  # line numbers that a finding shows
 SAMPLE_PAIRS = 20_000  # pairs that the n-gram models and the median length ratio are estimated from
@@ -156,7 +156,7 @@ def check_file(path: Path) -> tuple[list[Finding], list[Finding]]:
             not_text.add(number)
         elif CONTROL.search(text.removeprefix("\ufeff") if number == 1 else text):
             controls.add(number)
-        if MOJIBAKE.search(text):
+        if has_mojibake(text):
             mojibake.add(number)
         line = raw.removesuffix(b"\n")
         if line.endswith(b"\r"):

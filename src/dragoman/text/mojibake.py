@@ -22,7 +22,7 @@ NEXT = f"[{characters(0x80, 0xBF)}]"
 MARK = "[" + re.escape("‚„…‹›«»‘’“”–—·²³\xa0") + "]"
 """What may stand after a letter in correct text."""
 CAPITAL = "[A-ZÀ-Þ]"
-MOJIBAKE = re.compile(
+PATTERN = re.compile(
     "|".join(
         [
             f"(?<!{CAPITAL})[ÂÃ]{NEXT}",  # of U+0080 to U+00FF: most of Western Europe
@@ -35,3 +35,8 @@ MOJIBAKE = re.compile(
         ]
     )
 )
+
+
+def has_mojibake(line: str) -> bool:
+    """Whether a part of a line is UTF-8 that was read as another encoding."""
+    return not line.isascii() and bool(PATTERN.search(line))
