@@ -101,10 +101,11 @@ class PairChecks:
     def reasons(self, raw: tuple[bytes, bytes], pair: Pair) -> Iterator[str]:
         """The names of what is wrong with a pair, and wanted to be removed."""
         wanted = self.settings
-        is_encoded = all(is_text(side) and b"\r" not in side for side in raw)
-        if wanted.encoding and not is_encoded:
-            yield "encoding"
-        if wanted.control and is_encoded and any(map(CONTROL.search, pair)):
+        if not all(is_text(side) and b"\r" not in side for side in raw):
+            if wanted.encoding:
+                yield "encoding"
+            return  # its characters are not known
+        if wanted.control and any(map(CONTROL.search, pair)):
             yield "control"
         if wanted.mojibake and any(map(has_mojibake, pair)):
             yield "mojibake"
@@ -135,10 +136,7 @@ def has_other_language(line: str, code: str) -> bool:
 
 
 def raw_pairs(files: Files) -> Iterator[tuple[bytes, bytes]]:
-    """The lines n of both files, without their ends and without a byte order mark.
-
-    Raises `DragomanError` if the files have different numbers of lines.
-    """
+    """The lines n of both files, without their ends and without a byte order mark."""
     first = True
     for pair in zip(*map(raw_lines, files), strict=True):
         source, target = (line.removesuffix(b"\n").rstrip(b"\r") for line in pair)
