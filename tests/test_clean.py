@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.system.messages import silent
+from dragoman.text import cleaning
 from dragoman.text.clean_settings import REASONS, CleanSettings
 from dragoman.text.cleaning import clean_files
 from dragoman.text.doctor import examine
@@ -80,7 +82,7 @@ def contents(folder):
 
 
 def cleaned(files, out, others=OTHERS, languages=EN_DE, **switches):
-    clean_files(files, out, CleanSettings(**switches), languages, others)
+    clean_files(files, out, CleanSettings(**switches), languages, others, silent)
     return contents(out)
 
 
@@ -205,7 +207,7 @@ def test_memory_is_a_hundred_bytes_a_pair_and_not_the_lines(tmp_path):
         pairs = [(f"{'amber ' * 80}{number}", f"{'birch ' * 80}{number}") for number in range(count)]
         files = write(tmp_path / str(count), pairs)
         tracemalloc.start()
-        clean_files(files, tmp_path / str(count) / "out", wanted, EN_DE, OTHERS)
+        clean_files(files, tmp_path / str(count) / "out", wanted, EN_DE, OTHERS, silent)
         found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return found
@@ -219,9 +221,27 @@ def test_files_of_one_name_get_two(tmp_path):
         (tmp_path / side).mkdir()
         (tmp_path / side / "train.txt").write_text(f"a sentence of {side}\n")
     files = tmp_path / "en" / "train.txt", tmp_path / "de" / "train.txt"
-    report = clean_files(files, tmp_path / "out", CleanSettings(), Languages(), OTHERS)
+    report = clean_files(files, tmp_path / "out", CleanSettings(), Languages(), OTHERS, silent)
     assert (report.source, report.target) == ("source.train.txt", "target.train.txt")
     assert (tmp_path / "out" / "target.train.txt").read_text() == "a sentence of de\n"
+
+
+def test_a_file_named_as_the_report_does_not_replace_it(tmp_path):
+    files = [
+        path.rename(tmp_path / name)
+        for path, name in zip(write(tmp_path, clean_corpus()), ("report.json", "b"), strict=True)
+    ]
+    report = clean_files(tuple(files), tmp_path / "out", CleanSettings(), Languages(), OTHERS, silent)
+    assert (report.source, report.target) == ("source.report.json", "target.b")
+
+
+def test_progress_is_told_now_and_then(tmp_path, monkeypatch):
+    monkeypatch.setattr(cleaning, "REPORT_EVERY", 0.0)
+    said = []
+    clean_files(
+        write(tmp_path, clean_corpus()), tmp_path / "out", CleanSettings(), EN_DE, OTHERS, said.append
+    )
+    assert said[-1] == "39 of 40 pairs are checked; 0 more minutes."
 
 
 CORRECT = [

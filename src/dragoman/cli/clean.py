@@ -55,7 +55,7 @@ def clean(given: Given) -> None:
         list(filter(None, (asked.valid_source, asked.test_source))),
         list(filter(None, (asked.valid_target, asked.test_target))),
     )
-    report = clean_files((asked.source, asked.target), asked.out, asked.checks, languages, others)
+    report = clean_files((asked.source, asked.target), asked.out, asked.checks, languages, others, say)
     if asked.json:
         print(json.dumps(asdict(report), indent=2, ensure_ascii=False))
     else:

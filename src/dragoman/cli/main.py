@@ -10,6 +10,7 @@ from typing import Any
 
 from dragoman import __version__
 from dragoman.cli import (
+    aer,
     align,
     backtranslate,
     clean,
@@ -63,7 +64,7 @@ VERBS = (
     reproduce,
 )
 COMMANDS: dict[str, Command[Any]] = {
-    verb.COMMAND.name: verb.COMMAND for verb in (*VERBS, linearise, parse_f1, plot, completion)
+    verb.COMMAND.name: verb.COMMAND for verb in (*VERBS, aer, linearise, parse_f1, plot, completion)
 }
 
 

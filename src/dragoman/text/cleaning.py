@@ -7,16 +7,18 @@ hashes. Duplicates and outliers are then found among these notes. The second pas
 
 import json
 import math
+import time
 from array import array
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import write_folder
+from dragoman.system.files import MANIFEST, write_folder
+from dragoman.system.messages import Say
 from dragoman.text.checks import (
     CONTROL,
     MIN_CHARACTERS,
@@ -44,9 +46,11 @@ from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 Files = tuple[Path, Path]  # of sources and of targets
 Others = tuple[list[Path], list[Path]]  # of sources, and of targets, of validation and test data
 BOM = b"\xef\xbb\xbf"
+T = TypeVar("T")
 MAX_SAMPLE = 5  # removed pairs that the report shows for each reason
 MIN_PROBABILITY = 0.02  # of the language that a line should have; below it the line has another one
 REMOVED, REPORT = "removed.jsonl", "report.json"
+REPORT_EVERY = 60.0  # seconds
 
 
 @dataclass
@@ -144,14 +148,25 @@ def raw_pairs(files: Files) -> Iterator[tuple[bytes, bytes]]:
         first = False
 
 
+def with_progress(pairs: Iterator[T], count: int, say: Say) -> Iterator[T]:
+    """The pairs. Says every `REPORT_EVERY` seconds how many of them there have been."""
+    start = last = time.monotonic()
+    for done, pair in enumerate(pairs):
+        if done and (now := time.monotonic()) - last >= REPORT_EVERY:
+            minutes = (now - start) / done * (count - done) / 60
+            say(f"{done:,} of {count:,} pairs are checked; {minutes:.0f} more minutes.")
+            last = now
+        yield pair
+
+
 class Notes:
     """What the first pass notes of each of N pairs."""
 
-    def __init__(self, files: Files, checks: PairChecks) -> None:
+    def __init__(self, pairs: Iterator[tuple[bytes, bytes]], checks: PairChecks) -> None:
         bits = {name: 1 << place for place, name in enumerate(REASONS)}
         reasons, ratios, long = array("H"), array("f"), array("B")
         hashes, near_hashes = array("Q"), array("Q")
-        for raw in raw_pairs(files):
+        for raw in pairs:
             source, target = map(decode_lossy, raw)
             pair = source, target
             reasons.append(sum(bits[name] for name in checks.reasons(raw, pair)))
@@ -205,7 +220,7 @@ class Notes:
 
 
 def clean_files(
-    files: Files, out: Path, settings: CleanSettings, languages: Languages, others: Others
+    files: Files, out: Path, settings: CleanSettings, languages: Languages, others: Others, say: Say
 ) -> CleanReport:
     """Write the pairs of two files that are not removed to a new folder, the others to removed.jsonl there.
 
@@ -213,8 +228,8 @@ def clean_files(
     order mark. Raises `DragomanError` if a file cannot be read twice, the numbers of lines differ, no pair is
     left, or the folder exists.
     """
-    refuse(files, out)
-    notes = Notes(files, PairChecks(settings, languages, others))
+    pairs = with_progress(raw_pairs(files), count_pairs(files, out), say)
+    notes = Notes(pairs, PairChecks(settings, languages, others))
     notes.compare(settings)
     names = file_names(files)
     kept = int((notes.reasons == 0).sum())
@@ -255,13 +270,17 @@ def write_pairs(folder: Path, files: Files, notes: Notes, report: CleanReport) -
 
 
 def file_names(files: Files) -> tuple[str, str]:
-    """The names of the files that are written: those that are read, without .gz, made different."""
+    """The names of the files that are written: those that are read, without .gz, unless a name is taken."""
     source, target = (path.name.removesuffix(".gz") for path in files)
-    return (source, target) if source != target else (f"source.{source}", f"target.{target}")
+    is_free = source != target and not {source, target} & {REMOVED, REPORT, MANIFEST}
+    return (source, target) if is_free else (f"source.{source}", f"target.{target}")
 
 
-def refuse(files: Files, out: Path) -> None:
-    """Raise `DragomanError` for files that cannot be read twice or are not pairs, and if `out` exists."""
+def count_pairs(files: Files, out: Path) -> int:
+    """The number of pairs.
+
+    Raises `DragomanError` for files that cannot be read twice or are not pairs, and if `out` exists.
+    """
     if out.exists():
         raise DragomanError(f"{out} exists; choose another --out, or delete it.")
     for path in files:
@@ -275,3 +294,4 @@ def refuse(files: Files, out: Path) -> None:
         )
     if not counts[0]:
         raise DragomanError(f"{files[0]} is empty; it has to hold one sentence a line.")
+    return counts[0]
