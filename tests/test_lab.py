@@ -18,7 +18,8 @@ from tests.test_cli import call
 
 NAMES = catalogue.names()
 SAMPLE = ["all-masked-rows", "head-width", "length-penalties"]
-MOST_LINES = 80
+MOST_LINES, MOST_SECONDS = 80, 180
+RESULTS = catalogue.LAB.parent / "experiments" / "lab"
 
 
 @pytest.fixture
@@ -50,6 +51,15 @@ def test_the_table_of_statements_names_the_experiments_that_try_them():
         named = [name for name in cell.split(", ") if name in NAMES]
         assert named == sorted(name for name, claim in claims.items() if row in claim.topics), row
         assert named or " " in cell  # else a sentence says why no experiment tries it
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_experiment_has_a_result_of_its_full_form(name):
+    record = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+    assert not record["quick"]
+    assert record["claim"] == catalogue.experiment(name).claim.claim  # else run it again
+    assert record["seconds"] < MOST_SECONDS
+    assert f"]({name}.md) |" in (RESULTS / "README.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
