@@ -1,6 +1,7 @@
 """Trains four decoders to repeat a letter after 1 to 20 tokens. The source does not have it: it passes
 through the decoder's layers, two of width 32 (the LSTM: one). Two convolutions of 3 inputs reach 4 positions
-back, self-attention restricted to 4 positions before each query reaches 8.
+back, self-attention restricted to 4 positions before each query reaches 8. The LSTM and the convolutions,
+which learn this slower, are trained for 4 times as many updates.
 """
 
 from dataclasses import replace
@@ -37,11 +38,12 @@ def accuracy(model: Model, distance: int) -> float:
 
 
 def run(quick: bool) -> Result:
-    seeds, updates = short(quick, 200)
+    seeds, updates = short(quick, 100)
     rows = []
     for name, settings in MODELS.items():
         for seed in seeds:
-            model = train(settings, lambda g: pair(g, int(g.choice(DISTANCES))), updates, seed)
+            count = updates * (1 if name.endswith("Transformer") else 4)
+            model = train(settings, lambda g: pair(g, int(g.choice(DISTANCES))), count, seed, pairs=24)
             found = {n: accuracy(model, n) for n in DISTANCES}
             rows += [{"model": name, "seed": seed, "distance": n, "accuracy": found[n]} for n in DISTANCES]
 
@@ -56,15 +58,16 @@ def run(quick: bool) -> Result:
         "distance in tokens",
         "accuracy",
         {name: [(n, mean(of(name, n))) for n in DISTANCES] for name in MODELS},
-        f"Mean of {len(seeds)} seeds after {updates} updates. Chance is 1 in {LETTERS}.",
+        f"Mean of {len(seeds)} seeds. Chance is 1 in {LETTERS}.",
         log_x=True,
     )
     shown = "; ".join(f"{name} {spread(near[name])} and {spread(far[name])}" for name in MODELS)
-    condition = f"the other layers are those of {' or '.join(fail)}" if len(fail) < len(MODELS) - 1 else ""
+    condition = f"the other model is the {' or the '.join(fail)}" if len(fail) < len(MODELS) - 1 else ""
     return Result(
         {"Accuracy by distance": rows},
         picture,
         verdict_of(min(far["Transformer"]) > 0.9 and bool(fail), condition),
-        f"After {updates} updates, the share of letters repeated at distances {DISTANCES[0]} and "
-        f"{DISTANCES[-1]} is: {shown}. What is out of reach of the layers stays at chance.",
+        f"After {updates} updates, or {4 * updates}, the share of letters repeated at distances {DISTANCES[0]} and "
+        f"{DISTANCES[-1]} is: {shown}. "
+        f"These had learnt the nearest: {', '.join(learnt) or 'none'}; of others this says nothing about distance.",
     )

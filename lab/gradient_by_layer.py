@@ -1,5 +1,5 @@
 """The norm of the gradient of each decoder layer of post-norm and pre-norm Transformers with 6 layers a side,
-at the first update, and after 40 updates with the paper's warm-up and with its highest rate from the start.
+at the first update, and after 20 updates with the paper's warm-up and with its highest rate from the start.
 """
 
 from dataclasses import replace
@@ -25,7 +25,7 @@ RATES = {"with warm-up": paper_rate, "without": rate_without_warmup}
 
 
 def run(quick: bool) -> Result:
-    seeds, updates = short(quick, 40)
+    seeds, updates = short(quick, 20)
     norms: dict[tuple[str, int], list[list[float]]] = {}
     for norm in ("post", "pre"):
         for name, rate in RATES.items():

@@ -18,12 +18,12 @@ CLAIM = Claim(
     claimed_by="study notes",
     topics=("C58",),
 )
-SIZES, TASK = (50, 200, 800, 3200), reversing(3, 6)
+SIZES, TASK = (50, 400, 3200), reversing(3, 6)
 NAMES = ("Transformer", "LSTM")
 
 
 def run(quick: bool) -> Result:
-    seeds, updates = short(quick, 200)
+    seeds, updates = short(quick, 150)
     rows = []
     for size in SIZES:
         for seed in seeds:
@@ -54,8 +54,8 @@ def run(quick: bool) -> Result:
     shown = "; ".join(
         f"{size:,} pairs: {spread(of('Transformer', size))} and {spread(of('LSTM', size))}" for size in SIZES
     )
-    few = mean(of("LSTM", SIZES[0])) > max(of("Transformer", SIZES[0]))
-    many = mean(of("Transformer", SIZES[-1])) > mean(of("LSTM", SIZES[-1]))
+    few = min(of("LSTM", SIZES[0])) > max(of("Transformer", SIZES[0]))
+    many = max(of("Transformer", SIZES[-1])) >= min(of("LSTM", SIZES[-1]))
     return Result(
         {"Held-out texts": rows},
         picture,

@@ -1,4 +1,4 @@
-"""Trains Transformers with one head whose queries and keys have 8, 64 or 512 features, to reverse texts, with
+"""Trains Transformers with one head whose queries and keys have 8 or 512 features, to reverse texts, with
 scores q · k / √d_k and with q · k.
 """
 
@@ -16,7 +16,7 @@ CLAIM = Claim(
     claimed_by="the paper (section 3.2.1)",
     topics=("C22", "C17", "C18"),
 )
-WIDTHS = (8, 64, 512)
+WIDTHS = (8, 512)
 SCORES = {"scaled": None, "unscaled": "dot"}
 
 
