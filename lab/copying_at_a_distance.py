@@ -67,7 +67,7 @@ def run(quick: bool) -> Result:
         {"Accuracy by distance": rows},
         picture,
         verdict_of(min(far["Transformer"]) > 0.9 and bool(fail), condition),
-        f"After {updates} updates, or {4 * updates}, the share of letters repeated at distances {DISTANCES[0]} and "
-        f"{DISTANCES[-1]} is: {shown}. "
-        f"These had learnt the nearest: {', '.join(learnt) or 'none'}; of others this says nothing about distance.",
+        f"After {updates} updates, or {4 * updates}, the share of letters repeated at distances "
+        f"{DISTANCES[0]} and {DISTANCES[-1]} is: {shown}. These had learnt the nearest: "
+        f"{', '.join(learnt) or 'none'}; of others this says nothing about distance.",
     )
