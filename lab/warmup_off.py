@@ -31,7 +31,7 @@ RATES = {"with warm-up": paper_rate, "without": rate_without_warmup}
 
 
 def run(quick: bool) -> Result:
-    seeds, updates = short(quick, 130)
+    seeds, updates = short(quick, 200)
     losses: dict[str, list[list[float]]] = {}
     for norm in ("post", "pre"):
         for name, rate in RATES.items():
@@ -43,7 +43,7 @@ def run(quick: bool) -> Result:
                     updates,
                     seed,
                     rate,
-                    pairs=16,
+                    pairs=24,
                     watch=lambda step, model, nll, found=found: found.append(nll),
                 )
                 losses.setdefault(f"{norm}-norm, {name}", []).append(found)
