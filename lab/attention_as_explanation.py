@@ -39,7 +39,7 @@ def losses(model: Model, batch: Batch) -> np.ndarray:
 
 
 def run(quick: bool) -> Result:
-    seeds, updates = short(quick, 250)
+    seeds, updates = short(quick, 200)
     rows, shown = [], {}
     for seed in seeds:
         model = train(TINY, reversing(4, LENGTH), updates, seed)

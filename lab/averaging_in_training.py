@@ -42,7 +42,7 @@ def loss_of(tensors: dict[str, torch.Tensor], seed: int) -> float:
 
 
 def run(quick: bool) -> Result:
-    seeds, updates = short(quick, 200)
+    seeds, updates = short(quick, 150)
     rows = []
     for name, rate in RATES.items():
         for seed in seeds:

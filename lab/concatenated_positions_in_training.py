@@ -30,7 +30,7 @@ KINDS = {"added": False, "concatenated": True}
 
 
 def run(quick: bool) -> Result:
-    seeds, updates = short(quick, 200)
+    seeds, updates = short(quick, 160)
     losses: dict[str, list[list[float]]] = {name: [] for name in KINDS}
     rows = []
     for name, concatenated in KINDS.items():

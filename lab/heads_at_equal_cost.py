@@ -30,7 +30,7 @@ def sums(generator: np.random.Generator) -> Pair:
 
 
 def run(quick: bool) -> Result:
-    seeds, updates = short(quick, 200)
+    seeds, updates = short(quick, 180)
     rows, losses = [], {}
     for heads in HEADS:
         for seed in seeds:

@@ -23,7 +23,7 @@ NAMES = ("Transformer", "LSTM")
 
 
 def run(quick: bool) -> Result:
-    seeds, updates = short(quick, 150)
+    seeds, updates = short(quick, 120)
     rows = []
     for size in SIZES:
         for seed in seeds:
