@@ -60,7 +60,7 @@ def run(quick: bool) -> Result:
     return Result(
         {"By update": rows},
         picture,
-        verdict_of(min(last) > 0.8 and max(first) < 0.4),
+        verdict_of(min(last) > max(0.5, *first)),
         f"The nearest neighbour has the same translation for {spread(first)} of the words before training "
         f"and for {spread(last)} after {rows[-1]['update']} updates. Nothing else tells the model that they "
         "belong together.",
