@@ -68,7 +68,7 @@ def run(quick: bool) -> Result:
     figures = "; ".join(f"{name} {spread(of(name, 'same token'))}" for name in names)
     good = [name for name in names if min(of(name, "same token")) > 0.9]
     condition = (
-        "" if "all layers" in good and len(good) == len(names) else f"the weights are of {', '.join(good)}"
+        "" if "all layers" in good and len(good) == len(names) else f"the weights are of {' or '.join(good)}"
     )
     return Result(
         {"Agreement": rows},

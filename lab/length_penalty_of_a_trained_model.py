@@ -21,7 +21,7 @@ ALPHAS, TASK = (0.0, 0.3, 0.6, 1.0, 2.0, 4.0), reversing(4, 10)
 
 
 def run(quick: bool) -> Result:
-    seeds, updates = short(quick, 120)
+    seeds, updates = short(quick, 220)
     rows = []
     for seed in seeds:
         model, held_out = train(TINY, TASK, updates, seed), examples(TASK, seed, 100)
@@ -52,7 +52,7 @@ def run(quick: bool) -> Result:
         for a in (0.0, 0.6, 4.0)
     )
     better = all(a > b for a, b in zip(of(0.6, "exact"), of(0.0, "exact"), strict=True))
-    condition = "" if better else "it is about length alone"
+    condition = "" if better else "it is a claim about lengths alone"
     return Result(
         {"Beam 8": rows},
         picture,

@@ -23,7 +23,7 @@ BEAMS, TASK = (1, 2, 4, 8, 16), reversing(4, 8)
 
 
 def run(quick: bool) -> Result:
-    seeds, updates = short(quick, 120)
+    seeds, updates = short(quick, 220)
     rows = []
     for seed in seeds:
         model, held_out = train(TINY, TASK, updates, seed), examples(TASK, seed, 100)

@@ -70,11 +70,6 @@ def rate_without_warmup(step: int) -> float:
     return paper_rate(max(step, WARMUP))
 
 
-def constant_rate(step: int) -> float:
-    """`paper_rate`, which stays at half its highest value."""
-    return min(paper_rate(min(step, WARMUP)), paper_rate(WARMUP) / 2)
-
-
 def fresh(settings: ModelSettings, seed: int) -> Model:
     """A model with the weights that training begins with."""
     torch.manual_seed(seed)
