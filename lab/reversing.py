@@ -46,7 +46,8 @@ def run(quick: bool) -> Result:
     return Result(
         {"Held-out texts": rows},
         picture,
-        verdict_of(min(reversed_) <= max(copied)),
-        f"The loss of copying and of reversing, in nats a token, mean and range of the seeds: {shown}. A "
-        "difference counts where the ranges do not touch.",
+        verdict_of(not all(b > a for a, b in zip(copied, reversed_, strict=True))),
+        f"The loss of copying and of reversing, in nats a token, mean and range of the seeds: {shown}. A seed "
+        "gives the same first weights and the same texts to both tasks. For the Transformer reversing is harder in "
+        f"{sum(b > a for a, b in zip(copied, reversed_, strict=True))} of {len(seeds)}.",
     )
