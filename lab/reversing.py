@@ -48,6 +48,6 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(not all(b > a for a, b in zip(copied, reversed_, strict=True))),
         f"The loss of copying and of reversing, in nats a token, mean and range of the seeds: {shown}. A seed "
-        "gives the same first weights and the same texts to both tasks. For the Transformer reversing is harder in "
-        f"{sum(b > a for a, b in zip(copied, reversed_, strict=True))} of {len(seeds)}.",
+        f"gives both tasks the same first weights and texts. Of {len(seeds)} seeds, reversing is harder for "
+        f"the Transformer in {sum(b > a for a, b in zip(copied, reversed_, strict=True))}.",
     )
