@@ -47,7 +47,7 @@ def run(quick: bool) -> Result:
         {"Held-out texts": rows},
         picture,
         verdict_of(not all(b > a for a, b in zip(copied, reversed_, strict=True))),
-        f"The loss of copying and of reversing, in nats a token, mean and range of the seeds: {shown}. A seed "
-        f"gives both tasks the same first weights and texts. Of {len(seeds)} seeds, reversing is harder for "
+        f"The loss of copying and of reversing, in nats a token, mean and range of the seeds: {shown}. Seeds "
+        f"give both tasks the same first weights and texts. Of {len(seeds)} seeds, reversing is harder for "
         f"the Transformer in {sum(b > a for a, b in zip(copied, reversed_, strict=True))}.",
     )
