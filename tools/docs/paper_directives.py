@@ -96,4 +96,4 @@ def included(lines: Lines, source: Path, caption: str, marked: list[int]) -> str
 
 def lab_link(name: str) -> str:
     """An experiment by its name."""
-    return f"[{name.replace('-', ' ')}](/explanation/experiments/{name}.md)"
+    return f"[](/explanation/experiments/{name}.md)"
