@@ -21,6 +21,7 @@ from dragoman.cli import (
     figure,
     import_model,
     inspect,
+    lab,
     linearise,
     paper,
     parse_f1,
@@ -62,6 +63,7 @@ VERBS = (
     runs,
     paper,
     reproduce,
+    lab,
 )
 COMMANDS: dict[str, Command[Any]] = {
     verb.COMMAND.name: verb.COMMAND for verb in (*VERBS, aer, linearise, parse_f1, plot, completion)
