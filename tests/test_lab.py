@@ -18,7 +18,8 @@ from tests.test_cli import call
 
 NAMES = catalogue.names()
 SAMPLE = ["all-masked-rows", "head-width", "length-penalties"]
-MOST_LINES = 80
+MOST_LINES, MOST_SECONDS = 80, 180
+RESULTS = catalogue.LAB.parent / "experiments" / "lab"
 
 
 @pytest.fixture
@@ -52,6 +53,15 @@ def test_the_table_of_statements_names_the_experiments_that_try_them():
         assert named or " " in cell  # else a sentence says why no experiment tries it
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_an_experiment_has_a_result_of_its_full_form(name):
+    record = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+    assert not record["quick"]
+    assert record["claim"] == catalogue.experiment(name).claim.claim  # else run it again
+    assert record["seconds"] < MOST_SECONDS
+    assert f"]({name}.md) |" in (RESULTS / "README.md").read_text("utf-8")
+
+
 @pytest.mark.parametrize(
     "name", [name if name in SAMPLE else pytest.param(name, marks=pytest.mark.long) for name in NAMES]
 )
@@ -61,9 +71,11 @@ def test_an_experiment_runs_in_its_quick_form(lab, tmp_path, name):
     record = json.loads((tmp_path / f"{name}.json").read_text("utf-8"))
     assert record["quick"]
     assert record["passport"]["command"].startswith(f"dragoman lab {name}")
-    assert out == f"{name}: {record['verdict']}. {record['because']}\n"
+    claim, verdict = out.splitlines()
+    assert claim == record["claim"]
+    assert verdict.lower() == f"{record['verdict']}. {record['because']}".lower()
     page = (tmp_path / f"{name}.md").read_text("utf-8")
-    assert page.rstrip().splitlines()[-1].lower().startswith(f"**{record['verdict'].lower()}")
+    assert page.splitlines()[-1].replace("**", "") == verdict
     svg = (tmp_path / f"{name}.svg").read_text("utf-8")
     assert ElementTree.fromstring(svg).tag.endswith("svg")
     assert f'id="{name}-title"' in svg
@@ -88,7 +100,8 @@ def test_the_list_has_every_experiment_below_its_section(lab):
 def write_results(folder, but):
     """A result of every experiment but one."""
     for name in NAMES:
-        record = {"name": name, "quick": False, "title": name, "section": "4", "verdict": "holds"}
+        claim = {"claim": "A claim.", "claimed_by": "nobody", "section": "4"}
+        record = {"name": name, "quick": False, "verdict": "holds", **claim}
         if name != but:
             (folder / f"{name}.json").write_text(json.dumps(record))
 
@@ -98,7 +111,7 @@ def test_experiments_that_have_results_are_skipped(lab, tmp_path):
     write_results(tmp_path, missing)
     status, out, err = lab("--quick", "--out", tmp_path)
     assert status == 0
-    assert out.startswith(f"{missing}: ")
+    assert out.splitlines()[0] == catalogue.experiment(missing).claim.claim
     assert err.count(" has a result in ") == len(NAMES) - 1
     assert report.has_result(tmp_path, missing, quick=True)
     assert not report.has_result(

@@ -66,8 +66,13 @@ def markdown(experiment: Experiment, result: Result, record: Mapping[str, Any]) 
         f"Claimed by {claim.claimed_by}:\n\n> {claim.claim}\n\n"
         f"{experiment.method.strip()}\n\n{short}![{claim.title}]({experiment.name}.svg)\n\n"
         f"{tables}\n\n## Where it comes from\n\n{made}\n\n"
-        f"**{result.verdict[0].upper()}{result.verdict[1:]}.** {result.because}\n"
+        f"**{capitalised(result.verdict)}.** {result.because}\n"
     )
+
+
+def capitalised(verdict: str) -> str:
+    """The verdict at the beginning of a sentence."""
+    return verdict[0].upper() + verdict[1:]
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -85,12 +90,13 @@ def cell(value: str | int | float) -> str:
 
 
 def overview(folder: Path) -> str:
-    """A table of the verdicts in a folder, in the order of the paper's sections."""
+    """A table of the claims and verdicts in a folder, in the order of the paper's sections."""
     records = [read_json(path) for path in sorted(folder.glob("*.json"))]
     rows = [
         {
-            "section": record["section"],
-            "experiment": f"[{record['title']}]({record['name']}.md)",
+            "section": section,
+            "claim": f"[{record['claim']}]({record['name']}.md)",
+            "claimed by": record["claimed_by"],
             "verdict": record["verdict"] + " (quick form)" * record["quick"],
         }
         for section in SECTIONS

@@ -69,7 +69,7 @@ def run(experiment: Any, asked: Lab, report: Any) -> None:
     made = passport(shlex.join(["dragoman", *sys.argv[1:]]), __version__, {})
     record = report.content(experiment, result, asked.quick, seconds, made)
     report.write_result(asked.out, experiment, result, record)
-    print(f"{experiment.name}: {result.verdict}. {result.because}", flush=True)
+    print(f"{experiment.claim.claim}\n{report.capitalised(result.verdict)}. {result.because}", flush=True)
     say(f"The page is {asked.out / experiment.name}.md; its picture and its numbers are beside it.")
 
 

@@ -12,6 +12,8 @@ from dragoman import __version__
 from dragoman.cli import (
     aer,
     align,
+    backtranslate,
+    clean,
     completion,
     doctor,
     evaluate,
@@ -56,6 +58,8 @@ VERBS = (
     inspect,
     figure,
     doctor,
+    clean,
+    backtranslate,
     runs,
     paper,
     reproduce,
@@ -68,7 +72,7 @@ COMMANDS: dict[str, Command[Any]] = {
 
 def usage() -> str:
     """The verbs."""
-    verbs = "\n".join(f"  {name:<12}{command.summary}" for name, command in COMMANDS.items())
+    verbs = "\n".join(f"  {name:<14}{command.summary}" for name, command in COMMANDS.items())
     return (
         "usage: dragoman VERB [arguments] [options]\n\n"
         f'Dragoman {__version__}: the Transformer of "Attention Is All You Need" for your own text.\n\n'
