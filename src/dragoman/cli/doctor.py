@@ -3,6 +3,7 @@
 import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from dragoman.cli.console import say
@@ -11,7 +12,7 @@ from dragoman.cli.train import read_files
 from dragoman.pipeline.recipe import Recipe, check_file_pairs, resolve_paths
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay, read_toml
-from dragoman.text.settings import CorpusFiles, DataSettings
+from dragoman.text.settings import CorpusFiles, DataSettings, is_parallel, plain_name
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,13 @@ class Doctor(CorpusFiles):
     """Validation sentences: checked for overlap with the training data, and for what training refuses."""
     test_source: Path | None = None
     """Test sentences: checked for overlap with the training data, and for what training refuses."""
+    source_language: str | None = None
+    """Code of the language of the source, for a file with texts in several languages."""
+    target_language: str | None = None
+    """The same for the target."""
     files: tuple[Path, ...] = ()
-    """Two text files, a recipe, a run's folder, or a folder with train.* (and valid.*, test.*) texts."""
+    """Two text files, one with both sides (.tmx, .tsv, .jsonl), a recipe, a run's folder, or a folder with
+    train.* (and valid.*, test.*) texts."""
 
 
 def doctor(given: Given) -> None:
@@ -40,7 +46,8 @@ def doctor(given: Given) -> None:
     data = settings_from(DataSettings, given, data)
     if print_findings(data):
         sys.exit(1)
-    say(f"Train with: dragoman train {data.source} {data.target} --out runs/NAME")
+    paths = " ".join(str(path) for path in (data.source, data.target) if path is not None)
+    say(f"Train with: dragoman train {paths} --out runs/NAME")
 
 
 def print_findings(data: DataSettings) -> bool:
@@ -48,24 +55,28 @@ def print_findings(data: DataSettings) -> bool:
 
     Raises `DragomanError` for files that are missing, damaged or not named.
     """
+    from dragoman.text.conversion import converted
     from dragoman.text.datasets import resolve_dataset
     from dragoman.text.doctor import examine
 
     data = resolve_dataset(data)
     check_file_pairs(data)
     data = resolve_paths(data)
-    if data.source is None or data.target is None:
+    if data.source is None or (data.target is None and not is_parallel(data.source)):
         raise DragomanError(
             "There is no text to examine: dragoman doctor SOURCE TARGET, or a recipe that names them."
         )
-    others = {}
-    if data.valid_source and data.valid_target:
-        others["validation"] = data.valid_source, data.valid_target
-    if data.test_source and data.test_target:
-        others["test"] = data.test_source, data.test_target
-    findings = examine(data.source, data.target, others)
-    for finding in findings:
-        print(finding)
+    with TemporaryDirectory() as folder, converted(data, Path(folder) / "text") as lines:
+        assert lines.source is not None
+        assert lines.target is not None
+        others = {}
+        if lines.valid_source and lines.valid_target:
+            others["validation"] = lines.valid_source, lines.valid_target
+        if lines.test_source and lines.test_target:
+            others["test"] = lines.test_source, lines.test_target
+        findings = examine(lines.source, lines.target, others)
+        for finding in findings:
+            print(lines.in_words(str(finding)))
     if not findings:
         print(f"Nothing was found in {', '.join(map(str, data.files.values()))}.")
     return bool(findings)
@@ -78,17 +89,18 @@ def data_of_folder(folder: Path) -> DataSettings:
     """
     if (folder / "recipe.toml").exists():
         return overlay(Recipe(), read_toml(folder / "recipe.toml"), str(folder / "recipe.toml")).data
-    names = sorted({path.name.removesuffix(".gz") for path in folder.glob("train.*")})
-    if len(names) != 2:
+    names = sorted({plain_name(path.name) for path in folder.glob("train.*")})
+    if len(names) != 2 and not (len(names) == 1 and is_parallel(Path(names[0]))):
         raise DragomanError(
-            f"{folder} has {', '.join(names) or 'no train.*'}; two texts train.* are needed. Name them: "
+            f"{folder} has {', '.join(names) or 'no train.*'}; two texts train.* are needed, or one with "
+            "both sides (train.tmx, .tsv or .jsonl). Name them: "
             f"--folder {folder} --source FILE --target FILE."
         )
     texts: dict[str, Any] = {}
     for kind, prefix in (("train", ""), ("valid", "valid_"), ("test", "test_")):
-        for side, name in zip(("source", "target"), names, strict=True):
+        for side, name in zip(("source", "target"), names, strict=False):
             path = Path(name.replace("train", kind, 1))
-            if (folder / path).exists() or (folder / f"{path}.gz").exists():
+            if any((folder / f"{path}{ending}").exists() for ending in ("", ".gz", ".zst")):
                 texts[f"{prefix}{side}"] = path
     return DataSettings(folder=folder, **texts)
 
@@ -99,8 +111,15 @@ COMMAND = Command(
     doctor,
     Doctor,
     example="dragoman doctor train.en train.de",
-    arguments="[SOURCE TARGET | RECIPE.toml | FOLDER]",
+    arguments="[SOURCE TARGET | CORPUS.tmx | RECIPE.toml | FOLDER]",
     positional=("files",),
-    groups={"text": ("files", *(field.name for field in fields(CorpusFiles)))},
+    groups={
+        "text": (
+            "files",
+            *(field.name for field in fields(CorpusFiles)),
+            "source_language",
+            "target_language",
+        )
+    },
     metavars={"folder": "DIR"},
 )

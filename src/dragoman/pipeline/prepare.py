@@ -17,7 +17,6 @@ from dragoman.text.corpus import (
     Corpus,
     Files,
     PairFilter,
-    decompressed_file,
     no_pairs_left,
     sample_pairs,
     scan_corpus,
@@ -36,7 +35,7 @@ from dragoman.translation.model_folder import Tokenizers
 
 
 def prepare(out: Path, recipe: Recipe, say: Say) -> None:
-    """Check the files, hold out pairs, train tokenizers, write corpora.
+    """Check the files of lines, which are not compressed; hold out pairs, train tokenizers, write corpora.
 
     `out/data` appears once all of it is complete. Raises `DragomanError` for files that cannot be read or do
     not match, and if no pair is left for training.
@@ -62,10 +61,7 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
     try:
-        files = (
-            decompressed_file(data.source, new / "plain" / "source"),
-            decompressed_file(data.target, new / "plain" / "target"),
-        )
+        files = data.source, data.target
         if "test" in others:
             write_pairs(new, "test", list(read_pairs(*others["test"])))
         if next(sample_pairs(*files, pair_filter, 1, 1), None) is None:
@@ -78,7 +74,6 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
         valid_files, valid = (new / "valid.source.txt", new / "valid.target.txt"), DataSettings(longest=0)
         valid_statistics, valid_filter = scan_corpus(*valid_files, valid, {}, hold_out=False)
         write_corpus(new / "valid", valid_files, models, valid, valid_filter, valid_statistics)
-        shutil.rmtree(new / "plain", ignore_errors=True)
         complete_folder(new)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)

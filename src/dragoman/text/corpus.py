@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dragoman.system.errors import DragomanError
 from dragoman.system.processors import map_in_processes
 from dragoman.text.held_out import HeldOutCandidates
-from dragoman.text.lines import line_hash, line_offsets, open_bytes, raw_lines, read_lines, read_pairs
+from dragoman.text.lines import line_hash, line_offsets, raw_lines, read_lines, read_pairs
 from dragoman.text.settings import DataSettings
 from dragoman.text.tokenizer import Tokenizer
 
@@ -116,20 +116,6 @@ def source_hashes(path: Path) -> frozenset[int]:
     return frozenset(line_hash(line) for line in read_lines(path) if line.strip())
 
 
-def decompressed_file(path: Path, folder: Path) -> Path:
-    """The file itself, or a decompressed copy of a .gz file in `folder`.
-
-    A shard begins in the middle of a file, and a compressed file has to be read from its beginning.
-    """
-    if path.suffix != ".gz":
-        return path
-    folder.mkdir(parents=True, exist_ok=True)
-    copy = folder / path.stem
-    with open_bytes(path) as compressed, copy.open("wb") as file:
-        shutil.copyfileobj(compressed, file)
-    return copy
-
-
 def sample_pairs(
     source: Path, target: Path, pair_filter: PairFilter, total: int, max_pairs: int
 ) -> Iterator[tuple[str, str]]:
@@ -216,8 +202,7 @@ def write_corpus(
     statistics.too_long += sum(too_long for _, too_long in counts)
     if not statistics.kept:
         shutil.rmtree(partial)
-        # `files` may be decompressed copies; the settings have the user's names.
-        raise no_pairs_left(settings.source or files[0], settings.target or files[1], statistics)
+        raise no_pairs_left(*files, statistics)
     (partial / "corpus.json").write_text(json.dumps(asdict(statistics), indent=2) + "\n")
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)

@@ -32,9 +32,19 @@ class Languages:
                 )
 
 
+def plain_name(name: str) -> str:
+    """A file's name without the ending of its compression."""
+    return re.sub(r"\.(gz|zst)$", "", name)
+
+
+def is_parallel(path: Path) -> bool:
+    """Whether a file holds both sides of a corpus: TMX, TSV or JSON lines, by its ending."""
+    return plain_name(path.name).endswith((".tmx", ".tsv", ".jsonl"))
+
+
 def language_of_name(name: str) -> str:
     """The language that the end of a file's name says: `en` for `train.en` and `train.en.gz`; else `und`."""
-    found = re.search(r"\.([a-z]{2})$", name.removesuffix(".gz").removesuffix(".txt"))
+    found = re.search(r"\.([a-z]{2})$", plain_name(name).removesuffix(".txt"))
     return found[1] if found else UNKNOWN_LANGUAGE
 
 
@@ -46,13 +56,14 @@ def languages_of_name(name: str) -> Languages:
 
 @dataclass(frozen=True)
 class CorpusFiles:
-    """Text files of a parallel corpus: UTF-8, one sentence a line, plain or gzip.
+    """Text files of a parallel corpus: UTF-8, one sentence a line, plain or compressed (.gz, .zst).
 
-    Line n of the target is the translation of line n of the source.
+    Line n of the target is the translation of line n of the source. A file in .tmx, .tsv or .jsonl has both
+    sides; it is given as the source alone.
     """
 
     source: Path | None = None
-    """Training sentences to translate from."""
+    """Training sentences to translate from, or one file with their translations too (.tmx, .tsv, .jsonl)."""
     target: Path | None = None
     """Their translations."""
     valid_source: Path | None = None
@@ -109,6 +120,11 @@ class DataSettings(CorpusFiles):
         paths = {field.name: getattr(self, field.name) for field in fields(CorpusFiles)}
         folder = paths.pop("folder") or Path()
         return {name: folder / path for name, path in paths.items() if path is not None}
+
+    @property
+    def needs_conversion(self) -> bool:
+        """Whether a file is compressed or has both sides, and lines have to be written first."""
+        return any(path.suffix in {".gz", ".zst"} or is_parallel(path) for path in self.files.values())
 
 
 @dataclass(frozen=True)
