@@ -30,6 +30,7 @@ def fork(work: Callable[[], object]) -> int:
         warnings.simplefilter("default")
         jaxtyping.config.update("jaxtyping_disable", True)
         torch.set_num_threads(1)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
         work()
         status = 0
     except SystemExit as end:

@@ -49,7 +49,7 @@ TOY = Scale(
     "words and their capitals",
     vocabulary=320,
     tokens=100,
-    updates=180,
+    updates=60,
     warmup_steps=20,
     width=2,
     depth=2,
@@ -171,7 +171,8 @@ def test_the_page_has_means_spreads_differences_and_verdicts(straight):
     values = [result.perplexity for result in results if result.row == "A1"]
     assert row["perplexity"]["values"] == values
     assert row["perplexity"]["mean"] == pytest.approx(sum(values) / 2)
-    assert row["perplexity"]["difference"] == row["perplexity"]["mean"] - base["perplexity"]["mean"]
+    means = [each["perplexity"]["mean"] for each in (row, base)]
+    assert row["perplexity"]["difference"] == pytest.approx(means[0] - means[1])
     assert row["perplexity"]["paper_difference"] == 1.0
     assert 0 < row["bleu"]["p_value"] <= 1
     assert row["perplexity"]["verdict"] in page
@@ -271,10 +272,19 @@ def test_without_a_folder_the_named_dataset_is_read(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "Name a table; there are: table1, table2, table3."),
-        (["table9"], "There is no table 'table9'; there are: table1, table2, table3."),
+        ([], "Name a table; there are: table1, table2, table3, baselines, learning-curves."),
+        (
+            ["table9"],
+            "There is no table 'table9'; there are: table1, table2, table3, baselines, learning-curves.",
+        ),
         (["table3", "--scale", "huge"], "no scale 'huge' of table3; there are: multi30k, tatoeba, paper."),
         (["table3", "--rows", "A,Z"], "table3 has no row 'Z'; it has the rows base, A1, A2"),
+        (
+            ["baselines", "--rows", "rnn"],
+            "baselines has no row 'rnn'; it has the rows transformer",
+        ),
+        (["baselines", "--scale", "paper"], "no scale 'paper' of baselines; there are: multi30k, tatoeba."),
+        (["learning-curves", "--data", "{0}"], "There is no train.en in {0}, plain or as train.en.gz."),
         (["table3", "--seeds", "0"], "--seeds is 0; it must be at least 1."),
         (["table3", "--data", "{0}"], "There is no train.en in {0}, plain or as train.en.gz."),
         (["table3", "--scale", "paper", "--data", "{0}"], "reads train.en, train.de, newstest2013.en"),
@@ -378,19 +388,19 @@ def test_quick_is_the_same_with_a_fifth_of_the_updates_and_the_same_peak_rate():
 
 
 @pytest.mark.parametrize(
-    ("difference", "spreads", "paper", "expected"),
+    ("difference", "spread", "paper", "expected"),
     [
-        (2.0, (1.0, 1.0), 0.5, report.SAME),
-        (-2.0, (1.0, 1.0), 0.5, report.OPPOSITE),
-        (1.4, (1.0, 1.0), 0.5, report.WITHIN),
-        (0.1, (1.0, 1.0), 0.0, report.NO_DIFFERENCE),
-        (2.0, (1.0, 1.0), 0.0, report.NEW_DIFFERENCE),
-        (2.0, (None, None), 0.5, report.ONE_SEED),
-        (2.0, (1.0, 1.0), None, report.NOT_IN_PAPER),
+        (2.0, 1.0, 0.5, report.SAME),
+        (-2.0, 1.0, 0.5, report.OPPOSITE),
+        (0.9, 1.0, 0.5, report.WITHIN),
+        (0.1, 1.0, 0.0, report.NO_DIFFERENCE),
+        (2.0, 1.0, 0.0, report.NEW_DIFFERENCE),
+        (2.0, None, 0.5, report.ONE_SEED),
+        (2.0, 1.0, None, report.NOT_IN_PAPER),
     ],
 )
-def test_verdicts(difference, spreads, paper, expected):
-    assert verdict(difference, spreads, paper) == expected
+def test_verdicts(difference, spread, paper, expected):
+    assert verdict(difference, spread, paper) == expected
 
 
 def test_exchanging_row_and_base_turns_the_difference_and_keeps_the_verdict():
@@ -398,4 +408,14 @@ def test_exchanging_row_and_base_turns_the_difference_and_keeps_the_verdict():
     other = measure([4.0, 4.1, 4.05], [5.0, 5.2, 5.1], 5.0, 6.0)
     assert one.difference == -other.difference
     assert one.verdict == other.verdict == report.SAME
-    assert measure([5.0], [4.0], 6.0, 5.0).spread is None
+    assert one.difference_spread == pytest.approx(other.difference_spread)
+    assert measure([5.0], [4.0], 6.0, 5.0).difference_spread is None
+
+
+def test_what_a_seed_does_to_all_rows_takes_no_part_in_a_verdict():
+    values, base = [5.0, 9.0, 2.0], [4.9, 8.8, 1.9]
+    shifted = [5.0 + 7, 9.0 - 3, 2.0 + 1], [4.9 + 7, 8.8 - 3, 1.9 + 1]
+    one, other = measure(values, base, 6.0, 5.0), measure(*shifted, 6.0, 5.0)
+    assert one.verdict == other.verdict == report.SAME
+    assert one.difference == pytest.approx(other.difference)
+    assert one.difference_spread == pytest.approx(other.difference_spread)

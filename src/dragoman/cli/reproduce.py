@@ -4,6 +4,7 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 from typing import TYPE_CHECKING
 
 from dragoman import __version__
@@ -14,6 +15,7 @@ from dragoman.system.errors import DragomanError
 
 if TYPE_CHECKING:
     from dragoman.pipeline.reproduce.rows import Scale, Table
+    from dragoman.pipeline.reproduce.runner import Request
 
 TABLE1 = "table1: layer types: what they cost and how far apart their positions are, measured in minutes"
 
@@ -25,14 +27,14 @@ class Reproduce:
     """Train the rows of a table of the paper, several seeds each, and compare. The same command resumes."""
 
     table: str | None = None
-    """The table: table1, table2 or table3."""
+    """The table: table1, table2, table3, baselines or learning-curves."""
     list: bool = False
     """List the tables with their rows and scales."""
     scale: str = "multi30k"
     """The text and the sizes; `paper` is the paper's own recipe, and the
     default of table2."""
     rows: str = ""
-    """Rows or groups, divided by commas, as A,B1,D; the first row is always there. The default is all."""
+    """Rows or groups, separated by commas, as A,B1,D; the first row is always there. The default is all."""
     seeds: int = 3
     """Runs of each row, with seeds 1, 2 and so on."""
     quick: bool = False
@@ -66,19 +68,51 @@ def reproduce(given: Given) -> None:
         raise DragomanError(f"--seeds is {asked.seeds}; it must be at least 1.")
     table = TABLES[asked.table]
     scale, rows = table.scale(asked.scale), table.choose(asked.rows)
-    from dragoman.pipeline.reproduce.page import write_page
-    from dragoman.pipeline.reproduce.runner import Request, run_table
+    from dragoman.pipeline.reproduce.runner import Request
 
     scale = scale.quick() if asked.quick else scale
     request = Request(table, scale, rows, asked.seeds, asked.out, asked.data, command(), __version__)
 
     def run() -> None:
-        results = run_table(request, say)
-        if len(results) == len(rows) * asked.seeds:  # in the main process
-            print(write_page(request, results))
+        page = make_page(request)
+        if page is not None:
+            print(page)
             say(f"The page is {request.folder / 'table.md'}.")
 
     run_training(run)
+
+
+def make_page(request: "Request") -> str | None:
+    """Run the table of a request and write its page; None in processes that torchrun has added."""
+    if request.table.name == "baselines":
+        from dragoman.pipeline.reproduce.baselines_page import write_baselines
+        from dragoman.pipeline.reproduce.tuning import run_baselines
+
+        return write_baselines(request, run_baselines(request, say))
+    if request.table.name == "learning-curves":
+        return curves_page(request)
+    from dragoman.pipeline.reproduce.page import write_page
+    from dragoman.pipeline.reproduce.runner import run_table
+
+    results = run_table(request, say)
+    return write_page(request, results) if len(results) == len(request.rows) * request.seeds else None
+
+
+def curves_page(request: "Request") -> str | None:
+    """Run the learning curves, and write their page and picture."""
+    from dragoman.inspection.figures.learning_curves import Point, learning_curves
+    from dragoman.pipeline.reproduce.curve_cells import run_curves
+    from dragoman.pipeline.reproduce.curves_page import PICTURE, write_curves
+    from dragoman.pipeline.reproduce.report import spread_of
+    from dragoman.system.files import atomic_write
+
+    points = run_curves(request, say)
+    if not all(len(point.results) == request.seeds for point in points):
+        return None
+    drawn = [Point(each.row, each.pairs, mean(each.bleu), spread_of(each.bleu) or 0.0) for each in points]
+    with atomic_write(request.folder / PICTURE) as path:
+        path.write_text(learning_curves(drawn, request.scale.about), "utf-8")
+    return write_curves(request, points)
 
 
 def command() -> str:
@@ -134,9 +168,9 @@ def listing(table: "Table") -> str:
     from dragoman.pipeline.reproduce.rows import describe, describe_base
 
     base, *others = table.rows
-    scale = table.scale("paper")
-    rows = [f"  {base.name:<6}{describe_base(scale, base)}"]
-    rows += [f"  {row.name:<6}{describe(row, scale, base)}" for row in others]
+    scale = table.scales[-1]
+    rows = [f"  {base.name:<13}{describe_base(scale, base)}"]
+    rows += [f"  {row.name:<13}{describe(row, scale, base)}" for row in others]
     return "\n".join([f"{table.name}: {table.title}", *rows, "scales:", *map(scale_line, table.scales)])
 
 

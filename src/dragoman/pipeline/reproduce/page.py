@@ -15,11 +15,11 @@ COLUMNS = (
     "settings",
     "parameters",
     "perplexity",
-    "to base",
+    "to first",
     "paper",
     "verdict",
     "BLEU",
-    "to base (p)",
+    "to first (p)",
     "paper",
     "verdict",
     "minutes",
@@ -86,11 +86,11 @@ def cells_of(line: Line, is_first: bool) -> tuple[str, ...]:
         line.settings,
         parameters,
         with_spread(perplexity),
-        "" if is_first else f"{perplexity.difference:+.2f}",
+        "" if is_first else difference(perplexity),
         of_paper(perplexity, 2, is_first),
         "" if is_first else perplexity.verdict,
         with_spread(score),
-        "" if is_first else f"{score.difference:+.2f}{p}",
+        "" if is_first else f"{difference(score)}{p}",
         of_paper(score, 1, is_first),
         "" if is_first else score.verdict,
         f"{line.minutes:.1f}",
@@ -101,6 +101,12 @@ def with_spread(measure: Measure) -> str:
     """`12.34 ± 0.05`; the mean alone with one seed."""
     spread = "" if measure.spread is None else f" ± {measure.spread:.2f}"
     return f"{measure.mean:.2f}{spread}"
+
+
+def difference(measure: Measure) -> str:
+    """`+0.25 ± 0.19`, to the first row; the mean alone with one seed."""
+    spread = "" if measure.difference_spread is None else f" ± {measure.difference_spread:.2f}"
+    return f"{measure.difference:+.2f}{spread}"
 
 
 def of_paper(measure: Measure, digits: int, is_first: bool) -> str:
@@ -129,8 +135,9 @@ def method(request: Request, results: Sequence[Result]) -> str:
 - p: paired bootstrap resampling (1,000 samples) of the validation translations. Seed n is paired with the
   first row's seed n; the pairs of all seeds are one test set, whose lines are resampled. A line counts once
   for each seed, so that p is somewhat too small, and it says nothing of other seeds: the spread does.
-- A verdict compares the sign of the difference with that of the paper's. A difference is within the spread
-  if it is at most the root of the sum of both rows' variances. The paper trained each row once.
+- To first: the mean and standard deviation of the differences to the first row, each of two runs with the
+  same seed. A verdict compares the sign of the mean with that of the paper's. A difference is within the
+  spread if its mean is at most its standard deviation. The paper trained each row once.
 - Commit {made["commit"]}{changed}; {made["date"]}; {made["machine"]}; {made["device"]};
   torch {made["torch"]}; {minutes:.0f} minutes of training in all. table.json has each cell's passport.
 """

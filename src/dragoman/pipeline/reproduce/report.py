@@ -1,13 +1,12 @@
 """From results of cells to a table: means and spreads over seeds, differences to the first row, verdicts.
 
-Spread is the standard deviation over seeds. A difference of two means is within the spread if it is at most
-the root of the sum of both variances: the standard deviation of a difference of two single runs. The paper
-trained each row once and gives no spread.
+Spread is the standard deviation over seeds. A difference to the first row is that of two runs with the same
+seed, so that what a seed does to all rows cancels; it is within the spread if the mean of the differences is
+at most their standard deviation. The paper trained each row once and gives no spread.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import hypot
 from statistics import mean, stdev
 
 from dragoman.evaluation.compare import paired_bootstrap
@@ -32,6 +31,9 @@ class Measure:
     spread: float | None
     """None with one seed."""
     difference: float
+    """The mean over seeds of the difference to the first row with the same seed."""
+    difference_spread: float | None
+    """Of these differences; None with one seed."""
     paper: float | None
     paper_difference: float | None
     verdict: str
@@ -59,25 +61,25 @@ def spread_of(values: Sequence[float]) -> float | None:
     return stdev(values) if len(values) > 1 else None
 
 
-def verdict(difference: float, spreads: Sequence[float | None], paper_difference: float | None) -> str:
+def verdict(difference: float, spread: float | None, paper_difference: float | None) -> str:
     """The direction of a difference beside the paper's, or that the spread cannot tell."""
     if paper_difference is None:
         return NOT_IN_PAPER
-    known = [spread for spread in spreads if spread is not None]
-    if len(known) < len(spreads):
+    if spread is None:
         return ONE_SEED
-    is_within = abs(difference) <= hypot(*known)
+    is_within = abs(difference) <= spread
     if paper_difference == 0:
         return NO_DIFFERENCE if is_within else NEW_DIFFERENCE
     return WITHIN if is_within else SAME if (difference > 0) == (paper_difference > 0) else OPPOSITE
 
 
 def measure(values: list[float], base: list[float], paper: float | None, paper_base: float | None) -> Measure:
-    """A measure of one row beside the first row's."""
-    difference, spreads = mean(values) - mean(base), (spread_of(values), spread_of(base))
+    """A measure of one row beside the first row's; values are one a seed, of the same seeds."""
+    differences = [own - first for own, first in zip(values, base, strict=True)]
+    difference, spread = mean(differences), spread_of(differences)
     theirs = None if paper is None or paper_base is None else round(paper - paper_base, 4)
-    found = verdict(difference, spreads, theirs)
-    return Measure(values, mean(values), spreads[0], difference, paper, theirs, found)
+    found = verdict(difference, spread, theirs)
+    return Measure(values, mean(values), spread_of(values), difference, spread, paper, theirs, found)
 
 
 def hypotheses(request: Request, row: Row) -> list[str]:

@@ -1,6 +1,6 @@
 """A table of experiments as data: its rows, and the scales that it can be trained at. Imports no torch."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 from dragoman.model.settings import ModelSettings
@@ -10,6 +10,7 @@ from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSetting
 from dragoman.training.settings import TrainingSettings
 
 PAPER_UPDATES = 100_000
+DEFAULTS = asdict(ModelSettings())
 WIDTHS, DEPTHS = ("d_model", "d_ff", "d_k", "d_v"), ("encoder_layers", "decoder_layers")
 
 
@@ -121,7 +122,7 @@ class Table:
         return found[name]
 
     def choose(self, names: str) -> list[Row]:
-        """The rows of these names or groups, divided by commas, and the first row, which all are compared
+        """The rows of these names or groups, separated by commas, and the first row, which all are compared
         with. No name is all rows.
 
         Raises `DragomanError` for a name that is neither a row nor a group.
@@ -130,12 +131,10 @@ class Table:
         known = {row.name for row in self.rows} | {row.group for row in self.rows}
         for name in asked:
             if name not in known:
-                groups = dict.fromkeys(row.group for row in self.rows)
+                groups = dict.fromkeys(row.group for row in self.rows if row.group != row.name)
                 every = ", ".join(row.name for row in self.rows)
-                raise DragomanError(
-                    f"{self.name} has no row {name!r}; it has the rows {every}, and the groups "
-                    f"{', '.join(groups)}."
-                )
+                and_groups = f", and the groups {', '.join(groups)}" if groups else ""
+                raise DragomanError(f"{self.name} has no row {name!r}; it has the rows {every}{and_groups}.")
         base, *others = self.rows
         return [base, *(row for row in others if not asked or {row.name, row.group} & {*asked})]
 
@@ -158,6 +157,10 @@ def differences(settings: ModelSettings, base: ModelSettings) -> dict[str, Any]:
 def describe(row: Row, scale: Scale, base: Row) -> str:
     """What a row changes of the first one, at a scale: `heads 1, d_k 128, d_v 128`."""
     changes = differences(scale.model(row.model), scale.model(base.model))
+    if (
+        row.model.architecture != base.model.architecture
+    ):  # which has no use for what it leaves at its default
+        changes = {name: changes[name] for name in changes if getattr(row.model, name) != DEFAULTS[name]}
     if changes.get("encoder_layers") == changes.get("decoder_layers", 0):
         changes["N"] = changes.pop("encoder_layers")
         del changes["decoder_layers"]

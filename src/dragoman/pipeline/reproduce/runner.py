@@ -82,32 +82,37 @@ def make_cells(request: Request, data: DataSettings) -> list[Cell]:
 
 
 def run_table(request: Request, say: Say) -> list[Result]:
+    """Run the cells of a table, as `run_cells`. Raises `DragomanError` also as `find_texts`."""
+    cells = make_cells(request, find_texts(request.scale, request.data))
+    return run_cells(request, cells, say, request.table.title)
+
+
+def run_cells(request: Request, cells: Sequence[Cell], say: Say, title: str) -> list[Result]:
     """Run the cells that are missing, and return the results of all.
 
     Processes that torchrun has started train together, and the main one scores. Raises `DragomanError` as
-    `find_texts`, `read_result` and `run`; `TrainingInterruptedError` if a signal ended the training.
+    `read_result` and `run`; `TrainingInterruptedError` if a signal ended the training.
     """
     from dragoman.training.interrupt import TrainingInterruptedError
 
-    data = find_texts(request.scale, request.data)
-    hashes = text_hashes(data.files)
-    cells = make_cells(request, data)
-    results = {cell.name: found for cell in cells if (found := read_result(cell, hashes, Result)) is not None}
-    say(f"{request.table.title}, at the scale {request.scale.name}: {progress(results, len(cells))}")
+    texts = {data: text_hashes(data.files) for data in {cell.recipe.data for cell in cells}}
+    kept = {cell.name: read_result(cell, texts[cell.recipe.data], Result) for cell in cells}
+    results = {name: result for name, result in kept.items() if result is not None}
+    say(f"{title}, at the scale {request.scale.name}: {progress(results, len(cells))}")
     try:
         for cell in cells:
             if cell.name not in results:
                 train_cell(cell)
                 if os.environ.get("RANK", "0") == "0":  # the others start the next cell
-                    results[cell.name] = result = score_cell(
-                        cell, passport(request.command, request.version, hashes)
-                    )
+                    hashes = texts[cell.recipe.data]
+                    result = score_cell(cell, passport(request.command, request.version, hashes))
+                    results[cell.name] = result
                     scores = f"perplexity {result.perplexity:.2f}, BLEU {result.bleu:.2f}"
                     say(f"{cell.name}: {scores}. {progress(results, len(cells))}")
     except (KeyboardInterrupt, TrainingInterruptedError):
         say(f"Stopped: {progress(results, len(cells))} The same command resumes.")
         raise
-    return list(results.values())
+    return [results[cell.name] for cell in cells if cell.name in results]
 
 
 def progress(results: Mapping[str, Result], cells: int) -> str:

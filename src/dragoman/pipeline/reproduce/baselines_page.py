@@ -1,0 +1,347 @@
+"""The page of baselines: quality, speed and trials of each row, as table.json and table.md."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from statistics import mean
+
+from dragoman.evaluation.compare import paired_bootstrap
+from dragoman.evaluation.metrics import suitable_tokenization
+from dragoman.pipeline.reproduce.baselines import CLIP_NORM, PUBLISHED, TRIAL_SHARE, TRIALS, VALIDATIONS
+from dragoman.pipeline.reproduce.cells import Result
+from dragoman.pipeline.reproduce.measures import Measures, minutes_to
+from dragoman.pipeline.reproduce.report import spread_of
+from dragoman.pipeline.reproduce.rows import Row, describe, describe_base
+from dragoman.pipeline.reproduce.runner import Request
+from dragoman.pipeline.reproduce.tuning import Tuned
+from dragoman.system.files import atomic_write
+from dragoman.text.lines import read_lines
+
+SHARE = 0.9  # of the first row's BLEU, the score to which training is timed
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A measure of a row over its seeds."""
+
+    values: list[float | None]
+    """One a seed; None for a score that was not reached."""
+    mean: float | None
+    """None if a value is."""
+    spread: float | None
+    """The standard deviation; None with one seed."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of the page."""
+
+    row: str
+    settings: str
+    parameters: int
+    peak: float
+    """The highest learning rate, as chosen."""
+    dropout: float
+    quantities: dict[str, Quantity]
+    p_values: dict[str, float]
+    """Of `bleu` and `test_bleu` beside the first row's; empty for that."""
+
+
+MEASURED: dict[str, Callable[[Result, Measures], float]] = {
+    "perplexity": lambda result, _: result.perplexity,
+    "bleu": lambda result, _: result.bleu,
+    "chrf": lambda _, measures: measures.chrf,
+    "test_bleu": lambda _, measures: measures.test_bleu,
+    "test_chrf": lambda _, measures: measures.test_chrf,
+    "tokens_per_second": lambda _, measures: measures.tokens_per_second,
+    "training_minutes": lambda _, measures: measures.curve[-1][0],
+    "sentences_per_second": lambda _, measures: measures.sentences_per_second,
+    "torch_sentences_per_second": lambda _, measures: measures.torch_sentences_per_second,
+}
+TEXTS = {
+    "bleu": ("hypotheses.txt", "run/data/valid.target.txt"),
+    "test_bleu": ("run/test.hypotheses.txt", "run/data/test.target.txt"),
+}
+"""Translations and references of a score, in a cell's folder."""
+
+
+def quantity(values: Sequence[float | None]) -> Quantity:
+    """The values with their mean and spread."""
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return Quantity([*values], None, None)
+    return Quantity([*values], mean(known), spread_of(known))
+
+
+def threshold(request: Request, tuned: Tuned) -> float:
+    """The score to which training is timed: a share of the first row's last greedy BLEU, its seeds' mean."""
+    first = request.rows[0].name
+    return SHARE * mean(each.curve[-1][1] for each in tuned.measures if each.row == first)
+
+
+def page_lines(request: Request, tuned: Tuned) -> list[Line]:
+    """The rows of the page, the first one first."""
+    score = threshold(request, tuned)
+    return [line_of(request, tuned, row, score) for row in request.rows]
+
+
+def line_of(request: Request, tuned: Tuned, row: Row, score: float) -> Line:
+    """One row of the page."""
+    first, trial = request.rows[0], tuned.chosen[row.name]
+    own = [pair for pair in zip(tuned.results, tuned.measures, strict=True) if pair[0].row == row.name]
+    quantities = {name: quantity([of(*pair) for pair in own]) for name, of in MEASURED.items()}
+    quantities["minutes_to_score"] = quantity([minutes_to(score, measures.curve) for _, measures in own])
+    return Line(
+        row=row.name,
+        settings=settings_of(request, tuned, row),
+        parameters=own[0][0].parameters,
+        peak=trial.peak,
+        dropout=trial.dropout,
+        quantities=quantities,
+        p_values={} if row is first else {name: p_value(request, row, *TEXTS[name]) for name in TEXTS},
+    )
+
+
+def settings_of(request: Request, tuned: Tuned, row: Row) -> str:
+    """The first row's sizes, or what another one changes; what was chosen has a column of its own."""
+    if row is not request.rows[0]:
+        return describe(row, request.scale, request.rows[0])
+    model = replace(row.model, dropout=tuned.chosen[row.name].dropout)
+    return describe_base(request.scale, replace(row, model=model))
+
+
+def p_value(request: Request, row: Row, translations: str, references: str) -> float:
+    """The p-value of a row's BLEU beside the first row's, pooled over seeds as `bootstrap_p_value`."""
+
+    def pooled(name: str, file: str) -> list[str]:
+        folders = (request.folder / name / f"seed-{seed}" for seed in range(1, request.seeds + 1))
+        return [line for folder in folders for line in read_lines(folder / file)]
+
+    first = request.rows[0].name
+    gold = pooled(first, references)
+    found = paired_bootstrap(
+        pooled(row.name, translations), pooled(first, translations), gold, suitable_tokenization(gold)
+    )
+    return found[0].p_value
+
+
+def write_baselines(request: Request, tuned: Tuned) -> str:
+    """Write table.json and table.md to the table's folder; returns the latter's text."""
+    lines, count = page_lines(request, tuned), len(TRIALS)
+    trials = [
+        {
+            "row": row.name,
+            "peak": trial.peak,
+            "dropout": trial.dropout,
+            "nll": result.nll,
+            "bleu": result.bleu,
+        }
+        for place, row in enumerate(request.rows)
+        for trial, result in zip(TRIALS, tuned.trials[place * count : (place + 1) * count], strict=True)
+    ]
+    content = {
+        "table": request.table.name,
+        "scale": request.scale.name,
+        "seeds": request.seeds,
+        "signature": tuned.results[0].signature,
+        "score": threshold(request, tuned),
+        "rows": [asdict(line) for line in lines],
+        "not_run": not_run(request),
+        "trials": trials,
+        "measures": [asdict(each) for each in tuned.measures],
+        "passports": [
+            {"row": result.row, "seed": result.seed, "minutes": result.minutes, **result.passport}
+            for result in (*tuned.trials, *tuned.results)
+        ],
+    }
+    page = markdown(request, tuned, lines)
+    with atomic_write(request.folder / "table.json") as new:
+        new.write_text(json.dumps(content, indent=2) + "\n")
+    with atomic_write(request.folder / "table.md") as new:
+        new.write_text(page, "utf-8")
+    return page
+
+
+def not_run(request: Request) -> list[str]:
+    """The rows that were not asked for."""
+    return [row.name for row in request.table.rows if row not in request.rows]
+
+
+# ---- text
+
+
+def markdown(request: Request, tuned: Tuned, lines: Sequence[Line]) -> str:
+    """The page."""
+    left = not_run(request)
+    return "\n\n".join(
+        [
+            f"# {request.table.title} ({request.scale.name})",
+            introduction(request),
+            *([f"Rows that were not run: {', '.join(left)}."] if left else []),
+            quality(lines),
+            f"## Speed\n\n{speed(lines, threshold(request, tuned))}",
+            f"## Trials\n\n{trials_table(request, tuned)}",
+            f"## Published\n\n{published()}",
+            method(request, tuned),
+        ]
+    )
+
+
+def introduction(request: Request) -> str:
+    """The text, and what is the same for all rows."""
+    scale = request.scale
+    return (
+        f"{scale.about}. The same for all rows: text, {scale.vocabulary:,} tokens of vocabulary, "
+        f"{scale.updates:,} updates of {scale.tokens:,} source and {scale.tokens:,} target tokens, "
+        f"{scale.warmup_steps:,} warm-up steps, equation 3, label smoothing 0.1, gradients clipped at "
+        f"{CLIP_NORM:g}, {len(TRIALS)} trials, and parameters within 5 %. The settings column has what "
+        "differs from the first row."
+    )
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of Markdown."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows])
+
+
+def shown(found: Quantity, digits: int = 2) -> str:
+    """`12.34 ± 0.05`; the mean alone with one seed; how many seeds reached a score if not all did."""
+    if found.mean is None:
+        reached = sum(value is not None for value in found.values)
+        return f"{reached} of {len(found.values)} seeds reach it" if reached else "not reached"
+    spread = "" if found.spread is None else f" ± {found.spread:,.{digits}f}"
+    return f"{found.mean:,.{digits}f}{spread}"
+
+
+def parameters(line: Line, base: Line) -> str:
+    """The number, and how far it is from the first row's."""
+    share = "" if line is base else f" ({100 * (line.parameters / base.parameters - 1):+.1f} %)"
+    return f"{line.parameters:,}{share}"
+
+
+def difference(line: Line, base: Line, name: str) -> str:
+    """The difference of means to the first row, with its p-value."""
+    if line is base:
+        return ""
+    ours, theirs = line.quantities[name].mean, base.quantities[name].mean
+    assert ours is not None
+    assert theirs is not None
+    return f"{ours - theirs:+.2f} ({line.p_values[name]:.3f})"
+
+
+def quality(lines: Sequence[Line]) -> str:
+    """Scores of the validation and the test data."""
+    head = "row", "settings", "chosen", "parameters", "perplexity", "BLEU", "to first (p)", "chrF2"
+    test = "test BLEU", "to first (p)", "test chrF2"
+    base = lines[0]
+    rows = [
+        (
+            line.row,
+            line.settings,
+            f"peak {line.peak:g}, dropout {line.dropout:g}",
+            parameters(line, base),
+            shown(line.quantities["perplexity"]),
+            shown(line.quantities["bleu"]),
+            difference(line, base, "bleu"),
+            shown(line.quantities["chrf"]),
+            shown(line.quantities["test_bleu"]),
+            difference(line, base, "test_bleu"),
+            shown(line.quantities["test_chrf"]),
+        )
+        for line in lines
+    ]
+    return table([*head, *test], rows)
+
+
+def speed(lines: Sequence[Line], score: float) -> str:
+    """Speeds of training and of decoding."""
+    head = (
+        "row",
+        "target tokens a second, training",
+        "minutes of training",
+        f"minutes to {score:.2f} BLEU",
+        "sentences a second, decoding",
+        "the same by PyTorch",
+    )
+    names = (
+        ("tokens_per_second", 0),
+        ("training_minutes", 2),
+        ("minutes_to_score", 2),
+        ("sentences_per_second", 0),
+        ("torch_sentences_per_second", 0),
+    )
+    return table(
+        head,
+        [(line.row, *(shown(line.quantities[name], digits) for name, digits in names)) for line in lines],
+    )
+
+
+def trials_table(request: Request, tuned: Tuned) -> str:
+    """The negative log-likelihood of each trial; the chosen one is bold."""
+    head = ["row", *(f"peak {trial.peak:g}, dropout {trial.dropout:g}" for trial in TRIALS)]
+    rows = []
+    for place, row in enumerate(request.rows):
+        own = tuned.trials[place * len(TRIALS) : (place + 1) * len(TRIALS)]
+        values = [
+            f"**{result.nll:.3f}**" if trial == tuned.chosen[row.name] else f"{result.nll:.3f}"
+            for trial, result in zip(TRIALS, own, strict=True)
+        ]
+        rows.append([row.name, *values])
+    return table(head, rows)
+
+
+def published() -> str:
+    """Published scores, and what cannot be compared."""
+    head = "task", "recurrent", "Transformer", "difference", "source"
+    rows = [
+        (
+            each.task,
+            f"{each.recurrent:.2f}",
+            f"{each.transformer:.2f}",
+            f"{each.transformer - each.recurrent:+.2f}",
+            each.source,
+        )
+        for each in PUBLISHED
+    ]
+    note = (
+        "Text, vocabulary, sizes, numbers of updates and the measure are not those of this page, and the "
+        "published models have different numbers of parameters and were not tuned by an equal number of "
+        "trials: the difference shows a direction, and its size cannot be compared. Domhan (2018, P18-1167) "
+        "and Tang et al. (2018, D18-1458) compare the same architectures on WMT at larger sizes; none of "
+        "their figures is repeated here."
+    )
+    return f"{table(head, rows)}\n\n{note}"
+
+
+def method(request: Request, tuned: Tuned) -> str:
+    """How to read the page, and the passport of its results."""
+    passports = [result.passport for result in (*tuned.trials, *tuned.results)]
+    made = {
+        name: ", ".join(sorted({str(passport.get(name)) for passport in passports}))
+        for name in ("commit", "date", "machine", "device", "torch", "threads")
+    }
+    changed = " with changes" * any(passport.get("dirty") for passport in passports)
+    minutes = sum(result.minutes for result in (*tuned.trials, *tuned.results))
+    seeds = "1 seed" if request.seeds == 1 else f"{request.seeds} seeds"
+    updates = request.scale.updates
+    return f"""\
+## Method
+
+- {seeds}; mean ± standard deviation. Perplexity, BLEU and chrF2 are of validation data, without label
+  smoothing. BLEU is of beam search as in section 6.1, `{tuned.results[0].signature}`.
+- Trials: {updates // TRIAL_SHARE:,} updates with seed 1 and a warm-up in proportion; the lowest negative
+  log-likelihood of the validation data decides. So short a trial favours little dropout and a high
+  learning rate, in every row; a choice at the end of a range may have a better neighbour outside it.
+- Trainings: {VALIDATIONS} validations; the model with the lowest validation loss is kept. Test data is
+  translated once, with the model and settings that validation data chose.
+- p: paired bootstrap resampling (1,000 samples). Seed n is paired with the first row's seed n; the pairs of
+  all seeds are one test set. A line counts once for each seed, so that p is somewhat too small.
+- Minutes leave out validations. The score to which training is timed is {100 * SHARE:.0f} % of the first
+  row's last BLEU of greedy translations, interpolated between validations. Tokens a second are the median of
+  the log.
+- Decoding: validation data by beam search, without loading the model; C++ where it has the model (the
+  paper's Transformer), else PyTorch.
+- Commit {made["commit"]}{changed}; {made["date"]}; {made["machine"]}; {made["device"]};
+  torch {made["torch"]}; threads: {made["threads"]}; {minutes:.0f} minutes of training in all. table.json has
+  each cell's passport.
+"""

@@ -1,0 +1,105 @@
+"""The page of learning curves, as table.json and table.md."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from statistics import mean
+
+from dragoman.pipeline.reproduce.baselines_page import quantity, shown, table
+from dragoman.pipeline.reproduce.curve_cells import Point
+from dragoman.pipeline.reproduce.learning_curves import PATIENCE, SETTINGS, VALIDATIONS, vocabulary
+from dragoman.pipeline.reproduce.runner import Request
+from dragoman.system.files import atomic_write
+
+PICTURE = "curves.svg"
+
+
+def write_curves(request: Request, points: Sequence[Point]) -> str:
+    """Write table.json and table.md to the table's folder; returns the latter's text."""
+    content = {
+        "table": request.table.name,
+        "scale": request.scale.name,
+        "seeds": request.seeds,
+        "signature": points[0].results[0].signature,
+        "not_run": not_run(request),
+        "points": [
+            {
+                "row": point.row,
+                "pairs": point.pairs,
+                "vocabulary": vocabulary(request.scale, point.pairs),
+                "bleu": asdict(quantity(point.bleu)),
+                "results": [asdict(result) for result in point.results],
+            }
+            for point in points
+        ],
+    }
+    page = markdown(request, points)
+    with atomic_write(request.folder / "table.json") as new:
+        new.write_text(json.dumps(content, indent=2) + "\n")
+    with atomic_write(request.folder / "table.md") as new:
+        new.write_text(page, "utf-8")
+    return page
+
+
+def not_run(request: Request) -> list[str]:
+    """The rows that were not asked for."""
+    return [row.name for row in request.table.rows if row not in request.rows]
+
+
+def markdown(request: Request, points: Sequence[Point]) -> str:
+    """The page."""
+    scale, left = request.scale, not_run(request)
+    parts = [
+        f"# {request.table.title} ({scale.name})",
+        f"{scale.about}. {scale.updates:,} updates at most of {scale.tokens:,} source and {scale.tokens:,} "
+        f"target tokens, with every size of the corpus. The picture is {PICTURE}.",
+        *([f"Rows that were not run: {', '.join(left)}."] if left else []),
+        by_size(request, points, lambda point: shown(quantity(point.bleu))),
+        "## Parameters",
+        by_size(request, points, lambda point: f"{point.results[0].parameters:,}"),
+        method(request, points),
+    ]
+    return "\n\n".join(parts)
+
+
+def by_size(request: Request, points: Sequence[Point], text: Callable[[Point], str]) -> str:
+    """A table with a line for each size of corpus and a column for each row."""
+    sizes = dict.fromkeys(point.pairs for point in points)
+    lines = [
+        [
+            f"{size:,}",
+            f"{vocabulary(request.scale, size):,}",
+            *(text(point) for point in points if point.pairs == size),
+        ]
+        for size in sizes
+    ]
+    return table(["pairs", "vocabulary", *(row.name for row in request.rows)], lines)
+
+
+def method(request: Request, points: Sequence[Point]) -> str:
+    """How to read the page, and the passport of its results."""
+    results = [result for point in points for result in point.results]
+    passports = [result.passport for result in results]
+    made = {
+        name: ", ".join(sorted({str(passport.get(name)) for passport in passports}))
+        for name in ("commit", "date", "machine", "device", "torch")
+    }
+    changed = " with changes" * any(passport.get("dirty") for passport in passports)
+    seeds = "1 seed" if request.seeds == 1 else f"{request.seeds} seeds"
+    minutes = mean(result.minutes for result in results)
+    return f"""\
+## Method
+
+- BLEU of the validation data, the same for all sizes, by beam search as in section 6.1; {seeds}, mean ±
+  standard deviation; `{results[0].signature}`.
+- Corpora: the first pairs in one drawn order, so that each contains the smaller ones; all seeds have the
+  same. The vocabulary is learnt from the smaller corpus alone: 40 · √pairs tokens, at most
+  {request.scale.vocabulary:,}. Parameters therefore grow with the corpus.
+- Updates, not passes, are the same for all sizes: with the same passes little text would be trained too
+  short. There are {VALIDATIONS} validations; the model with the lowest validation loss is kept, and training
+  ends after {PATIENCE} validations without a lower one.
+- Every row and size: peak of the learning rate {SETTINGS.peak:g}, dropout {SETTINGS.dropout:g}. More dropout
+  would suit little text; nothing is tuned here.
+- Commit {made["commit"]}{changed}; {made["date"]}; {made["machine"]}; {made["device"]};
+  torch {made["torch"]}; {minutes:.1f} minutes of training a cell. table.json has each cell's passport.
+"""

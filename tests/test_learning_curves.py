@@ -1,0 +1,136 @@
+"""`dragoman reproduce learning-curves`: nested corpora, the same updates and validation data for all."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from dragoman.cli.reproduce import make_page
+from dragoman.inspection.figures.learning_curves import Point, learning_curves
+from dragoman.pipeline.reproduce.curve_cells import curve_recipe, run_curves, subsets
+from dragoman.pipeline.reproduce.curves_page import write_curves
+from dragoman.pipeline.reproduce.learning_curves import CURVES, SIZES, vocabulary
+from dragoman.pipeline.reproduce.rows import Table
+from dragoman.pipeline.reproduce.runner import Request
+from dragoman.system.errors import DragomanError
+from dragoman.text.lines import read_pairs
+from dragoman.text.settings import DataSettings
+from tests.conftest import write_copies
+from tests.test_baselines import ROWS, TOY
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+FILES = DataSettings(
+    *(Path(f"{name}.{side}") for name in ("train", "valid") for side in ("source", "target"))
+)
+SCALE = replace(TOY, data=FILES)
+TABLE = Table("learning-curves", "A toy", ROWS, (SCALE,))
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    for seed, (name, lines) in enumerate((("train", 200), ("valid", 10))):
+        write_copies(folder, name, lines, seed)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def straight(texts, tmp_path_factory):
+    """One row at two sizes; read only."""
+    request = Request(TABLE, SCALE, ROWS[:1], 1, tmp_path_factory.mktemp("straight"), texts)
+    points = run_curves(request, lambda _: None, (150,))
+    write_curves(request, points)
+    return request, points
+
+
+def test_corpora_are_nested_and_keep_pairs_together(texts, tmp_path):
+    data = DataSettings(texts / "train.source", texts / "train.target")
+    found = subsets(data, tmp_path, (10, 50, 200, 1000))
+    assert list(found) == [10, 50, 200]
+    assert found[200] == data
+    lines = {size: list(read_pairs(each.source, each.target)) for size, each in found.items()}
+    assert lines[10] == lines[50][:10]
+    assert all(len(pairs) == size for size, pairs in lines.items())
+    for source, target in lines[50]:
+        assert source.upper() == target
+        assert (source, target) in lines[200]
+    assert lines[50] != lines[200][:50], "the order is drawn"
+    again = subsets(data, tmp_path / "again", (10, 50))
+    assert list(read_pairs(again[50].source, again[50].target)) == lines[50]
+
+
+@pytest.mark.parametrize("scale", CURVES.scales, ids=lambda scale: scale.name)
+@pytest.mark.parametrize("row", CURVES.rows, ids=lambda row: row.name)
+def test_sizes_differ_in_text_and_vocabulary_alone(row, scale):
+    recipes = [curve_recipe(scale, row, 1, scale.data, size) for size in SIZES]
+    tokenizer = recipes[0].tokenizer
+    assert len({str(replace(recipe, tokenizer=tokenizer)) for recipe in recipes}) == 1
+    sizes = [recipe.tokenizer.vocabulary for recipe in recipes]
+    assert sizes == sorted(sizes)
+    assert sizes == [vocabulary(scale, size) for size in SIZES]
+    assert recipes[0].data.files.keys() == {"source", "target", "valid_source", "valid_target"}
+
+
+def test_complete_cells_are_not_trained_again_and_more_sizes_are(straight):
+    request, points = straight
+    files = sorted(request.folder.rglob("result.json"))
+    times, said = [path.stat().st_mtime_ns for path in files], []
+    assert run_curves(request, said.append, (150,)) == points
+    assert [path.stat().st_mtime_ns for path in files] == times
+    assert said == ["A toy, at the scale toy: 2 of 2 cells are complete."]
+
+    def stop(sentence):
+        raise KeyboardInterrupt(sentence)
+
+    with pytest.raises(KeyboardInterrupt, match="2 of 3 cells are complete"):
+        run_curves(request, stop, (100, 150))
+
+
+def test_the_page_has_every_size_and_what_was_not_run(straight):
+    request, points = straight
+    page = (request.folder / "table.md").read_text()
+    content = json.loads((request.folder / "table.json").read_text())
+    assert "Rows that were not run: gru." in page
+    assert [point["pairs"] for point in content["points"]] == [point.pairs for point in points] == [150, 200]
+    for point in points:
+        assert f"| {point.pairs} | 320 | {point.bleu[0]:.2f} |" in page
+        assert f"| {point.pairs} | 320 | {point.results[0].parameters:,} |" in page
+
+
+def test_the_command_writes_the_page_and_the_picture(straight, tmp_path):
+    request = replace(straight[0], out=tmp_path)
+    shutil.copytree(straight[0].folder, request.folder)
+    page = make_page(request)  # the whole corpus alone: the toy has fewer pairs than the other sizes
+    assert page == (request.folder / "table.md").read_text()
+    assert "| 200 | 320 |" in page
+    assert "transformer, 200 pairs:" in (request.folder / "curves.svg").read_text()
+
+
+def test_the_validation_data_is_the_same_for_all_sizes(straight):
+    _, points = straight
+    hashes = [point.results[0].passport["data"] for point in points]
+    assert hashes[0]["valid_source"] == hashes[1]["valid_source"]
+    assert hashes[0]["source"] != hashes[1]["source"]
+
+
+def test_texts_of_different_lengths_are_refused(texts, tmp_path):
+    (tmp_path / "train.target").write_text("ONE\n")
+    with pytest.raises(DragomanError, match="lines"):
+        subsets(DataSettings(texts / "train.source", tmp_path / "train.target"), tmp_path, (1,))
+
+
+def test_the_picture_has_every_point_and_escapes_names():
+    points = [Point(row, size, size / 100, 0.5) for row in ("a<b", "lstm") for size in (1000, 4000, 2000)]
+    picture = learning_curves(points, "A text & more")
+    titles = [each.text for each in ElementTree.fromstring(picture).iter() if each.tag.endswith("title")]
+    for point in points:
+        assert f"{point.row}, {point.pairs:,} pairs: {point.mean:.2f} BLEU" in titles
+    assert "1,000" in picture
+    assert "A text &amp; more" in picture
+    one = learning_curves([Point("lstm", 1000, 0.0, 0.0)], "One size")
+    assert "lstm, 1,000 pairs: 0.00 BLEU" in one
+    assert "nan" not in one
