@@ -1,7 +1,7 @@
 """`dragoman doctor`: what may be wrong with a parallel corpus."""
 
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,7 +12,9 @@ from dragoman.cli.train import read_files
 from dragoman.pipeline.recipe import Recipe, check_file_pairs, resolve_paths
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay, read_toml
-from dragoman.text.settings import CorpusFiles, DataSettings, is_parallel, plain_name
+from dragoman.text.compression import plain_name
+from dragoman.text.mixture import is_parallel
+from dragoman.text.settings import CorpusFiles, DataSettings
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ def doctor(given: Given) -> None:
     data = settings_from(DataSettings, given, data)
     if print_findings(data):
         sys.exit(1)
-    paths = " ".join(str(path) for path in (data.source, data.target) if path is not None)
+    named = files[:1] if data.corpus else (data.source, data.target)
+    paths = " ".join(str(path) for path in named if path is not None)
     say(f"Train with: dragoman train {paths} --out runs/NAME")
 
 
@@ -55,13 +58,15 @@ def print_findings(data: DataSettings) -> bool:
 
     Raises `DragomanError` for files that are missing, damaged or not named.
     """
-    from dragoman.text.conversion import converted
+    from dragoman.text.conversion import check_files, converted
     from dragoman.text.datasets import resolve_dataset
     from dragoman.text.doctor import examine
 
     data = resolve_dataset(data)
-    check_file_pairs(data)
+    (check_files if data.needs_conversion else check_file_pairs)(data)
     data = resolve_paths(data)
+    if data.corpus:
+        return sum(print_findings_of_part(data, number) for number in range(len(data.corpus))) > 0
     if data.source is None or (data.target is None and not is_parallel(data.source)):
         raise DragomanError(
             "There is no text to examine: dragoman doctor SOURCE TARGET, or a recipe that names them."
@@ -80,6 +85,13 @@ def print_findings(data: DataSettings) -> bool:
     if not findings:
         print(f"Nothing was found in {', '.join(map(str, data.files.values()))}.")
     return bool(findings)
+
+
+def print_findings_of_part(data: DataSettings, number: int) -> bool:
+    """Print what may be wrong with one of several corpora, as `print_findings` does."""
+    part = data.corpus[number]
+    print(f"Corpus {number + 1}, {part.source}:")
+    return print_findings(replace(data, corpus=(), source=part.source, target=part.target))
 
 
 def data_of_folder(folder: Path) -> DataSettings:

@@ -13,7 +13,8 @@ from dragoman.pipeline.recipe import Recipe, complete_recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.machine import has_gpu
 from dragoman.system.toml import read_toml
-from dragoman.text.settings import is_parallel, plain_name
+from dragoman.text.compression import plain_name
+from dragoman.text.mixture import is_parallel
 
 COMMAND_LINE = "the command line"  # where settings come from without a recipe
 

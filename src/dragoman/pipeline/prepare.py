@@ -43,13 +43,10 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
     data = recipe.data
     assert data.source is not None
     assert data.target is not None
+    validation, test = (data.valid_source, data.valid_target), (data.test_source, data.test_target)
+    named = {"validation": validation, "test": test}
     others = {
-        name: (source, target)
-        for name, source, target in (
-            ("validation", data.valid_source, data.valid_target),
-            ("test", data.test_source, data.test_target),
-        )
-        if source is not None and target is not None
+        name: (one, other) for name, (one, other) in named.items() if one is not None and other is not None
     }
     hashes = {name: source_hashes(source) for name, (source, _) in others.items()}
     for pair in others.values():

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.pipeline.recipe import Preset, resolve_paths
-from dragoman.text.settings import DataSettings, plain_name
+from dragoman.text.compression import plain_name
+from dragoman.text.settings import DataSettings
 
 
 def choose_preset(data: DataSettings, gpu: bool) -> tuple[Preset, ModelSettings, str]:
@@ -25,6 +26,10 @@ def text_size(data: DataSettings) -> int:
 
     Compressed text is taken to have a third of its size, and that of TMX to be a third of the file.
     """
+    if data.corpus:
+        return sum(
+            text_size(DataSettings(each.source, each.target, folder=data.folder)) for each in data.corpus
+        )
     if data.dataset is not None or data.source is None:
         return 5_000_000
     files = resolve_paths(

@@ -13,7 +13,7 @@ from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
 from dragoman.system.toml import overlay, read_toml
-from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings, is_parallel
+from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings
 
 Baseline = Literal["rnn", "conv", "rnn-enriched", "conv-enriched", "restricted"]
@@ -79,14 +79,13 @@ def check_recipe(recipe: Recipe) -> None:
     data = recipe.data
     if data.dataset is not None and any((data.source, data.target, data.valid_source, data.test_source)):
         raise DragomanError(f"The dataset {data.dataset!r} has its own files; leave --dataset out for yours.")
-    if data.dataset is None and (
-        data.source is None or (data.target is None and not is_parallel(data.source))
-    ):
+    if data.dataset is None and not data.needs_conversion and (data.source is None or data.target is None):
         raise DragomanError(
             "Training needs two text files: --source FILE --target FILE, with line n of one translated by "
-            "line n of the other; or --source FILE in TMX, TSV or JSON lines (.jsonl), which has both."
+            "line n of the other; or --source FILE with both sides, which ends in .tmx, .tsv or .jsonl."
         )
-    check_file_pairs(data)
+    if not data.needs_conversion:  # `check_files` is for these
+        check_file_pairs(data)
     if recipe.out in (None, Path()):
         raise DragomanError('A run needs its own folder: --out runs/NAME, or out = "runs/NAME" in a recipe.')
     source_kind, target_kind = recipe.tokenizer.source_tokens, recipe.tokenizer.target_tokens
@@ -98,14 +97,10 @@ def check_recipe(recipe: Recipe) -> None:
 
 
 def check_file_pairs(data: DataSettings) -> None:
-    """Raise `DragomanError` for a file without its other side, and for one beside a file that has both."""
-    for kind in ("", "valid_", "test_"):
-        source, target = (data.files.get(f"{kind}{side}") for side in ("source", "target"))
-        both = [path for path in (source, target) if path is not None and is_parallel(path)]
-        if both and None not in (source, target):
-            raise DragomanError(f"{both[0]} has both sides of a corpus; give it alone, as {kind}source.")
-        if kind and (source is None) != (target is None) and not (source and is_parallel(source)):
-            raise DragomanError(f"{kind}source and {kind}target belong together, and one is missing.")
+    """Raise `DragomanError` for a validation or test file without its other side."""
+    for kind in ("valid", "test"):
+        if (f"{kind}_source" in data.files) != (f"{kind}_target" in data.files):
+            raise DragomanError(f"{kind}_source and {kind}_target belong together, and one is missing.")
 
 
 def resolve_paths(data: DataSettings) -> DataSettings:
@@ -117,8 +112,9 @@ def resolve_paths(data: DataSettings) -> DataSettings:
     for name, path in paths.items():
         if path.exists() and not path.is_file():
             raise DragomanError(f"{name} is {path}, which is not a regular file: it is read several times.")
-        compressed = (path.with_name(path.name + ending) for ending in ("", ".gz", ".zst"))
-        paths[name] = next(filter(Path.is_file, compressed), None)
+        files = (path.with_name(f"{path.name}{ending}") for ending in ("", ".gz", ".zst"))
+        paths[name] = next(filter(Path.is_file, files), None)
         if paths[name] is None:
             raise DragomanError(f"{name} is {path}, and there is no such file.")
-    return replace(data, folder=None, **paths)
+    corpora = tuple(corpus.resolved(data.folder, resolve_paths) for corpus in data.corpus)
+    return replace(data, folder=None, corpus=corpora, **paths)

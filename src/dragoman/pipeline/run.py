@@ -4,7 +4,7 @@ import json
 import math
 import shutil
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,7 +27,6 @@ from dragoman.system.messages import Say, silent
 from dragoman.system.toml import write_toml
 from dragoman.text.batches import Batches
 from dragoman.text.lines import read_lines
-from dragoman.text.settings import DataSettings
 from dragoman.training.checkpoint import TrainingState, average_checkpoints, regular_checkpoints
 from dragoman.training.context import Samples, Scores, TrainingContext, Validate
 from dragoman.training.interrupt import TrainingInterruptedError
@@ -145,19 +144,16 @@ def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
             say(f"{texts.dataset}: {dataset.description}. Its licence: {dataset.licence}.")
         texts = resolve_dataset(texts)
     texts = resolve_paths(texts)
-    lines: AbstractContextManager[DataSettings] = nullcontext(texts)
-    if texts.needs_conversion:
-        from dragoman.text.conversion import converted
-
-        lines = converted(texts, out / "text.partial")
     try:
-        with lines as data:
-            prepare(out, replace(recipe, data=data), say)
+        if texts.needs_conversion:
+            from dragoman.pipeline.conversion import prepare_converted
+
+            recipe = prepare_converted(out, recipe, texts, say)
+        else:
+            prepare(out, replace(recipe, data=texts), say)
     except OSError as error:
         error.filename = error.filename or str(out)  # the error of a full disk has no file name
         raise
-    source, target = data.source_language, data.target_language  # which a file with both sides names
-    recipe = replace(recipe, data=replace(recipe.data, source_language=source, target_language=target))
     write_toml(autoconfigure(recipe, PreparedData.load(out / "data"), say, world), out / "recipe.toml")
 
 

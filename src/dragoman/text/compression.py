@@ -12,6 +12,11 @@ GZIP_ERRORS = (gzip.BadGzipFile, EOFError, zlib.error)  # of a truncated or dama
 BUFFER = 2**16
 
 
+def plain_name(name: str) -> str:
+    """A file's name without the ending of its compression."""
+    return name.removesuffix(".gz").removesuffix(".zst")
+
+
 class Decompressed(io.RawIOBase):
     """The decompressed bytes of a file. A damaged or truncated file raises `DragomanError`."""
 

@@ -1,16 +1,33 @@
 """Text in any format as files of lines that are not compressed, for as long as it is prepared or examined."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from dragoman.system.errors import DragomanError
+from dragoman.system.messages import Say, silent
+from dragoman.text.compression import plain_name
 from dragoman.text.formats import languages_of_file, read_parallel
-from dragoman.text.lines import open_bytes
-from dragoman.text.settings import UNKNOWN_LANGUAGE, DataSettings, Languages, is_parallel, plain_name
+from dragoman.text.lines import open_bytes, read_pairs
+from dragoman.text.mixture import check_corpora, is_parallel
+from dragoman.text.settings import (
+    UNKNOWN_LANGUAGE,
+    DataSettings,
+    Languages,
+    language_of_name,
+)
+
+
+@dataclass(frozen=True)
+class Part:
+    """The lines of one corpus in a text of several."""
+
+    first_line: int
+    weight: float | None
+    tag: str
 
 
 @dataclass(frozen=True)
@@ -19,6 +36,16 @@ class ConvertedData(DataSettings):
 
     names: dict[str, str] = field(default_factory=dict)
     """What the user calls a file, by its path here."""
+    parts: tuple[Part, ...] = ()
+    """The corpora that follow each other in the training files."""
+
+    @property
+    def weights(self) -> dict[str, float]:
+        return {str(part.first_line): part.weight for part in self.parts if part.weight is not None}
+
+    def tag(self, line: int) -> str:
+        tags = [part.tag for part in self.parts if part.first_line <= line]
+        return f"{tags[-1]} " if tags and tags[-1] else ""
 
     def in_words(self, text: str) -> str:
         """A message with the user's names of the files."""
@@ -28,7 +55,7 @@ class ConvertedData(DataSettings):
 
 
 @contextmanager
-def converted(data: DataSettings, folder: Path) -> Iterator[ConvertedData]:
+def converted(data: DataSettings, folder: Path, say: Say = silent) -> Iterator[ConvertedData]:
     """The settings with files of lines in place of others. They are in `folder`, which is removed at the end.
 
     Paths are joined to their folder already. Errors name the user's files. Raises `DragomanError` for files
@@ -37,7 +64,8 @@ def converted(data: DataSettings, folder: Path) -> Iterator[ConvertedData]:
     shutil.rmtree(folder, ignore_errors=True)
     lines = ConvertedData(**{each.name: getattr(data, each.name) for each in fields(data)})
     try:
-        lines = convert(lines, folder)
+        check_files(lines)
+        lines = convert(lines, folder, say)
         yield lines
     except DragomanError as error:
         raise DragomanError(lines.in_words(str(error))) from error.__cause__
@@ -45,9 +73,32 @@ def converted(data: DataSettings, folder: Path) -> Iterator[ConvertedData]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def convert(data: ConvertedData, folder: Path) -> ConvertedData:
+def check_files(data: DataSettings) -> None:
+    """Raise `DragomanError` for text that is not there, a file without its other side, and one that has both
+    beside another; and where `check_corpora` does.
+    """
+    if data.corpus:
+        check_corpora(data.corpus)
+        if data.dataset is not None or data.source is not None or data.target is not None:
+            raise DragomanError(
+                "Give the corpora [[data.corpus]], or source and target, or a dataset: one of them."
+            )
+    for kind in ("", "valid_", "test_"):
+        source, target = (data.files.get(f"{kind}{side}") for side in ("source", "target"))
+        both = [path for path in (source, target) if path is not None and is_parallel(path)]
+        if both and (source is None or target is not None):
+            raise DragomanError(f"{both[0]} has both sides of a corpus; give it alone, as {kind}source.")
+        if not both and (source is None) != (target is None):
+            raise DragomanError(f"{kind}source and {kind}target belong together, and one is missing.")
+    if not data.corpus and data.dataset is None and data.source is None:
+        raise DragomanError("There is validation or test data, and nothing to train on: give --source FILE.")
+
+
+def convert(data: ConvertedData, folder: Path, say: Say) -> ConvertedData:
     """Write files of lines to `folder` where the settings name others."""
     data = with_languages(data)
+    if data.corpus:
+        data = joined(data, folder, say)
     for kind in ("", "valid_", "test_"):
         given = [data.files.get(f"{kind}{side}") for side in ("source", "target")]
         here = folder / (kind or "train")
@@ -57,13 +108,44 @@ def convert(data: ConvertedData, folder: Path) -> ConvertedData:
     return data
 
 
+def joined(data: ConvertedData, folder: Path, say: Say) -> ConvertedData:
+    """The settings with two files in which the corpora follow each other. Says the share of each.
+
+    Raises `DragomanError` for files that do not match.
+    """
+    folder.mkdir(parents=True)
+    copies = folder / "corpora.source", folder / "corpora.target"
+    for copy in copies:
+        data.names[str(copy)] = f"the corpora ({copy.suffix[1:]})"
+    total = sum(corpus.weight or 0 for corpus in data.corpus)
+    parts, count = [], 0
+    with opened(copies) as files:
+        for number, corpus in enumerate(data.corpus, 1):
+            here = folder / f"corpus-{number}"
+            source, target = line_files(corpus.source, corpus.target, data.languages, here, data.names)
+            assert source is not None
+            assert target is not None
+            parts.append(Part(count + 1, corpus.weight, corpus.tag))
+            pairs = write_pairs(read_pairs(source, target), files)
+            count += pairs
+            shutil.rmtree(here, ignore_errors=True)
+            share = "" if corpus.weight is None else f", {corpus.weight / total:.1%} of the training pairs"
+            tag = f", after the tag {corpus.tag}" * bool(corpus.tag)
+            say(f"Corpus {number}: {pairs:,} pairs of {corpus.source}{share}{tag}.")
+    return replace(data, source=copies[0], target=copies[1], parts=tuple(parts))
+
+
 def with_languages(data: ConvertedData) -> ConvertedData:
     """The settings with the languages of the pairs, where a file that has both sides says them.
 
     Raises `DragomanError` if it says several.
     """
     languages = data.languages
-    for path in filter(is_parallel, data.files.values()):
+    corpora = [path for corpus in data.corpus for path in (corpus.source, corpus.target) if path is not None]
+    if data.corpus and not is_parallel(corpora[0]):
+        named = Languages(*(language_of_name(path.name) for path in corpora[:2]))
+        languages = Languages(data.source_language or named.source, data.target_language or named.target)
+    for path in filter(is_parallel, [*corpora, *data.files.values()]):
         languages = languages_of_file(path, languages)
     source, target = (
         None if code == UNKNOWN_LANGUAGE else code for code in (languages.source, languages.target)
@@ -103,9 +185,23 @@ def write_sides(path: Path, languages: Languages, folder: Path, names: dict[str,
     codes, copies = (languages.source, languages.target), (folder / "source", folder / "target")
     for copy, code in zip(copies, codes, strict=True):
         names[str(copy)] = f"{path} ({copy.name if code == UNKNOWN_LANGUAGE else code})"
-    with ExitStack() as stack:
-        files = [stack.enter_context(copy.open("w", encoding="utf-8", newline="\n")) for copy in copies]
-        for pair in read_parallel(path, languages):
-            for file, text in zip(files, pair, strict=True):
-                file.write(f"{text}\n")
+    with opened(copies) as files:
+        write_pairs(read_parallel(path, languages), files)
     return copies
+
+
+@contextmanager
+def opened(paths: Iterable[Path]) -> Iterator[list[TextIO]]:
+    """Files to write lines to."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in paths]
+
+
+def write_pairs(pairs: Iterable[tuple[str, str]], files: list[TextIO]) -> int:
+    """Write the sides of pairs to two files. Returns the number of pairs."""
+    count = 0
+    for pair in pairs:
+        count += 1
+        for file, text in zip(files, pair, strict=True):
+            file.write(f"{text}\n")
+    return count

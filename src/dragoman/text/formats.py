@@ -11,9 +11,10 @@ from pathlib import Path
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.wording import shown
+from dragoman.text.compression import plain_name
 from dragoman.text.lines import read_lines
 from dragoman.text.records import Record, choose_languages
-from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages, plain_name
+from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 from dragoman.text.tmx import read_tmx
 
 MAX_CODES = 20  # that an error lists
