@@ -36,7 +36,7 @@ class Languages:
 
 def language_of_name(name: str) -> str:
     """The language that the end of a file's name says: `en` for `train.en` and `train.en.gz`; else `und`."""
-    found = re.search(r"\.([a-z]{2})(\.txt)?(\.gz|\.zst)?$", name)
+    found = re.search(r"\.(?!gz$)([a-z]{2})(\.txt)?(\.gz|\.zst)?$", name)
     return found[1] if found else UNKNOWN_LANGUAGE
 
 
