@@ -13,7 +13,7 @@ from dragoman.pipeline.recipe import Recipe, check_file_pairs, resolve_paths
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay, read_toml
 from dragoman.text.compression import plain_name
-from dragoman.text.mixture import is_parallel
+from dragoman.text.mixture import WeightedCorpus, is_parallel
 from dragoman.text.settings import CorpusFiles, DataSettings
 
 
@@ -47,6 +47,7 @@ def doctor(given: Given) -> None:
         data, given = overlay(Recipe(), table, origin).data, given | texts
     data = settings_from(DataSettings, given, data)
     if print_findings(data):
+        say("To write a corpus without such pairs: dragoman clean SOURCE TARGET --out DIR")
         sys.exit(1)
     named = files[:1] if data.corpus else (data.source, data.target)
     paths = " ".join(str(path) for path in named if path is not None)
@@ -63,15 +64,16 @@ def print_findings(data: DataSettings) -> bool:
     from dragoman.text.doctor import examine
 
     data = resolve_dataset(data)
-    (check_files if data.needs_conversion else check_file_pairs)(data)
-    data = resolve_paths(data)
+    (check_files if data.needs_conversion() else check_file_pairs)(data)
+    folder, data = data.folder, resolve_paths(data)
     if data.corpus:
-        return sum(print_findings_of_part(data, number) for number in range(len(data.corpus))) > 0
+        parts = [corpus.resolved(folder, resolve_paths) for corpus in data.corpus]
+        return sum(print_findings_of_part(data, number, part) for number, part in enumerate(parts, 1)) > 0
     if data.source is None or (data.target is None and not is_parallel(data.source)):
         raise DragomanError(
             "There is no text to examine: dragoman doctor SOURCE TARGET, or a recipe that names them."
         )
-    with TemporaryDirectory() as folder, converted(data, Path(folder) / "text") as lines:
+    with TemporaryDirectory() as scratch, converted(data, Path(scratch) / "text") as lines:
         assert lines.source is not None
         assert lines.target is not None
         others = {}
@@ -87,10 +89,9 @@ def print_findings(data: DataSettings) -> bool:
     return bool(findings)
 
 
-def print_findings_of_part(data: DataSettings, number: int) -> bool:
+def print_findings_of_part(data: DataSettings, number: int, part: WeightedCorpus) -> bool:
     """Print what may be wrong with one of several corpora, as `print_findings` does."""
-    part = data.corpus[number]
-    print(f"Corpus {number + 1}, {part.source}:")
+    print(f"Corpus {number}, {part.source}:")
     return print_findings(replace(data, corpus=(), source=part.source, target=part.target))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dragoman.model.settings import PRESETS, ModelSettings
+from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
@@ -38,6 +39,7 @@ class Recipe:
     batches: BatchSettings = field(default_factory=BatchSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
+    adaptation: AdaptationSettings = field(default_factory=AdaptationSettings)
 
 
 def complete_recipe(
@@ -50,6 +52,10 @@ def complete_recipe(
     for unknown keys, wrong values, contradictions and missing training data.
     """
     asked = flags(overlay(Recipe(), {key: value for key, value in table.items() if key != "model"}, origin))
+    if asked.adaptation != AdaptationSettings():
+        from dragoman.pipeline.adapt import adapted_recipe
+
+        return adapted_recipe(asked, table, origin, flags)
     if asked.preset == "auto":
         from dragoman.pipeline.presets import choose_preset
 
@@ -79,13 +85,12 @@ def check_recipe(recipe: Recipe) -> None:
     data = recipe.data
     if data.dataset is not None and any((data.source, data.target, data.valid_source, data.test_source)):
         raise DragomanError(f"The dataset {data.dataset!r} has its own files; leave --dataset out for yours.")
-    if data.dataset is None and not data.needs_conversion and (data.source is None or data.target is None):
+    if data.dataset is None and not data.needs_conversion() and (data.source is None or data.target is None):
         raise DragomanError(
             "Training needs two text files: --source FILE --target FILE, with line n of one translated by "
             "line n of the other; or --source FILE with both sides, which ends in .tmx, .tsv or .jsonl."
         )
-    if not data.needs_conversion:  # `check_files` is for these
-        check_file_pairs(data)
+    check_file_pairs(data)
     if recipe.out in (None, Path()):
         raise DragomanError('A run needs its own folder: --out runs/NAME, or out = "runs/NAME" in a recipe.')
     source_kind, target_kind = recipe.tokenizer.source_tokens, recipe.tokenizer.target_tokens
@@ -97,8 +102,11 @@ def check_recipe(recipe: Recipe) -> None:
 
 
 def check_file_pairs(data: DataSettings) -> None:
-    """Raise `DragomanError` for a validation or test file without its other side."""
-    for kind in ("valid", "test"):
+    """Raise `DragomanError` for a validation or test file without its other side.
+
+    Text that needs conversion is checked by `check_files`.
+    """
+    for kind in () if data.needs_conversion() else ("valid", "test"):
         if (f"{kind}_source" in data.files) != (f"{kind}_target" in data.files):
             raise DragomanError(f"{kind}_source and {kind}_target belong together, and one is missing.")
 
@@ -110,11 +118,9 @@ def resolve_paths(data: DataSettings) -> DataSettings:
     """
     paths: dict[str, Any] = dict(data.files)
     for name, path in paths.items():
-        if path.exists() and not path.is_file():
-            raise DragomanError(f"{name} is {path}, which is not a regular file: it is read several times.")
         files = (path.with_name(f"{path.name}{ending}") for ending in ("", ".gz", ".zst"))
         paths[name] = next(filter(Path.is_file, files), None)
         if paths[name] is None:
-            raise DragomanError(f"{name} is {path}, and there is no such file.")
-    corpora = tuple(corpus.resolved(data.folder, resolve_paths) for corpus in data.corpus)
-    return replace(data, folder=None, corpus=corpora, **paths)
+            why = "which is not a regular file: it is read several times"
+            raise DragomanError(f"{name} is {path}, {why if path.exists() else 'and there is no such file'}.")
+    return replace(data, folder=None, **paths)

@@ -39,7 +39,6 @@ class ConvertedData(DataSettings):
     parts: tuple[Part, ...] = ()
     """The corpora that follow each other in the training files."""
 
-    @property
     def weights(self) -> dict[str, float]:
         return {str(part.first_line): part.weight for part in self.parts if part.weight is not None}
 

@@ -89,7 +89,7 @@ def scan_corpus(
     `others` has the hashes of the sources of other data, by name. With `hold_out`, some pairs are held out
     for validation. Raises `DragomanError` where `read_pairs` and `HeldOutCandidates` do.
     """
-    statistics = CorpusStatistics(overlap=dict.fromkeys(others, 0), weights=settings.weights)
+    statistics = CorpusStatistics(overlap=dict.fromkeys(others, 0), weights=settings.weights())
     statistics.crlf = sum(
         raw.endswith((b"\r\n", b"\r")) for path in (source, target) for raw in raw_lines(path)
     )

@@ -115,12 +115,10 @@ class DataSettings(CorpusFiles):
         folder = paths.pop("folder") or Path()
         return {name: folder / path for name, path in paths.items() if path is not None}
 
-    @property
     def needs_conversion(self) -> bool:
         """Whether files of lines are written first: of corpora, compressed files, files with both sides."""
         return bool(self.corpus) or any(path.suffix in CONVERTED for path in self.files.values())
 
-    @property
     def weights(self) -> dict[str, float]:
         """Of several corpora that follow each other in the text: the weight of each by its first line."""
         return {}
