@@ -234,3 +234,15 @@ def test_corpora_beside_a_source_are_refused(tmp_path):
         DragomanError, match="Give the corpora .*, or source and target, or a dataset: one of"
     ):
         run(Recipe(out=tmp_path / "run", data=data), lambda _: None)
+
+
+def test_an_adaptation_refuses_corpora_beside_replay_and_a_tag_that_its_vocabulary_lacks(
+    recipe, tmp_path, trained
+):
+    old = replace(recipe.adaptation, initial_model=trained / "run", replay=("a", "b"))
+    for adaptation, message in (
+        (old, "Text to replay is not mixed with several corpora; give it as one of the corpora"),
+        (replace(old, replay=None), "'<bt>' is no token of this vocabulary"),
+    ):
+        with pytest.raises(DragomanError, match=message):
+            run(replace(recipe, adaptation=adaptation), lambda _: None)
