@@ -246,3 +246,10 @@ def test_an_adaptation_refuses_corpora_beside_replay_and_a_tag_that_its_vocabula
     ):
         with pytest.raises(DragomanError, match=message):
             run(replace(recipe, adaptation=adaptation), lambda _: None)
+
+
+def test_a_tag_that_the_lines_have_already_is_refused(recipe, tmp_path):
+    path = recipe.data.corpus[1].source
+    path.write_text(f"<bt> {path.read_text()}")
+    with pytest.raises(DragomanError, match="has the tag <bt> in its lines already.* --symbols '<bt>'"):
+        prepare_converted(tmp_path / "run", recipe, recipe.data, lambda _: None)

@@ -24,8 +24,7 @@ class Train(Recipe):
     """Train a model from text files, or from a recipe. The same command resumes an interrupted run."""
 
     files: tuple[Path, ...] = ()
-    """Two text files, source and target; or one file with both (.tmx, .tsv, .jsonl); or a recipe in TOML.
-    Options win over the recipe."""
+    """Two texts, one file with both (.tmx, .tsv, .jsonl), or a recipe in TOML; options win over it."""
 
 
 def train(given: Given) -> None:

@@ -12,7 +12,7 @@ from dragoman.system.messages import Say, silent
 from dragoman.text.compression import plain_name
 from dragoman.text.formats import languages_of_file, read_parallel
 from dragoman.text.lines import open_bytes, read_pairs
-from dragoman.text.mixture import check_corpora, is_parallel
+from dragoman.text.mixture import WeightedCorpus, check_corpora, is_parallel
 from dragoman.text.settings import (
     UNKNOWN_LANGUAGE,
     DataSettings,
@@ -125,13 +125,24 @@ def joined(data: ConvertedData, folder: Path, say: Say) -> ConvertedData:
             assert source is not None
             assert target is not None
             parts.append(Part(count + 1, corpus.weight, corpus.tag))
-            pairs = write_pairs(read_pairs(source, target), files)
+            pairs = write_pairs(without_tag(read_pairs(source, target), corpus), files)
             count += pairs
             shutil.rmtree(here, ignore_errors=True)
             share = "" if corpus.weight is None else f", {corpus.weight / total:.1%} of the training pairs"
             tag = f", after the tag {corpus.tag}" * bool(corpus.tag)
             say(f"Corpus {number}: {pairs:,} pairs of {corpus.source}{share}{tag}.")
     return replace(data, source=copies[0], target=copies[1], parts=tuple(parts))
+
+
+def without_tag(pairs: Iterable[tuple[str, str]], corpus: WeightedCorpus) -> Iterator[tuple[str, str]]:
+    """The pairs of a corpus. Raises `DragomanError` if a source has the tag already."""
+    for source, target in pairs:
+        if corpus.tag and source.startswith(corpus.tag):
+            raise DragomanError(
+                f"{corpus.source} has the tag {corpus.tag} in its lines already; give the corpus without a "
+                f"tag, and the tokenizer the symbol: --symbols '{corpus.tag}'."
+            )
+        yield source, target
 
 
 def with_languages(data: ConvertedData) -> ConvertedData:

@@ -55,7 +55,7 @@ class CorpusFiles:
     """
 
     source: Path | None = None
-    """Training sentences to translate from, or one file with their translations too (.tmx, .tsv, .jsonl)."""
+    """Training sentences to translate from; or one file that has both sides (.tmx, .tsv, .jsonl)."""
     target: Path | None = None
     """Their translations."""
     valid_source: Path | None = None
