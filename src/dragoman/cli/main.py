@@ -12,6 +12,7 @@ from dragoman import __version__
 from dragoman.cli import (
     align,
     completion,
+    distil,
     doctor,
     evaluate,
     export,
@@ -49,6 +50,7 @@ VERBS = (
     align,
     evaluate,
     shortlist,
+    distil,
     export,
     import_model,
     inspect,

@@ -127,5 +127,5 @@ COMMAND = Command(
         "output": ("out",),
     },
     metavars={"files": "FILE", "out": "DIR", "folder": "DIR", "dataset": "NAME"},
-    from_preset=("d_model", "d_ff", "heads", "encoder_layers", "decoder_layers", "dropout"),
+    from_preset=("d_model", "d_ff", "decoder_d_ff", "heads", "encoder_layers", "decoder_layers", "dropout"),
 )

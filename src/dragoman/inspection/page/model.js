@@ -47,7 +47,7 @@ function Stack({ side, inspection }) {
   const find = (name) => modules.find((each) => each.name === name);
   const embedded = find(`${side}.0.self_attention`)?.shape ?? [];
   const boxes = parts.map((name) => html`<${Box} key=${name} kind=${name} title=${TITLES[name][side]}
-    module=${find(`${side}.0.${name}`)} note=${noteOf(name, model)} sum=${sumOf(model)} />`);
+    module=${find(`${side}.0.${name}`)} note=${noteOf(name, model, side)} sum=${sumOf(model)} />`);
   const shared = side === "encoder" && model.tied === "all" ? ", the matrix of the decoder" : "";
   const inputs = side === "encoder" ? `${source.tokens.length} source tokens` : "START and the tokens so far";
   const scale = model.scale_embeddings === false ? "" : `, times √${model.d_model}`;
@@ -66,8 +66,9 @@ function Stack({ side, inspection }) {
   </div>`;
 }
 
-function noteOf(name, model) {
-  const { d_model: d, d_ff: inner, activation } = model;
+function noteOf(name, model, side) {
+  const { d_model: d, activation } = model;
+  const inner = (side === "decoder" && model.decoder_d_ff) || model.d_ff;
   if (name === "feed_forward") return `${d} → ${inner} → ${d}, ${activation}`;
   const width = d / model.heads;
   const keys = `${model.heads} heads, d_k = ${model.d_k ?? width}, d_v = ${model.d_v ?? width}`;
