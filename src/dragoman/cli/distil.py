@@ -94,10 +94,9 @@ COMMAND = Command(
     example="dragoman distil runs/ende --data train.en --preset student",
     arguments="RUN --data FILE",
     groups={
-        "text": ("run", "text", "references", "valid_source", "valid_target", "test_source", "test_target"),
-        "teacher": ("ensemble", "teacher_precision", "beam_size", "n_best", "length_penalty"),
-        "student": ("preset", "dropout"),
-        "training": ("minutes", "updates", "learning_rate_scale", "warmup_steps", "precision"),
+        "text": ("run", "text", "references", "valid_source", "valid_target"),
+        "teacher": ("ensemble", "teacher_precision", "beam_size", "n_best"),
+        "student": ("preset", "dropout", "minutes", "updates"),
         "output": ("out",),
     },
     metavars={"run": "RUN", "ensemble": "RUN", "out": "DIR"},

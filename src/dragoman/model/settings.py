@@ -162,9 +162,7 @@ PRESETS = {
     "conv-enriched": replace(SMALL, architecture="conv-enriched"),
     "restricted": replace(SMALL, neighbourhood=16),
     "student": ModelSettings(d_model=256, d_ff=1024, decoder_d_ff=256, decoder_layers=2),
-    "student-tiny": ModelSettings(
-        d_model=192, d_ff=384, decoder_d_ff=192, encoder_layers=12, decoder_layers=1
-    ),
+    "student-tiny": ModelSettings(d_model=192, d_ff=384, encoder_layers=12, decoder_layers=1),
 }
 """`base` and `big` are the paper's (Table 3); the others are for CPUs. `conv` has the sizes of fairseq's
 ConvS2S for IWSLT. The three after it are `small` with another sub-layer than self-attention to all positions.
