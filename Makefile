@@ -1,8 +1,8 @@
-# make quickstart: train a small model on real data and see it work.   make test: every check.
+# make quickstart: train a small model on real data and see it work.   make test: every check.   make docs: the site.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: quickstart test test-all sanitize clean
+.PHONY: quickstart test test-all sanitize docs clean
 
 quickstart: .venv/installed
 	$(BIN)/dragoman quickstart
@@ -28,6 +28,10 @@ sanitize: .venv/installed-dev
 	$(BIN)/python -m pytest -n 0 -q tests/test_native.py tests/test_kernels.py \
 		--deselect tests/test_kernels.py::test_a_lack_of_memory_is_told_as_pytorch_tells_it
 
+# The site, docs/_build/index.html. A link or reference that is broken is an error.
+docs: .venv/installed-docs
+	$(BIN)/sphinx-build --quiet --fail-on-warning --nitpicky -d docs/_build/.doctrees docs docs/_build
+
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 …")'
 	$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
@@ -36,9 +40,13 @@ sanitize: .venv/installed-dev
 	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --editable '.[quickstart]'
 	touch $@
 
+.venv/installed-docs: .venv/bin/python pyproject.toml constraints.txt
+	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --editable '.[docs]'
+	touch $@
+
 .venv/installed-dev: .venv/bin/python pyproject.toml constraints.txt
 	PIP_CONSTRAINT=constraints.txt $(BIN)/pip install --quiet --editable '.[dev]'
-	touch $@ .venv/installed
+	touch $@ .venv/installed .venv/installed-docs
 
 clean:
 	rm -rf .venv

@@ -366,10 +366,12 @@ def test_evaluation_prints_scores_with_signatures(monkeypatch, capsysbinary, fol
     ]
     status, out, _ = call(monkeypatch, capsysbinary, "evaluate", folder / "run", *files)
     assert status == 0
-    bleu, chrf = out.splitlines()
+    bleu, chrf, plus, ter = out.splitlines()
     assert bleu.startswith("BLEU = ")
     assert "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp" in bleu
     assert chrf.startswith("chrF2 = ")
+    assert plus.startswith("chrF2++ = ")
+    assert ter.startswith("TER = ")
     assert (folder / "hypotheses").read_text().count("\n") == 5
 
 
@@ -388,14 +390,10 @@ def test_a_run_is_compared_with_another_or_with_a_file(monkeypatch, capsysbinary
             "en",
         )
         assert status == 0
-        assert [line.split(" = ")[0] for line in out.splitlines()] == [
-            "BLEU",
-            "chrF2",
-            "tokenised BLEU",
-            "BLEU",
-            "chrF2",
-        ]
-        assert out.count("(p = ") == 2
+        measures = ["BLEU", "chrF2", "chrF2++", "TER"]
+        found = [line.split(" = ")[0] for line in out.splitlines()]
+        assert found == [*measures, "tokenised BLEU", *measures]
+        assert out.count("(p = ") == 4
     (folder / "short").write_text("one line\n")
     status, _, err = call(
         monkeypatch, capsysbinary, "evaluate", folder / "run", *files, "--baseline", folder / "short"
@@ -436,8 +434,8 @@ REFUSED = [
     (
         ["qqq"],
         "There is no verb 'qqq'. There are: quickstart, start, train, resume, translate, serve, score, "
-        "align, evaluate, shortlist, export, import, inspect, figure, doctor, runs, paper, reproduce, "
-        "linearise, parse-f1, plot, completion.",
+        "align, evaluate, shortlist, export, import, inspect, figure, doctor, clean, backtranslate, runs, "
+        "paper, reproduce, lab, aer, linearise, parse-f1, plot, completion.",
     ),
     (
         ["train", "{0}/train.source", "{0}/train.target", "--out", ""],
@@ -959,7 +957,7 @@ def test_scores_are_printed_though_the_translations_cannot_be_written(folder, mo
     ]
     status, out, err = call(monkeypatch, capsysbinary, "evaluate", folder / "run", *files)
     assert status == 2
-    assert [line.split(" = ")[0] for line in out.splitlines()] == ["BLEU", "chrF2"]
+    assert [line.split(" = ")[0] for line in out.splitlines()] == ["BLEU", "chrF2", "chrF2++", "TER"]
     assert "No space left on device" in err
 
 

@@ -18,8 +18,10 @@ from dragoman.inspection.what_if import inspect_changed
 from dragoman.model.convolutional import HALF, MultiStepAttention
 from dragoman.search.attention_weights import cross_attention
 from dragoman.system.errors import DragomanError
+from dragoman.translation.model_folder import save_model
 from tests.browser import browser  # noqa: F401
 from tests.conftest import MODELS, VARIANTS
+from tests.servers import serving
 from tests.test_inspection import LINES, SETTINGS, translator_of
 from tests.test_report import assert_accessible, open_report, tab  # noqa: F401
 from tests.test_what_if import same
@@ -164,7 +166,7 @@ def test_it_is_drawn_and_what_it_lacks_gets_a_sentence(translator):
 
 
 def test_effects_of_heads_get_a_sentence(conv):
-    with pytest.raises(DragomanError, match=r"this model \(an LSTM, GRU or ConvS2S\) has none"):
+    with pytest.raises(DragomanError, match="ConvS2S or enriched model. has no self-attention"):
         head_effects(conv, LINE, LINES[1])
 
 
@@ -176,3 +178,22 @@ def test_the_page_shows_its_views(open_report, conv):  # noqa: F811
         tab(page, name)
         page.wait_for_selector(f"[role=tab][aria-selected=true]:text-is('{name}')")
         assert_accessible(page)
+
+
+@pytest.mark.usefixtures("unchecked_shapes")
+def test_a_server_switches_its_attention_and_layers_off(browser, conv, tmp_path):  # noqa: F811
+    model = copy.deepcopy(model_of(conv)).float()
+    save_model(tmp_path / "conv", model, model.settings, conv.tokenizers)
+    with serving(tmp_path / "conv") as server:
+        page = browser.new_page()
+        page.goto(f"{server.address}/inspect#text=two")
+        page.get_by_role("tab", name="Attention").click()
+        page.get_by_role("button", name="Switch this attention off").press("Enter")
+        page.wait_for_selector(".compare")
+        assert page.locator("code").all_inner_texts() == ["decoder.1.cross_attention=off"]
+        page.get_by_role("combobox", name="What").select_option("Encoder")
+        page.get_by_role("button", name="Run").click()
+        page.wait_for_selector("code bdi:text-is('encoder.1=off')")
+        offered = page.get_by_role("combobox", name="What").locator("option").all_inner_texts()
+        assert offered[:4] == ["Encoder-decoder attention", "Encoder", "Decoder", "Positional encoding"]
+        page.close()

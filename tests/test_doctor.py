@@ -62,6 +62,7 @@ def test_empty_files_and_files_of_other_data_are_checked(corpus, tmp_path):
         (lambda s, t: (s, "Мужчина едет на велосипеде по улице"), "Pairs with a side in another script"),
         (lambda s, t: (s, " ".join([t] * 5)), "Pairs with a side 3 times as long as usual"),
         (lambda s, t: (s + "\u200b", t), "with a control character or U+FFFD"),
+        (lambda s, t: (s, t + " fÃ¼r"), "in the wrong encoding, as Ã¼ for ü"),
         (lambda s, t: (s + "\r", t), "with a carriage return at the end"),
         (lambda s, t: (s, t + "\rx"), "with a carriage return inside"),
         (lambda s, t: (s, t.encode("latin-1", "replace") + b"\xfc"), "not UTF-8, or with a NUL"),
@@ -83,6 +84,15 @@ def test_duplicates_of_earlier_pairs_are_found(corpus):
         source[number], target[number] = source[5] + " ", target[5]
     finding = found(source, target)["Duplicates of earlier pairs"]
     assert (finding.count, finding.lines) == (3, [11, 21, 31])
+
+
+def test_near_duplicates_of_earlier_pairs_are_found(corpus):
+    source, target, found = corpus
+    source[10], target[10] = source[5].title() + " !", target[5]
+    source[20], target[20] = source[5], target[5]
+    findings = found(source, target)
+    assert findings["Near-duplicates of earlier pairs"].lines == [11]
+    assert findings["Duplicates of earlier pairs"].lines == [21]
 
 
 def test_lines_without_a_counterpart_are_reported_with_both_counts(corpus):

@@ -188,11 +188,12 @@ def random_search(draw: random.Random) -> tuple[list[list[int]], SearchSettings,
     return sentences, settings, constraints
 
 
+@pytest.mark.parametrize("count", [24, pytest.param(120, marks=pytest.mark.long)])
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_searches_that_run_together_find_what_each_finds_alone(lib, precision):
+def test_searches_that_run_together_find_what_each_finds_alone(lib, precision, count):
     decoder = native(lib, model_of("as in the paper"), precision, 2)
     draw = random.Random(precision)
-    searches = [random_search(draw) for _ in range(60)]
+    searches = [random_search(draw) for _ in range(count)]
     alone = [search(decoder, *each) for each in searches]
     with ThreadPoolExecutor(24) as clients:
         together = list(

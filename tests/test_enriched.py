@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from dragoman.inspection.inspect import inspect
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.model.symbols import END, PAD
 from dragoman.model.transformer import Transformer, build_model
@@ -18,7 +17,6 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch
 from dragoman.training.checkpoint import checkpoints
 from tests.conftest import TINY, VOCABULARY, random_model, small_recipe
-from tests.test_inspection import LINES, translator_of
 from tests.test_safety import assert_same, final_weights
 
 KINDS = [
@@ -102,13 +100,6 @@ def test_a_stopped_run_ends_with_the_weights_of_one_that_was_not(tmp_path, kind)
 def test_what_cannot_be_is_refused(settings, message):
     with pytest.raises(DragomanError, match=message):
         build_model(ModelSettings(**{"d_model": 8, "heads": 2, **settings}), 11, 11)
-
-
-def test_an_inspection_is_refused_and_says_what_shows_the_attention():
-    translator = translator_of(replace(TINY, architecture="conv-enriched"))
-    with pytest.raises(DragomanError, match="this model is none of them. `dragoman align`"):
-        inspect(translator, LINES[0])
-    assert translator.attention(LINES[0], LINES[1]).cross.shape[:2] == (2, 2)
 
 
 @pytest.mark.parametrize("preset", ["rnn-enriched", "conv-enriched", "restricted"])

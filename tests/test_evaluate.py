@@ -63,19 +63,27 @@ def test_scores_are_sacrebleus_of_the_written_files(evaluated):
     chrf = sacrebleu.corpus_chrf(hypotheses, [references]).score
     assert printed[0].startswith(f"BLEU = {bleu:.2f} ")
     assert printed[1].startswith(f"chrF2 = {chrf:.2f} ")
+    plus, ter = (
+        sacrebleu.corpus_chrf(hypotheses, [references], word_order=2),
+        sacrebleu.corpus_ter(hypotheses, [references]),
+    )
+    assert printed[2].startswith(f"chrF2++ = {plus.score:.2f} ")
+    assert printed[3].startswith(f"TER = {ter.score:.2f} ")
     exchanged = sacrebleu.corpus_bleu(references, [hypotheses], force=True).score
     assert f"{exchanged:.2f}" != f"{bleu:.2f}"
 
 
 def test_the_comparison_is_sacrebleus_of_the_written_files(evaluated):
     folder, printed = evaluated
-    options = ["-m", "bleu", "chrf", "--paired-bs", "--width", "2", "-f", "text"]
+    options = ["-m", "bleu", "chrf", "ter", "--paired-bs", "--width", "2", "-f", "text"]
     table = call("sacrebleu", "references", "-i", "baseline", "hypotheses", *options, folder=folder)
-    scores = re.findall(r"([\d.]+) \([\d.]+ ±", table)  # the baseline's BLEU and chrF2, then the system's
+    scores = re.findall(
+        r"([\d.]+) \([\d.]+ ±", table
+    )  # the baseline's BLEU, chrF2 and TER, then the system's
     p_values = re.findall(r"\(p = ([\d.]+)\)", table)
-    assert len(scores) == 4
+    assert len(scores) == 6
     for line, name, baseline, system, p_value in zip(
-        printed[2:], ("BLEU", "chrF2"), scores[:2], scores[2:], p_values, strict=True
+        [*printed[4:6], printed[7]], ("BLEU", "chrF2", "TER"), scores[:3], scores[3:], p_values, strict=True
     ):
         assert line.startswith(
             f"{name} = {system}, baseline {baseline}: {float(system) - float(baseline):+.2f}"[:-1]

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from dragoman import SearchSettings
+from dragoman.inspection.attention_pictures import NAMES
 from dragoman.inspection.figures import attention_figures, measured_pictures, steps
 from dragoman.inspection.figures.catalogue import FIGURES, listing
 from dragoman.inspection.figures.choice import Choice
@@ -23,13 +24,15 @@ from dragoman.inspection.figures.measured import (
 from dragoman.inspection.figures.recurrence import longest_path, recurrent_layer, self_attention_layer
 from dragoman.inspection.figures.smoothing import smoothed_target, tensor2tensor_target
 from dragoman.inspection.inspect import inspect, one_transformer
+from dragoman.inspection.statistics import statistics
+from dragoman.inspection.views import KINDS
 from dragoman.model.loss import LabelSmoothedCrossEntropy
 from dragoman.model.sinusoids import sinusoid_table
 from dragoman.model.transformer import FeedForward, build_model
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch
 from dragoman.translation.model_folder import read_settings, save_model
-from tests.conftest import MODELS
+from tests.conftest import MODELS, VARIANTS
 from tests.test_cli import call
 from tests.test_inspection import LINES, TRANSFORMERS, translator_of
 from tests.test_pictures import HOSTILE, fake
@@ -128,7 +131,11 @@ def test_the_list_says_what_each_figure_shows_and_where_the_paper_has_it(figure)
         (["figure-3", "{run}", SENTENCE, "--heads", "3"], "There is no head 3; this model has 2, counted"),
         (["figure-5", "{run}", SENTENCE, "--heads", "1"], "This figure compares two heads: --heads 1 2."),
         (["attention-steps", "{run}", SENTENCE, "--heads", "1", "2"], "shows one head; --heads has 2."),
-        (["figure-3", "{run}", SENTENCE, "--query", "zebra"], "no token 'zebra'. Its tokens are: 1 ▁amber"),
+        (
+            ["figure-3", "{run}", SENTENCE, "--query", "zebra"],
+            "There is no query 'zebra'. The queries are: 1 ▁amber",
+        ),
+        (["positions", "--kind", "cross"], "positions does not use --kind; it is for figure-3, figure-4"),
         (["softmax", "{run}", SENTENCE, "--step", "99"], "There is no step 99; this translation has"),
         (["softmax", "{run}", " "], "The sentence is blank"),
         (["complexity", "{run}", " "], "The sentence is blank: it has no tokens."),
@@ -153,6 +160,20 @@ def test_a_model_without_attention_gets_a_sentence(figure, tmp_path, name):
     status, _, err = figure(name, tmp_path / "lstm", "a man", "--out", tmp_path / "x.svg")
     assert (status, (tmp_path / "x.svg").exists()) == (2, False)
     assert "lstm" in err.lower()
+
+
+@pytest.mark.parametrize("kind", ["lstm", "conv", "conv, enriched"])
+def test_encoder_decoder_attention_of_other_models_is_drawn(figure, tmp_path, kind):
+    tokenizers = translator_of(MODELS["transformer"]).tokenizers
+    settings = (MODELS | VARIANTS)[kind]
+    model = build_model(settings, len(tokenizers.source), len(tokenizers.target))
+    save_model(tmp_path / "other", model, settings, tokenizers)
+    asked = tmp_path / "other", "a man", "--kind", "cross", "--out", tmp_path / "x.svg"
+    assert figure("figure-3", *asked)[0] == 0
+    assert "encoder-decoder attention, layer" in texts((tmp_path / "x.svg").read_text())[0]
+    status, _, err = figure("figure-5", *asked)
+    assert (status == 2) == (kind != "conv, enriched")
+    assert ("compares two heads, and this model has one" in err) == (status == 2)
 
 
 def test_figures_without_a_run_import_no_torch(tmp_path):
@@ -187,6 +208,7 @@ def with_candidates(source, target):
     return replace(found, candidates=dict.fromkeys(range(len(found.nodes)), found.candidates[0]))
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "draw",
     [
@@ -197,21 +219,26 @@ def with_candidates(source, target):
         steps.decoding_steps,
     ],
 )
-def test_hostile_tokens_and_long_sentences_are_drawn(draw):
-    assert texts(draw(with_candidates((*HOSTILE, "</s>"), (*HOSTILE, "</s>")), Choice()))
+def test_hostile_tokens_and_long_sentences_are_drawn(draw, kind):
+    assert texts(draw(with_candidates((*HOSTILE, "</s>"), (*HOSTILE, "</s>")), Choice(kind=kind)))
     long = with_candidates([f"▁s{n}" for n in range(70)], [f"▁t{n}" for n in range(70)])
-    assert any(each.startswith("Only ") for each in texts(draw(long, Choice())))
+    assert any(each.startswith("Only ") for each in texts(draw(long, Choice(kind=kind))))
 
 
 def test_the_default_layer_is_the_last_but_one_as_in_the_paper():
     assert [attention_figures.layer_number(None, layers) + 1 for layers in (6, 2, 1)] == [5, 1, 1]
 
 
-def test_the_lines_of_figure_3_are_the_weights_of_its_query():
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_lines_of_figure_3_are_the_weights_of_its_query(kind):
     found = fake()
-    choice = Choice(layer=2, query="2", heads=(2,))
-    weights = found.attention.encoder[1][1][1]
-    titles = [each for each in texts(attention_figures.figure_3(found, choice)) if each.startswith("query 2")]
+    choice = Choice(layer=2, query="2", heads=(2,), kind=kind)
+    weights = found.attention.of(kind)[1][1][1]
+    shown = texts(attention_figures.figure_3(found, choice))
+    title = f"{(found.source if kind == 'encoder' else found.target)[1]} in head 2: "
+    assert shown[0].startswith(title)
+    assert f"{NAMES[kind].lower()}, layer 2" in shown[0]
+    titles = [each for each in shown if each.startswith("query 2")]
     assert titles == [
         f"query 2, key {key}, weight {weight:.3f}"
         for key, weight in enumerate(weights.tolist(), 1)
@@ -221,7 +248,7 @@ def test_the_lines_of_figure_3_are_the_weights_of_its_query():
 
 def test_the_query_without_a_choice_looks_farthest_among_the_words():
     found = fake()
-    seen = attention_figures.encoder_layer(found, Choice())
+    seen = attention_figures.layer_weights(found, Choice())
     places = np.arange(4)
     distances = [
         sum(float(row[query] @ abs(places - query)) for row in seen.weights) / len(seen.weights)
@@ -242,15 +269,14 @@ def test_the_two_heads_without_a_choice_differ_most():
         attention_figures.two_heads(weights[:1], ())
 
 
-def test_facts_of_heads_whose_attention_is_known():
-    eye = np.eye(5, dtype=np.float32)
-    same = attention_figures.head_facts(eye)
-    assert (same.entropy, same.distance, same.same, same.previous) == (0, 0, 1, 0)
-    before = attention_figures.head_facts(np.roll(eye, -1, 1))
-    assert before.previous == pytest.approx(4 / 5)
-    uniform = attention_figures.head_facts(np.full((5, 5), 0.2, np.float32))
-    assert uniform.entropy == pytest.approx(math.log(5))
-    assert uniform.last == pytest.approx(0.2)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_facts_of_two_heads_are_their_statistics(kind):
+    found = fake(heads=2, d_model=16)
+    shown = texts(attention_figures.head_comparison(found, Choice(layer=1, heads=(2, 1), kind=kind)))
+    for name, (words, form) in attention_figures.FACTS.items():
+        place = shown.index(words)
+        facts = [format(statistics(found)[kind][name][0, head], form) for head in (1, 0)]
+        assert shown[place + 1 : place + 3] == facts
 
 
 # ---- what is measured

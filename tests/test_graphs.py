@@ -9,13 +9,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from dragoman.native import cuda_graphs as graphs
 from dragoman.native.cuda_graphs import FixedShapeSearch, GraphSearch
-from dragoman.search.beam import max_target_lengths
+from dragoman.search.beam import beam_search, max_target_lengths
 from dragoman.search.hypothesis import NON_FINITE, Constraints
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import pad
 from dragoman.translation.torch_backend import TorchBackend
 from dragoman.translation.translator import Translator
+from tests.conftest import VARIANTS, random_model
 from tests.test_native import ASKED, KINDS, model_of, python_search, texts
 from tests.test_translator import LINES, folder, translator  # noqa: F401
 
@@ -131,6 +132,14 @@ def test_a_translator_searches_in_fixed_shapes_if_asked_to(translator):  # noqa:
     ruled = SearchSettings(max_extra_tokens=3, prefix="two")
     assert fixed.translate(LINES, ruled) == translator.translate(LINES, ruled)
     assert 0 < made == len(backend._graphs._made)
+
+
+@pytest.mark.parametrize("kind", VARIANTS)
+def test_variants_are_searched_without_graphs(kind, sources):
+    model, rules = random_model(VARIANTS[kind]), Constraints()
+    asked = SearchSettings(beam_size=3, max_extra_tokens=4)
+    backend = TorchBackend(model, cuda_graphs=True)
+    assert backend.search_padded(sources, asked, rules) == beam_search(model, sources, asked, rules)
 
 
 @pytest.mark.parametrize("models", [1, 2])

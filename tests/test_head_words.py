@@ -1,6 +1,7 @@
 """Words in place of tokens, windows of long sentences, statistics of heads, and what a file has room for."""
 
 import base64
+import re
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -18,6 +19,7 @@ from dragoman.inspection.room import (
     Places,
     Room,
     contents,
+    mean_bytes,
     overview,
     projections_bytes,
     weights_bytes,
@@ -30,6 +32,7 @@ from dragoman.inspection.words import by_words
 from dragoman.system.errors import DragomanError
 from tests.conftest import MODELS
 from tests.test_inspection import LINES, SETTINGS, translator_of
+from tests.test_pictures import SVG
 from tests.test_report import fake_inspection
 
 
@@ -100,18 +103,33 @@ def test_a_picture_can_have_words(pieces):
     assert pieces.svg("encoder", words=True) != pieces.svg("encoder")
 
 
-def test_cells_where_the_alignment_differs_are_marked(pieces):
-    """In words: a solid cell for the word alignment, and a dashed one for the head's own."""
+@pytest.mark.parametrize("words", [True, False])
+def test_words_where_the_alignment_differs_are_marked(pieces, words):
+    """A solid outline for the word alignment, and a dashed one for the head's own."""
     own, links = head_alignments(pieces)[1][2], {word: source for source, word in pieces.alignment}
     others = [word for word in links if own[word] != links[word]]
-    assert differences(pieces, 2, 3) == (
-        [(word, links[word]) for word in others],
-        [(word, own[word]) for word in others],
-    )
-    marks = pieces.svg("cross", layer=2, head=3, words=True).count('class="curve stroke-best"')
+    assert differences(pieces, 2, 3) == {word: (links[word], own[word]) for word in others}
     assert others
-    assert marks == 2 * len(others) + 2  # and the legend
-    assert "curve stroke-best" not in pieces.svg("cross", layer=2, head=3)
+    tree = ElementTree.fromstring(pieces.svg("cross", layer=2, head=3, words=words))
+    marks = [each.get("d") for each in tree.iter(f"{SVG}path") if each.get("class") == "curve stroke-best"]
+    assert len(marks) == 2 * len(others) + 2  # and the legend
+    sizes = [tuple((float(each) + 3) / 24 for each in re.findall(r"[hv]([0-9.]+)", mark)) for mark in marks]
+    expected = [
+        (pieces.source_words.count(source), pieces.target_words.count(word))
+        for word in others
+        for source in (links[word], own[word])
+    ]
+    assert sizes[:-2] == ([(1, 1)] * len(expected) if words else expected)
+    assert "curve stroke-best" not in pieces.svg("decoder", layer=2, head=3, words=words)
+
+
+def test_marks_and_their_legend_are_drawn_where_the_window_has_some(pieces):
+    marks = [
+        pieces.svg("cross", layer=2, head=3, window=window).count("curve stroke-best")
+        for window in (None, (5, 10), (10, 10))
+    ]
+    assert marks[0] >= marks[1] > 2
+    assert marks[2] == 0
 
 
 # ---- windows
@@ -232,7 +250,7 @@ def test_what_a_file_holds_follows_from_its_room(pieces):
     last = Places({kind: [1] for kind in KINDS}, [0, 1, 2])
     sizes = weights_bytes(pieces, last), projections_bytes(pieces, last)
     assert contents(pieces, Room(sizes[0], sizes[1], sizes[1])) == Contents(last, last, words=False)
-    both = sizes[0] + words_bytes(pieces, last)
+    both = sizes[0] + mean_bytes(pieces, last) + words_bytes(pieces, last)
     assert contents(pieces, Room(both, sizes[1], sizes[1])) == Contents(last, last)
     one_head = Places({kind: [0] for kind in KINDS}, [2])
     assert contents(pieces, Room(0, 0, 0), layer=1, head=3) == Contents(one_head, one_head, words=False)

@@ -48,7 +48,12 @@ def inspect(monkeypatch, capsysbinary, runs, tmp_path):
         ("lstm", SENTENCE, ["--show", "masks"], "This model is an LSTM, which has no self-attention"),
         ("lstm", SENTENCE, ["--show", "positions"], "which has no position table: the order of tokens"),
         ("lstm", SENTENCE, ["--show", "lens"], "which has no residual stream"),
-        ("lstm", SENTENCE, ["--show", "heads"], "This view is of multi-head attention, and this model (an"),
+        (
+            "lstm",
+            SENTENCE,
+            ["--show", "heads"],
+            "This view is of a Transformer's attention, and this",
+        ),
         ("lstm", SENTENCE, ["--show", "cross", "--layer", "2"], "There is no layer 2; this model has 1"),
     ],
 )

@@ -264,8 +264,9 @@ def test_the_time_is_linear(reader, part):
         assert document.join(document.sentences) == text
         return time.process_time() - start
 
-    # Quadratic is 100. The least of three: other programs slow some of them down.
-    assert min(seconds(100_000) for _ in range(3)) < 50 * max(seconds(10_000), 0.01)
+    # Quadratic is 100. The least of up to three: other programs slow some of them down.
+    most = 50 * max(seconds(10_000), 0.01)
+    assert any(seconds(100_000) < most for _ in range(3))
 
 
 def test_deep_nesting():

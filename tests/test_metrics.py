@@ -9,6 +9,7 @@ import pytest
 import sacrebleu
 
 from dragoman.evaluation.compare import difference, paired_bootstrap
+from dragoman.evaluation.measures import reported_metrics
 from dragoman.evaluation.metrics import bleu, chrf, suitable_tokenization
 from dragoman.evaluation.paper import tokenised_bleu
 from dragoman.evaluation.pronunciation import pronunciation_errors
@@ -57,19 +58,23 @@ def test_error_rates_without_jiwer_say_what_to_install(monkeypatch):
 # ---- one system against another
 
 
+BLEU_AND_CHRF = reported_metrics("13a", lowercase=False)[:2]
+
+
+def compare(system, baseline, references):
+    return paired_bootstrap(system, baseline, references, BLEU_AND_CHRF)
+
+
 def test_two_systems_are_compared_by_sacrebleus_paired_bootstrap():
     better, worse = REFERENCES * 20, ["Ein Mann.", "Zwei Hunde spielen im Schnee."] * 20
-    for found, alone in zip(paired_bootstrap(better, worse, REFERENCES * 20), (bleu, chrf), strict=True):
+    for found, alone in zip(compare(better, worse, REFERENCES * 20), (bleu, chrf), strict=True):
         assert found.score.value == alone(better, REFERENCES * 20).value
         assert found.baseline.value == alone(worse, REFERENCES * 20).value
         assert found.p_value < 0.01
         assert "bs:1000|seed:12345" in found.score.signature
         assert f"{found.score.value - found.baseline.value:+.2f} (p = " in str(found)
-    again = paired_bootstrap(better, worse, REFERENCES * 20)
-    assert [one.p_value for one in again] == [
-        one.p_value for one in paired_bootstrap(better, worse, REFERENCES * 20)
-    ]
-    assert all(one.p_value > 0.05 for one in paired_bootstrap(worse, worse, REFERENCES * 20))
+    assert compare(better, worse, REFERENCES * 20) == compare(better, worse, REFERENCES * 20)
+    assert all(one.p_value > 0.05 for one in compare(worse, worse, REFERENCES * 20))
 
 
 def test_scores_and_p_values_are_those_of_sacrebleus_command(tmp_path):
@@ -103,13 +108,13 @@ def test_scores_and_p_values_are_those_of_sacrebleus_command(tmp_path):
     ).stdout
     p_values = re.findall(r"\(p = ([\d.]+)\)", table)
     scores = re.findall(r"([\d.]+) \([\d.]+ ±", table)
-    for number, comparison in enumerate(paired_bootstrap(system, baseline, references)):
+    for number, comparison in enumerate(compare(system, baseline, references)):
         assert f"{comparison.p_value:.4f}" == p_values[number]
         assert 0.05 < comparison.p_value < 0.95
         assert [f"{score.value:.2f}" for score in (comparison.baseline, comparison.score)] == scores[
             number::2
         ]
-        exchanged = paired_bootstrap(baseline, system, references)[number]
+        exchanged = compare(baseline, system, references)[number]
         assert (exchanged.score.value, exchanged.baseline.value) == (
             comparison.baseline.value,
             comparison.score.value,
@@ -120,7 +125,7 @@ def test_different_measures_are_not_compared():
     with pytest.raises(DragomanError, match="are different measures: their numbers cannot be compared"):
         difference(bleu(HYPOTHESES, REFERENCES), bleu(HYPOTHESES, REFERENCES, lowercase=True))
     with pytest.raises(DragomanError, match="There are 1 translations and 2 references"):
-        paired_bootstrap(HYPOTHESES, HYPOTHESES[:1], REFERENCES)
+        compare(HYPOTHESES, HYPOTHESES[:1], REFERENCES)
 
 
 def test_the_papers_bleu_is_that_of_tokens_with_split_compounds():

@@ -3,8 +3,7 @@
 import gzip
 import json
 import shutil
-import subprocess
-import sys
+from subprocess import CompletedProcess
 from xml.etree import ElementTree
 
 import pytest
@@ -13,7 +12,8 @@ from dragoman.pipeline.run import lock, run
 from dragoman.pipeline.runs import as_json, plot, points, runs_table, runs_under, state_of
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import silent
-from tests.conftest import MOST_SECONDS, small_recipe
+from tests.conftest import small_recipe
+from tests.test_cli import call
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -106,15 +106,9 @@ def test_an_empty_log_has_no_curves(tmp_path):
         plot(tmp_path, tmp_path / "curves.png")
 
 
-def test_from_the_command_line(folder):
+def test_from_the_command_line(folder, monkeypatch, capsysbinary):
     def dragoman(*arguments):
-        return subprocess.run(
-            [sys.executable, "-m", "dragoman", *arguments],
-            capture_output=True,
-            text=True,
-            timeout=MOST_SECONDS,
-            check=False,
-        )
+        return CompletedProcess(arguments, *call(monkeypatch, capsysbinary, *arguments))
 
     listed = dragoman("runs", str(folder), "--json")
     assert [json.loads(line)["state"] for line in listed.stdout.splitlines()] == ["stopped", "finished"]

@@ -53,6 +53,12 @@ class Figure:
         return f"{self.name:<68} {self.value:>7,}   (bound {self.bound:,}{goal}){verdict}"
 
 
+def has_code(path: Path) -> bool:
+    """Whether a file holds more than strings and comments."""
+    body = ast.parse(path.read_text("utf-8")).body
+    return any(not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)) for node in body)
+
+
 def code_lines(path: Path) -> int:
     """Lines of a Python file that hold code: not blank, not a comment, not a docstring."""
     source = path.read_text("utf-8")
@@ -252,7 +258,7 @@ def room(module: str) -> str:
 def rooms() -> list[Figure]:
     """Rooms with code, the longest chain of imports among them, and the different imports."""
     known = modules()
-    houses = {room(name) for name, path in known.items() if code_lines(path)}
+    houses = {room(name) for name, path in known.items() if has_code(path)}
     arrows = {(room(name), room(other)) for name, path in known.items() for other in imports(path, known)}
     arrows = {(one, other) for one, other in arrows if one != other}
 

@@ -39,6 +39,7 @@ def doctor(given: Given) -> None:
         data, given = overlay(Recipe(), table, origin).data, given | texts
     data = settings_from(DataSettings, given, data)
     if print_findings(data):
+        say("To write a corpus without such pairs: dragoman clean SOURCE TARGET --out DIR")
         sys.exit(1)
     say(f"Train with: dragoman train {data.source} {data.target} --out runs/NAME")
 

@@ -1,7 +1,9 @@
-"""`dragoman evaluate`: translate a file and score the translations."""
+"""`dragoman evaluate`: translate test sets and score the translations."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, refuse_replacing, settings_from
@@ -12,83 +14,167 @@ from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
 
+if TYPE_CHECKING:
+    from dragoman.evaluation.comet import Comet
+    from dragoman.evaluation.compare import Comparison
+    from dragoman.evaluation.metrics import Score
+    from dragoman.translation.translator import Translator
+
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Translate a file and score the translations against references, by sacreBLEU, with signatures."""
+    """Translate test sets and score the translations by BLEU, chrF2, chrF2++ and TER, with signatures."""
 
     run: Path
     """The run's folder, or the folder `model` in it."""
-    source: Path
-    """Sentences to translate."""
-    target: Path
-    """Their reference translations."""
+    source: tuple[Path, ...]
+    """Sentences to translate. Several files are several test sets, whose scores are one table."""
+    target: tuple[Path, ...]
+    """Their reference translations: a file for each test set."""
     ensemble: tuple[Path, ...] = ()
     """Other runs with the same vocabulary, whose probabilities are averaged with this one's."""
     search: SearchSettings = field(default_factory=SearchSettings)
     engine: EngineSettings = field(default_factory=EngineSettings)
-    hypotheses: Path | None = None
-    """Write the translations to this file."""
+    hypotheses: tuple[Path, ...] = ()
+    """Write the translations to this file; to one for each test set."""
     tokenize: Tokenization | None = None
-    """sacreBLEU's tokenizer. None is 13a, or characters if the references have no spaces."""
+    """sacreBLEU's tokenizer. None is 13a, or characters if a set's references have no spaces."""
     lowercase: bool = False
     """Compute BLEU without regard to case."""
-    baseline: Path | None = None
-    """Compare with another run, or with a file of translations, by paired bootstrap resampling."""
+    baseline: tuple[Path, ...] = ()
+    """Compare with another run, or with a file of translations for each test set, by paired bootstrap
+    resampling."""
     paper_bleu: str | None = None
     """The target's language (de, fr …): add BLEU as in the paper, of Moses tokens with split compounds
     (extra: dragoman[paper])."""
+    comet: Path | None = None
+    """Add COMET by this checkpoint: model.ckpt of a folder on this machine (extra: dragoman[comet])."""
+
+
+@dataclass(frozen=True)
+class TestSet:
+    """Sentences and their reference translations, with those of a baseline if a file has them."""
+
+    name: str
+    sources: list[str]
+    references: list[str]
+    baseline: list[str]
 
 
 def evaluate(given: Given) -> None:
-    """Translate a file and score the translations."""
+    """Translate test sets and score the translations."""
     asked = settings_from(Evaluate, given)
     asked.search.refuse_contradictions(given)
-    refuse_bad_outputs(asked)
-    from dragoman.evaluation.compare import paired_bootstrap
-    from dragoman.evaluation.metrics import bleu, check_lines, chrf, suitable_tokenization
-    from dragoman.evaluation.paper import tokenised_bleu
+    refuse_bad_files(asked)
+    from dragoman.evaluation.comet import Comet
+    from dragoman.evaluation.score_table import SetScores, score_table
     from dragoman.system.machine import configure_allocator
+
+    tests = list(read_test_sets(asked))
+    configure_allocator()
+    comet = Comet(asked.comet) if asked.comet else None
+    baseline = load(asked.baseline, asked.engine) if names_run(asked.baseline) else None
+    translator = load((asked.run, *asked.ensemble), asked.engine)
+    if count := sum(translator.count_long_sentences(test.sources, asked.search) for test in tests):
+        say(translator.long_message(count, asked.search))
+    results: list[SetScores] = []
+    try:
+        for number, test in enumerate(tests):
+            translations = translator.translate(test.sources, asked.search)
+            results.append(SetScores(test.name, len(translations), []))
+            try:
+                for score in scores(asked, test, translations, baseline, comet):
+                    results[-1].scores.append(score)
+                    if len(tests) == 1:
+                        print(score, flush=True)
+            finally:  # after the scores: a full disk must not lose them
+                if asked.hypotheses:
+                    write_lines(asked.hypotheses[number], translations)
+    finally:
+        if len(tests) > 1 and results:
+            print(score_table(results), flush=True)
+
+
+def scores(
+    asked: Evaluate,
+    test: TestSet,
+    translations: Sequence[str],
+    baseline: "Translator | None",
+    comet: "Comet | None",
+) -> Iterator["Score | Comparison"]:
+    """The scores of a test set, then those beside the baseline's, each as soon as it is known."""
+    from dragoman.evaluation.compare import paired_bootstrap
+    from dragoman.evaluation.measures import reported_metrics, reported_scores
+    from dragoman.evaluation.metrics import suitable_tokenization
+    from dragoman.evaluation.paper import tokenised_bleu
+
+    tokenize = asked.tokenize or suitable_tokenization(test.references)
+    yield from reported_scores(translations, test.references, tokenize, asked.lowercase)
+    if asked.paper_bleu is not None:
+        yield tokenised_bleu(translations, test.references, asked.paper_bleu)
+    if comet:
+        lines = comet.line_scores(test.sources, translations, test.references)
+        yield comet.score(lines)
+    if asked.baseline:
+        others = baseline.translate(test.sources, asked.search) if baseline else test.baseline
+        metrics = reported_metrics(tokenize, asked.lowercase)
+        yield from paired_bootstrap(translations, others, test.references, metrics)
+        if comet:
+            yield comet.compare(lines, comet.line_scores(test.sources, others, test.references))
+
+
+def names_run(baseline: Sequence[Path]) -> bool:
+    """Whether the baseline is a run, not files of translations."""
+    return len(baseline) == 1 and baseline[0].is_dir()
+
+
+def read_test_sets(asked: Evaluate) -> Iterator[TestSet]:
+    """The test sets. Raises `DragomanError` for files that do not belong together, before any work."""
+    from dragoman.evaluation.metrics import check_lines
+    from dragoman.evaluation.paper import tokenised_bleu
     from dragoman.text.lines import read_lines, read_pairs
 
-    pairs = list(read_pairs(asked.source, asked.target))
-    sources, references = [source for source, _ in pairs], [target for _, target in pairs]
-    tokenize = asked.tokenize or suitable_tokenization(references)
-    configure_allocator()
-    baseline = load([asked.baseline], asked.engine) if asked.baseline and asked.baseline.is_dir() else None
-    others = list(read_lines(asked.baseline)) if asked.baseline and not baseline else []
-    if others:
-        check_lines(others, references)  # before any work
-    if asked.paper_bleu is not None:
-        tokenised_bleu(references[:1], references[:1], asked.paper_bleu)
-    translator = load((asked.run, *asked.ensemble), asked.engine)
-    if count := translator.count_long_sentences(sources, asked.search):
-        say(translator.long_message(count, asked.search))
-    translations = translator.translate(sources, asked.search)
-    try:
-        print(bleu(translations, references, tokenize, asked.lowercase))
-        print(chrf(translations, references), flush=True)
+    names = [path.name for path in asked.target]
+    if len(set(names)) < len(names):
+        names = list(map(str, asked.target))
+    for number, (source, target) in enumerate(zip(asked.source, asked.target, strict=True)):
+        pairs = list(read_pairs(source, target))
+        references = [reference for _, reference in pairs]
+        baseline = []
+        if asked.baseline and not names_run(asked.baseline):
+            baseline = list(read_lines(asked.baseline[number]))
+            check_lines(baseline, references)
         if asked.paper_bleu is not None:
-            print(tokenised_bleu(translations, references, asked.paper_bleu), flush=True)
-        if asked.baseline is not None:
-            others = baseline.translate(sources, asked.search) if baseline else others
-            for comparison in paired_bootstrap(translations, others, references, tokenize, asked.lowercase):
-                print(comparison, flush=True)
-    finally:  # after the scores: a full disk must not lose them
-        if asked.hypotheses is not None:
-            with atomic_write(asked.hypotheses) as new:
-                new.write_text("".join(f"{line}\n" for line in translations), "utf-8", newline="\n")
+            tokenised_bleu(references[:1], references[:1], asked.paper_bleu)
+        yield TestSet(names[number], [sentence for sentence, _ in pairs], references, baseline)
 
 
-def refuse_bad_outputs(asked: Evaluate) -> None:
-    """Raise `DragomanError` if the translations cannot be written or scored."""
-    if asked.hypotheses is not None:
-        inputs = (asked.source, asked.target, *filter(None, [asked.baseline]))
-        refuse_replacing("--hypotheses", asked.hypotheses, *inputs)
-        if not asked.hypotheses.parent.is_dir():
-            raise DragomanError(
-                f"--hypotheses {asked.hypotheses} cannot be written: there is no such folder."
-            )
+def write_lines(path: Path, lines: Sequence[str]) -> None:
+    """Write lines of text to a file, atomically."""
+    with atomic_write(path) as new:
+        new.write_text("".join(f"{line}\n" for line in lines), "utf-8", newline="\n")
+
+
+def refuse_bad_files(asked: Evaluate) -> None:
+    """Raise `DragomanError` if the files do not fit together, or translations cannot be written or scored."""
+    sets, outputs = len(asked.source), len(set(asked.hypotheses))
+    if len(asked.target) != sets:
+        raise DragomanError(
+            f"There are {sets} source files and {len(asked.target)} target files; a test set has one of each."
+        )
+    if asked.hypotheses and not outputs == len(asked.hypotheses) == sets:
+        raise DragomanError(
+            f"--hypotheses names {outputs} different files for {sets} test sets; give one for each."
+        )
+    if asked.baseline and len(asked.baseline) != sets and not names_run(asked.baseline):
+        raise DragomanError(
+            f"--baseline names {len(asked.baseline)} files for {sets} test sets; give a run, or a file for "
+            "each."
+        )
+    for path in asked.hypotheses:
+        refuse_replacing("--hypotheses", path, *asked.source, *asked.target, *asked.baseline)
+        if not path.parent.is_dir():
+            raise DragomanError(f"--hypotheses {path} cannot be written: there is no such folder.")
     if asked.search.n_best > 1 and not asked.search.mbr:
         raise DragomanError(
             f"n_best is {asked.search.n_best}, and only the best translation is scored; leave it out, or add "
@@ -98,14 +184,14 @@ def refuse_bad_outputs(asked: Evaluate) -> None:
 
 COMMAND = Command(
     "evaluate",
-    "Translate a file and score the translations.",
+    "Translate test sets and score the translations.",
     evaluate,
     Evaluate,
     example="dragoman evaluate runs/ende -s test.en -t test.de",
-    arguments="RUN -s FILE -t FILE",
+    arguments="RUN -s FILE … -t FILE …",
     groups={
         "text": ("run", "source", "target", "hypotheses"),
-        "scores": ("baseline", "tokenize", "lowercase", "paper_bleu"),
+        "scores": ("baseline", "tokenize", "lowercase", "paper_bleu", "comet"),
         "search": ("beam_size", "length_penalty", "max_length"),
         "speed": ("precision", "workers"),
         "model": ("ensemble",),
@@ -116,5 +202,6 @@ COMMAND = Command(
         "tokenize": "NAME",
         "paper_bleu": "LANGUAGE",
         "baseline": "RUN|FILE",
+        "comet": "CHECKPOINT",
     },
 )

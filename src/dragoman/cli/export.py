@@ -23,9 +23,9 @@ class Export:
 
     run: Path
     """The run's folder, or the folder `model` in it."""
-    to: Literal["huggingface", "ctranslate2", "onnx", "argos"]
-    """The format: transformers' MarianMTModel, CTranslate2's, two ONNX graphs, or a package of Argos
-    Translate and LibreTranslate."""
+    to: Literal["huggingface", "ctranslate2", "onnx", "argos", "adapter"]
+    """The format: transformers' MarianMTModel, CTranslate2's, two ONNX graphs, a package of Argos Translate
+    and LibreTranslate, or what an adaptation with --lora-rank has changed."""
     out: Path
     """The folder to write; for argos a file, which ends in .argosmodel."""
     precision: Literal["float32", "int8"] = "float32"
@@ -36,6 +36,8 @@ class Export:
     """For argos: the code of the source's language, as en or pt-BR; None is what the run says."""
     target_language: str | None = None
     """The same for the target."""
+    base: Path | None = None
+    """For adapter: the model that was adapted; None is the run's initial model."""
 
 
 def export(given: Given) -> None:
@@ -44,6 +46,11 @@ def export(given: Given) -> None:
     refuse_contradictions(asked)
     asked = replace(asked, out=asked.out.absolute())
     refuse_existing(asked.out)
+    if asked.to == "adapter":
+        from dragoman.cli.adapter import export_adapter
+
+        export_adapter(asked.run, asked.base, asked.out)
+        return
     from dragoman.interop.verify import samples, verify
     from dragoman.model.transformer import Transformer
     from dragoman.system.files import write_folder
@@ -168,6 +175,8 @@ def refuse_contradictions(asked: Export) -> None:
         raise DragomanError(
             f"--source-language and --target-language are for --to argos; --to {asked.to} does not say them."
         )
+    if asked.base and asked.to != "adapter":
+        raise DragomanError("--base is for --to adapter.")
     if asked.to == "argos" and asked.out.suffix != ".argosmodel":
         raise DragomanError(f"--out is {asked.out}; for --to argos it has to end in .argosmodel.")
 
@@ -197,6 +206,8 @@ COMMAND = Command(
     Export,
     example="dragoman export runs/ende --to ctranslate2 --out ende.ct2",
     arguments="RUN --to FORMAT -o PATH",
-    groups={"options": ("run", "to", "out", "precision", "samples", "source_language", "target_language")},
-    metavars={"run": "RUN", "out": "PATH"},
+    groups={
+        "options": ("run", "to", "out", "precision", "samples", "source_language", "target_language", "base")
+    },
+    metavars={"run": "RUN", "out": "PATH", "base": "RUN"},
 )

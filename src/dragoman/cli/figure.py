@@ -7,6 +7,7 @@ from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, option_name, settings_from
 from dragoman.inspection.figures import catalogue
 from dragoman.inspection.figures.choice import Choice
+from dragoman.inspection.views import Kind
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
@@ -28,6 +29,9 @@ class FigureOptions:
     """Print the figures: what each shows, its section of the paper, and what it needs."""
     layer: int | None = None
     """The layer, counted from 1; without it the last but one, as in the paper's figures (5 of 6)."""
+    kind: Kind | None = None
+    """The attention of figures 3 to 5: of the encoder, as in the paper, of the decoder, or between them
+    (cross)."""
     heads: tuple[int, ...] | None = None
     """The heads, counted from 1; figures that compare heads need two."""
     query: str | None = None
@@ -49,7 +53,7 @@ def figure(given: Given) -> None:
     out = asked.out or Path(f"{chosen.name}.svg")
     if out.suffix.lower() not in (".svg", ".png"):
         raise DragomanError(f"--out is {out}; its name has to end with .svg or .png.")
-    parts, own = ("layer", "heads", "query", "step"), {each.name for each in fields(FigureOptions)}
+    parts, own = ("layer", "kind", "heads", "query", "step"), {each.name for each in fields(FigureOptions)}
     catalogue.refuse_missing(
         chosen,
         asked.run,
@@ -61,7 +65,7 @@ def figure(given: Given) -> None:
     from dragoman.inspection.figures.draw import draw_figure
     from dragoman.inspection.png import to_png
 
-    choice = Choice(asked.layer, asked.heads or (), asked.query, asked.step)
+    choice = Choice(asked.layer, asked.heads or (), asked.query, asked.step, asked.kind or "encoder")
     svg = draw_figure(chosen, asked.run, asked.sentence, choice, asked.search)
     content = to_png(svg) if out.suffix.lower() == ".png" else svg.encode("utf-8", "replace")
     with atomic_write(out) as path:
@@ -80,7 +84,7 @@ COMMAND = Command(
     groups={
         "figure": ("name", "run", "sentence"),
         "output": ("out", "listed"),
-        "part of the model": ("layer", "heads", "query", "step"),
+        "part of the model": ("layer", "kind", "heads", "query", "step"),
         "search": ("beam_size", "length_penalty", "prefix"),
     },
     metavars={"name": "NAME", "run": "RUN", "sentence": "SENTENCE"},

@@ -21,8 +21,10 @@ class Import:
 
     model: Path
     """Its folder or checkpoint."""
-    origin: Literal["huggingface", "fairseq", "opennmt-py", "joeynmt"] = field(metadata=option_name("from"))
-    """The toolkit that it comes from."""
+    origin: Literal["huggingface", "fairseq", "opennmt-py", "joeynmt", "adapter"] = field(
+        metadata=option_name("from")
+    )
+    """The toolkit that it comes from; adapter is one of dragoman export, which is merged with its base."""
     out: Path
     """The folder to write, as a run's."""
     samples: Path | None = None
@@ -31,6 +33,8 @@ class Import:
     """Code of the language that it reads, as en or pt-BR; None is what its name says (opus-mt-en-de)."""
     target_language: str | None = None
     """The same for the language that it writes."""
+    base: Path | None = None
+    """For adapter: the model that it was trained on."""
 
 
 def import_model(given: Given) -> None:
@@ -40,6 +44,11 @@ def import_model(given: Given) -> None:
     refuse_existing(asked.out)
     if not asked.model.exists():
         raise DragomanError(f"There is no {asked.model}.")
+    if asked.origin == "adapter" or asked.base:
+        from dragoman.cli.adapter import import_adapter
+
+        import_adapter(asked)
+        return
     from dragoman.translation.model_folder import save_model
 
     imported = read_model(asked)
@@ -122,6 +131,6 @@ COMMAND = Command(
     example="dragoman import opus-mt-en-de --from huggingface --out runs/opus",
     arguments="MODEL --from TOOLKIT -o DIR",
     positional=("model",),
-    groups={"options": ("model", "origin", "out", "samples", "source_language", "target_language")},
-    metavars={"model": "MODEL", "out": "DIR"},
+    groups={"options": ("model", "origin", "out", "samples", "source_language", "target_language", "base")},
+    metavars={"model": "MODEL", "out": "DIR", "base": "RUN"},
 )

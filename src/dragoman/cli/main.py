@@ -10,7 +10,10 @@ from typing import Any
 
 from dragoman import __version__
 from dragoman.cli import (
+    aer,
     align,
+    backtranslate,
+    clean,
     completion,
     distil,
     doctor,
@@ -19,6 +22,7 @@ from dragoman.cli import (
     figure,
     import_model,
     inspect,
+    lab,
     linearise,
     paper,
     parse_f1,
@@ -56,18 +60,21 @@ VERBS = (
     inspect,
     figure,
     doctor,
+    clean,
+    backtranslate,
     runs,
     paper,
     reproduce,
+    lab,
 )
 COMMANDS: dict[str, Command[Any]] = {
-    verb.COMMAND.name: verb.COMMAND for verb in (*VERBS, linearise, parse_f1, plot, completion)
+    verb.COMMAND.name: verb.COMMAND for verb in (*VERBS, aer, linearise, parse_f1, plot, completion)
 }
 
 
 def usage() -> str:
     """The verbs."""
-    verbs = "\n".join(f"  {name:<12}{command.summary}" for name, command in COMMANDS.items())
+    verbs = "\n".join(f"  {name:<14}{command.summary}" for name, command in COMMANDS.items())
     return (
         "usage: dragoman VERB [arguments] [options]\n\n"
         f'Dragoman {__version__}: the Transformer of "Attention Is All You Need" for your own text.\n\n'

@@ -254,20 +254,19 @@ class Command(Generic[T]):
             group.add_argument(
                 name, metavar=metavar, type=option.value, nargs=nargs, default=None, help=help_text
             )
-        elif option.is_list:
+        else:
+            required, short = option.default is MISSING, [SHORT[name]] if name in SHORT else []
+            nargs, action = ("+", ListOnce) if option.is_list else (None, "store")
             group.add_argument(
+                *short,
                 flag,
                 dest=name,
                 metavar=metavar,
                 type=option.value,
-                nargs="+",
-                action=ListOnce,
+                nargs=nargs,
+                action=action,
+                required=required,
                 help=help_text,
-            )
-        else:
-            required, short = option.default is MISSING, [SHORT[name]] if name in SHORT else []
-            group.add_argument(
-                *short, flag, dest=name, metavar=metavar, type=option.value, required=required, help=help_text
             )
 
     def _help(self, option: Option, everything: bool) -> str:

@@ -290,8 +290,8 @@ def translate_document(job: TranslationJob, path: Path) -> str:
     return document.join([translations[number] for number in range(len(document.segments))])
 
 
-def to_file(job: TranslationJob, source: Path, out: Path, processes: int) -> None:
-    """Translate this process's part of a file to a file; after an interruption, the rest of it."""
+def to_file(job: TranslationJob, source: Path, out: Path, processes: int) -> bool:
+    """Translate this process's part of a file, or the rest of it. Returns whether all parts are complete."""
     from dragoman.system.files import file_hash
     from dragoman.translation.files import translate_file
     from dragoman.translation.model_folder import model_hash
@@ -311,7 +311,7 @@ def to_file(job: TranslationJob, source: Path, out: Path, processes: int) -> Non
         "alternatives": asked.alternatives,
     }
     rank = int(os.environ.get("RANK", "0"))
-    translate_file(source, out, about, job.translate, say, rank, processes)
+    return translate_file(source, out, about, job.translate, say, rank, processes)
 
 
 COMMAND = Command(

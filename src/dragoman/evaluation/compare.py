@@ -3,14 +3,16 @@
 Strings only.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from dragoman.evaluation.metrics import Score, Tokenization, bleu_metric, check_lines, chrf_metric
+from dragoman.evaluation.metrics import Score, bleu_metric, check_lines, suitable_tokenization
 from dragoman.system.errors import DragomanError
 
 if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric
     from sacrebleu.significance import Result
 
 
@@ -46,12 +48,11 @@ def paired_bootstrap(
     hypotheses: Sequence[str],
     baseline: Sequence[str],
     references: Sequence[str],
-    tokenize: Tokenization = "13a",
-    lowercase: bool = False,
+    metrics: Sequence["Metric"],
     samples: int = 1000,
 ) -> list[Comparison]:
-    """BLEU and chrF2 of two systems' translations of the same lines, with sacreBLEU's two-sided p-values from
-    `samples` resamples.
+    """The scores of two systems' translations of the same lines by sacreBLEU's metrics, with its two-sided
+    p-values from `samples` resamples.
 
     sacreBLEU's seed is fixed (12345, or SACREBLEU_SEED), so that the same lines give the same p-values.
     Raises `DragomanError` for different numbers of lines, or none.
@@ -61,8 +62,8 @@ def paired_bootstrap(
     for lines in (hypotheses, baseline):
         check_lines(lines, references)
     systems: list[tuple[str, Sequence[str]]] = [("baseline", list(baseline)), ("system", list(hypotheses))]
-    metrics = {"BLEU": bleu_metric(tokenize, lowercase), "chrF2": chrf_metric()}
-    signatures, table = PairedTest(systems, metrics, [list(references)], test_type="bs", n_samples=samples)()
+    named = {str(number): metric for number, metric in enumerate(metrics)}  # PairedTest names them itself
+    signatures, table = PairedTest(systems, named, [list(references)], test_type="bs", n_samples=samples)()
     found = []
     for name, signature in signatures.items():
         theirs, ours = cast("Sequence[Result]", table[name])
@@ -71,3 +72,32 @@ def paired_bootstrap(
         # sacreBLEU has 0.001 for no difference.
         found.append(Comparison(score, other, ours.p_value if ours.score != theirs.score else 1.0))
     return found
+
+
+def paired_bootstrap_of_means(
+    name: str, signature: str, lines: Sequence[float], baseline: Sequence[float], samples: int = 1000
+) -> Comparison:
+    """The same test of a measure that is the mean of the lines' scores, which are given.
+
+    The lines of each sample are sacreBLEU's. Raises `DragomanError` for different numbers of lines, or none.
+    """
+    import numpy as np
+
+    check_lines(lines, baseline)
+    seed = os.environ.get("SACREBLEU_SEED", "12345").lower()
+    chance = np.random.default_rng(None if seed == "none" else int(seed))
+    drawn = chance.choice(len(lines), size=(samples, len(lines)), replace=True)
+    ours, theirs = np.array(lines), np.array(baseline)
+    differences = np.abs(ours[drawn].mean(1) - theirs[drawn].mean(1))
+    observed = abs(ours.mean() - theirs.mean())
+    larger = int((differences - differences.mean() > observed).sum())
+    p_value = (larger + 1) / (samples + 1) if observed else 1.0
+    signature += f"|bs:{samples}|seed:{seed}"
+    score, other = (Score(name, float(each.mean()), signature) for each in (ours, theirs))
+    return Comparison(score, other, p_value)
+
+
+def bleu_p_value(hypotheses: Sequence[str], baseline: Sequence[str], references: Sequence[str]) -> float:
+    """The p-value of two systems' BLEU, of tokens that suit the references. Raises as `paired_bootstrap`."""
+    metric = bleu_metric(suitable_tokenization(references), lowercase=False)
+    return paired_bootstrap(hypotheses, baseline, references, [metric])[0].p_value

@@ -26,7 +26,7 @@ class Score:
         return f"{self.name} = {self.value:.2f}{' ' + self.detail if self.detail else ''}  [{self.signature}]"
 
 
-def check_lines(hypotheses: Sequence[str], references: Sequence[object]) -> None:
+def check_lines(hypotheses: Sequence[object], references: Sequence[object]) -> None:
     """Raise `DragomanError` for different numbers of lines, or none."""
     if len(hypotheses) != len(references):
         raise DragomanError(

@@ -1,7 +1,9 @@
-"""Where a head's word alignment differs from the translation's, as marks on the head's heat map of words.
+"""Where a head's word alignment differs from the translation's, as marks on the head's heat map.
 
-Shapes: Q words of the translation, K source words.
+Shapes: Q words or tokens of the translation, K source words or tokens.
 """
+
+from collections.abc import Sequence
 
 import torch
 
@@ -16,29 +18,31 @@ LOOKS = (
     ("the word with the most attention here, in its place", True),
 )
 """The marks: what each means, and whether its line is dashed."""
-Cell = tuple[int, int]
-"""A row and a column."""
 
 
-def differences(inspection: Inspection, layer: int | None, head: int | None) -> tuple[list[Cell], list[Cell]]:
-    """For words that the two alignments link to different source words: the cells of both.
+def differences(inspection: Inspection, layer: int | None, head: int | None) -> dict[int, tuple[int, int]]:
+    """For each word of the translation that the two alignments link to different source words: both of these.
 
-    First those of the translation's word alignment, then those of this head (None: the mean of all).
+    First that of the translation's word alignment, then that of this head (None: the mean of all).
     """
     weights = select_head(torch.tensor(inspection.attention.cross)[:, None], layer, head)[0]
     links = word_alignment(weights, inspection.source_words[:-1], inspection.target_words[:-1])
     own = {word: source for source, word in links}
-    rows, columns = (
-        dict(zip(words, numbered(words), strict=True))
-        for words in (inspection.target_words, inspection.source_words)
-    )
-    differing = [
-        (source, word) for source, word in inspection.alignment if word in own and own[word] != source
-    ]
-    return (
-        [(rows[word], columns[source]) for source, word in differing],
-        [(rows[word], columns[own[word]]) for _, word in differing],
-    )
+    return {
+        word: (source, own[word])
+        for source, word in inspection.alignment
+        if word in own and own[word] != source
+    }
+
+
+def places_of(words: Sequence[int], in_words: bool) -> dict[int, list[int]]:
+    """The rows or columns of each word: those of its tokens, or one if a row is a word."""
+    if in_words:
+        return {word: [place] for word, place in zip(words, numbered(words), strict=True)}
+    places: dict[int, list[int]] = {}
+    for place, word in enumerate(words):
+        places.setdefault(word, []).append(place)
+    return places
 
 
 def mark_differences(
@@ -46,28 +50,43 @@ def mark_differences(
     inspection: Inspection,
     layer: int | None,
     head: int | None,
+    in_words: bool,
     window: Window | None,
     left: float,
     top: float,
     cell: float,
 ) -> None:
-    """Mark the cells of `differences` on a heat map [Q K] of words, and explain the marks below it."""
-    both = differences(inspection, layer, head)
-    sides = inspection.target_words, inspection.source_words
-    rows, columns = (in_window(numbered(words)[-1] + 1, window) for words in sides)
-    for cells, (meaning, dashed) in zip(both, LOOKS, strict=True):
-        for row, column in cells:
-            if rows.start <= row < rows.stop and columns.start <= column < columns.stop:
-                x, y = left + (column - columns.start) * cell, top + (row - rows.start) * cell
-                mark(drawing, x, y, cell, dashed, meaning)
+    """Mark both words of each of the `differences` on a heat map [Q K], and explain the marks below it."""
+    rows, columns = (
+        drawn_places(words, in_words, window) for words in (inspection.target_words, inspection.source_words)
+    )
+    drawn = False
+    for word, both in differences(inspection, layer, head).items():
+        for source, (meaning, dashed) in zip(both, LOOKS, strict=True):
+            if rows[word] and columns[source]:
+                drawn = True
+                x, y = left + columns[source][0] * cell, top + rows[word][0] * cell
+                size = len(columns[source]) * cell, len(rows[word]) * cell
+                mark(drawing, x, y, *size, dashed, meaning)
     y = drawing.height + 14
-    for line, (meaning, dashed) in enumerate(LOOKS if both[0] else ()):
-        mark(drawing, 16, y + line * 24, 16, dashed)
+    for line, (meaning, dashed) in enumerate(LOOKS if drawn else ()):
+        mark(drawing, 16, y + line * 24, 16, 16, dashed)
         drawing.text(42, y + line * 24 + 13, meaning, css="fill-faint")
 
 
-def mark(drawing: Drawing, x: float, y: float, size: float, dashed: bool, title: str = "") -> None:
-    """The outline of a cell."""
-    inner = size - 3
-    data = f"M{x + 1.5:.1f} {y + 1.5:.1f}h{inner:.1f}v{inner:.1f}h{-inner:.1f}z"
+def drawn_places(words: Sequence[int], in_words: bool, window: Window | None) -> dict[int, list[int]]:
+    """`places_of` in the window, counted from its first."""
+    places = places_of(words, in_words)
+    drawn = in_window(1 + max(place for each in places.values() for place in each), window)
+    return {
+        word: [place - drawn.start for place in each if drawn.start <= place < drawn.stop]
+        for word, each in places.items()
+    }
+
+
+def mark(
+    drawing: Drawing, x: float, y: float, width: float, height: float, dashed: bool, title: str = ""
+) -> None:
+    """The outline of cells."""
+    data = f"M{x + 1.5:.1f} {y + 1.5:.1f}h{width - 3:.1f}v{height - 3:.1f}h{3 - width:.1f}z"
     drawing.path(data, "curve stroke-best", title, stroke=2.5, dashed=dashed)

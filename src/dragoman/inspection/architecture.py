@@ -8,13 +8,19 @@ from itertools import accumulate
 from dragoman.inspection.drawing import Anchor, Drawing
 from dragoman.inspection.inspection import Inspection
 from dragoman.inspection.layout import finished
+from dragoman.model.baseline_shapes import baseline_shapes
 from dragoman.model.settings import ModelSettings
 from dragoman.model.shapes import transformer_shapes
-from dragoman.model.variant_shapes import varied_shapes
 
 WIDTH, SIDE = 208, 20  # of a box, and from its edge to the frame of a layer
 GAP, FRAME_GAP = 30, 50  # between boxes of a layer, and where the frame of a layer is between them
 ENCODER_X, DECODER_X, TOP = 196, 524, 64
+NAMES = {
+    "transformer": "Transformer",
+    "lstm-enriched": "enriched LSTM",
+    "gru-enriched": "enriched GRU",
+    "conv-enriched": "enriched ConvS2S",
+}
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,7 @@ def architecture(inspection: Inspection) -> str:
     model = inspection.model
     drawing = Drawing(
         "architecture",
-        "The Transformer of this model",
+        f"The {NAMES[model.architecture]} of this model",
         f"The paper's Figure 1: {model.encoder_layers} encoder layers on the left and {model.decoder_layers} "
         f"decoder layers on the right, each with {model.norm}-norm.",
     )
@@ -94,7 +100,7 @@ def encoder_column(inspection: Inspection) -> Column:
     """Input embedding, positions, the layer, and with pre-norm a last normalisation."""
     model = inspection.model
     start = input_boxes(inspection, "source", "S")
-    own = attention_box(model, "Multi-head attention", "encoder.0.self_attention", "S")
+    own = own_box(model, "encoder", "S")
     layer = [
         *sublayer(model, own, "S"),
         *sublayer(model, feed_forward_box(model, "encoder", "S"), "S"),
@@ -107,7 +113,7 @@ def decoder_column(inspection: Inspection) -> Column:
     """Output embedding, positions, the layer, with pre-norm a last normalisation, logits and softmax."""
     model = inspection.model
     start = input_boxes(inspection, "target", "T")
-    own = attention_box(model, "Masked multi-head attention", "decoder.0.self_attention", "T")
+    own = own_box(model, "decoder", "T")
     cross = attention_box(model, "Multi-head attention", "decoder.0.cross_attention", "T")
     layer = [
         *sublayer(model, own, "T"),
@@ -161,6 +167,21 @@ def last_norm(model: ModelSettings, length: str) -> list[Box]:
     return [box] * (model.norm == "pre")
 
 
+def own_box(model: ModelSettings, side: str, length: str) -> Box:
+    """The first sub-layer: self-attention, or what an enriched model has in its place."""
+    if model.architecture == "transformer":
+        name = "Masked multi-head attention" if side == "decoder" else "Multi-head attention"
+        return attention_box(model, name, f"{side}.0.self_attention", length)
+    count = f"{parameters(model, f'{side}.0.token_mixer'):,} parameters"
+    if model.architecture == "conv-enriched":
+        kernel = f"kernel of {model.kernel_width}{', causal' if side == 'decoder' else ''}"
+        details = [kernel, *["dilated"] * model.dilated, count]
+        return Box("Convolution with GLU", tuple(details), f"[{length}, d_model]", "fill-zero")
+    name = model.architecture.removesuffix("-enriched").upper()
+    words = name if side == "decoder" else f"Bidirectional {name}"
+    return Box(words, (count,), f"[{length}, d_model]", "fill-zero")
+
+
 def attention_box(model: ModelSettings, name: str, weights: str, length: str) -> Box:
     """Multi-head attention (section 3.2.2)."""
     sizes = f"h = {model.heads}, d_k = {model.key_width}, d_v = {model.value_width}"
@@ -182,7 +203,7 @@ def feed_forward_box(model: ModelSettings, side: str, length: str) -> Box:
 
 def parameters(model: ModelSettings, name: str) -> int:
     """Numbers in the weights of a part of a layer, from their shapes."""
-    shapes = varied_shapes(model, transformer_shapes(model, 0))
+    shapes = baseline_shapes(model, transformer_shapes(model, 0))
     return sum(math.prod(shape) for weight, shape in shapes.items() if weight.startswith(f"{name}."))
 
 

@@ -97,8 +97,8 @@ def attention_head(
                 x, y = left + column * cell, top + row * cell
                 title = f"query: {query}\nkey: {key}\nweight: {weight:.3f}"
                 drawing.rectangle(x, y, cell, cell, shade.css, title, opacity=shade.opacity)
-    if words and kind == "cross":
-        mark_differences(drawing, inspection, layer, head, window, left, top, cell)
+    if kind == "cross":
+        mark_differences(drawing, inspection, layer, head, words, window, left, top, cell)
     y = drawing.height + 24
     drawing.text(16, y, f"rows — {seen.query_axis}", css="fill-faint")
     drawing.legend(16, y + 14, WEIGHT, sequential, SHARES)

@@ -121,7 +121,7 @@ def sum_box(length: str, adds_input_of: int) -> Box:
 def convolution_box(inspection: Inspection, side: str, length: str) -> Box:
     """A convolution with its gated linear unit."""
     model = inspection.model
-    causal = ", of this token and those before" if side == "decoder" else ""
+    causal = ", causal" if side == "decoder" else ""
     layers = model.encoder_layers if side == "encoder" else model.decoder_layers
     details = [f"kernel of {model.kernel_width}{causal}", own(inspection, f"{side}.0.convolution")]
     if model.dilated:

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.inspection.convolutional import ConvolutionalParts, record_convolutional
+from dragoman.inspection.enriched import EnrichedParts, record_enriched
 from dragoman.inspection.inspected import InspectedModel
 from dragoman.inspection.inspection import (
     Array,
@@ -29,9 +30,10 @@ from dragoman.inspection.inspection import (
 from dragoman.inspection.masks import masks_of
 from dragoman.inspection.neighbours import neighbours
 from dragoman.inspection.projections import Calls, along_translation, record_projections
-from dragoman.inspection.recording import Recording, as_array, norms, record
+from dragoman.inspection.recording import Recording, as_array, norms, record, row_of
 from dragoman.inspection.recurrent import RecurrentParts, record_recurrent
 from dragoman.model.convolutional import Convolutional
+from dragoman.model.enriched import Enriched
 from dragoman.model.symbols import END
 from dragoman.model.transformer import Transformer
 from dragoman.search.beam import next_log_probs
@@ -105,6 +107,8 @@ def record_model(model: InspectedModel) -> AbstractContextManager[Recording]:
     """Record what the model computes while the context is open."""
     if isinstance(model, Transformer):
         return record(model)
+    if isinstance(model, Enriched):
+        return record_enriched(model)
     return record_convolutional(model) if isinstance(model, Convolutional) else record_recurrent(model)
 
 
@@ -120,19 +124,19 @@ def one_model(translator: Translator) -> InspectedModel:
         raise DragomanError("An inspection is of one model, and this is an ensemble; give one run.")
     if not isinstance(model, InspectedModel):
         raise DragomanError(
-            "An inspection shows a Transformer, LSTM, GRU or ConvS2S, and this model is none of them. "
-            "`dragoman align` aligns words by the attention of an enriched model."
+            "An inspection shows a Transformer, LSTM, GRU, ConvS2S or enriched model, and this model is none "
+            "of them."
         )
     return model
 
 
 def one_transformer(translator: Translator) -> Transformer:
-    """The model. Raises `DragomanError` as `one_model`, and if it has no multi-head attention."""
+    """The model. Raises `DragomanError` as `one_model`, and if it has no self-attention."""
     model = one_model(translator)
     if not isinstance(model, Transformer):
         raise DragomanError(
-            "This view is of multi-head attention, and this model (an LSTM, GRU or ConvS2S) has none; the "
-            "beam, cross, stream and model views show it."
+            "This view is of a Transformer's attention, and this model (an LSTM, GRU, ConvS2S or "
+            "enriched model) has no self-attention; the beam, cross, stream and model views show it."
         )
     return model
 
@@ -176,6 +180,8 @@ class Search:
         model = one_model(self.translator)
         if isinstance(model, Transformer):
             return self
+        if isinstance(model, Enriched):
+            return EnrichedParts(model, self.recording, self.rows)
         if isinstance(model, Convolutional):
             return ConvolutionalParts(model, self.recording, self.rows)
         return RecurrentParts(model, self.recording, self.rows)
@@ -357,11 +363,6 @@ def part_of(parameter: str) -> str:
     """The part of the model that a parameter belongs to, such as `encoder.0.self_attention`."""
     words = parameter.split(".")
     return ".".join(words[:-1][:3] if words[0] in ("encoder", "decoder") else words[:1])
-
-
-def row_of(call: Float[Tensor, "B H W N"], row: int) -> Float[Tensor, "H N"]:
-    """The weights of a query: W queries of one sentence, or one of each of B samples."""
-    return call.transpose(1, 2).flatten(0, 1)[row]
 
 
 def with_end(words: Sequence[int], tokens: int) -> tuple[int, ...]:

@@ -20,6 +20,14 @@ SUBLAYERS = {
         ["self-attention", "encoder-decoder attention", "feed-forward"],
     ),
     "conv": (["convolution"], ["convolution", "encoder-decoder attention"]),
+    **dict.fromkeys(
+        ("lstm-enriched", "gru-enriched"),
+        (["recurrence", "feed-forward"], ["recurrence", "encoder-decoder attention", "feed-forward"]),
+    ),
+    "conv-enriched": (
+        ["convolution", "feed-forward"],
+        ["convolution", "encoder-decoder attention", "feed-forward"],
+    ),
 }
 """The parts of an encoder layer and of a decoder layer that add to the residual stream, by architecture."""
 

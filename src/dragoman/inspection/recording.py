@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.inspection.inspection import Array
@@ -26,7 +27,7 @@ class Recording:
     """Of each module that `watched` names: [1 Q D]; of `embedding` [Q 1 D] in the decoder."""
 
 
-def attentions(model: Transformer) -> dict[str, MultiHeadAttention]:
+def attentions(model: nn.Module) -> dict[str, MultiHeadAttention]:
     """The attentions by name."""
     return {name: each for name, each in model.named_modules() if isinstance(each, MultiHeadAttention)}
 
@@ -81,6 +82,11 @@ def appender(outputs: list[Tensor]) -> Callable[[nn.Module, object, Tensor | tup
 def norms(rows: Sequence[Tensor]) -> Array:
     """Euclidean norms over the last axis."""
     return as_array(torch.stack([row.norm(dim=-1) for row in rows]))
+
+
+def row_of(call: Float[Tensor, "B H W N"], row: int) -> Float[Tensor, "H N"]:
+    """The weights of a query: W queries of one sentence, or one of each of B samples."""
+    return call.transpose(1, 2).flatten(0, 1)[row]
 
 
 def as_array(tensor: Tensor) -> Array:

@@ -2,7 +2,8 @@
 
 - Attention weights: all layers while they fit in `Room.weights`; else one layer; else one head of it. Each
   head then has a map of at most 48 × 48 cells, each the largest weight of those it stands for.
-- Weights between words: if they fit beside those between tokens in `Room.weights`.
+- Weights between words: if they fit beside those between tokens, and the mean of the decoder's heads, in
+  `Room.weights`.
 - Queries, keys, values and scores: all layers while they fit in `Room.projections`; else one layer; else one
   head of it.
 
@@ -83,8 +84,9 @@ def contents(
     weights = first_that_fits(choices, partial(weights_bytes, inspection), room.weights)
     most = room.projections(weights_bytes(inspection, weights))
     projections = first_that_fits(choices, partial(projections_bytes, inspection), most)
-    taken = weights_bytes(inspection, weights) + words_bytes(inspection, weights)
-    return Contents(weights, projections, taken <= room.weights)
+    between_tokens = weights_bytes(inspection, weights) + mean_bytes(inspection, weights)
+    words = between_tokens + words_bytes(inspection, weights) <= room.weights
+    return Contents(weights, projections, words)
 
 
 def first_that_fits(choices: Sequence[Places], bytes_of: Callable[[Places], int], most: int) -> Places:
@@ -95,6 +97,11 @@ def first_that_fits(choices: Sequence[Places], bytes_of: Callable[[Places], int]
 def weights_bytes(inspection: Inspection, places: Places) -> int:
     """The size of the weights of these layers and heads."""
     return sum(size(inspection.attention.of(kind), places, kind) for kind in KINDS)
+
+
+def mean_bytes(inspection: Inspection, places: Places) -> int:
+    """The size of the mean of the heads of these layers of the decoder."""
+    return size(inspection.attention.decoder, Places(places.layers, [0]), "decoder")
 
 
 def words_bytes(inspection: Inspection, places: Places) -> int:

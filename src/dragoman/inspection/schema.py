@@ -2,6 +2,7 @@
 
 import base64
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -9,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.inspection.inspection import Array, Inspection, TokenProbability
+from dragoman.inspection.labels import SUBLAYERS
 from dragoman.inspection.masks import PADDING, Masks
 from dragoman.inspection.neighbours import Neighbours
 from dragoman.inspection.projected import Numbers, Projected, Projections
 from dragoman.inspection.room import Contents, contents, overview
 from dragoman.inspection.statistics import head_alignments, statistics
 from dragoman.inspection.steps import scores
+from dragoman.inspection.summaries import mean_norms, mean_shares, products_by_distance
 from dragoman.inspection.views import KINDS, Kind
 from dragoman.inspection.words import merged, words_are_tokens, words_of, words_of_kind
 from dragoman.system.toml import to_table
@@ -29,6 +32,7 @@ def to_json(inspection: Inspection, held: Contents | None = None) -> dict[str, A
     `held` is what it has of attention, by default all.
     """
     stream, held = inspection.stream, held or contents(inspection)
+    parts = SUBLAYERS.get(inspection.model.architecture, ((), ()))
     table = {
         "version": VERSION,
         "sentence": inspection.sentence,
@@ -47,9 +51,15 @@ def to_json(inspection: Inspection, held: Contents | None = None) -> dict[str, A
             for layer in head_alignments(inspection)
         ],
         "stream": {name: array_json(array) for name, array in vars(stream).items()},
+        "sublayers": {
+            "encoder": sublayers_json(parts[0], stream.encoder, stream.encoder_sublayers),
+            "decoder": sublayers_json(parts[1], stream.decoder, stream.decoder_sublayers),
+        },
         "lens": [[tokens_json(tokens) for tokens in layer] for layer in inspection.lens],
         "positions": array_json(inspection.positions),
+        "distances": products_by_distance(inspection.positions).round(4).tolist(),
         "modules": [asdict(module) for module in inspection.modules],
+        "parameters": sum(module.parameters for module in inspection.modules),
         "neighbours": [neighbours_json(each) for each in inspection.neighbours],
         "training": None if inspection.training is None else asdict(inspection.training),
         "what_if": [
@@ -92,17 +102,29 @@ def tables_json(tables: dict[int, tuple[TokenProbability, ...]]) -> dict[str, li
 def attention_json(inspection: Inspection, kind: Kind, held: Contents) -> dict[str, Any]:
     """The weights of the layers and heads that are held, with small maps of all heads if some are not.
 
-    `words` are the weights between words: None if each token is one, absent if they are not held.
+    `words` are the weights between words: None if each token is one, absent if they are not held. `mean` is
+    the mean of all heads of the decoder's layers that are held, for the decoding steps.
     """
     weights, layers, heads = inspection.attention.of(kind), held.weights.layers[kind], held.weights.heads
     part = weights[np.ix_(layers, heads)]
     small = {} if part.shape == weights.shape else {"overview": array_json(overview(weights))}
     table = {"layers": numbers_from_1(layers), "heads": numbers_from_1(heads), **array_json(part), **small}
+    if kind == "decoder":
+        table["mean"] = array_json(weights[layers].mean(1))
     if words_are_tokens(inspection, kind):
         return {**table, "words": None}
     if not held.words:
         return table
     return {**table, "words": shares_json(merged(part, *words_of_kind(inspection, kind)))}
+
+
+def sublayers_json(names: Sequence[str], norms: Array, sublayers: Array) -> dict[str, Any]:
+    """The names of a side's sub-layers; means over positions of a layer's input and of what they add."""
+    return {
+        "names": names,
+        "norms": mean_norms(norms, sublayers).round(4).tolist(),
+        "shares": mean_shares(norms, sublayers).round(4).tolist(),
+    }
 
 
 def projections_json(projections: Projections | None, held: Contents) -> dict[str, Any]:

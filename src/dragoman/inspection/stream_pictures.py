@@ -6,17 +6,17 @@ Shapes: T target tokens, P positions, N layers.
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from dragoman.inspection.drawing import Axes, Drawing, sequential, visible, widest
 from dragoman.inspection.inspection import Array, Inspection
 from dragoman.inspection.labels import SUBLAYERS, Window, in_window, tokens_in
 from dragoman.inspection.layout import SHARES, finished, sentences
+from dragoman.inspection.summaries import mean_shares
 
 PARTS = {
     "input": ("stream", "on-low"),
     "self-attention": ("self", "on-high"),
     "convolution": ("self", "on-high"),
+    "recurrence": ("self", "on-high"),
     "encoder-decoder attention": ("cross", "on-middle"),
     "feed-forward": ("feed", "on-middle"),
 }
@@ -68,10 +68,8 @@ def norm_chart(drawing: Drawing, side: str, norms: Array, tokens: Sequence[str],
 
 def share_bars(drawing: Drawing, norms: Array, sublayers: Array, names: Sequence[str]) -> None:
     """A bar for each layer below what is drawn: the shares of its input and of what sub-layers add."""
-    parts = np.concatenate([norms[:-1, None], sublayers], 1)  # [N, 1 + sub-layers, P]
-    shares = (parts / np.maximum(parts.sum(1, keepdims=True), 1e-9)).mean(2)  # [N, 1 + sub-layers]
     left, top, width = 64.0, drawing.height + 14, 460.0
-    for layer, row in enumerate(shares.tolist()):
+    for layer, row in enumerate(mean_shares(norms, sublayers).tolist()):
         x, y = left, top + layer * 26
         drawing.text(left - 8, y + 14, f"layer {layer + 1}", 11, "fill-faint", "end")
         for name, share in zip(["input", *names], row, strict=True):

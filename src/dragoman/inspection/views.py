@@ -43,6 +43,7 @@ def draw(
         architecture,
         attention_pictures,
         convolutional_pictures,
+        enriched_pictures,
         mask_picture,
         position_pictures,
         recurrent_pictures,
@@ -58,6 +59,8 @@ def draw(
     if inspection.model.architecture == "conv":
         convolutional_pictures.refuse_what_is_lacking(view)
         own = {"model": convolutional_pictures.architecture}
+    elif inspection.model.architecture.endswith("-enriched"):
+        enriched_pictures.refuse_what_is_lacking(view)
     elif inspection.model.architecture != "transformer":
         recurrent_pictures.refuse_what_is_lacking(inspection, view)
         own = {"stream": recurrent_pictures.states, "model": recurrent_pictures.architecture}

@@ -16,11 +16,13 @@ from dragoman.inspection.changes import (
     refuse_contradictions,
 )
 from dragoman.inspection.convolutional_interventions import with_convolutional_interventions
+from dragoman.inspection.enriched_interventions import with_enriched_interventions
 from dragoman.inspection.inspect import inspect, inspect_ids, one_model, one_transformer
 from dragoman.inspection.inspected import InspectedModel
 from dragoman.inspection.inspection import Inspection
 from dragoman.inspection.interventions import with_interventions
 from dragoman.model.convolutional import Convolutional
+from dragoman.model.enriched import Enriched
 from dragoman.model.symbols import END, PAD, START
 from dragoman.search.contradictions import refuse_more_than_a_search
 from dragoman.search.options import SearchOptions
@@ -86,6 +88,8 @@ def changed_model(translator: Translator, interventions: Sequence[Intervention])
     model = one_model(translator)
     if isinstance(model, Convolutional):
         return with_convolutional_interventions(model, interventions)
+    if isinstance(model, Enriched):
+        return with_enriched_interventions(model, interventions)
     return with_interventions(one_transformer(translator), interventions)
 
 

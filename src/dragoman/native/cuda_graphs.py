@@ -8,6 +8,7 @@ Shapes: B sentences of S tokens, W hypotheses a sentence, N = L + 1 ids a hypoth
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from threading import Lock
+from typing import TypeGuard
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -16,6 +17,7 @@ from torch.nn import functional as F
 
 from dragoman.model.attention import KeysValues
 from dragoman.model.cache import TransformerState
+from dragoman.model.interface import Model
 from dragoman.model.positions import Positions
 from dragoman.model.symbols import END, PAD
 from dragoman.model.transformer import Transformer
@@ -154,6 +156,11 @@ class FixedShapeSearch:
         self.unfinished &= ~is_done(beam, self.max_lengths, settings)
         self.state.reorder((self.first_rows + origin.gather(1, survivors)).flatten())
         now += 1
+
+
+def has_fixed_shapes(model: Model) -> TypeGuard[Transformer]:
+    """Whether a `GraphSearch` finds what `beam_search` finds: of a variant, its state would be another."""
+    return isinstance(model, Transformer) and not model.settings.variants
 
 
 class GraphSearch:

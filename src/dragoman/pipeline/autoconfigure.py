@@ -46,9 +46,15 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     sharded = training.shard and world.size > 1
     speed = math.nan if sharded else updates_per_second(model, train_batches, recipe, world)
     minutes = training.minutes * (4 if gpu else 1)
+    updates = training.updates or choose_updates(minutes, updates_per_epoch, speed)
+    if recipe.adaptation.initial_model is not None:
+        from dragoman.pipeline.initial_model import choose_for_adaptation
+
+        recipe, chosen = choose_for_adaptation(recipe, updates, updates_per_epoch)
+        training, reasons = recipe.training, reasons + chosen
     if training.updates is None:
         reasons.append(f"as many updates as {minutes:g} minutes allow, and 200 passes at most")
-    recipe = choose_schedule(recipe, training.updates or choose_updates(minutes, updates_per_epoch, speed))
+    recipe = choose_schedule(recipe, training.updates or updates)
     schedule = make_schedule(recipe)
     updates, warmup = schedule.updates, schedule.warmup_steps
     if training.warmup_steps is None:
@@ -72,16 +78,14 @@ def choose_from_text(
     reasons = []
     if tokenizer.vocabulary is None:
         size = max(len(data.tokenizers.source), len(data.tokenizers.target))
-        is_rule = size == choose_vocabulary(recipe, data.train.statistics.pairs)
-        rule = " (40 · √pairs)" * is_rule
+        rule = " (40 · √pairs)" * (size == choose_vocabulary(recipe, data.train.statistics.pairs))
         tokenizer = replace(tokenizer, vocabulary=size)
         reasons.append(f"a vocabulary of {size:,} tokens{rule}")
-    if batches.source_tokens_per_batch is None or batches.target_tokens_per_batch is None:
+    source, target = batches.source_tokens_per_batch, batches.target_tokens_per_batch
+    if source is None or target is None:
         tokens = choose_batch_tokens(target_tokens, gpu)
         batches = replace(
-            batches,
-            source_tokens_per_batch=batches.source_tokens_per_batch or tokens,
-            target_tokens_per_batch=batches.target_tokens_per_batch or tokens,
+            batches, source_tokens_per_batch=source or tokens, target_tokens_per_batch=target or tokens
         )
         reasons.append(f"{tokens:,} tokens a batch")
     if training.precision is None:
@@ -141,11 +145,8 @@ def check_positions(model: Model, data: PreparedData) -> None:
 def describe_model(recipe: Recipe, data: PreparedData, model: Model) -> str:
     """The model in words."""
     settings, (source, target) = recipe.model, (data.tokenizers.source, data.tokenizers.target)
-    sizes = (
-        f"a vocabulary of {len(source):,}"
-        if source is target
-        else f"vocabularies of {len(source):,} and {len(target):,}"
-    )
+    two = f"vocabularies of {len(source):,} and {len(target):,}"
+    sizes = f"a vocabulary of {len(source):,}" if source is target else two
     return (
         f"Model: {settings.architecture}, d_model {settings.d_model}, {settings.encoder_layers} + "
         f"{settings.decoder_layers} layers, dropout {settings.dropout}, {sizes} tokens; "
@@ -173,8 +174,8 @@ def duration(seconds: float) -> str:
 
 def peak_rate(recipe: Recipe) -> float:
     """The highest learning rate, which the warm-up ends with."""
-    warmup = recipe.training.warmup_steps or 1
-    return recipe.training.learning_rate_scale * learning_rate(warmup, recipe.model.d_model, warmup)
+    scale, warmup = recipe.training.learning_rate_scale, recipe.training.warmup_steps or 1
+    return scale * (recipe.adaptation.peak_rate or learning_rate(warmup, recipe.model.d_model, warmup))
 
 
 def has_bfloat16(gpu: bool) -> bool:
@@ -207,8 +208,7 @@ def updates_per_second(model: Model, batches: Batches, recipe: Recipe, world: Wo
 
     timed = range(1, TIMED_UPDATES + 1)
     seconds_for(range(1))
-    seconds = seconds_for(timed)
-    if seconds < LEAST_SECONDS:
+    if (seconds := seconds_for(timed)) < LEAST_SECONDS:
         seconds = seconds_for(timed)
     tokens_per_update = int(batches.lengths[1].sum()) / len(plan) * recipe.batches.accumulate
     return world.size * sum(tokens[1:]) / (seconds * tokens_per_update * VALIDATION_OVERHEAD)

@@ -30,7 +30,7 @@ from dragoman.text.settings import DataSettings, TokenKind
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.training.settings import Schedule
 from dragoman.training.world import World
-from dragoman.translation.model_folder import Tokenizers, model_folder
+from dragoman.translation.model_folder import Tokenizers, model_folder, read_about
 
 # ---- from text to ids
 
@@ -42,43 +42,37 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
     not match, and if no pair is left for training.
     """
     data = recipe.data
-    assert data.source is not None
-    assert data.target is not None
+    source, target = data.files["source"], data.files["target"]
     others = {
-        name: (source, target)
-        for name, source, target in (
-            ("validation", data.valid_source, data.valid_target),
-            ("test", data.test_source, data.test_target),
-        )
-        if source is not None and target is not None
+        name: (data.files[f"{kind}_source"], data.files[f"{kind}_target"])
+        for name, kind in (("validation", "valid"), ("test", "test"))
+        if f"{kind}_source" in data.files
     }
-    hashes = {name: source_hashes(source) for name, (source, _) in others.items()}
+    hashes = {name: source_hashes(sources) for name, (sources, _) in others.items()}
     for pair in others.values():
         for _ in read_pairs(*pair):  # raises for files that do not match
             pass
-    hold_out = "validation" not in others
-    statistics, pair_filter = scan_corpus(data.source, data.target, data, hashes, hold_out)
+    statistics, pair_filter = scan_corpus(source, target, data, hashes, "validation" not in others)
     new = out / "data.partial"
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
     try:
-        files = (
-            decompressed_file(data.source, new / "plain" / "source"),
-            decompressed_file(data.target, new / "plain" / "target"),
-        )
+        plain = new / "plain"
+        files = decompressed_file(source, plain / "source"), decompressed_file(target, plain / "target")
         if "test" in others:
             write_pairs(new, "test", list(read_pairs(*others["test"])))
         if next(sample_pairs(*files, pair_filter, 1, 1), None) is None:
-            raise no_pairs_left(data.source, data.target, statistics)
-        tokenizers = train_tokenizers(recipe, files, pair_filter, statistics.pairs, say)
+            raise no_pairs_left(source, target, statistics)
+        if recipe.adaptation.initial_model is None:
+            tokenizers = train_tokenizers(recipe, files, pair_filter, statistics.pairs, say)
+        else:
+            from dragoman.pipeline.initial_model import prepare_adaptation
+
+            tokenizers, files = prepare_adaptation(new, recipe, files, pair_filter, say)
         tokenizers.save(new)
         statistics.held_out, statistics.too_long = write_valid(new, files, data, pair_filter, tokenizers)
-        models = tokenizers.paths(new)
-        train = write_corpus(new / "train", files, models, data, pair_filter, statistics)
-        valid_files, valid = (new / "valid.source.txt", new / "valid.target.txt"), DataSettings(longest=0)
-        valid_statistics, valid_filter = scan_corpus(*valid_files, valid, {}, hold_out=False)
-        write_corpus(new / "valid", valid_files, models, valid, valid_filter, valid_statistics)
-        shutil.rmtree(new / "plain", ignore_errors=True)
+        train = write_corpus(new / "train", files, tokenizers.paths(new), data, pair_filter, statistics)
+        shutil.rmtree(plain, ignore_errors=True)
         complete_folder(new)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
@@ -91,23 +85,26 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
 def write_valid(
     folder: Path, files: Files, data: DataSettings, pair_filter: PairFilter, tokenizers: Tokenizers
 ) -> tuple[int, int]:
-    """Write the validation pairs, given or held out.
+    """Write the validation pairs, given or held out, and their ids. The folder has the tokenizers.
 
     Returns how many are held out, and how many of these were too long. Raises `DragomanError` if there is
     none.
     """
-    if data.valid_source is not None and data.valid_target is not None:
-        given = read_pairs(data.valid_source, data.valid_target)
-        if not (pairs := [pair for pair in given if all(map(str.strip, pair))]):
-            raise DragomanError(
-                f"{data.valid_source} and {data.valid_target} have no pair without an empty side."
-            )
-        write_pairs(folder, "valid", pairs)
-        return 0, 0
-    held_out = held_out_pairs(*files, pair_filter.held_out)
-    fitting = fitting_pairs(held_out, data, (tokenizers.source, tokenizers.target))
-    write_pairs(folder, "valid", fitting)
-    return len(fitting), len(held_out) - len(fitting)
+    held_out = too_long = 0
+    source, target = data.valid_source, data.valid_target
+    if source is not None and target is not None:
+        pairs = [pair for pair in read_pairs(source, target) if all(map(str.strip, pair))]
+        if not pairs:
+            raise DragomanError(f"{source} and {target} have no pair without an empty side.")
+    else:
+        found = held_out_pairs(*files, pair_filter.held_out)
+        pairs = fitting_pairs(found, data, (tokenizers.source, tokenizers.target))
+        held_out, too_long = len(pairs), len(found) - len(pairs)
+    write_pairs(folder, "valid", pairs)
+    own, settings = (folder / "valid.source.txt", folder / "valid.target.txt"), DataSettings(longest=0)
+    statistics, every = scan_corpus(*own, settings, {}, hold_out=False)
+    write_corpus(folder / "valid", own, tokenizers.paths(folder), settings, every, statistics)
+    return held_out, too_long
 
 
 def write_pairs(folder: Path, name: str, pairs: list[tuple[str, str]]) -> None:
@@ -165,17 +162,20 @@ class PreparedData:
     valid: Corpus
     valid_source: list[str]
     valid_target: list[str]
+    longest_before: int
+    """`longest_source` of the initial model; 0 without one."""
 
     @classmethod
     def load(cls, folder: Path) -> "PreparedData":
         """Read the folder that `prepare` wrote. Raises `DragomanError` if a file is missing or damaged."""
-        lines = [list(read_lines(folder / f"valid.{side}.txt")) for side in ("source", "target")]
-        return cls(Tokenizers.load(folder), Corpus(folder / "train"), Corpus(folder / "valid"), *lines)
+        source, target = (list(read_lines(folder / f"valid.{side}.txt")) for side in ("source", "target"))
+        train, valid = Corpus(folder / "train"), Corpus(folder / "valid")
+        return cls(Tokenizers.load(folder), train, valid, source, target, read_about(folder)[0] or 0)
 
     @property
     def longest_source(self) -> int:
-        """Tokens of the longest training source, END included."""
-        return int(self.train.lengths()[0].max()) + 1
+        """Tokens of the longest training source, END included, that of an initial model too."""
+        return max(int(self.train.lengths()[0].max()) + 1, self.longest_before)
 
 
 def make_model(recipe: Recipe, data: PreparedData, device: torch.device) -> Model:
@@ -190,8 +190,7 @@ def make_model(recipe: Recipe, data: PreparedData, device: torch.device) -> Mode
         if not is_out_of_memory(error):
             raise
         raise DragomanError(
-            "There is not enough memory for a model of this size; choose a smaller --preset, or smaller "
-            "sizes."
+            "There is not enough memory for a model of this size; choose a smaller --preset or smaller sizes."
         ) from error
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dragoman.model.settings import PRESETS, ModelSettings
+from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
@@ -38,6 +39,7 @@ class Recipe:
     batches: BatchSettings = field(default_factory=BatchSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
     search: SearchSettings = field(default_factory=SearchSettings)
+    adaptation: AdaptationSettings = field(default_factory=AdaptationSettings)
 
 
 def complete_recipe(
@@ -50,6 +52,10 @@ def complete_recipe(
     for unknown keys, wrong values, contradictions and missing training data.
     """
     asked = flags(overlay(Recipe(), {key: value for key, value in table.items() if key != "model"}, origin))
+    if asked.adaptation != AdaptationSettings():
+        from dragoman.pipeline.adapt import adapted_recipe
+
+        return adapted_recipe(asked, table, origin, flags)
     if asked.preset == "auto":
         from dragoman.pipeline.presets import choose_preset
 
@@ -109,12 +115,10 @@ def resolve_paths(data: DataSettings) -> DataSettings:
     """
     paths: dict[str, Any] = dict(data.files)
     for name, path in paths.items():
-        packed = path.with_name(f"{path.name}.gz")
-        if not path.exists() and packed.is_file():
-            paths[name] = packed
-            continue
-        if path.exists() and not path.is_file():
+        if not path.exists():
+            paths[name] = path.with_name(f"{path.name}.gz")
+            if not paths[name].is_file():
+                raise DragomanError(f"{name} is {path}, and there is no such file.")
+        elif not path.is_file():
             raise DragomanError(f"{name} is {path}, which is not a regular file: it is read several times.")
-        if not path.is_file():
-            raise DragomanError(f"{name} is {path}, and there is no such file.")
     return replace(data, folder=None, **paths)

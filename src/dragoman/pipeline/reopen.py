@@ -132,7 +132,8 @@ def say_remaining_time(out: Path, schedule: Schedule, say: Say) -> None:
     """Say how long the rest of a resumed run takes, at its speed so far."""
     validations = [event for event in read_events(out / "log.jsonl") if event["event"] == "validation"]
     done = max(map(step_of, checkpoints(out)), default=0)
-    if validations and done and (updates := schedule.updates - done) > 0:
+    begun = validations and validations[-1]["step"] > 0  # an adaptation validates at update 0
+    if begun and done and (updates := schedule.updates - done) > 0:
         seconds = updates * 60 * validations[-1]["minutes"] / validations[-1]["step"]
         say(f"Remaining: {updates:,} updates at most, {duration(seconds)}.")
 

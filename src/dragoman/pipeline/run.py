@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -33,7 +32,6 @@ from dragoman.training.interrupt import TrainingInterruptedError
 from dragoman.training.loop import train
 from dragoman.training.objective import Objective, corpus_loss
 from dragoman.training.settings import Schedule
-from dragoman.training.tensorboard import NO_TENSORBOARD
 from dragoman.training.world import World, process_group
 from dragoman.translation.model_folder import save_model
 from dragoman.translation.translator import Translator
@@ -74,9 +72,8 @@ def lock(out: Path) -> Iterator[None]:
     would replace.
     """
     is_run = (out / "recipe.toml").exists() or (out / "data" / "train" / "corpus.json").exists()
-    if not is_run and (
-        taken := [name for name in ("data", "model", "checkpoints", "log.jsonl") if (out / name).exists()]
-    ):
+    taken = [name for name in ("data", "model", "checkpoints", "log.jsonl") if (out / name).exists()]
+    if taken and not is_run:
         raise DragomanError(
             f"{out} is not a run, and it has {', '.join(taken)}, which a run would replace; choose another "
             "--out."
@@ -132,17 +129,17 @@ def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
         raise DragomanError(
             "With --shard the speed of a single process cannot be measured; give a number of --updates."
         )
-    if recipe.training.tensorboard and find_spec("tensorboard") is None:
-        raise DragomanError(NO_TENSORBOARD)
+    if recipe.training.tensorboard:
+        from dragoman.training.tensorboard import refuse_missing_tensorboard
+
+        refuse_missing_tensorboard()
     if world.device.type == "cpu":
         start_compiling(recipe, say)  # in the background, while the text is prepared
     texts = recipe.data
     if texts.dataset is not None:
-        from dragoman.text.datasets import DATASETS, resolve_dataset
+        from dragoman.text.datasets import resolve_dataset
 
-        if dataset := DATASETS.get(texts.dataset):
-            say(f"{texts.dataset}: {dataset.description}. Its licence: {dataset.licence}.")
-        texts = resolve_dataset(texts)
+        texts = resolve_dataset(texts, say)
     try:
         prepare(out, replace(recipe, data=resolve_paths(texts)), say)
     except OSError as error:
@@ -185,6 +182,10 @@ def fit(recipe: Recipe, schedule: Schedule, data: PreparedData, say: Say, world:
         say=say,
         world=world,
     )
+    if recipe.adaptation.initial_model is not None:
+        from dragoman.pipeline.initial_model import begin
+
+        context = begin(context, recipe)
     try:
         return train(context)
     except TrainingInterruptedError as interruption:
@@ -222,6 +223,10 @@ def make_validate(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
         shown = rows[:: max(1, len(rows) // SAMPLES)][:SAMPLES]
         return scores, [dict(zip(("source", "reference", "translation"), row, strict=True)) for row in shown]
 
+    if (recipe.adaptation.replay or recipe.adaptation.replay_valid) is not None:
+        from dragoman.pipeline.replay import validate_both
+
+        return validate_both(validate, recipe, data, say, world)
     return validate
 
 

@@ -8,11 +8,12 @@ from pydantic import BaseModel, Field
 
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.errors import ApiError
-from dragoman.serving.languages import detected, identify, language_name, listed, listed_pairs, percent
+from dragoman.serving.languages import detected, language_name, listed, listed_pairs, percent
 from dragoman.serving.models import Models, ServedModel, matches
 from dragoman.serving.parameters import described, parameters
 from dragoman.serving.service import NBest, Service
 from dragoman.serving.settings import ServerSettings
+from dragoman.text.identification import identify
 from dragoman.translation import markup
 from dragoman.translation.documents import Document, plain_text
 

@@ -8,9 +8,10 @@ from pathlib import Path
 from dragoman.native.build import DECODER, is_compiled
 from dragoman.native.settings import EngineSettings
 from dragoman.serving.errors import ApiError
-from dragoman.serving.languages import identify, language_name
+from dragoman.serving.languages import language_name
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import array_types
+from dragoman.text.identification import identify
 from dragoman.text.settings import UNKNOWN_LANGUAGE
 from dragoman.translation.model_folder import WEIGHTS, model_folder, read_settings
 from dragoman.translation.translator import Translator

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write, cache_folder
+from dragoman.system.messages import Say, silent
 from dragoman.text.archive_dataset import ArchiveDataset
 from dragoman.text.iwslt14 import IWSLT14
 from dragoman.text.lines import GZIP_ERRORS, open_bytes
@@ -100,19 +101,21 @@ DATASETS: dict[str, Dataset | ArchiveDataset] = {
 }
 
 
-def resolve_dataset(settings: DataSettings) -> DataSettings:
+def resolve_dataset(settings: DataSettings, say: Say = silent) -> DataSettings:
     """The settings with the paths of the named dataset; files that are missing are downloaded to `folder`.
 
-    A file in `folder` may be plain or end in .gz. Raises `DragomanError` for an unknown dataset, a file that
-    cannot be downloaded, or one whose text is not the dataset's.
+    Says what the dataset is, and its licence. A file in `folder` may be plain or end in .gz.
+    Raises `DragomanError` for an unknown dataset, a file that cannot be downloaded, or one whose text is not
+    the dataset's.
     """
     if settings.dataset is None:
         return settings
     if settings.dataset not in DATASETS:
         raise DragomanError(f"There is no dataset {settings.dataset!r}; there are: {', '.join(DATASETS)}.")
+    dataset = DATASETS[settings.dataset]
+    say(f"{settings.dataset}: {dataset.description}. Its licence: {dataset.licence}.")
     folder = settings.folder or cache_folder() / settings.dataset
-    paths = DATASETS[settings.dataset].find(folder)
-    source, target, valid_source, valid_target, test_source, test_target = paths
+    source, target, valid_source, valid_target, test_source, test_target = dataset.find(folder)
     return replace(
         settings,
         folder=None,

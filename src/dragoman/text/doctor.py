@@ -1,7 +1,6 @@
 """Checks of a parallel corpus before training. They read every line and change nothing."""
 
 import math
-import re
 import unicodedata
 from array import array
 from collections import Counter
@@ -13,23 +12,32 @@ from pathlib import Path
 
 import numpy as np
 
+from dragoman.text.checks import (
+    CONTROL,
+    MIN_CHARACTERS,
+    Pair,
+    count_words,
+    decode_lossy,
+    differ_from_first,
+    has_length_ratio,
+    is_copy,
+    is_empty,
+    is_text,
+    later_occurrences,
+    log_length_ratio,
+    near_hash,
+    pair_hash,
+)
+from dragoman.text.clean_settings import MAX_LENGTH_RATIO, MAX_WORDS
 from dragoman.text.lines import line_hash, raw_lines
+from dragoman.text.mojibake import has_mojibake
 
 MAX_EXAMPLES = 5  # line numbers that a finding shows
 SAMPLE_PAIRS = 20_000  # pairs that the n-gram models and the median length ratio are estimated from
 NGRAM_ORDER = 3
 NGRAM_TYPES = 50_000  # different n-grams that add-one smoothing assumes in a language
 MIN_LOG_RATIO = 0.5  # nats a character by which the other side's model has to be likelier
-MIN_CHARACTERS = 15  # shorter lines are too short to tell their language or script
-MIN_RATIO_CHARACTERS = 30  # in pairs whose sides are both shorter, length ratios vary too much
-MAX_LENGTH_RATIO = 3.0  # times the median ratio of target and source length, or a part of it
-MAX_WORDS = 250
 JAPANESE = {"HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA"}  # scripts that are mixed with Chinese characters
-CONTROL = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffd]"
-)
-"""Control and format characters (Unicode categories Cc and Cf), without the tab and the joiners that some
-scripts need, and U+FFFD, which stands for a character that could not be decoded."""
 Ngram = tuple[str, ...]
 
 
@@ -117,20 +125,6 @@ def has_other_script(text: str, model: NgramModel) -> bool:
 # ---- checks of one file
 
 
-def decode_lossy(raw: bytes) -> str:
-    """A line without its LF or CRLF; bytes that are not UTF-8 become U+FFFD."""
-    return raw.removesuffix(b"\n").removesuffix(b"\r").decode(errors="replace")
-
-
-def is_text(raw: bytes) -> bool:
-    """Whether a line is UTF-8 without a NUL."""
-    try:
-        raw.decode()
-    except UnicodeDecodeError:
-        return False
-    return b"\0" not in raw
-
-
 def check_file(path: Path) -> tuple[list[Finding], list[Finding]]:
     """Findings about the form of a file, some of which training refuses, and about its content.
 
@@ -148,6 +142,9 @@ def check_file(path: Path) -> tuple[list[Finding], list[Finding]]:
     controls = Finding(
         f"Lines of {path} with a control character or U+FFFD", "The model would learn to write them."
     )
+    mojibake = Finding(
+        f"Lines of {path} in the wrong encoding, as Ã¼ for ü", "The model would learn to write them."
+    )
     long = Finding(
         f"Lines of {path} with more than {MAX_WORDS} words",
         "Probably not single sentences; pairs longer than --longest are left out.",
@@ -159,22 +156,24 @@ def check_file(path: Path) -> tuple[list[Finding], list[Finding]]:
             not_text.add(number)
         elif CONTROL.search(text.removeprefix("\ufeff") if number == 1 else text):
             controls.add(number)
+        if has_mojibake(text):
+            mojibake.add(number)
         line = raw.removesuffix(b"\n")
         if line.endswith(b"\r"):
             crlf.add(number)
         if b"\r" in line.removesuffix(b"\r"):
             inside.add(number)
-        if text.count(" ") >= MAX_WORDS:
+        if count_words(text) > MAX_WORDS:
             long.add(number)
     if number == 0:
         empty.count = 1
-    return [empty, not_text, crlf, inside], [controls, long]
+    return [empty, not_text, crlf, inside], [controls, mojibake, long]
 
 
 # ---- checks of pairs
 
 
-def decoded_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
+def decoded_pairs(source: Path, target: Path) -> Iterator[Pair]:
     """Yield line n of both files as a pair, up to the end of the shorter file."""
     raw_pairs = zip(raw_lines(source), raw_lines(target), strict=False)
     return ((decode_lossy(source_line), decode_lossy(target_line)) for source_line, target_line in raw_pairs)
@@ -193,7 +192,7 @@ def check_pairs(source: Path, target: Path, others: dict[str, tuple[Path, Path]]
     return [
         unpaired,
         *check_each_pair(source, target, min(counts)),
-        find_duplicates(source, target),
+        *find_duplicates(source, target),
         *check_overlap(source, target, others),
     ]
 
@@ -203,7 +202,7 @@ def check_each_pair(source: Path, target: Path, pairs: int) -> list[Finding]:
     sample = list(islice(decoded_pairs(source, target), 0, None, max(1, pairs // SAMPLE_PAIRS)))
     models = [NgramModel(side) for side in zip(*sample, strict=True)] or [NgramModel([])] * 2
     log_ratio = log_likelihood_ratio(*models)
-    median_ratio = median_length_ratio(sample)
+    median_ratio = median_log_length_ratio(sample)
     empty = Finding("Pairs with an empty side", "Training leaves them out.")
     copies = Finding(
         "Pairs whose source equals their target", "They teach to copy; --drop-copies leaves them out."
@@ -215,15 +214,13 @@ def check_each_pair(source: Path, target: Path, pairs: int) -> list[Finding]:
     swapped = Finding("Pairs with a side in the other side's language", "Often copied or swapped.")
     foreign = Finding("Pairs with a side in another script", "Often another language.")
     for number, pair in enumerate(decoded_pairs(source, target), 1):
-        if not all(map(str.strip, pair)):
+        if is_empty(pair):
             empty.add(number)
             continue
-        source_length, target_length = map(len, pair)
-        if pair[0] == pair[1]:
+        if is_copy(pair):
             copies.add(number)
-        if max(source_length, target_length) > MIN_RATIO_CHARACTERS and abs(
-            math.log(target_length / source_length / median_ratio)
-        ) > math.log(MAX_LENGTH_RATIO):
+        distance = abs(log_length_ratio(pair) - median_ratio)
+        if has_length_ratio(pair) and distance > math.log(MAX_LENGTH_RATIO):
             ratios.add(number)
         if any(map(has_other_script, pair, models)):
             foreign.add(number)
@@ -235,28 +232,32 @@ def check_each_pair(source: Path, target: Path, pairs: int) -> list[Finding]:
     return [empty, copies, ratios, swapped, foreign]
 
 
-def median_length_ratio(pairs: Iterable[tuple[str, str]]) -> float:
-    """The median of target length divided by source length, in characters; 1 without pairs."""
-    ratios = [len(target) / len(source) for source, target in pairs if source.strip() and target.strip()]
-    return float(np.median(ratios)) if ratios else 1.0
+def median_log_length_ratio(pairs: Iterable[Pair]) -> float:
+    """The median of `log_length_ratio`; 0 without pairs."""
+    ratios = [log_length_ratio(pair) for pair in pairs if not is_empty(pair)]
+    return float(np.median(ratios)) if ratios else 0.0
 
 
-def find_duplicates(source: Path, target: Path) -> Finding:
-    """Find pairs that equal an earlier pair, except for white space around their sides.
+def find_duplicates(source: Path, target: Path) -> list[Finding]:
+    """Find pairs that equal an earlier pair, except for white space around their sides, or nearly so.
 
-    The hashes and their sorting take about 40 bytes of memory a pair.
+    The hashes and their sorting take about 80 bytes of memory a pair.
     """
-    found = Finding("Duplicates of earlier pairs", "They count as often as they occur.")
-    hashes = np.array(
-        array("Q", (line_hash("\0".join(map(str.strip, pair))) for pair in decoded_pairs(source, target))),
-        dtype=np.uint64,
+    duplicates = Finding("Duplicates of earlier pairs", "They count as often as they occur.")
+    near = Finding(
+        "Near-duplicates of earlier pairs",
+        "They differ in case, digits, punctuation, symbols or spaces alone.",
     )
-    _, first_places = np.unique(hashes, return_index=True)
-    is_duplicate = np.ones(len(hashes), dtype=bool)
-    is_duplicate[first_places] = False
-    places = np.flatnonzero(is_duplicate)
-    found.count, found.lines = len(places), [int(place) + 1 for place in places[:MAX_EXAMPLES]]
-    return found
+    hashes, near_hashes = (
+        np.array(array("Q", map(hash_of, decoded_pairs(source, target))), np.uint64)
+        for hash_of in (pair_hash, near_hash)
+    )
+    is_duplicate = later_occurrences(hashes)
+    is_near = differ_from_first(hashes, near_hashes) & ~is_duplicate
+    for found, wanted in ((duplicates, is_duplicate), (near, is_near)):
+        places = np.flatnonzero(wanted)
+        found.count, found.lines = len(places), [int(place) + 1 for place in places[:MAX_EXAMPLES]]
+    return [duplicates, near]
 
 
 def check_overlap(source: Path, target: Path, others: dict[str, tuple[Path, Path]]) -> list[Finding]:

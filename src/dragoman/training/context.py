@@ -4,10 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+from torch import nn
+
 from dragoman.model.interface import Model
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
 from dragoman.text.batches import Batches
+from dragoman.training.objective import make_optimizer
 from dragoman.training.settings import Schedule, TrainingSettings
 from dragoman.training.world import World
 
@@ -36,6 +40,7 @@ class TrainingContext:
     """Called when a validation is better than all before it."""
     say: Say
     world: World
+    make_optimizer: Callable[[nn.Module], torch.optim.Adam] = make_optimizer
 
 
 class DivergenceError(DragomanError):

@@ -21,7 +21,6 @@ from dragoman.training.objective import (
     Objective,
     accumulate_gradients,
     learning_rate,
-    make_optimizer,
     seed_update,
     step_optimizer,
 )
@@ -45,7 +44,7 @@ def train(context: TrainingContext) -> TrainingState:
             from dragoman.training.rollback import train_with_rollback
 
             return train_with_rollback(context, objective, full_model)
-        optimizer = make_optimizer(model)
+        optimizer = context.make_optimizer(model)
         state = resume(model, optimizer, context.folder, context.say, world)
         return train_from(state, context, objective, optimizer, full_model)
 

@@ -11,7 +11,6 @@ from dragoman.training.checkpoint import TrainingState, checkpoints, resume, ste
 from dragoman.training.context import DivergenceError, TrainingContext
 from dragoman.training.log import Log
 from dragoman.training.loop import train_from
-from dragoman.training.objective import make_optimizer
 from dragoman.training.world import World
 
 # Of the recipe's learning rate: a lower rate would not help a run that still diverges.
@@ -28,7 +27,7 @@ def train_with_rollback(
     """
     model, world = context.model, context.world
     initial = [weight.detach().clone() for weight in model.parameters()]
-    optimizer = make_optimizer(model)
+    optimizer = context.make_optimizer(model)
     state, rolled_back_to = resume(model, optimizer, context.folder, context.say, world), -1
     while True:
         try:
@@ -45,7 +44,7 @@ def train_with_rollback(
         for weight, value in zip(model.parameters(), initial, strict=True):
             weight.data.copy_(value)
         model.zero_grad()
-        optimizer = make_optimizer(model)
+        optimizer = context.make_optimizer(model)
         state = resume(model, optimizer, context.folder, context.say, world)
         state, rolled_back_to = replace(state, rate_backoff=backoff), state.step
         report_rollback(state, context, finding)

@@ -1,12 +1,19 @@
 """The log as curves and texts for TensorBoard (`--tensorboard`)."""
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from dragoman.system.errors import DragomanError
 
 NO_TENSORBOARD = "TensorBoard is not installed: pip install 'dragoman[tensorboard]'"
+
+
+def refuse_missing_tensorboard() -> None:
+    """Raise `DragomanError` if TensorBoard is not installed."""
+    if find_spec("tensorboard") is None:
+        raise DragomanError(NO_TENSORBOARD)
 
 
 class Board:

@@ -96,7 +96,7 @@ def lock(parts: Path, out: Path, rank: int) -> Iterator[None]:
             yield
     except Timeout as error:
         raise DragomanError(
-            f"Another process is translating to {out}; wait for it, or choose another --output."
+            f"Another process is translating to {out}; wait for it, or choose another output."
         ) from error
 
 
@@ -163,12 +163,12 @@ def refuse_another(path: Path, recorded: About, about: About) -> None:
     """Raise `DragomanError` if a file is of another translation, or of none."""
     if not recorded.keys() & about.keys():
         raise DragomanError(
-            f"{path} exists, and is not a translation of this command; delete it, or choose another --output."
+            f"{path} exists, and is not a translation of this command; delete it, or choose another output."
         )
     if names := different_names(recorded, about):
         raise DragomanError(
             f"{path} exists and was made with something else ({', '.join(names)} differ); delete it, or "
-            "choose another --output."
+            "choose another output."
         )
 
 

@@ -11,8 +11,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from dragoman.model.interface import Model
-from dragoman.model.transformer import Transformer
-from dragoman.native.cuda_graphs import GraphSearch
+from dragoman.native.cuda_graphs import GraphSearch, has_fixed_shapes
 from dragoman.native.packed_linear import can_pack, pack
 from dragoman.native.settings import EngineSettings
 from dragoman.search.beam import beam_search, greedy_search
@@ -35,7 +34,7 @@ class TorchBackend:
     def __init__(self, model: Model, workers: int = 1, cuda_graphs: bool = False) -> None:
         """`workers` threads each search for batches of their own.
 
-        `cuda_graphs` needs a Transformer on a GPU.
+        `cuda_graphs` needs a GPU. It is for the paper's Transformer alone: others are searched without.
         """
         self.model, self.workers = model.eval(), workers
         self.device = next(model.parameters()).device
@@ -58,9 +57,7 @@ class TorchBackend:
                 f"{place} was asked for, and PyTorch can use {count} GPUs; give another device, or cpu."
             )
         models = [prepare(torch_model(each), place, engine) for each in stored]
-        if engine.cuda_graphs and (
-            place.type == "cpu" or not all(type(model) is Transformer for model in models)
-        ):
+        if engine.cuda_graphs and (place.type == "cpu" or not all(map(has_fixed_shapes, models))):
             raise DragomanError(
                 "CUDA graphs are for the paper's Transformer on a GPU, which this is not; leave cuda_graphs "
                 "out."
@@ -71,7 +68,7 @@ class TorchBackend:
 
     @cached_property
     def _graphs(self) -> GraphSearch | None:
-        return GraphSearch(self.model) if self.cuda_graphs and isinstance(self.model, Transformer) else None
+        return GraphSearch(self.model) if self.cuda_graphs and has_fixed_shapes(self.model) else None
 
     def search(
         self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints

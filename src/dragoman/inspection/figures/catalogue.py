@@ -36,24 +36,28 @@ FIGURES = (
         "one token's attention in all heads of a layer",
         "Figure 3",
         "sentence",
-        ("layer", "query", "heads"),
+        ("layer", "query", "heads", "kind"),
     ),
     Figure(
         "figure-4",
         "all attention of a head, and one token's in two heads",
         "Figure 4",
         "sentence",
-        ("layer", "query", "heads"),
+        ("layer", "query", "heads", "kind"),
     ),
     Figure(
-        "figure-5", "two heads with different tasks, as lines", "Figure 5", "sentence", ("layer", "heads")
+        "figure-5",
+        "two heads with different tasks, as lines",
+        "Figure 5",
+        "sentence",
+        ("layer", "heads", "kind"),
     ),
     Figure(
         "head-comparison",
         "two heads as tables of weights, and how they differ in numbers",
         "Figure 5",
         "sentence",
-        ("layer", "heads"),
+        ("layer", "heads", "kind"),
     ),
     Figure(
         "query-key-value",

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from dragoman.inspection.views import Kind
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -11,3 +13,5 @@ class Choice:
     heads: tuple[int, ...] = ()
     query: str | None = None
     step: int | None = None
+    kind: Kind = "encoder"
+    """The attention that the paper's Figures 3 to 5 show; there it is encoder self-attention."""

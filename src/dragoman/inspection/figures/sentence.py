@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dragoman.inspection.figures import attention_figures, measured, measured_pictures, steps
-from dragoman.inspection.figures.attention_figures import encoder_layer, layer_number, one_head, query_number
+from dragoman.inspection.figures.attention_figures import layer_number, layer_weights, one_head, query_number
 from dragoman.inspection.figures.choice import Choice
 from dragoman.inspection.figures.neighbours_picture import neighbours_picture
 from dragoman.inspection.inspect import inspect, one_transformer
@@ -32,7 +32,7 @@ def draw_for_sentence(name: str, run: Path, sentence: str, choice: Choice, searc
     translator = Translator.load(run, native=False)
     if name == "figure-1":
         return inspect(translator, sentence, search).svg("model")
-    if name != "softmax":
+    if name != "softmax" and choice.kind != "cross":
         one_transformer(translator)
     if name in DRAWN_FROM_INSPECTIONS:
         return DRAWN_FROM_INSPECTIONS[name](inspect(translator, sentence, search), choice)
@@ -47,5 +47,5 @@ def draw_for_sentence(name: str, run: Path, sentence: str, choice: Choice, searc
     inspection = inspect(translator, sentence, search)
     if name == "query-key-value":
         return measured_pictures.head_matrices(inspection, layer, head)
-    query = query_number(encoder_layer(inspection, choice), choice.query)
+    query = query_number(layer_weights(inspection, choice), choice.query)
     return inspection.svg("numbers", layer + 1, head + 1, kind="encoder", query=query + 1)

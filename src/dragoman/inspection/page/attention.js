@@ -23,10 +23,10 @@ export function Attention({ inspection, tryOut }) {
   const [unit, setUnit] = useState("tokens");
   const hasWords = inspection.attention[kind].words !== undefined;
   const kinds = KINDS.filter(([each]) => inspection.attention[each].shape[0] > 0);
-  const isConvolutional = inspection.model.architecture === "conv";
+  const heads = inspection.statistics.cross.entropy[0].length;
   return html`
-    ${kinds.length > 1 ? null : html`<p>The model has encoder-decoder attention alone, with one
-      head${isConvolutional ? " in each layer" : ""}.</p>`}
+    ${kinds.length > 1 ? null : html`<p>The model has encoder-decoder attention alone, with
+      ${heads === 1 ? " one head" : ` ${heads} heads`} in a layer.</p>`}
     <div class="tools">
       ${kinds.length > 1
         ? html`<${Choice} label="Kind of attention" choices=${kinds} value=${kind} choose=${setKind} />`
@@ -38,7 +38,7 @@ export function Attention({ inspection, tryOut }) {
     ${hasWords ? null : html`<p class="note">The sentence is long, so there is no room for the weights between
       words. <code>dragoman inspect --show ${kind} --words</code> draws them; a file .json has all.</p>`}
     <${Heads} key=${kind} inspection=${inspection} kind=${kind} unit=${hasWords ? unit : "tokens"}
-      tryOut=${kinds.length > 1 || isConvolutional ? tryOut : null} />`;
+      tryOut=${["lstm", "gru"].includes(inspection.model.architecture) ? null : tryOut} />`;
 }
 
 /** The queries and keys of a kind: the names of their tokens and of their words. */

@@ -3,6 +3,7 @@
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
 import { Bars, Facts, Numbers, Slider } from "./parts.js";
 import { Token, fixed, percent, probability, visible } from "./tokens.js";
+import { useWindow } from "./window.js";
 
 const STEP = 132; // pixels from column to column
 const RANK = 36;
@@ -66,9 +67,13 @@ function pathTo(placed, number) {
 export function Beam({ inspection, others, tryOut }) {
   const { beam, search } = inspection;
   const [tree] = useState(() => layOut(beam, others));
-  const [step, setStep] = useState(tree.steps.length - 1);
-  const [selected, setSelected] = useState(beam.best_path[1] ?? 0);
+  const [first, last] = useWindow(tree.steps.length - 1); // steps after the hypotheses that they extend
+  const [asked, setStep] = useState(tree.steps.length - 1);
+  const [chosen, setSelected] = useState(beam.best_path[1] ?? 0);
   const [pointed, setPointed] = useState(null);
+  const step = Math.min(Math.max(asked, first), last);
+  const isDrawn = (number) => tree.placed[number].step >= first && tree.placed[number].step <= step;
+  const selected = isDrawn(chosen) ? chosen : bestAt(tree, beam, Math.min(first + 1, step));
   const showStep = (next) => {
     setStep(next);
     if (tree.placed[selected].step > next) setSelected(bestAt(tree, beam, next));
@@ -84,8 +89,9 @@ export function Beam({ inspection, others, tryOut }) {
     <p>A box is a hypothesis; its text is its last token. A column is a step of the search, best first. The
       translation is the thick path. ${kindOf(search)}</p>
     <p>Score: <span class="formula">${scoreFormula(search)}</span>. ${won(tree, beam)}</p>
-    <${Slider} label="Step" least=${0} most=${tree.steps.length - 1} value=${step} change=${showStep} />
-    <${Tree} tree=${tree} step=${step} selected=${selected} select=${setSelected} point=${setPointed}
+    <${Slider} label="Step" least=${first} most=${last} value=${step} change=${showStep} />
+    <${Tree} key=${first} tree=${tree} first=${first} step=${step} last=${last}
+      selected=${selected} select=${setSelected} point=${setPointed}
       continueFrom=${continueFrom} path=${new Set(pathTo(tree.placed, shown))} />
     <${Key} compared=${others !== undefined} />
     <${Hypothesis} tree=${tree} number=${shown} beam=${beam} show=${show}
@@ -120,14 +126,16 @@ function scoreFormula({ temperature, length_penalty: alpha, length_power: power 
   return `log-probability / ((5 + |Y|) / 6)^α, α = ${alpha}`;
 }
 
-/** One stop of the tab key. The keys left and right follow the branches, up and down the ranks. */
-function Tree({ tree, step, selected, select, point, path, continueFrom }) {
+/** One stop of the tab key. The keys left and right follow the branches, up and down the ranks.
+ * first, step, last: the steps of the window from the first to the one that is shown, and its last. */
+function Tree({ tree, first, step, last, selected, select, point, path, continueFrom }) {
   const area = useRef();
   const { placed, steps } = tree;
-  const seen = placed.filter((node) => node.step <= step);
+  const seen = placed.filter((node) => node.step >= first && node.step <= step);
+  const isSeen = (number) => number !== null && placed[number].step >= first;
   const [left, setLeft] = useState(0);
   const drawn = seen.filter((node) => node.number === selected ||
-    (node.step >= left - BEFORE && node.step < left - BEFORE + DRAWN));
+    (node.step - first >= left - BEFORE && node.step - first < left - BEFORE + DRAWN));
   const followScroll = ({ currentTarget: { scrollLeft } }) =>
     setLeft(BEFORE * Math.floor(scrollLeft / STEP / BEFORE));
   const byKey = useRef(false); // the focus is where the keys moved it to, also when other nodes are drawn
@@ -149,23 +157,23 @@ function Tree({ tree, step, selected, select, point, path, continueFrom }) {
     const column = steps[node.step];
     if (event.key === "Enter") continueFrom(selected)?.();
     const next = {
-      ArrowLeft: node.parent,
+      ArrowLeft: isSeen(node.parent) ? node.parent : null,
       ArrowRight: node.step < step ? node.children[0] : null,
       ArrowUp: column[node.rank - 1]?.number,
       ArrowDown: column[node.rank + 1]?.number,
-      Home: 0,
+      Home: seen.find(({ best }) => best)?.number,
       End: seen.findLast(({ best }) => best)?.number,
     };
     if (!(event.key in next)) return;
     event.preventDefault();
     moveTo(next[event.key] ?? selected);
   };
-  const width = STEP * step + BOX.width + 8;
-  const height = RANK * Math.max(...steps.map((column) => column.length));
+  const width = STEP * (step - first) + BOX.width + 8;
+  const height = RANK * Math.max(...steps.slice(first, last + 1).map((column) => column.length));
   useEffect(() => {
     const { scrollLeft, clientWidth } = area.current;
-    const right = STEP * step + BOX.width + 24;
-    if (step < steps.length - 1 && (right > scrollLeft + clientWidth || right < scrollLeft)) {
+    const right = STEP * (step - first) + BOX.width + 24;
+    if (step < last && (right > scrollLeft + clientWidth || right < scrollLeft)) {
       area.current.scrollTo({ left: right - clientWidth });
     }
   }, [step]);
@@ -173,13 +181,14 @@ function Tree({ tree, step, selected, select, point, path, continueFrom }) {
     <div role="tree" aria-label="Hypotheses of the search" onKeyDown=${onKeyDown}
       style=${{ width: `${width}px`, height: `${height}px` }} onPointerLeave=${() => point(null)}>
       <svg width=${width} height=${height} aria-hidden="true">
-        ${drawn.filter(({ parent }) => parent !== null).map((node) => html`<path key=${node.number}
-          class=${classes(node, path)} d=${edge(placed[node.parent], node)} />`)}
+        <g transform=${`translate(${-STEP * first})`}>
+        ${drawn.filter(({ parent }) => isSeen(parent)).map((node) => html`<path key=${node.number}
+          class=${classes(node, path)} d=${edge(placed[node.parent], node)} />`)}</g>
       </svg>
       ${drawn.map((node) => html`<div key=${node.number} role="treeitem" data-number=${node.number}
         class=${`node ${classes(node, path)}`} aria-level=${node.step + 1} aria-label=${nameOf(node)}
         aria-selected=${node.number === selected} tabindex=${node.number === selected ? 0 : -1}
-        style=${{ left: `${node.x + 3}px`, top: `${node.y + 4}px` }}
+        style=${{ left: `${node.x - STEP * first + 3}px`, top: `${node.y + 4}px` }}
         onClick=${() => select(node.number)} onFocus=${() => select(node.number)}
         onPointerEnter=${() => point(node.number)}><${Token} token=${node.token} /></div>`)}
     </div>

@@ -32,8 +32,8 @@ const [OFF, UNIFORM] = [["off", "switched off"], ["uniform", "uniform attention"
 /** Groups of parts: [group, [[part, name], …], the values that it may have; null for a text]. */
 function groupsOf({ model, source, target }) {
   const numbers = (most) => Array.from({ length: most }, (_, place) => place + 1);
-  const known = { transformer: partsOf, conv: convolutionalPartsOf };
-  const groups = known[model.architecture]?.(model, numbers) ?? [];
+  const known = { transformer: partsOf, conv: convolutionalPartsOf, lstm: () => [], gru: () => [] };
+  const groups = (known[model.architecture] ?? enrichedPartsOf)(model, numbers);
   const places = (side, tokens) => tokens.map((token, place) =>
     [`${side}.${place + 1}`, `${place + 1}: ${visible(token)}`]);
   groups.push(["Source token", places("source", source.tokens.slice(0, -1)), null]);
@@ -42,10 +42,17 @@ function groupsOf({ model, source, target }) {
   return groups;
 }
 
+/** Groups of the parts of an enriched model: a Transformer without self-attention. */
+function enrichedPartsOf(model, numbers) {
+  const { self_attention: _, ...decoder } = SUBLAYERS.decoder;
+  const { feed_forward } = SUBLAYERS.encoder;
+  return partsOf(model, numbers, { cross: ATTENTION.cross }, { encoder: { feed_forward }, decoder });
+}
+
 /** Groups of the parts of a Transformer. */
-function partsOf(model, numbers) {
+function partsOf(model, numbers, attention = ATTENTION, sublayers = SUBLAYERS) {
   const groups = [];
-  for (const [use, name] of Object.entries(ATTENTION)) {
+  for (const [use, name] of Object.entries(attention)) {
     const layers = numbers(use === "encoder" ? model.encoder_layers : model.decoder_layers);
     const heads = layers.flatMap((layer) => numbers(model.heads).map((head) =>
       [`${use}.${layer}.${head}`, `Layer ${layer}, head ${head}`]));
@@ -53,7 +60,7 @@ function partsOf(model, numbers) {
     const whole = layers.map((layer) => [`${use}.${layer}`, `Layer ${layer}`]);
     groups.push([`${name}, all heads`, whole, [UNIFORM]]);
   }
-  for (const [side, parts] of Object.entries(SUBLAYERS)) {
+  for (const [side, parts] of Object.entries(sublayers)) {
     const layers = numbers(model[`${side}_layers`]).flatMap((layer) => [
       [`${side}.${layer}`, `Layer ${layer}`],
       ...Object.entries(parts).map(([part, name]) => [`${side}.${layer}.${part}`, `Layer ${layer}, ${name}`]),

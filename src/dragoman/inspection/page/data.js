@@ -34,11 +34,12 @@ function decodeBits({ shape, bits }) {
 
 /** {shape, values} and what else the table has: the numbers of a base64 text of float16, little-endian, in
  * row-major order. They are decoded when they are read. */
-function decode({ float16, overview, words, ...others }) {
+function decode({ float16, overview, mean, words, ...others }) {
   let values = null;
   return {
     ...others,
     overview: overview ? decode(overview) : null,
+    mean: mean ? decode(mean) : null,
     words: words && decodeShares(words),
     get values() {
       values ??= numbersOf(float16);

@@ -2,6 +2,7 @@
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
 import { Token, fixed, visible } from "./tokens.js";
+import { useWindow } from "./window.js";
 
 // Lightness changes in one direction from 0 to 1, so the scales can be read without colour vision. The signed
 // scale is blue, ground, orange.
@@ -42,6 +43,13 @@ export function weightShare(weight) {
   return Math.sqrt(weight);
 }
 
+/** The greatest absolute value: the end of a scale. */
+export function greatest(values) {
+  let most = 1e-6;
+  for (const value of values) most = Math.max(most, Math.abs(value));
+  return most;
+}
+
 /** The numbers as pixels. share: of a number on the scale, 0 to 1. */
 export function Heat({ values, columns, share, scale = "weight", label = null, ...rest }) {
   const canvas = useRef();
@@ -66,23 +74,38 @@ const ROWS = 24; // of a large heat map that are drawn
 const LEAST_COLUMNS = 4;
 const CELL = 20; // pixels of a cell of a large heat map, as in style.css
 
-/** A heat map with the names of its rows and columns; the number under the pointer is written below. Of a
- * large one the part that is scrolled to is drawn. */
-export function LabelledHeat({ values, rowNames, columnNames, ...others }) {
-  const large = Math.max(rowNames.length, columnNames.length) > LARGE;
-  return html`<${large ? WindowedHeat : NamedHeat} values=${values} rowNames=${rowNames}
-    columnNames=${columnNames} ...${others} />`;
+/** A heat map with the names of its rows and columns, those of the window; the number under the pointer is
+ * written below. Of a large one the part that is scrolled to is drawn. rowsAre: what a row is; a layer is
+ * drawn whatever the window is. */
+export function LabelledHeat({ rowNames, columnNames, ...others }) {
+  const [rows, columns] = [useWindow(rowNames.length), useWindow(columnNames.length)];
+  const drawn = others.rowsAre === "layer" ? [0, rowNames.length] : rows;
+  const large = [drawn, columns].some(([start, stop]) => stop - start > LARGE);
+  return html`<${large ? ScrolledHeat : PartOfHeat} rowNames=${rowNames} columnNames=${columnNames}
+    key=${[drawn, columns].join()} rows=${drawn} columns=${columns} ...${others} />`;
+}
+
+/** The rows and columns of a heat map from a first one to the one before another. */
+function PartOfHeat({ values, rowNames, columnNames, rows, columns, ...others }) {
+  const [[top, bottom], [left, right]] = [rows, columns];
+  const part = new Float32Array((bottom - top) * (right - left));
+  for (let row = top; row < bottom; row++) {
+    const start = row * columnNames.length;
+    part.set(values.subarray(start + left, start + right), (row - top) * (right - left));
+  }
+  return html`<${NamedHeat} ...${others} values=${part} rowNames=${rowNames.slice(top, bottom)}
+    columnNames=${columnNames.slice(left, right)} />`;
 }
 
 /** The part of a large heat map that can be seen. It stays in place while a sheet of the size of the whole
- * map is scrolled below it. */
-function WindowedHeat({ values, rowNames, columnNames, label, ...others }) {
+ * map is scrolled below it. rows, columns: those to which one can scroll. */
+function ScrolledHeat({ rowNames, columnNames, rows: allRows, columns: allColumns, label, ...others }) {
   const area = useRef();
   const [fitting, setFitting] = useState(LARGE);
   const [[row, column], setFirst] = useState([0, 0]);
-  const rows = Math.min(ROWS, rowNames.length);
-  const columns = Math.min(fitting, columnNames.length);
-  const [hiddenRows, hiddenColumns] = [rowNames.length - rows, columnNames.length - columns];
+  const [rowCount, columnCount] = [allRows, allColumns].map(([start, stop]) => stop - start);
+  const [rows, columns] = [Math.min(ROWS, rowCount), Math.min(fitting, columnCount)];
+  const [hiddenRows, hiddenColumns] = [rowCount - rows, columnCount - columns];
   useLayoutEffect(() => {
     const fit = () => {
       const names = area.current.querySelector(".row-names").offsetWidth;
@@ -96,21 +119,17 @@ function WindowedHeat({ values, rowNames, columnNames, label, ...others }) {
   }, []);
   const follow = ({ currentTarget: { scrollTop, scrollLeft } }) =>
     setFirst([Math.round(scrollTop / CELL), Math.round(scrollLeft / CELL)]);
-  const [top, left] = [Math.min(row, hiddenRows), Math.min(column, hiddenColumns)];
-  const part = new Float32Array(rows * columns);
-  for (let each = 0; each < rows; each++) {
-    const start = (top + each) * columnNames.length + left;
-    part.set(values.subarray(start, start + columns), each * columns);
-  }
+  const top = allRows[0] + Math.min(row, hiddenRows);
+  const left = allColumns[0] + Math.min(column, hiddenColumns);
   return html`<p class="note">Rows ${top + 1} to ${top + rows} of ${rowNames.length}, columns ${left + 1} to
       ${" "}${left + columns} of ${columnNames.length}. Scroll, or use the arrow keys in the map, to see
       others.</p>
     <div class="window" ref=${area} tabindex="0" role="group" aria-label=${`${label}, to scroll`}
       style=${{ "--seen": rows }} onScroll=${follow}>
       <div class="sheet" style=${{ "--hidden-rows": hiddenRows, "--hidden-columns": hiddenColumns }}>
-        <div class="pane"><${NamedHeat} ...${others} values=${part} label=${label} still
-          rowNames=${rowNames.slice(top, top + rows)}
-          columnNames=${columnNames.slice(left, left + columns)} /></div>
+        <div class="pane"><${PartOfHeat} ...${others} label=${label} still
+          rowNames=${rowNames} columnNames=${columnNames}
+          rows=${[top, top + rows]} columns=${[left, left + columns]} /></div>
       </div>
     </div>`;
 }

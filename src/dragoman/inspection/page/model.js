@@ -9,24 +9,32 @@ const TITLES = {
   cross_attention: { decoder: "Encoder-decoder attention" },
   feed_forward: { encoder: "Feed-forward network", decoder: "Feed-forward network" },
 };
+const MIXERS = { // what an enriched model has in the place of self-attention
+  "lstm-enriched": { encoder: "Bidirectional LSTM", decoder: "LSTM" },
+  "gru-enriched": { encoder: "Bidirectional GRU", decoder: "GRU" },
+  "conv-enriched": { encoder: "Convolution with GLU", decoder: "Convolution with GLU" },
+};
 
-const DECODER_SHAPES = { transformer: "", conv: "" };
+const OF_CELLS = "The decoder's shapes are [hypotheses, features].";
+const DECODER_SHAPES = {
+  transformer: "",
+  lstm: OF_CELLS,
+  gru: OF_CELLS,
+  conv: "In the decoder hypotheses are rows; in the attention of a beam search, tokens of one sentence.",
+};
 
 export function Model({ inspection }) {
-  const { model, modules } = inspection;
-  const total = modules.reduce((sum, { parameters }) => sum + parameters, 0);
+  const { model, modules, parameters } = inspection;
   const setting = (value) => (Array.isArray(value) ? value.join(", ") : String(value));
   return html`
     <p>Read from below. Shapes are [sentences, tokens, features] of the first call of each part; parameters
-      are those of one layer.
-      ${DECODER_SHAPES[model.architecture] ?? "The decoder's shapes are [hypotheses, features]."}</p>
+      are those of one layer.${" "}
+      ${DECODER_SHAPES[model.architecture] ?? "The decoder's shapes are [hypotheses, tokens, features]."}</p>
     <div class="figure" role="group" aria-label="The architecture">
-      ${["encoder", "decoder"].map((side) => (model.architecture === "transformer"
-        ? html`<${Stack} key=${side} side=${side} inspection=${inspection} />`
-        : html`<${STACKS[model.architecture] ?? RecurrentStack} key=${side} side=${side}
-            inspection=${inspection} />`))}
+      ${["encoder", "decoder"].map((side) => html`<${STACKS[model.architecture] ?? Stack} key=${side}
+        side=${side} inspection=${inspection} />`)}
     </div>
-    <${Numbers} title=${`All parts as a table, ${count(total)} parameters`}
+    <${Numbers} title=${`All parts as a table, ${count(parameters)} parameters`}
       head=${["Part", "Parameters", "Shape"]}
       rows=${() => modules.map((each) => [each.name, count(each.parameters), shapeText(each.shape)])} />
     <${Numbers} title="Settings of the model" head=${["Setting", "Value"]}
@@ -43,14 +51,21 @@ function Stack({ side, inspection }) {
   const { model, modules, source } = inspection;
   const layers = model[`${side}_layers`];
   const before = model.norm === "pre";
-  const parts = side === "encoder" ? ["self_attention", "feed_forward"] : Object.keys(TITLES);
+  const mixer = MIXERS[model.architecture];
+  const own = mixer ? "token_mixer" : "self_attention";
+  const parts = [own, ...side === "encoder" ? [] : ["cross_attention"], "feed_forward"];
+  const titles = { ...TITLES, token_mixer: mixer };
   const find = (name) => modules.find((each) => each.name === name);
-  const embedded = find(`${side}.0.self_attention`)?.shape ?? [];
-  const boxes = parts.map((name) => html`<${Box} key=${name} kind=${name} title=${TITLES[name][side]}
+  const embedded = find(`${side}.0.${own}`)?.shape ?? [];
+  const boxes = parts.map((name) => html`<${Box} key=${name} kind=${name === own ? "self_attention" : name}
+    title=${titles[name][side]}
     module=${find(`${side}.0.${name}`)} note=${noteOf(name, model, side)} sum=${sumOf(model)} />`);
-  const shared = side === "encoder" && model.tied === "all" ? ", the matrix of the decoder" : "";
   const inputs = side === "encoder" ? `${source.tokens.length} source tokens` : "START and the tokens so far";
-  const scale = model.scale_embeddings === false ? "" : `, times √${model.d_model}`;
+  const embedding = [
+    model.positions === "none" ? "" : model.positions,
+    model.scale_embeddings === false ? "" : `times √${model.d_model}`,
+    side === "encoder" && model.tied === "all" ? "the matrix of the decoder" : "",
+  ];
   return html`<div class="column">
     <h3>${side === "encoder" ? "Encoder" : "Decoder"}</h3>
     ${side === "decoder"
@@ -59,7 +74,7 @@ function Stack({ side, inspection }) {
       : html`<p class="arrow">to encoder-decoder attention of every decoder layer →</p>`}
     ${before ? html`<${Box} kind="norm" title="Layer normalisation" />` : null}
     <div class="layer"><span class="times">× ${layers}</span>${boxes.reverse()}</div>
-    <${Box} kind="embedding" title=${embeddingTitle(model)} note=${`${model.positions}${scale}${shared}`}
+    <${Box} kind="embedding" title=${embeddingTitle(model)} note=${embedding.filter(Boolean).join(", ")}
       module=${{ ...(find(`${side === "encoder" ? "source" : "target"}_embedding`) ?? { parameters: null }),
         shape: embedded }} />
     <p class="tokens-below">${inputs}</p>
@@ -67,6 +82,9 @@ function Stack({ side, inspection }) {
 }
 
 function noteOf(name, model, side) {
+  if (name === "token_mixer") {
+    return model.architecture === "conv-enriched" ? kernelNote(model, side === "encoder") : "";
+  }
   const { d_model: d, activation } = model;
   const inner = (side === "decoder" && model.decoder_d_ff) || model.d_ff;
   if (name === "feed_forward") return `${d} → ${inner} → ${d}, ${activation}`;
@@ -139,7 +157,6 @@ function ConvolutionalStack({ side, inspection }) {
   const input = isEncoder ? "source" : "target";
   const own = find(`${input}_embedding`);
   const shared = isEncoder && model.tied === "all" ? "the matrix of the decoder" : null;
-  const sum = "⊕ add, times √0.5";
   return html`<div class="column">
     <h3>${isEncoder ? "Encoder" : "Decoder"}</h3>
     ${isEncoder
@@ -147,15 +164,15 @@ function ConvolutionalStack({ side, inspection }) {
       : html`<${Box} kind="output" title="Linear map and softmax" note=${tiedNote(model)}
           module=${find("output")} />`}
     <${Box} kind="norm" title="Linear map" module=${find(`${side}_output`)}
-      note=${isEncoder ? "its output are the keys; with the embedding added, the values" : null} />
+      note=${isEncoder ? "its output: the keys; with the embedding added: the values" : null} />
     <div class="layer"><span class="times">× ${model[`${side}_layers`]}</span>
-      ${isEncoder ? null : html`<${Box} kind="cross_attention" title="Attention" sum=${sum}
+      ${isEncoder ? null : html`<${Box} kind="cross_attention" title="Attention"
+        sum="⊕ add its input, then that of the layer, each times √0.5"
         note="one head, not scaled" module=${find("decoder.0.attention")} />`}
       <${Box} kind="feed_forward" title="Convolution with GLU" module=${find(`${side}.0.convolution`)}
-        note=${`kernel of ${model.kernel_width}${isEncoder ? "" : ", of this token and those before"}`}
-        sum=${isEncoder ? sum : ""} />
+        note=${kernelNote(model, isEncoder)}
+        sum=${isEncoder ? "⊕ add, times √0.5" : ""} />
     </div>
-    ${isEncoder ? null : html`<p class="arrow">Around both: ${sum}</p>`}
     <${Box} kind="norm" title="Linear map" module=${find(`${side}_input`)} />
     ${model.positions === "none" ? null : html`<${Box} kind="embedding" title="Add positions"
       note=${model.positions === "learned" ? "learned" : `${model.positions}, times 0.1`}
@@ -166,7 +183,11 @@ function ConvolutionalStack({ side, inspection }) {
   </div>`;
 }
 
-const STACKS = { conv: ConvolutionalStack };
+function kernelNote({ kernel_width: width, dilated }, isEncoder) {
+  return `kernel of ${width}${isEncoder ? "" : ", causal"}${dilated ? ", dilated" : ""}`;
+}
+
+const STACKS = { lstm: RecurrentStack, gru: RecurrentStack, conv: ConvolutionalStack };
 
 /** A part of Figure 1. sum: its residual sum and normalisation; absent for parts without them. */
 function Box({ kind, title, module, note, sum }) {

@@ -2,6 +2,7 @@
 
 import { html, useRef, useState } from "./vendor/preact.js";
 import { Token, fixed, percent, probability, visible } from "./tokens.js";
+import { useWindow } from "./window.js";
 
 export const PAGE = 60; // tokens of a long sentence that are shown at once
 const MOST_CELLS = 20000; // of a table that is shown at once
@@ -134,18 +135,29 @@ function placeAfter(key, place, places, columns) {
 const ROW = 26; // pixels of a line of tokens
 const WIDTH = 200;
 
-/** Lines between two columns of tokens. lines: {left, right, weight, group}; a weight is a line's opacity.
- * Pointing at a token, or focusing it, leaves its lines alone. Long columns are shown by pages. */
-export function Lines({ left, right, lines, label, leftName, rightName }) {
+/** Lines between two columns of tokens, those of the window. lines: {left, right, weight, group}; a weight is
+ * a line's opacity. Pointing at a token, or focusing it, leaves its lines alone. Long columns are shown by
+ * pages. */
+export function Lines({ left, right, ...others }) {
+  const [from, to] = [useWindow(left.length), useWindow(right.length)];
+  return html`<${PagedLines} key=${[from, to].join()} left=${left} right=${right} from=${from} to=${to}
+    ...${others} />`;
+}
+
+/** from, to: the first token on the left and on the right that the pages have, and the one after the last. */
+function PagedLines({ left, right, from, to, lines, ...others }) {
   const [start, setStart] = useState(0);
-  const inside = (place) => place >= start && place < start + PAGE;
-  const moved = (line) => ({ ...line, left: line.left - start, right: line.right - start });
+  const page = ([first, stop]) => [first + start, Math.min(first + start + PAGE, stop)];
+  const [leftPage, rightPage] = [page(from), page(to)];
+  const inside = (place, [first, stop]) => place >= first && place < stop;
+  const shown = lines.filter((line) => inside(line.left, leftPage) && inside(line.right, rightPage));
   return html`
-    <${Pager} label="Tokens" start=${start} total=${Math.max(left.length, right.length)} move=${setStart} />
-    <${PageOfLines} key=${start}
-      left=${left.slice(start, start + PAGE)} right=${right.slice(start, start + PAGE)}
-      lines=${lines.filter((line) => inside(line.left) && inside(line.right)).map(moved)} label=${label}
-      leftName=${leftName} rightName=${rightName} />`;
+    <${Pager} label="Tokens" start=${start} total=${Math.max(from[1] - from[0], to[1] - to[0])}
+      move=${setStart} />
+    <${PageOfLines} key=${start} left=${left.slice(...leftPage)} right=${right.slice(...rightPage)}
+      lines=${shown.map((line) => ({
+        ...line, left: line.left - leftPage[0], right: line.right - rightPage[0],
+      }))} ...${others} />`;
 }
 
 function PageOfLines({ left, right, lines, label, leftName, rightName }) {

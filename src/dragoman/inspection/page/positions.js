@@ -1,10 +1,10 @@
 // The table of position encodings: its numbers, and how similar positions are by their distance.
 
 import { html, useMemo } from "./vendor/preact.js";
-import { part } from "./data.js";
-import { Heat, Legend, matrixRows } from "./heat.js";
+import { Heat, Legend, greatest, matrixRows } from "./heat.js";
 import { Numbers } from "./parts.js";
 import { fixed } from "./tokens.js";
+import { useWindow } from "./window.js";
 
 const KINDS = {
   sinusoidal: "Sinusoids as in section 3.5 of the paper: sine in even dimensions, cosine in odd ones.",
@@ -14,56 +14,45 @@ const KINDS = {
 };
 
 export function Positions({ inspection }) {
-  const { positions, model } = inspection;
+  const { positions, distances, model } = inspection;
   const [rows, columns] = positions.shape;
-  const most = useMemo(() => positions.values.reduce((all, each) => Math.max(all, Math.abs(each)), 1e-6), []);
+  const [start, stop] = useWindow(rows);
+  const drawn = useMemo(() => positions.values.subarray(start * columns, stop * columns), [start, stop]);
+  const most = useMemo(() => greatest(positions.values), []);
   const names = Array.from({ length: rows }, (_, position) => String(position));
   return html`
-    <p>${KINDS[model.positions] ?? model.positions} A row is a position, a column a dimension.</p>
+    <p>${KINDS[model.positions] ?? model.positions} A row is a position, ${start} to ${stop - 1}, and a column
+      a dimension.</p>
     <div class="tools"><${Legend} name="Number" scale="signed"
       marks=${[[0, fixed(-most, 2)], [0.5, "0"], [1, fixed(most, 2)]]} /></div>
-    <div class="wide"><${Heat} values=${positions.values} columns=${columns} scale="signed"
+    <div class="wide"><${Heat} values=${drawn} columns=${columns} scale="signed"
       share=${(value) => 0.5 + value / (2 * most)}
-      label=${`Position table, ${rows} positions, ${columns} dimensions`}
-      style=${{ height: `${Math.max(6 * rows, 120)}px` }} /></div>
+      label=${`Position table, positions ${start} to ${stop - 1}, ${columns} dimensions`}
+      style=${{ height: `${Math.max(6 * (stop - start), 120)}px` }} /></div>
     <${Numbers} title="Position table as numbers"
       rows=${() => matrixRows(positions.values, columns, names, 2)}
       head=${["Position", ...Array.from({ length: columns }, (_, dimension) => String(dimension))]} />
-    <${Distances} positions=${positions} />`;
-}
-
-/** For each distance: the least, mean and greatest dot product of two positions so far apart. */
-function distances(positions) {
-  const [rows] = positions.shape;
-  return Array.from({ length: rows }, (_, distance) => {
-    const products = Array.from({ length: rows - distance }, (__, position) =>
-      dot(part(positions, position), part(positions, position + distance)));
-    const mean = products.reduce((sum, product) => sum + product, 0) / products.length;
-    return { distance, mean, least: Math.min(...products), most: Math.max(...products) };
-  });
-}
-
-function dot(one, other) {
-  let sum = 0;
-  for (let place = 0; place < one.length; place++) sum += one[place] * other[place];
-  return sum;
+    <${Distances} distances=${distances} />`;
 }
 
 const PLOT = { width: 640, height: 240, left: 52, bottom: 36, top: 10, right: 12 };
 
-function Distances({ positions }) {
-  const all = useMemo(() => distances(positions), []);
-  const least = Math.min(0, ...all.map((each) => each.least));
-  const most = Math.max(...all.map((each) => each.most));
+/** distances: of each distance the least, the mean and the greatest dot product. */
+function Distances({ distances }) {
+  const [first, stop] = useWindow(distances.length);
+  const all = distances.map(([low, mean, high], distance) => ({ distance, low, mean, high }))
+    .slice(first, stop);
+  const least = Math.min(0, ...all.map(({ low }) => low));
+  const most = Math.max(...all.map(({ high }) => high));
   const { width, height, left, bottom, top, right } = PLOT;
-  const x = (distance) => left + (distance / Math.max(all.length - 1, 1)) * (width - left - right);
+  const x = (distance) => left + ((distance - first) / Math.max(all.length - 1, 1)) * (width - left - right);
   const y = (value) => top + ((most - value) / (most - least || 1)) * (height - top - bottom);
   const line = all.map(({ distance, mean }) => `${x(distance)},${y(mean)}`).join(" ");
   const band = [
-    ...all.map(({ distance, most: value }) => `${x(distance)},${y(value)}`),
-    ...all.map(({ distance, least: value }) => `${x(distance)},${y(value)}`).reverse(),
+    ...all.map(({ distance, high }) => `${x(distance)},${y(high)}`),
+    ...all.map(({ distance, low }) => `${x(distance)},${y(low)}`).reverse(),
   ].join(" ");
-  const ticks = all.filter(({ distance }) => distance % Math.max(1, Math.ceil(all.length / 8)) === 0);
+  const ticks = all.filter(({ distance }) => (distance - first) % Math.ceil(all.length / 8) === 0);
   return html`<section class="panel" aria-label="Dot products against distance">
     <h3>Dot products against distance</h3>
     <p class="note">The mean over all pairs of positions that are so far apart; the band is from the least to
@@ -83,9 +72,7 @@ function Distances({ positions }) {
       ${all.map(({ distance, mean }) => html`<circle class="dot" key=${distance} cx=${x(distance)}
         cy=${y(mean)} r="2.5" />`)}
     </svg></div>
-    <${Numbers} title="Dot products as a table" head=${["Distance", "Mean", "Least", "Greatest"]}
-      rows=${() => all.map(({ distance, ...each }) => [
-        distance, fixed(each.mean), fixed(each.least), fixed(each.most),
-      ])} />
+    <${Numbers} title="Dot products as a table" head=${["Distance", "Least", "Mean", "Greatest"]}
+      rows=${() => distances.map((row, distance) => [distance, ...row.map((each) => fixed(each))])} />
   </section>`;
 }

@@ -13,6 +13,7 @@ import { Training } from "./training.js";
 import { WhatIf, useBench } from "./what_if.js";
 import { Facts } from "./parts.js";
 import { count, fixed } from "./tokens.js";
+import { WindowForm, WindowOf } from "./window.js";
 
 const VIEWS = [
   ["beam", "Beam", Beam],
@@ -26,14 +27,17 @@ const VIEWS = [
   ["training", "Training", Training], // of a run that has its log
   ["what-if", "What if", WhatIf],
 ];
-// The views of an LSTM or GRU; a ConvS2S also has positions.
+const WINDOWED = ["beam", "attention", "positions", "stream", "masks", "what-if"];
+// The views of an LSTM or GRU; a ConvS2S and an enriched model also have positions.
 const RECURRENT = ["beam", "attention", "embeddings", "stream", "model", "training", "what-if"];
 
 function viewsOf({ model, training }, hasCases) {
-  const isThere = { training: Boolean(training), "what-if": Boolean(hasCases) };
+  const isThere = {
+    training: Boolean(training), "what-if": Boolean(hasCases), positions: model.positions !== "none",
+  };
   const known = VIEWS.filter(([name]) => isThere[name] ?? true);
   if (model.architecture === "transformer") return known;
-  if (model.architecture === "conv") {
+  if (!["lstm", "gru"].includes(model.architecture)) {
     return known.filter(([name]) => RECURRENT.includes(name) || name === "positions");
   }
   return known.filter(([name]) => RECURRENT.includes(name)).map(
@@ -43,9 +47,11 @@ function viewsOf({ model, training }, hasCases) {
 
 function Report({ inspection, ask, children }) {
   const [view, setView] = useState("beam");
+  const [window, setWindow] = useState(null);
   const tabs = useRef();
   const bench = useBench(inspection, ask);
   const views = viewsOf(inspection, ask || bench.cases.length);
+  const longest = Math.max(inspection.source.tokens.length, inspection.target.tokens.length);
   const place = views.findIndex(([name]) => name === view);
   const [, title, View] = views[place];
   const tryOut = ask && ((changes) => {
@@ -75,7 +81,9 @@ function Report({ inspection, ask, children }) {
       </div>
       <div id="view" role="tabpanel" aria-labelledby=${`tab-${view}`} key=${view}>
         <h2 class="hidden">${title}</h2>
-        <${View} inspection=${inspection} bench=${bench} tryOut=${tryOut} />
+        ${WINDOWED.includes(view)
+          ? html`<${WindowForm} count=${longest} value=${window} change=${setWindow} />` : null}
+        <${WindowOf} value=${window}><${View} inspection=${inspection} bench=${bench} tryOut=${tryOut} /><//>
       </div>
     </main>
     <footer>${children}</footer>`;

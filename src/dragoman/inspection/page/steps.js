@@ -13,9 +13,9 @@ const stillness = matchMedia("(prefers-reduced-motion: reduce)");
 
 export function Steps({ inspection }) {
   const { attention, beam, target } = inspection;
-  const [layers, heads] = attention.decoder.shape;
+  const { layers, heads } = attention.decoder; // the numbers of those that are held
   const [step, setStep] = useState(1);
-  const [layer, setLayer] = useState(layers - 1);
+  const [layer, setLayer] = useState(layers.length - 1);
   const [head, setHead] = useState(MEAN);
   const [playing, setPlaying] = useState(false);
   const keys = decoderKeys(inspection);
@@ -47,11 +47,11 @@ export function Steps({ inspection }) {
       ${stillness.matches ? null : html`<button class="play" onClick=${play}>
         ${playing ? "Pause" : "Play"}</button>`}
       <label>Layer <select value=${layer} onChange=${(event) => setLayer(Number(event.currentTarget.value))}>
-        ${Array.from({ length: layers }, (_, index) => html`<option value=${index}>${index + 1}</option>`)}
+        ${layers.map((number, place) => html`<option value=${place}>${number}</option>`)}
       </select></label>
       <label>Head <select value=${head} onChange=${(event) => setHead(Number(event.currentTarget.value))}>
         <option value=${MEAN}>mean of all</option>
-        ${Array.from({ length: heads }, (_, index) => html`<option value=${index}>${index + 1}</option>`)}
+        ${heads.map((number, place) => html`<option value=${place}>${number}</option>`)}
       </select></label>
     </div>
     <section class="hypothesis steps" aria-label=${`Step ${step}`} tabindex="0" onKeyDown=${onKeyDown}>
@@ -79,10 +79,7 @@ function rowClass(index, step) {
   return index === step - 1 ? "query" : index < step ? "" : "masked";
 }
 
-/** The weights of a head, or the mean of all heads of a layer, in rows of queries. */
-function headWeights(array, layer, head) {
-  if (head !== MEAN) return part(array, layer, head);
-  const heads = array.shape[1];
-  const rows = Array.from({ length: heads }, (_, each) => part(array, layer, each));
-  return rows[0].map((_, place) => rows.reduce((sum, row) => sum + row[place], 0) / heads);
+/** The weights of a head, or the mean of all heads of a layer, in rows of queries. Places of what is held. */
+function headWeights(held, layer, head) {
+  return head === MEAN ? part(held.mean, layer) : part(held, layer, head);
 }

@@ -43,6 +43,7 @@ SECTIONS = {
         "average": "6.1",
         "precision": "6.1",
     },
+    "adaptation": {"peak_rate": "5.3"},
     "search": {
         "beam_size": "6.1",
         "length_penalty": "6.1",

@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import mean
 
-from dragoman.evaluation.compare import paired_bootstrap
-from dragoman.evaluation.metrics import suitable_tokenization
+from dragoman.evaluation.compare import bleu_p_value
 from dragoman.pipeline.reproduce.baselines import CLIP_NORM, PUBLISHED, TRIAL_SHARE, TRIALS, VALIDATIONS
 from dragoman.pipeline.reproduce.cells import Result
 from dragoman.pipeline.reproduce.measures import Measures, minutes_to
@@ -119,10 +118,7 @@ def p_value(request: Request, row: Row, translations: str, references: str) -> f
 
     first = request.rows[0].name
     gold = pooled(first, references)
-    found = paired_bootstrap(
-        pooled(row.name, translations), pooled(first, translations), gold, suitable_tokenization(gold)
-    )
-    return found[0].p_value
+    return bleu_p_value(pooled(row.name, translations), pooled(first, translations), gold)
 
 
 def write_baselines(request: Request, tuned: Tuned) -> str:

@@ -1,0 +1,111 @@
+"""What does an adaptation gain in the new domain, and lose in the old one, with and without replay?
+
+    python benchmarks/adaptation.py DATA --seeds 1 2 3
+
+DATA has the folders multi30k and tatoeba-en-de, of gzip files. For each seed, a model is trained on Multi30k
+English → German and adapted to pairs of Tatoeba. BLEU is of both test sets, by beam search. An interrupted
+measurement is resumed by the same command: a run that is finished is not trained again.
+"""
+
+import argparse
+import statistics
+from pathlib import Path
+from typing import Any
+
+from passport import asked, keep, passport
+
+from dragoman.evaluation.metrics import bleu
+from dragoman.pipeline.recipe import complete_recipe
+from dragoman.pipeline.run import run
+from dragoman.system.machine import has_gpu
+from dragoman.text.lines import read_lines
+from dragoman.translation.translator import Translator
+
+OLD, NEW = "Multi30k", "Tatoeba"
+FOLDERS = {OLD: "multi30k", NEW: "tatoeba-en-de"}
+TESTS = {OLD: "test2016", NEW: "test"}
+MODELS = ("initial", "adapted", "adapted with replay")
+Scores = dict[str, dict[str, float]]  # BLEU by model and test set
+
+
+def side_files(data: Path, corpus: str, name: str) -> list[str]:
+    """The two files of a part of a corpus, English first."""
+    return [str(data / FOLDERS[corpus] / f"{name}.{side}.gz") for side in ("en", "de")]
+
+
+def some_pairs(data: Path, count: int, folder: Path) -> list[str]:
+    """Two files with so many pairs of the new corpus, evenly spaced."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"new-{count}.{side}" for side in ("en", "de")]
+    for path, packed in zip(paths, side_files(data, NEW, "train"), strict=True):
+        lines = list(read_lines(Path(packed)))
+        lines = lines[:: max(1, len(lines) // count)][:count]
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return [str(path) for path in paths]
+
+
+def train(out: Path, train: list[str], valid: list[str], settings: dict[str, Any]) -> Path:
+    """Train a model, or resume its run. Returns the run's folder."""
+    names = ("source", "target", "valid_source", "valid_target")
+    table = {"out": str(out), "data": dict(zip(names, [*train, *valid], strict=True))} | settings
+    return run(complete_recipe(table, "adaptation.py", lambda each: each, has_gpu, print), print)
+
+
+def measure(seed: int, given: argparse.Namespace) -> Scores:
+    """Train, adapt twice, and score the three models."""
+    data, folder = given.data, given.runs / f"seed-{seed}"
+    old, old_valid = (side_files(data, OLD, name) for name in ("train", "valid"))
+    new, new_valid = some_pairs(data, given.pairs, given.runs), side_files(data, NEW, "valid")
+    begin = {"preset": given.preset, "training": {"updates": given.updates, "seed": seed}}
+    runs = {"initial": train(folder / "initial", old, old_valid, begin)}
+    for name, replay in (("adapted", {}), ("adapted with replay", {"replay": old})):
+        adaptation = {"initial_model": str(runs["initial"]), "replay_valid": old_valid, **replay}
+        settings = {"adaptation": adaptation, "training": {"updates": given.adaptation_updates, "seed": seed}}
+        runs[name] = train(folder / name.replace(" ", "-"), new, new_valid, settings)
+    return {name: {test: score(out, data, test) for test in (OLD, NEW)} for name, out in runs.items()}
+
+
+def score(out: Path, data: Path, test: str) -> float:
+    """BLEU of a model's translation of a test set."""
+    source, target = (list(read_lines(Path(path))) for path in side_files(data, test, TESTS[test]))
+    return bleu(Translator.load(out).translate(source), target).value
+
+
+def markdown(scores: dict[str, Scores]) -> str:
+    """A row a model: BLEU of each seed, the mean, and the mean change from the initial model."""
+    lines = [f"| model | {OLD} (old) | mean | change | {NEW} (new) | mean | change |", f"|{' --- |' * 7}"]
+    for model in MODELS:
+        cells = [model]
+        for test in (OLD, NEW):
+            values, before = ([each[name][test] for each in scores.values()] for name in (model, MODELS[0]))
+            mean = statistics.mean(values)
+            cells += [
+                ", ".join(f"{value:.2f}" for value in values),
+                f"{mean:.2f}",
+                "" if model == MODELS[0] else f"{mean - statistics.mean(before):+.2f}",
+            ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure every seed; write the scores with their passport, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", type=Path, metavar="DATA")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--preset", default="small")
+    parser.add_argument("--updates", type=int, default=1200, help="of the initial model")
+    parser.add_argument("--pairs", type=int, default=20_000, help="of Tatoeba, to adapt to")
+    parser.add_argument("--adaptation-updates", type=int, default=400)
+    parser.add_argument(
+        "--runs", type=Path, default=Path("runs/adaptation"), help="where the models are kept"
+    )
+    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
+    given = parser.parse_args()
+    scores = {str(seed): measure(seed, given) for seed in given.seeds}
+    found = passport(asked("adaptation.py", given, "data")) | {"bleu": scores}
+    print(f"{keep(found, given.results, 'adaptation')}\n\n{markdown(scores)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""Gives this package's Adam, with the paper's settings, one gradient, of sizes over many powers of ten, and
+measures how far the weight moves; then multiplies a steady gradient by ten and counts the updates until
+the estimate of its size is halfway there, for β2 = 0.98 and others.
+"""
+
+import math
+
+import torch
+
+from dragoman.training.objective import make_optimizer
+from lab.frame.experiment import Claim, Result, verdict_of
+from lab.frame.pictures import curves
+
+CLAIM = Claim(
+    title="The first updates of Adam",
+    section="5.3",
+    claim="Warm-up is needed because the first gradients are large, so that the first updates would be.",
+    claimed_by="explanations of warm-up",
+    topics=("A16",),
+)
+RATE = 7e-4
+
+
+def first_move(gradient: float) -> float:
+    """How far a weight moves for one gradient, divided by the learning rate."""
+    layer = torch.nn.Linear(1, 1, bias=False).double()
+    before = layer.weight.detach().clone()
+    adam = make_optimizer(layer)
+    adam.param_groups[0]["lr"] = RATE
+    layer.weight.grad = torch.full_like(layer.weight, gradient)
+    adam.step()
+    return float((layer.weight.detach() - before).abs()) / RATE
+
+
+def updates_until_halfway(beta2: float) -> int:
+    """Updates after which v is halfway from 1 to 100: the gradient was 1, and is 10 from now on."""
+    v, updates = 1.0, 0
+    while v < 50.5:
+        v = beta2 * v + (1 - beta2) * 100.0
+        updates += 1
+    return updates
+
+
+def run(quick: bool) -> Result:
+    sizes = [10.0**power for power in range(-10, 5)]
+    moves = {size: first_move(size) for size in sizes}
+    by_beta = [
+        {
+            "β2": beta2,
+            "updates until halfway": updates_until_halfway(beta2),
+            "ln ½ / ln β2": math.log(0.5) / math.log(beta2),
+        }
+        for beta2 in (0.9, 0.98, 0.997, 0.999)
+    ]
+    usual = [move for size, move in moves.items() if size >= 1e-6]
+    spread = max(usual) - min(usual)
+    picture = curves(
+        "The first update by Adam",
+        "size of the gradient",
+        "move / learning rate",
+        {"β1 = 0.9, β2 = 0.98, ε = 1e−9": list(moves.items())},
+        log_x=True,
+    )
+    return Result(
+        {
+            "First update": [
+                {"gradient": size, "move / learning rate": move} for size, move in moves.items()
+            ],
+            "β2": by_beta,
+        },
+        picture,
+        verdict_of(spread > 0.5),
+        "Adam's first update moves every weight by the learning rate, whatever the gradient's size, to "
+        f"{spread:.0e} from 10^−6 on; a large gradient makes no larger update. What warm-up spares is "
+        "full-size steps by estimates of few gradients: with β2 = 0.98 these follow a change within "
+        f"{by_beta[1]['updates until halfway']} updates, with 0.999 within "
+        f"{by_beta[3]['updates until halfway']}.",
+    )

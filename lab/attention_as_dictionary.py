@@ -1,0 +1,53 @@
+"""Looks up values by equation 1 in a dictionary of one-hot keys. The query is one of the keys, times a
+sharpness: with sharpness 1 it is the key itself. The result is compared with the value of that key.
+"""
+
+import torch
+
+from dragoman.model.attention import attention
+from lab.frame.experiment import Claim, Result, verdict_of
+from lab.frame.pictures import curves
+
+CLAIM = Claim(
+    title="Attention as a dictionary",
+    section="3.2",
+    claim="Attention is a dictionary that is looked up softly: with one-hot keys, a query that equals a "
+    "key returns exactly the value of that key.",
+    claimed_by="explanations of queries, keys and values",
+    topics=("A11", "C16"),
+)
+ENTRIES, D_V = 16, 4
+
+
+def look_up(sharpness: float, values: torch.Tensor) -> tuple[float, float]:
+    """The largest error over all look-ups, and the least weight of the matching key."""
+    keys = torch.eye(ENTRIES, dtype=torch.float64)[None, None]
+    found, weights = attention(keys * sharpness, keys, values[None, None])
+    return float((found[0, 0] - values).abs().max()), float(weights[0, 0].diagonal().min())
+
+
+def run(quick: bool) -> Result:
+    torch.manual_seed(1)
+    values = torch.randn(ENTRIES, D_V, dtype=torch.float64)
+    sharpness = [1.0, 4.0, 16.0, 64.0, 128.0, 256.0, 1024.0, 4096.0]
+    rows = []
+    for each in sharpness:
+        error, weight = look_up(each, values)
+        rows.append({"sharpness": each, "weight of the matching key": weight, "largest error": error})
+    exact = [row["sharpness"] for row in rows if row["largest error"] == 0]
+    plain = rows[0]
+    picture = curves(
+        f"Look-ups in a dictionary of {ENTRIES} entries",
+        "sharpness of the query",
+        "weight of the matching key",
+        {"one-hot keys": [(row["sharpness"], row["weight of the matching key"]) for row in rows]},
+        log_x=True,
+    )
+    verdict = verdict_of(bool(exact), "the scores are far enough apart" if plain["largest error"] > 0 else "")
+    because = (
+        "A query that equals a one-hot key has a score only 1 / √d_k above the others, and gets its value "
+        f"with weight {plain['weight of the matching key']:.2f} of 1, so a mixture of all values. The value "
+        f"is exact in float64 from sharpness {min(exact):,.0f} on, when the other weights are too small to "
+        "be represented."
+    )
+    return Result({f"{ENTRIES} one-hot keys, float64": rows}, picture, verdict, because)

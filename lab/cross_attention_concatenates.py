@@ -1,0 +1,71 @@
+"""Computes the encoder-decoder attention of a decoder layer as Figure 1 has it, with keys and values of the
+encoder's output alone, and as it is sometimes described: the decoder's states are concatenated to the
+encoder's output, and all attend to all.
+"""
+
+import torch
+
+from dragoman.model.attention import KeysValues, attention
+from dragoman.model.transformer import DecoderLayer
+from lab.frame.experiment import Claim, Result, verdict_of
+from lab.frame.pictures import matrices
+from lab.parts.models import SMALL, largest_difference, random_sentences, random_transformer
+
+CLAIM = Claim(
+    title="Encoder-decoder attention concatenates nothing",
+    section="3.2.3",
+    claim="The second attention of a decoder layer concatenates its input with the encoder's output and "
+    "applies self-attention to both.",
+    claimed_by="study notes",
+    topics=("W4", "C28", "C32"),
+)
+
+
+def run(quick: bool) -> Result:
+    model = random_transformer()
+    layer = model.decoder[0]
+    assert isinstance(layer, DecoderLayer)
+    cross, source = layer.cross_attention, random_sentences([6])
+    with torch.no_grad():
+        encoded = model.encode(source).encoder_output
+        x = torch.randn(1, 5, SMALL.d_model, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+        query, memory = cross.project_query(x), cross.project_memory(encoded)
+        own = cross.project_memory(x)
+        both = KeysValues(*(torch.cat(each, 2) for each in zip(memory, own, strict=True)))
+        rows, shown = [], {}
+        for name, keys_values in (("Figure 1", memory), ("concatenated", both)):
+            weights = attention(query, *keys_values)[1][0].mean(0)  # [T, N], the mean of the heads
+            output = cross.attend(query, keys_values)
+            changed = x.clone()
+            changed[:, -1] += 1
+            later = cross.project_memory(changed)
+            if name == "concatenated":
+                later = KeysValues(*(torch.cat(each, 2) for each in zip(memory, later, strict=True)))
+            after = cross.attend(query, later if name == "concatenated" else memory)
+            rows.append(
+                {
+                    "reading": name,
+                    "keys": keys_values.keys.size(2),
+                    "weight of the decoder's own positions": float(
+                        weights[:, source.size(1) :].sum(-1).mean()
+                    ),
+                    "change of token 1 by a later token": largest_difference(after[:, 0], output[:, 0]),
+                    "difference from Figure 1": largest_difference(output, cross.attend(query, memory)),
+                }
+            )
+            shown[name] = weights.numpy()
+    _, concatenated = rows
+    share = concatenated["weight of the decoder's own positions"]
+    picture = matrices(
+        "Weights, a row for each target token",
+        shown,
+        f"The first {source.size(1)} columns are source tokens. The mean of {SMALL.heads} heads.",
+    )
+    return Result(
+        {"5 target and 6 source tokens": rows},
+        picture,
+        verdict_of(concatenated["difference from Figure 1"] < 1e-9),
+        f"Queries come from the decoder, keys and values from the encoder alone. Concatenated, {share:.0%} "
+        "of the weight goes to the decoder's own positions, and a token sees later ones; in Figure 1 it "
+        "sees none.",
+    )

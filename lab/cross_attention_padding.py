@@ -1,0 +1,64 @@
+"""Translates a batch of sentences of unequal lengths by teacher forcing with the source's padding mask in
+encoder-decoder attention and without it, and each sentence alone. The mask of the encoder stays in both.
+"""
+
+from dataclasses import replace
+
+import torch
+
+from lab.frame.experiment import Claim, Result, verdict_of
+from lab.frame.pictures import curves
+from lab.parts.models import largest_difference, random_sentences, random_transformer
+
+CLAIM = Claim(
+    title="Padding in encoder-decoder attention",
+    section="3.2.3",
+    claim="Encoder-decoder attention needs no mask.",
+    claimed_by="study notes",
+    topics=("W3", "C30", "C33"),
+)
+LENGTH = 6
+
+
+def log_probs(source: torch.Tensor, target: torch.Tensor, masked: bool) -> torch.Tensor:
+    """Of the target's tokens, with the source's mask in encoder-decoder attention or without it."""
+    model = random_transformer()
+    with torch.no_grad():
+        state = model.encode(source)
+        if not masked:
+            state = replace(state, mask=torch.ones_like(state.mask))
+        return model.logits(model.decode(target, state)[0]).log_softmax(-1)
+
+
+def run(quick: bool) -> Result:
+    target = random_sentences([7], seed=2)
+    alone = log_probs(random_sentences([LENGTH]), target, masked=False)
+    rows = []
+    for padding in (0, 1, 2, 4, 8, 16, 32):
+        source = random_sentences([LENGTH], padding=padding)
+        row: dict[str, int | float] = {"padding tokens": padding}
+        for name, masked in (("with the mask", True), ("without it", False)):
+            found = log_probs(source, target, masked)
+            row[f"difference, {name}"] = largest_difference(found, alone)
+            row[f"other likeliest token, {name}, %"] = 100 * float(
+                found.argmax(-1).ne(alone.argmax(-1)).double().mean()
+            )
+        rows.append(row)
+    kept = max(row["difference, with the mask"] for row in rows)
+    lost = max(row["difference, without it"] for row in rows)
+    picture = curves(
+        f"A sentence of {LENGTH} tokens beside longer ones",
+        "padding tokens",
+        "largest difference of a log-probability, nats",
+        {
+            name: [(row["padding tokens"], row[f"difference, {name}"]) for row in rows]
+            for name in ("with the mask", "without it")
+        },
+    )
+    return Result(
+        {"Differences from the sentence alone": rows},
+        picture,
+        verdict_of(kept < 1e-9, "all sentences of a batch have one length" if lost > 1e-9 else ""),
+        "It needs no causal mask, but that of the source's padding: without it, log-probabilities change "
+        f"by up to {lost:.1f} nats with the lengths of other sentences in the batch, with it by {kept:.0e}.",
+    )

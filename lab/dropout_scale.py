@@ -1,0 +1,59 @@
+"""Drops out a vector of ones with PyTorch's module, which this package uses, in training and in evaluation,
+and compares the means of three rules: survivors divided by 1 − p, left as they are, and multiplied by 1 −
+p.
+"""
+
+import torch
+from torch import nn
+
+from lab.frame.experiment import Claim, Result, verdict_of
+from lab.frame.pictures import bars
+
+CLAIM = Claim(
+    title="What dropout does to the survivors",
+    section="5.4",
+    claim="Dropout with P_drop = 0.1 multiplies the remaining activations by 0.9.",
+    claimed_by="study notes",
+    topics=("W7", "C45", "A16"),
+)
+P, SEEDS = 0.1, (1, 2, 3)
+
+
+def run(quick: bool) -> Result:
+    size = 100_000 if quick else 2_000_000
+    rows = []
+    for seed in SEEDS:
+        torch.manual_seed(seed)
+        ones = torch.ones(size, dtype=torch.float64)
+        dropped = nn.Dropout(P).train()(ones)
+        survivors = dropped[dropped != 0]
+        share = len(survivors) / size
+        rows.append(
+            {
+                "seed": seed,
+                "survivors, %": 100 * share,
+                "value of survivors": float(survivors.max()),
+                "other values": int((survivors != survivors[0]).sum()),
+                "mean, divided by 1 − p": float(dropped.mean()),
+                "mean, as they are": share,
+                "mean, multiplied by 1 − p": share * (1 - P),
+                "in evaluation": float(nn.Dropout(P).eval()(ones).max()),
+            }
+        )
+    value = rows[0]["value of survivors"]
+    exact = all(row["value of survivors"] == 1 / (1 - P) and row["other values"] == 0 for row in rows)
+    names = ("mean, divided by 1 − p", "mean, as they are", "mean, multiplied by 1 − p")
+    picture = bars(
+        f"Mean of ones after dropout with p = {P}",
+        "mean in training; in evaluation it is 1",
+        {"": {name.removeprefix("mean, "): sum(row[name] for row in rows) / len(rows) for name in names}},
+    )
+    assert exact
+    return Result(
+        {f"{size:,} ones": rows},
+        picture,
+        verdict_of(abs(value - (1 - P)) < 1e-9),
+        f"Survivors are divided by 0.9: each is exactly {value:.6f}, so that the mean stays "
+        f"{rows[0]['mean, divided by 1 − p']:.3f} and evaluation needs no factor. Multiplied by 0.9, the "
+        f"mean in training would be {rows[0]['mean, multiplied by 1 − p']:.2f}.",
+    )

@@ -1,0 +1,76 @@
+"""Computes attention by equation 1 as written, in float64, and by PyTorch's fused kernel in three number
+types, without a mask, causal, padded, and with a query whose keys are all masked.
+"""
+
+import torch
+from torch.nn import functional as F
+
+from dragoman.model.attention import attention, causal_mask
+from lab.frame.experiment import Claim, Result, verdict_of
+from lab.frame.pictures import bars
+
+CLAIM = Claim(
+    title="The fused kernel computes equation 1",
+    section="3.2.1",
+    claim="A fused attention kernel computes equation 1, with any mask.",
+    claimed_by="documentation of PyTorch",
+    topics=("C16", "C18"),
+)
+TOKENS, D_K = 33, 16
+BOUNDS = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 0.05}
+
+
+def run(quick: bool) -> Result:
+    torch.manual_seed(1)
+    x = torch.randn(3, 2, 4, TOKENS, D_K, dtype=torch.float64)
+    padded = torch.ones(2, 1, 1, TOKENS, dtype=torch.bool)
+    padded[1, ..., 20:] = False
+    whole = padded.expand(-1, -1, TOKENS, -1).clone()
+    whole[1, :, 20:] = False
+    masks = {
+        "none": None,
+        "causal": causal_mask(TOKENS, TOKENS, x.device),
+        "padded": padded,
+        "a row whole": whole,
+    }
+    rows = []
+    for name, mask in masks.items():
+        exact, _ = attention(*x, mask)
+        for kind, bound in BOUNDS.items():
+            found = F.scaled_dot_product_attention(*x.to(kind), attn_mask=mask).double()
+            rows.append(
+                {
+                    "mask": name,
+                    "type": str(kind).removeprefix("torch."),
+                    "largest difference": float((found - exact).abs().max())
+                    if found.isfinite().all()
+                    else "NaN",
+                    "bound": bound,
+                }
+            )
+    good = [row for row in rows if row["largest difference"] != "NaN"]
+    kept = {row["mask"] for row in rows} - {
+        row["mask"] for row in rows if row not in good or row["largest difference"] > row["bound"]
+    }
+    picture = bars(
+        "Fused kernel against equation 1 in float64",
+        "largest difference",
+        {
+            kind: {row["mask"]: row["largest difference"] for row in good if row["type"] == kind}
+            for kind in ("float64", "float32", "bfloat16")
+        },
+        log=True,
+    )
+    whole_row = next(row["largest difference"] for row in rows if row["mask"] == "a row whole")
+    what = "gives NaN" if whole_row == "NaN" else f"is {whole_row:.1e} from zeros in float64"
+    return Result(
+        {f"{TOKENS} tokens, d_k = {D_K}, PyTorch {torch.__version__}": rows},
+        picture,
+        verdict_of(
+            kept >= {"none", "causal", "padded"},
+            "" if "a row whole" in kept else "each query has a key that is not masked",
+        ),
+        f"It agrees with equation 1 within the rounding of each type: {rows[0]['largest difference']:.0e} "
+        f"in float64, {rows[1]['largest difference']:.0e} in float32, {rows[2]['largest difference']:.0e} "
+        f"in bfloat16. For a query whose keys are all masked it {what} in this version.",
+    )

@@ -1,0 +1,68 @@
+"""Counts the parameters and the multiply-adds of multi-head attention with 1 to 32 heads of width d_model /
+h: by the package's formulas, from the built module, and by PyTorch's counter on a run of it. Exponentials
+of the softmax and the numbers that its weights keep are counted beside them.
+"""
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from dragoman.model.attention import MultiHeadAttention
+from lab.frame.experiment import Claim, Result, verdict_of
+from lab.frame.pictures import curves
+
+CLAIM = Claim(
+    title="The cost of several heads",
+    section="3.2.2",
+    claim="Multi-head attention has a similar computational cost as single-head attention with full "
+    "dimensionality.",
+    claimed_by="the paper, section 3.2.2",
+    topics=("C25", "C23"),
+)
+D_MODEL, TOKENS = 512, 25
+
+
+def run(quick: bool) -> Result:
+    rows = []
+    for heads in (1, 2, 4, 8, 16, 32):
+        width = D_MODEL // heads
+        module = MultiHeadAttention(D_MODEL, heads, width, width)
+        module.attention_weights_hook = lambda _: None  # equation 1 as written, which the counter knows
+        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+            query, memory = module.project(torch.zeros(1, TOKENS, D_MODEL))
+            module.attend(query, memory)
+        by_hand = TOKENS * 4 * D_MODEL**2 + 2 * TOKENS**2 * D_MODEL
+        rows.append(
+            {
+                "heads": heads,
+                "parameters": sum(weight.numel() for weight in module.parameters()),
+                "multiply-adds, counted": counter.get_total_flops() // 2,
+                "multiply-adds, by hand": by_hand,
+                "exponentials": heads * TOKENS**2,
+            }
+        )
+    first, last = rows[0], rows[-1]
+    same = all(
+        row["parameters"] == 4 * D_MODEL**2 and row["multiply-adds, counted"] == row["multiply-adds, by hand"]
+        for row in rows
+    )
+    share = last["exponentials"] / last["multiply-adds, counted"]
+    picture = curves(
+        f"Cost of attention by the number of heads, d_model = {D_MODEL}",
+        "heads",
+        "operations",
+        {
+            name: [(row["heads"], row[name]) for row in rows]
+            for name in ("multiply-adds, counted", "exponentials")
+        },
+        f"{TOKENS} tokens.",
+        log_x=True,
+        log_y=True,
+    )
+    return Result(
+        {f"{TOKENS} tokens, d_model = {D_MODEL}": rows},
+        picture,
+        verdict_of(same and share < 0.01),
+        "Parameters (4 d_model²) and multiply-adds are the same for any number of heads. Only the softmax "
+        f"grows with it: {first['exponentials']:,} exponentials with 1 head, {last['exponentials']:,} with "
+        f"{last['heads']}, which is {share:.2%} of the multiply-adds.",
+    )

@@ -1,0 +1,74 @@
+"""Reads the keys and values of attention in the Transformer and in recurrent models, and asks for each
+whether one is the other. In the Transformer the values are then replaced by the keys.
+"""
+
+import torch
+
+from dragoman.model.attention import MultiHeadAttention
+from dragoman.model.settings import ModelSettings
+from dragoman.model.transformer import build_model
+from lab.frame.experiment import Claim, Result, verdict_of
+from lab.frame.pictures import matrices
+from lab.parts.models import VOCABULARY, random_sentences, random_transformer
+
+CLAIM = Claim(
+    title="Keys and values",
+    section="3.2",
+    claim="The keys of attention are usually its values.",
+    claimed_by="an introduction of 2018",
+    topics=("W12", "C15", "C52"),
+)
+
+
+def recurrent(score: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Keys and values of a recurrent model's attention, [tokens, width]."""
+    torch.manual_seed(1)
+    settings = ModelSettings("lstm", d_model=16, encoder_layers=1, decoder_layers=1, attention_score=score)
+    model = build_model(settings, VOCABULARY, VOCABULARY).double().eval()
+    with torch.no_grad():
+        state = model.encode(random_sentences([9]))
+    return state.keys[0], state.memory[0]
+
+
+def run(quick: bool) -> Result:
+    model = random_transformer()
+    with torch.no_grad():
+        state = model.encode(random_sentences([9]))
+    keys, values = state.memory[0].keys[0, 0], state.memory[0].values[0, 0]  # layer 1, head 1: [S, K]
+    shown = {"Transformer: keys": keys.numpy(), "Transformer: values": values.numpy()}
+    cosine = torch.nn.functional.cosine_similarity(keys, values, dim=-1).abs().mean()
+    rows = [{"model": "Transformer", "values are": "W^V x", "keys are": "W^K x"}]
+    for score, keys_are in (("dot", "the values' two halves, added"), ("additive", "U times the values")):
+        keys, values = recurrent(score)
+        summed = sum(values.chunk(2, -1))
+        equal = torch.equal(keys, summed)
+        if equal:
+            shown |= {"LSTM, dot: keys": keys.numpy(), "LSTM, dot: sum of the values' halves": summed.numpy()}
+        rows.append(
+            {
+                "model": f"LSTM, {score}",
+                "values are": "the encoder's states",
+                "keys are": keys_are + " (equal)" * equal,
+            }
+        )
+    source, target = random_sentences([9]), random_sentences([7], seed=2)
+    with torch.no_grad():
+        before = model.logits(model.decode(target, model.encode(source))[0]).log_softmax(-1)
+        for module in model.modules():
+            if isinstance(module, MultiHeadAttention):
+                query, key, _ = module.query_key_value.weight.split(module.widths)
+                module.query_key_value.weight.copy_(torch.cat([query, key, key]))
+        after = model.logits(model.decode(target, model.encode(source))[0]).log_softmax(-1)
+    change = float((before - after).abs().max())
+    shares = {name: matrix / abs(matrix).max() for name, matrix in shown.items()}
+    picture = matrices(
+        "Keys beside values, a row for each source token", shares, "Shares of each panel's largest magnitude."
+    )
+    return Result(
+        {"Where keys and values come from": rows},
+        picture,
+        verdict_of(change < 1e-9),
+        "It is true of older recurrent models, whose keys are made of the values. In the Transformer each "
+        f"has its own matrix: a key and its value have a |cosine| of {cosine:.2f}, and W^V = W^K changes "
+        f"log-probabilities by up to {change:.0f} nats.",
+    )

@@ -1,0 +1,70 @@
+"""Scores pairs of translations, a shorter and a longer one, by the length penalties of toolkits with the same
+0.6, and looks for the log-probability that the longer one may lose for its length and still win.
+"""
+
+from dragoman.search.hypothesis import length_normalization
+from dragoman.search.settings import SearchSettings
+from lab.frame.experiment import Claim, Result, verdict_of
+from lab.frame.pictures import curves
+
+CLAIM = Claim(
+    title="A length penalty of 0.6",
+    section="6.1",
+    claim="A length penalty of 0.6 means the same in every toolkit.",
+    claimed_by="recipes that copy the paper's α",
+    topics=("T7",),
+)
+ALPHA, SHORT = 0.6, 10
+PENALTIES = {
+    "the paper, OpenNMT-py, JoeyNMT: ((5 + L) / 6)^α": lambda length: length_normalization(
+        float(length), SearchSettings(length_penalty=ALPHA)
+    ),
+    "fairseq, Hugging Face, CTranslate2: L^α": lambda length: length_normalization(
+        float(length), SearchSettings(length_power=ALPHA)
+    ),
+    "Sockeye, b = 1: ((1 + L) / 2)^α": lambda length: ((1 + length) / 2) ** ALPHA,
+    "none": lambda _: 1.0,
+}
+NLL = 1.0 * SHORT
+"""Nats of the shorter translation: 1 a token."""
+
+
+def run(quick: bool) -> Result:
+    rows, shown = [], {name: [] for name in PENALTIES}
+    for longer in (11, 12, 15, 20, 30, 40):
+        row: dict[str, float] = {"tokens of the longer": longer}
+        for name, penalty in PENALTIES.items():
+            allowed = NLL * penalty(longer) / penalty(SHORT) - NLL  # equal scores
+            row[name] = allowed
+            shown[name].append((longer, allowed))
+        rows.append(row)
+    names = list(PENALTIES)
+    apart = [
+        (row["tokens of the longer"], row[names[1]] - row[names[0]])
+        for row in rows
+        if abs(row[names[1]] - row[names[0]]) > 1e-9
+    ]
+    choose = NLL + (rows[3][names[0]] + rows[3][names[1]]) / 2
+    winners = {
+        name: "longer" if choose / penalty(20) < NLL / penalty(SHORT) else "shorter"
+        for name, penalty in PENALTIES.items()
+    }
+    example = [{"penalty": name, "wins": winner} for name, winner in winners.items()]
+    picture = curves(
+        f"Nats that a longer translation may lose against one of {SHORT} tokens and {NLL:g} nats",
+        "tokens of the longer translation",
+        "nats",
+        shown,
+    )
+    return Result(
+        {
+            "Nats that the longer translation may lose": rows,
+            f"10 tokens of 10 nats or 20 of {choose:.2f}": example,
+        },
+        picture,
+        verdict_of(not apart),
+        f"With 0.6, a translation of 20 tokens beats one of {SHORT} if it is at most "
+        f"{rows[3][names[0]]:.1f} nats less probable by the paper's formula, {rows[3][names[1]]:.1f} by L^α "
+        f"and {rows[3][names[2]]:.1f} by Sockeye's: the same search keeps the shorter in one toolkit and "
+        "the longer in another.",
+    )

@@ -1,0 +1,68 @@
+"""Stacks layers of each type of Table 1 until the gradient of every position with respect to every other one
+that it may depend on is not zero, for sentences of growing length, and compares the number of layers with
+a formula.
+"""
+
+import math
+
+from dragoman.pipeline.reproduce.complexity import distance
+from dragoman.pipeline.reproduce.layers import KERNEL, NEIGHBOURHOOD, ROWS
+from lab.frame.experiment import Claim, Result, verdict_of
+from lab.frame.pictures import curves
+
+CLAIM = Claim(
+    title="Maximum path lengths of Table 1",
+    section="4",
+    claim="The maximum path length is O(1) for self-attention, O(n) for recurrent layers, O(n / k) or "
+    "O(log_k n) for convolutional ones, and O(n / r) for restricted self-attention.",
+    claimed_by="the paper, Table 1 and section 4",
+    topics=("C54", "C55", "C56", "C67", "F11"),
+)
+EXACT = {
+    "self-attention": lambda _: 1,
+    "recurrent (LSTM)": lambda n: n - 1,
+    f"convolutional, k = {KERNEL}": lambda n: math.ceil((n - 1) / (KERNEL // 2)),
+    f"convolutional, k = {KERNEL}, dilated": lambda n: next(m for m in range(99) if KERNEL**m >= n),
+    f"separable convolution, k = {KERNEL}": lambda n: math.ceil((n - 1) / (KERNEL // 2)),
+    f"self-attention, restricted to r = {NEIGHBOURHOOD}": lambda n: math.ceil((n - 1) / (NEIGHBOURHOOD // 2)),
+}
+"""Layers, or steps of the recurrent one, for n positions."""
+
+
+def run(quick: bool) -> Result:
+    rows, shown = [], {}
+    for layer in ROWS:
+        points = []
+        for n in (8, 40) if quick else (8, 16, 32, 64, 128, 256):
+            found = distance(layer, n).path
+            rows.append(
+                {
+                    "layer": layer.name,
+                    "n": n,
+                    "path, by gradient": found,
+                    "by formula": EXACT[layer.name](n),
+                    "the paper": layer.path_text,
+                }
+            )
+            points.append((n, found))
+        shown[layer.name] = points
+    wrong = [row for row in rows if row["path, by gradient"] != row["by formula"]]
+    picture = curves(
+        "Layers until every position has reached every other",
+        "n, positions",
+        "layers, or steps",
+        shown,
+        log_x=True,
+        log_y=True,
+    )
+    last = {row["layer"]: row["path, by gradient"] for row in rows}
+    return Result(
+        {"Path lengths": rows},
+        picture,
+        verdict_of(not wrong),
+        f"At n = {rows[-1]['n']} self-attention needs {last['self-attention']} layer, the LSTM "
+        f"{last['recurrent (LSTM)']} steps, convolutions of {KERNEL} positions "
+        f"{last[f'convolutional, k = {KERNEL}']} layers, dilated ones "
+        f"{last[f'convolutional, k = {KERNEL}, dilated']}. Contiguous kernels reach k / 2 to each side, so "
+        "the paths are 2 n / k and 2 n / r.",
+    )

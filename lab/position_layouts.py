@@ -1,0 +1,76 @@
+"""Compares the tables of sinusoids of toolkits. A layout in halves is the paper's table with its columns in
+another order: that order is applied to every weight of a model that touches d_model, and the model is run
+with both layouts. The frequencies of the authors' code are compared as they are.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from dragoman.model.sinusoids import sinusoid_table
+from dragoman.model.transformer import Transformer
+from lab.frame.experiment import Claim, Result, verdict_of
+from lab.frame.pictures import matrices
+from lab.parts.models import SMALL, largest_difference, random_sentences, random_transformer
+
+CLAIM = Claim(
+    title="Layouts of the sinusoids",
+    section="3.5",
+    claim="Toolkits that have all sines before all cosines feed the same positions in another order of "
+    "features.",
+    claimed_by="comments in toolkits",
+    topics=("T1", "T2"),
+)
+KINDS = ("sinusoidal", "sinusoidal-halves", "sinusoidal-tensor2tensor")
+
+
+def permuted(model: Transformer, kind: str, order: torch.Tensor) -> Transformer:
+    """The model with another layout, and the features of d_model in this order in every weight."""
+    other = random_transformer(replace(SMALL, positions=kind))
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            new = weight
+            if name.endswith(("query_key_value.weight", "inner.weight", "embedding.weight")):
+                new = weight[:, order]
+            elif "norm" in name or name.endswith(("output.weight", "outer.weight", "outer.bias")):
+                new = weight[order]
+            other.get_parameter(name).copy_(new)
+    return other
+
+
+def log_probs(model: Transformer) -> torch.Tensor:
+    """Of random targets."""
+    source, target = random_sentences([30, 25]), random_sentences([30, 30], seed=2)
+    with torch.no_grad():
+        return model.logits(model.decode(target, model.encode(source))[0]).log_softmax(-1)
+
+
+def run(quick: bool) -> Result:
+    width, length = SMALL.d_model, 512
+    order = torch.cat([torch.arange(0, width, 2), torch.arange(1, width, 2)])
+    paper = sinusoid_table(length, width).astype(float)
+    model = random_transformer()
+    rows = []
+    for kind in KINDS[1:]:
+        table = sinusoid_table(length, width, kind).astype(float)
+        rows.append(
+            {
+                "layout": kind,
+                "same numbers in another order": "yes" if np.array_equal(table, paper[:, order]) else "no",
+                "largest difference of the table": float(np.abs(table - paper[:, order]).max()),
+                "largest difference of a log-probability": largest_difference(
+                    log_probs(permuted(model, kind, order)), log_probs(model)
+                ),
+            }
+        )
+    halves, theirs = (row["largest difference of a log-probability"] for row in rows)
+    shown = {kind: sinusoid_table(40, width, kind).astype(float) for kind in KINDS}
+    picture = matrices(f"Positions 0 to 39, d_model = {width}", shown, across=3)
+    verdict = verdict_of(halves < 1e-9, "the frequencies are the paper's too" if theirs > 1e-6 else "")
+    because = (
+        "With the paper's frequencies (Sockeye, Hugging Face Marian) the columns are permuted, and so can "
+        f"the weights be: log-probabilities are equal to {halves:.0e}. Tensor2Tensor, fairseq and Marian "
+        f"have other frequencies as well, and the same weights then differ by up to {theirs:.2f} nats."
+    )
+    return Result({f"{length} positions, d_model = {width}": rows}, picture, verdict, because)

@@ -1,0 +1,57 @@
+"""Builds for each offset k the block-diagonal matrix of d_model / 2 rotations by the angles k /
+10000^(2i/d_model) and compares it, applied to PE(pos), with PE(pos + k), for every pos and k of a table,
+in float64.
+"""
+
+import numpy as np
+
+from lab.frame.experiment import Claim, Result, verdict_of
+from lab.frame.pictures import matrices
+
+CLAIM = Claim(
+    title="A shift of positions is a linear map",
+    section="3.5",
+    claim="For any fixed offset k, PE(pos + k) is a linear function of PE(pos).",
+    claimed_by="the paper, section 3.5",
+    topics=("C10",),
+)
+BOUND = 1e-9
+
+
+def table(length: int, d_model: int) -> np.ndarray:
+    """The paper's formula in float64, [N, D]; the package's own table is float32."""
+    angles = np.arange(length)[:, None] / 10000 ** (np.arange(0, d_model, 2) / d_model)
+    return np.stack([np.sin(angles), np.cos(angles)], -1).reshape(length, d_model)
+
+
+def shift(k: int, d_model: int) -> np.ndarray:
+    """The matrix T_k with PE(pos + k) = T_k PE(pos). It does not contain pos."""
+    matrix = np.zeros((d_model, d_model))
+    for i in range(d_model // 2):
+        angle = k / 10000 ** (2 * i / d_model)
+        block = [[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]
+        matrix[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = block
+    return matrix
+
+
+def run(quick: bool) -> Result:
+    length, d_model = (256, 64) if quick else (2048, 512)
+    positions = table(length, d_model)
+    offsets = [1, 2, 3, 10, 100, length // 2]
+    rows = []
+    for k in offsets:
+        matrix = shift(k, d_model)
+        error = float(np.abs(positions[:-k] @ matrix.T - positions[k:]).max())
+        orthogonal = float(np.abs(matrix @ matrix.T - np.eye(d_model)).max())
+        rows.append({"k": k, "positions": length - k, "largest error": error, "T Tᵀ − 1": orthogonal})
+    worst = max(row["largest error"] for row in rows)
+    picture = matrices(
+        "The matrices T_k of d_model = 16", {f"k = {k}": shift(k, 16) for k in (1, 2, 10, 100)}
+    )
+    return Result(
+        {f"d_model = {d_model}": rows},
+        picture,
+        verdict_of(worst < BOUND),
+        f"T_k is a rotation of each pair of features that does not depend on pos; with d_model = {d_model} "
+        f"its largest error over all positions and {len(offsets)} offsets is {worst:.1e} in float64.",
+    )

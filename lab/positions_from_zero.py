@@ -1,0 +1,65 @@
+"""Counts positions from 0, as the paper, from 1, as CTranslate2's default, and from 2, as fairseq, in a model
+with the same random weights, and compares the logits. Shifting positions is an exact rotation, but weights
+do not know it.
+"""
+
+from dataclasses import replace
+
+import torch
+
+from lab.frame.experiment import Claim, Result, verdict_of
+from lab.frame.pictures import bars
+from lab.parts.models import SMALL, largest_difference, random_sentences, random_transformer
+
+CLAIM = Claim(
+    title="Positions count from 0",
+    section="3.5",
+    claim="Whether positions count from 0 or from 1 makes no difference.",
+    claimed_by="tutorials that count from 1",
+    topics=("W9", "T1"),
+)
+
+
+def run(quick: bool) -> Result:
+    source, target = random_sentences([8, 5]), random_sentences([7, 7], seed=2)
+    logits = {}
+    for first in (0, 1, 2):
+        model = random_transformer(replace(SMALL, first_position=first))
+        with torch.no_grad():
+            logits[first] = model.logits(model.decode(target, model.encode(source))[0]).log_softmax(-1)
+    spread = float(logits[0].std())
+    rows = [
+        {
+            "first position": first,
+            "PE(first), first pair": ", ".join(f"{x:.3g}" for x in model_row(first)),
+            "largest difference of a log-probability": largest_difference(each, logits[0]),
+            "likeliest tokens that change": float((each.argmax(-1) != logits[0].argmax(-1)).double().mean()),
+        }
+        for first, each in logits.items()
+    ]
+    worst = rows[1]["largest difference of a log-probability"]
+    picture = bars(
+        "The same weights with other first positions",
+        "largest difference of a log-probability, nats",
+        {
+            "": {
+                f"from {row['first position']}": row["largest difference of a log-probability"]
+                for row in rows
+            }
+        },
+    )
+    return Result(
+        {"Differences from counting from 0": rows},
+        picture,
+        verdict_of(worst < 1e-9),
+        "PE(0) is (0, 1, 0, 1, …). Weights that were made with one count give log-probabilities that "
+        f"differ by up to {worst:.2f} with another (their standard deviation is {spread:.2f}): an engine "
+        "has to count as the training did.",
+    )
+
+
+def model_row(first: int) -> list[float]:
+    """The first pair of features of the first token's position."""
+    from dragoman.model.sinusoids import sinusoid_table
+
+    return sinusoid_table(first + 1, SMALL.d_model)[first, :2].tolist()

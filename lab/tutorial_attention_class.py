@@ -1,0 +1,79 @@
+"""Copies the weights of this package's multi-head attention into the class that tutorials write (three maps,
+view, transpose, −1e9) and compares outputs and gradients: self-attention, causal and padded,
+encoder-decoder attention, and a padding query whose keys are all masked.
+"""
+
+import torch
+
+from dragoman.model.attention import MultiHeadAttention, causal_mask
+from lab.frame.experiment import Claim, Result, verdict_of
+from lab.frame.pictures import bars
+from lab.parts.models import largest_difference
+from lab.parts.tutorial_attention import TutorialAttention
+
+CLAIM = Claim(
+    title="The attention class of tutorials",
+    section="3.2.2",
+    claim="The multi-head attention of tutorials, with three linear maps, view and transpose, computes "
+    "what this package computes with one.",
+    claimed_by="study notes, which have such a class",
+    topics=("A17", "C15", "C23"),
+)
+WIDTH, HEADS, TOKENS = 24, 4, 7
+
+
+def pair() -> tuple[MultiHeadAttention, TutorialAttention]:
+    """Both classes with the same weights, in float64."""
+    torch.manual_seed(1)
+    ours = MultiHeadAttention(WIDTH, HEADS, WIDTH // HEADS, WIDTH // HEADS).double()
+    theirs = TutorialAttention(WIDTH, HEADS).double()
+    blocks = ours.query_key_value.weight.detach().split(ours.widths)
+    for linear, block in zip((theirs.w_q, theirs.w_k, theirs.w_v), blocks, strict=True):
+        linear.weight.data = block.clone()
+    theirs.w_o.weight.data = ours.output.weight.detach().clone()
+    return ours, theirs
+
+
+def compare(mask: torch.Tensor | None, own: bool = True) -> tuple[float, float]:
+    """Largest differences of the output and of the input's gradient."""
+    ours, theirs = pair()
+    found = []
+    for attend in (
+        lambda x, y: ours.attend(ours.project_query(x), ours.project_memory(y), mask),
+        lambda x, y: theirs(x, y, y, mask),
+    ):
+        generator = torch.Generator().manual_seed(2)
+        x, y = torch.randn(2, 2, TOKENS, WIDTH, generator=generator, dtype=torch.float64)
+        x.requires_grad_()
+        output = attend(x, x if own else y)
+        output.square().sum().backward()
+        found.append((output.detach(), x.grad))
+    (one, gradient), (two, other) = found
+    return largest_difference(one, two), largest_difference(gradient, other)
+
+
+def run(quick: bool) -> Result:
+    causal = causal_mask(TOKENS, TOKENS, torch.device("cpu"))
+    padded = torch.ones(2, 1, 1, TOKENS, dtype=torch.bool)
+    padded[1, ..., 5:] = False
+    whole = padded.expand(-1, -1, TOKENS, -1).clone()
+    whole[1, :, 5:] = False
+    cases = {
+        "self-attention": compare(None),
+        "causal": compare(causal),
+        "padded": compare(padded),
+        "encoder-decoder": compare(padded, own=False),
+        "queries masked whole": compare(whole),
+    }
+    rows = [{"case": name, "output": both[0], "gradient": both[1]} for name, both in cases.items()]
+    *usual, special = (row["output"] + row["gradient"] for row in rows)
+    outputs = {row["case"]: row["output"] for row in rows}
+    picture = bars("Largest difference of the outputs", "difference", {"": outputs})
+    because = (
+        f"With copied weights outputs and gradients agree to {max(usual):.0e} in float64. A query whose keys "
+        "are all masked is the exception: −1e9 gives it the mean of all values, here it gets zeros."
+    )
+    verdict = verdict_of(
+        max(usual) < 1e-10, "each query has a key that is not masked" if special > 1e-10 else ""
+    )
+    return Result({"Largest absolute differences, float64": rows}, picture, verdict, because)

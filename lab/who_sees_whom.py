@@ -1,0 +1,69 @@
+"""Takes the gradient of every output with respect to every input, for an encoder, a decoder and
+encoder-decoder attention of several layers. Where it is exactly 0, no information flows.
+"""
+
+import torch
+
+from lab.frame.experiment import Claim, Result, verdict_of
+from lab.frame.pictures import matrices
+from lab.parts.models import SMALL, random_sentences, random_transformer
+
+CLAIM = Claim(
+    title="The encoder sees all positions",
+    section="3.2.3",
+    claim="In the encoder, each position attends to the positions up to and including its own.",
+    claimed_by="tutorials",
+    topics=("W8", "C28", "C29", "C33", "C37"),
+)
+SOURCE, TARGET = 7, 6
+
+
+def norms(outputs: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
+    """[N, M]: the norm of the gradient of the sum of output i with respect to input j."""
+    rows = [torch.autograd.grad(row.sum(), inputs, retain_graph=True)[0][0] for row in outputs[0].square()]
+    return torch.stack(rows).norm(dim=-1)
+
+
+def run(quick: bool) -> Result:
+    model = random_transformer()
+    source, target = random_sentences([SOURCE]), random_sentences([TARGET], seed=2)
+    # Both embeddings as leaves of the graph, so that gradients are those of single tokens.
+    of_source, of_target = (model.target_embedding(ids).detach().requires_grad_() for ids in (source, target))
+    leaves = iter((of_source, of_target))
+    model.target_embedding.forward = lambda _: next(leaves)
+    state = model.encode(source)
+    encoded = state.encoder_output
+    features, _ = model.decode(target, state)
+    shown = {
+        "encoder, by source token": norms(encoded, of_source),
+        "decoder, by target token": norms(features, of_target),
+        "decoder, by source token": norms(features, of_source),
+    }
+    rows = [
+        {
+            "output, input": name,
+            "pairs": each.numel(),
+            "gradient exactly 0": int((each == 0).sum()),
+            "of them above the diagonal": int((each == 0).triu(1).sum()),
+            "least of the others": float(each[each > 0].min()),
+        }
+        for name, each in shown.items()
+    ]
+    encoder, decoder, cross = rows
+    later = TARGET * (TARGET - 1) // 2
+    assert decoder["gradient exactly 0"] == decoder["of them above the diagonal"] == later
+    assert cross["gradient exactly 0"] == 0
+    picture = matrices(
+        "Gradient of output i (row) with respect to token j (column)",
+        {name: (each / each.max()).sqrt().numpy() for name, each in shown.items()},
+        "Square roots of shares of each panel's largest gradient.",
+        across=3,
+    )
+    return Result(
+        {f"{SMALL.encoder_layers} layers, {SOURCE} source and {TARGET} target tokens": rows},
+        picture,
+        verdict_of(encoder["gradient exactly 0"] > 0),
+        f"All {encoder['pairs']} pairs of positions of the encoder have a gradient. In the decoder, the "
+        f"{later} gradients of later tokens are exactly 0 and no others; every target position sees every "
+        "source position.",
+    )

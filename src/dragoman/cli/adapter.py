@@ -1,0 +1,49 @@
+"""`dragoman export --to adapter` and `dragoman import --from adapter`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dragoman.cli.console import say
+from dragoman.system.errors import DragomanError
+
+if TYPE_CHECKING:
+    from dragoman.cli.import_model import Import
+
+
+def export_adapter(run: Path, base: Path | None, out: Path) -> None:
+    """Write what an adaptation has changed, and compare the merged model with the run's.
+
+    Raises `DragomanError` if the base is unknown, or if the changes are not of low rank.
+    """
+    from dragoman.interop.adapter import Adapter, largest_difference
+    from dragoman.pipeline.recipe import read_recipe
+    from dragoman.translation.model_folder import StoredModel
+
+    if base is None and (run / "recipe.toml").exists():
+        base = read_recipe(run).adaptation.initial_model
+    if base is None:
+        raise DragomanError(f"{run} does not say which model was adapted; give it as --base RUN.")
+    adapter = Adapter.between(base, run)
+    difference = largest_difference(adapter.merged(base).weights, StoredModel.load(run).weights)
+    adapter.save(out)
+    size = sum(path.stat().st_size for path in out.iterdir()) / 2**20
+    say(
+        f"{out}: {len(adapter.factors)} adapters of {base}, {size:.1f} MiB. Merged, the weights differ "
+        f"from those of {run} by {difference:.1g} at most."
+    )
+    say(f"Merge with: dragoman import {out} --from adapter --base {base} --out FOLDER")
+
+
+def import_adapter(asked: "Import") -> None:
+    """Write the base model with the adapter's changes.
+
+    Raises `DragomanError` if the base is not given, or another one than the adapter's.
+    """
+    from dragoman.interop.adapter import Adapter
+
+    if asked.origin != "adapter":
+        raise DragomanError(f"--base is for --from adapter; a model of {asked.origin} is complete.")
+    if asked.base is None:
+        raise DragomanError("--from adapter needs the model that it was trained on: give --base RUN.")
+    Adapter.load(asked.model).merged(asked.base).save(asked.out / "model")
+    say(f"{asked.out} holds the model. Translate with: dragoman translate {asked.out} < FILE")

@@ -1,0 +1,48 @@
+"""`dragoman aer`: how far word alignments are from gold ones."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.system.errors import DragomanError
+
+
+@dataclass(frozen=True)
+class AlignmentErrorRate:
+    """Print the alignment error rate of the links that dragoman align, or another aligner, has written."""
+
+    alignments: Path
+    """The alignments to score: source-target, counted from 0, as 0-0 1-2."""
+    gold: Path
+    """The gold alignments: 1-2 is a sure link, 1?2 or 1p2 a possible one."""
+    one_indexed: bool = False
+    """The gold alignments count the words from 1."""
+
+
+def aer(given: Given) -> None:
+    """Read both files and print the score."""
+    asked = settings_from(AlignmentErrorRate, given)
+    from dragoman.evaluation.alignment_error import alignment_error_rate, read_alignments
+    from dragoman.text.lines import read_lines
+
+    found = list(read_alignments(list(read_lines(asked.alignments)), str(asked.alignments)))
+    gold = list(read_alignments(list(read_lines(asked.gold)), str(asked.gold), int(asked.one_indexed)))
+    if any(one.possible - one.sure for one in found):
+        raise DragomanError(
+            f"{asked.alignments} has possible links, which only gold alignments have; the gold file is the "
+            "second one."
+        )
+    print(alignment_error_rate(found, gold))
+
+
+COMMAND = Command(
+    "aer",
+    "Score word alignments against gold ones.",
+    aer,
+    AlignmentErrorRate,
+    example="dragoman aer test.align gold.align",
+    arguments="ALIGNMENTS GOLD",
+    positional=("alignments", "gold"),
+    groups={"options": ("alignments", "gold", "one_indexed")},
+    metavars={"alignments": "ALIGNMENTS", "gold": "GOLD"},
+)

@@ -1,0 +1,94 @@
+"""`dragoman backtranslate`: pairs for training from text in the target language alone."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dragoman.cli.console import say
+from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.cli.translate import Translate, TranslationJob, load, to_file
+from dragoman.native.build import DECODER, start_compiling
+from dragoman.native.settings import EngineSettings
+from dragoman.search.settings import SearchSettings
+from dragoman.system.errors import DragomanError
+
+TRANSLATIONS = "translations"  # line n is the translation of line n of the text
+
+
+@dataclass(frozen=True)
+class Backtranslate:
+    """Make pairs for training from text in the target language, by a run that translates the other way."""
+
+    run: Path
+    """The folder of a run that translates from the language of the text, or the folder `model` in it."""
+    text: Path
+    """Text in the target language: UTF-8, one sentence a line, plain or gzip."""
+    out: Path
+    """The folder for the pairs. The same command resumes an interrupted one."""
+    tag: str = ""
+    """First word of every source, as <bt>. A model then tells translated sources from others (Caswell et al.
+    2019)."""
+    search: SearchSettings = field(default_factory=SearchSettings)
+    engine: EngineSettings = field(default_factory=EngineSettings)
+
+
+def backtranslate(given: Given) -> None:
+    """Translate a text, and write the pairs of translations and text."""
+    asked = settings_from(Backtranslate, given)
+    asked.search.refuse_contradictions(given)
+    refuse(asked)
+    from dragoman.translation.backtranslation import check_text, pair_names, write_pairs
+
+    if asked.engine.native:
+        start_compiling(DECODER)  # in the background, while other things are read
+    translator = load((asked.run,), asked.engine)
+    check_text(asked.text, translator.languages)
+    names = pair_names(asked.text, translator.languages)
+    if any((asked.out / name).exists() and (asked.out / name).samefile(asked.text) for name in names):
+        raise DragomanError(
+            f"{asked.text} is in --out {asked.out} and would be replaced; give another folder."
+        )
+    asked.out.mkdir(parents=True, exist_ok=True)
+    translations = asked.out / TRANSLATIONS
+    job = TranslationJob(translator, Translate(asked.run, search=asked.search, engine=asked.engine))
+    try:
+        is_complete = to_file(job, asked.text, translations, int(os.environ.get("WORLD_SIZE", "1")))
+    finally:
+        job.say_long()
+    if not is_complete:
+        return
+    report = write_pairs(asked.text, translations, asked.out, names, asked.tag)
+    if report.empty:
+        say(f"Empty lines left out: {report.empty:,}.")
+    if report.untranslated:
+        say(f"Lines left out because their translation is empty or has a NUL: {report.untranslated:,}.")
+    source, target = (asked.out / name for name in names)
+    say(f"{report.pairs:,} pairs of {report.lines:,} lines. Train with: dragoman train {source} {target}")
+
+
+def refuse(asked: Backtranslate) -> None:
+    """Raise `DragomanError` for a tag that is not one word, and for several translations of a line."""
+    if asked.tag and asked.tag.split() != [asked.tag]:
+        raise DragomanError(f"--tag is {asked.tag!r}; it has to be one word, as <bt>.")
+    if asked.search.n_best > 1 and not asked.search.mbr:
+        raise DragomanError(
+            f"--n-best {asked.search.n_best} would make several sources a line; leave it out, or add --mbr."
+        )
+
+
+COMMAND = Command(
+    "backtranslate",
+    "Make pairs for training from text in the target language.",
+    backtranslate,
+    Backtranslate,
+    example="dragoman backtranslate runs/de-en mono.de --out data/bt --temperature 1 --tag '<bt>'",
+    arguments="RUN TEXT",
+    positional=("run", "text"),
+    groups={
+        "text": ("run", "text", "tag"),
+        "search": ("beam_size", "temperature", "top_k", "top_p", "sampling_seed", "max_extra_tokens"),
+        "speed": ("precision", "workers"),
+        "output": ("out",),
+    },
+    metavars={"run": "RUN", "text": "TEXT", "out": "DIR"},
+)

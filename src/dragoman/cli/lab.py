@@ -1,0 +1,113 @@
+"""`dragoman lab`: experiments that try the claims of the paper, and of what is written about it."""
+
+import importlib
+import shlex
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dragoman import __version__
+from dragoman.cli.console import say
+from dragoman.cli.parsing import Command, Given, option_name, settings_from
+from dragoman.system.errors import DragomanError
+
+FRAME = Path("lab/frame/experiment.py")
+
+
+@dataclass(frozen=True)
+class Lab:
+    """Try a claim about the Transformer: numbers, a picture, and whether it holds."""
+
+    name: str | None = None
+    """The experiment; without it all that have not run yet. --list shows them."""
+    listed: bool = field(default=False, metadata=option_name("list"))
+    """List the experiments by section of the paper."""
+    quick: bool = False
+    """Fewer sizes or updates: seconds in place of minutes."""
+    out: Path = Path("results/lab")
+    """The folder of the results: NAME.json, NAME.svg and NAME.md."""
+
+
+def lab(given: Given) -> None:
+    """Run an experiment, or all that have no result yet, and print their verdicts.
+
+    Raises `DragomanError` for a name that does not exist, where there is no lab, and if an experiment cannot
+    run; of all of them, when the others have run.
+    """
+    asked = settings_from(Lab, given)
+    catalogue, report = load("catalogue"), load("report")
+    if asked.listed:
+        print(catalogue.listing())
+        return
+    asked.out.mkdir(parents=True, exist_ok=True)
+    if asked.name is not None:
+        run(catalogue.experiment(asked.name), asked, report)
+        return
+    failed = []
+    for experiment in catalogue.experiments():
+        if report.has_result(asked.out, experiment.name, asked.quick):
+            say(f"{experiment.name} has a result in {asked.out}.")
+            continue
+        try:
+            run(experiment, asked, report)
+        except DragomanError as error:  # an optional package is missing: the others can run
+            say(f"{experiment.name}: {error}")
+            failed.append(experiment.name)
+    if failed:
+        raise DragomanError(f"These experiments have no result: {', '.join(failed)}.")
+
+
+def run(experiment: Any, asked: Lab, report: Any) -> None:
+    """Run an experiment, write its files, and print its verdict."""
+    from dragoman.pipeline.reproduce.passport import passport
+
+    began = time.perf_counter()
+    result = experiment.run(asked.quick)
+    seconds = time.perf_counter() - began
+    made = passport(shlex.join(["dragoman", *sys.argv[1:]]), __version__, {})
+    record = report.content(experiment, result, asked.quick, seconds, made)
+    report.write_result(asked.out, experiment, result, record)
+    print(f"{experiment.claim.claim}\n{report.capitalised(result.verdict)}. {result.because}", flush=True)
+    say(f"The page is {asked.out / experiment.name}.md; its picture and its numbers are beside it.")
+
+
+def load(part: str) -> Any:
+    """A module of the lab's frame. Raises `DragomanError` where there is no lab.
+
+    The lab is a program beside the package, which is run from here and not imported by any module.
+    """
+    root = str(lab_root())
+    if root not in sys.path:
+        sys.path.insert(0, root)
+    return importlib.import_module(f"lab.frame.{part}")
+
+
+def lab_root() -> Path:
+    """The folder that has the lab: the checkout that this package is in, the current folder, or the data of
+    the Python environment that it is installed in.
+
+    Raises `DragomanError` where none has it.
+    """
+    places = Path(__file__).parents[3], Path.cwd(), Path(sys.prefix) / "share" / "dragoman"
+    for root in places:
+        if (root / FRAME).is_file():
+            return root
+    raise DragomanError(
+        f"There is no lab in {', '.join(map(str, places))}. It is a folder of Dragoman's repository: run "
+        "dragoman lab in a checkout."
+    )
+
+
+COMMAND = Command(
+    "lab",
+    "Try the claims of the paper: numbers, a picture, a verdict.",
+    lab,
+    Lab,
+    example="dragoman lab positions-are-linear --out results/lab",
+    arguments="[NAME]",
+    positional=("name",),
+    groups={"experiment": ("name", "listed", "quick"), "output": ("out",)},
+    metavars={"name": "NAME", "out": "DIR"},
+)

@@ -1,0 +1,72 @@
+"""Alignment error rate (Och and Ney 2003): word alignments against gold ones. Strings only.
+
+An alignment is a line of links, source-target, counted from 0: `0-0 1-2`. In gold alignments a link is sure
+(`0-0`) or possible (`1?2` or `1p2`). A sure link is possible too.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from dragoman.evaluation.metrics import Score
+from dragoman.system.errors import DragomanError
+
+LINK = re.compile(r"(\d{1,9})([-?p])(\d{1,9})", re.ASCII)
+
+
+class Alignment(NamedTuple):
+    """The links of a sentence pair. The possible links include the sure ones."""
+
+    sure: frozenset[tuple[int, int]]
+    possible: frozenset[tuple[int, int]]
+
+
+def read_alignments(lines: Sequence[str], name: str, first: int = 0) -> Iterator[Alignment]:
+    """The alignment of each line of a file, whose words are counted from `first`; here from 0.
+
+    Raises `DragomanError` with the file's name and the line for what is not a link.
+    """
+    for number, line in enumerate(lines, 1):
+        sure, possible = set(), set()
+        for text in line.split():
+            match = LINK.fullmatch(text)
+            if not match:
+                raise DragomanError(
+                    f"{name}, line {number}: {text!r} is not a link. A link is the number of a source word, "
+                    "then - if it is sure, ? or p if it is possible, then the number of a target word."
+                )
+            link = int(match[1]) - first, int(match[3]) - first
+            if min(link) < 0:
+                raise DragomanError(
+                    f"{name}, line {number}: the link {text} has a word 0, and words are counted from 1."
+                )
+            possible.add(link)
+            if match[2] == "-":
+                sure.add(link)
+        yield Alignment(frozenset(sure), frozenset(possible))
+
+
+def alignment_error_rate(alignments: Sequence[Alignment], gold: Sequence[Alignment]) -> Score:
+    """1 − (|A ∩ S| + |A ∩ P|) / (|A| + |S|) over all sentences, in percent: 0 is best, 100 worst.
+
+    A are the links found, S the sure and P the possible gold links. Precision is |A ∩ P| / |A| and recall
+    |A ∩ S| / |S|. Raises `DragomanError` for different numbers of lines, or if either side lacks links.
+    """
+    if len(alignments) != len(gold):
+        raise DragomanError(
+            f"There are {len(alignments)} alignments and {len(gold)} gold alignments; line n has to belong "
+            "to line n."
+        )
+    pairs = list(zip(alignments, gold, strict=True))
+    found = sum(len(one.sure) for one in alignments)
+    sure, possible = sum(len(one.sure) for one in gold), sum(len(one.possible) for one in gold)
+    if not found or not sure:
+        raise DragomanError(
+            f"There are {found:,} links and {sure:,} sure gold links; an alignment error rate needs both."
+        )
+    in_sure = sum(len(one.sure & other.sure) for one, other in pairs)
+    in_possible = sum(len(one.sure & other.possible) for one, other in pairs)
+    rate = 100 - 100 * (in_sure + in_possible) / (found + sure)
+    signature = f"lines:{len(gold)}|links:{found}|sure:{sure}|possible:{possible}"
+    detail = f"(precision = {100 * in_possible / found:.2f}, recall = {100 * in_sure / sure:.2f})"
+    return Score("AER", rate, signature, detail)

@@ -1,0 +1,118 @@
+"""The recipe of an adaptation (fine-tuning), where `--initial-model` stands in place of a preset.
+
+Does not import torch.
+"""
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+from dragoman.model.settings import PRESETS
+from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
+from dragoman.system.errors import DragomanError
+from dragoman.system.toml import check_bounds, overlay
+from dragoman.text.settings import UNKNOWN_LANGUAGE, DataSettings, TokenizerSettings
+from dragoman.translation.model_folder import Tokenizers, model_folder, read_about, read_settings
+
+CHANGEABLE = ("dropout", "attention_dropout")  # settings of the model that no weight depends on
+
+
+def adapted_recipe(
+    asked: Recipe, table: dict[str, Any], origin: str, flags: Callable[[Recipe], Recipe]
+) -> Recipe:
+    """`complete_recipe` for an initial model. A run that has begun needs that model's folder no longer.
+
+    Raises `DragomanError` for settings that the initial model contradicts, and where `check_recipe` does.
+    """
+    refuse_contradictions(asked)
+    initial_model, out = asked.adaptation.initial_model, asked.out
+    assert initial_model is not None
+    if out is not None and (out / "recipe.toml").exists():
+        recorded = read_recipe(out)
+        kept = Recipe(model=recorded.model, tokenizer=recorded.tokenizer)
+    else:
+        kept = kept_settings(initial_model)
+    refuse_other_languages(asked.data, kept.data, initial_model)
+    recipe = flags(overlay(kept, table, origin))
+    refuse_changes(recipe, kept, initial_model)
+    check_recipe(recipe)
+    if recipe.adaptation.lora_rank is not None:  # the rank of an average is that of all its parts together
+        recipe = replace(recipe, training=replace(recipe.training, average=1))
+    return recipe
+
+
+def refuse_contradictions(recipe: Recipe) -> None:
+    """Raise `DragomanError` for settings of the adaptation that do not belong together."""
+    adaptation = recipe.adaptation
+    given = [each.name for each in fields(adaptation) if getattr(adaptation, each.name) is not None]
+    if adaptation.initial_model is None:
+        raise DragomanError(
+            f"{given[0]} belongs to an adaptation, and initial_model is missing: give --initial-model RUN."
+        )
+    least = {"peak_rate": 1e-9, "replay_share": 0, "lora_rank": 1, "lora_alpha": 1e-9}
+    check_bounds(adaptation, at_least=least, below={"replay_share": 1})
+    for name, paths in (("replay", adaptation.replay), ("replay_valid", adaptation.replay_valid)):
+        if paths is not None and len(paths) != 2:
+            raise DragomanError(f"{name} needs two files, source and target, and {len(paths)} are given.")
+    if "replay_share" in given and "replay" not in given:
+        raise DragomanError("replay_share needs a text to replay: give --replay SOURCE TARGET.")
+    lora = [name for name in ("lora_alpha", "lora_maps") if name in given]
+    if lora and adaptation.lora_rank is None:
+        raise DragomanError(f"{lora[0]} belongs to adapters, and lora_rank is missing: give --lora-rank 8.")
+    if adaptation.lora_rank is not None and recipe.training.shard:
+        raise DragomanError("Adapters are not trained with --shard; leave it out, or --lora-rank.")
+
+
+def kept_settings(initial_model: Path) -> Recipe:
+    """The settings that a recipe has from its initial model; the languages, unless others are given.
+
+    Raises `DragomanError` if there is no model.
+    """
+    folder = model_folder(initial_model)
+    tokenizers, (_, languages) = Tokenizers.load(folder), read_about(folder)
+    tokenizer = TokenizerSettings(
+        vocabulary=max(len(tokenizers.source), len(tokenizers.target)),
+        share_vocabulary=tokenizers.source is tokenizers.target,
+    )
+    if (initial_model / "recipe.toml").exists():
+        tokenizer = read_recipe(initial_model).tokenizer
+    source, target = (
+        None if code == UNKNOWN_LANGUAGE else code for code in (languages.source, languages.target)
+    )
+    data = DataSettings(source_language=source, target_language=target)
+    return Recipe(data=data, tokenizer=tokenizer, model=read_settings(folder))
+
+
+def refuse_other_languages(asked: DataSettings, kept: DataSettings, initial_model: Path) -> None:
+    """Raise `DragomanError` if the name of a text says another language than that of the initial model."""
+    for side in ("source", "target"):
+        named, known = getattr(asked.languages, side), getattr(kept, f"{side}_language")
+        is_given = getattr(asked, f"{side}_language") is not None
+        if not is_given and known is not None and named not in (UNKNOWN_LANGUAGE, known):
+            raise DragomanError(
+                f"The {side} text is called {getattr(asked, side)}, and the {side} language of the initial "
+                f"model in {initial_model} is {known}. Exchange the files, or give --{side}-language {named}."
+            )
+
+
+def refuse_changes(recipe: Recipe, kept: Recipe, initial_model: Path) -> None:
+    """Raise `DragomanError` for the first setting that the initial model contradicts."""
+    model, tokenizer = kept.model, kept.tokenizer
+    free = {name: getattr(model, name) for name in CHANGEABLE}
+    if recipe.preset != "auto" and replace(PRESETS[recipe.preset], **free) != model:
+        raise DragomanError(
+            f"The preset is {recipe.preset}, and the initial model in {initial_model} has other sizes "
+            f"({model.architecture}, d_model {model.d_model}, {model.encoder_layers} + "
+            f"{model.decoder_layers} layers), which are kept; leave the preset out."
+        )
+    for new, old in (
+        (recipe.model, replace(model, **{name: getattr(recipe.model, name) for name in free})),
+        (recipe.tokenizer, tokenizer),
+    ):
+        for each in fields(old):
+            if (value := getattr(new, each.name)) != (before := getattr(old, each.name)):
+                raise DragomanError(
+                    f"{each.name} is {value!r}, and the initial model in {initial_model} has {before!r}, "
+                    f"which is kept; leave {each.name} out."
+                )

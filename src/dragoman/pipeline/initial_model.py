@@ -1,0 +1,175 @@
+"""The weights of an adaptation: those of its initial model, some of them frozen, and their learning rate.
+
+A run needs the initial model until its validation at update 0; the checkpoint of that update has the weights.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from dragoman.model.weights import load_tensors, load_weights
+from dragoman.pipeline.recipe import Recipe
+from dragoman.pipeline.settings import AdaptationSettings
+from dragoman.system.errors import DragomanError
+from dragoman.system.messages import Say
+from dragoman.text.corpus import Files, PairFilter
+from dragoman.training.checkpoint import (
+    TrainingState,
+    checkpoints,
+    refuse_lost_checkpoints,
+    save_checkpoint,
+)
+from dragoman.training.context import TrainingContext
+from dragoman.training.log import Log
+from dragoman.training.loop import validate
+from dragoman.training.low_rank import LowRankAdam
+from dragoman.training.objective import learning_rate
+from dragoman.translation.model_folder import ABOUT, WEIGHTS, StoredModel, Tokenizers, model_folder
+from dragoman.translation.token_ids import DEFAULT_SPLIT
+
+PEAK_RATE, LORA_PEAK_RATE, MOST_PASSES, VALIDATIONS = 3e-4, 2e-3, 10, 10
+PARTS = {
+    "encoder": ("encoder.", "encoder_norm."),
+    "decoder": ("decoder.", "decoder_norm."),
+    "embeddings": ("source_embedding.", "target_embedding."),
+}
+"""Beginnings of the names of the weights of each part."""
+
+
+# ---- preparation
+
+
+def prepare_adaptation(
+    new: Path, recipe: Recipe, files: Files, pair_filter: PairFilter, say: Say
+) -> tuple[Tokenizers, Files]:
+    """The initial model's tokenizers, and the files to train on: with old pairs, if there is a replay.
+
+    `new`, the folder of the data, gets the length of the sentences that the initial model was trained on, so
+    that adapting to short sentences does not change where long ones are split. Raises `DragomanError` for a
+    damaged model, for parts to freeze that it does not have, and where `prepare_replay` does.
+    """
+    assert recipe.adaptation.initial_model is not None
+    stored = StoredModel.load(recipe.adaptation.initial_model)
+    refuse_unknown_parts(recipe, {name: weight.shape for name, weight in stored.weights.items()})
+    say(f"Initial model: {recipe.adaptation.initial_model}; its tokenizers and settings are kept.")
+    longest = stored.longest_trained or stored.settings.longest or DEFAULT_SPLIT
+    (new / ABOUT).write_text(json.dumps({"longest_source": longest}) + "\n")
+    if recipe.adaptation.replay or recipe.adaptation.replay_valid:
+        from dragoman.pipeline.replay import prepare_replay
+
+        files = prepare_replay(new, recipe, files, pair_filter, stored.tokenizers, say)
+    return stored.tokenizers, files
+
+
+def refuse_unknown_parts(recipe: Recipe, shapes: dict[str, tuple[int, ...]]) -> None:
+    """Raise `DragomanError` for parts to freeze and linear maps to adapt that the model does not have.
+
+    `shapes` are those of the weights. Also raises if no weight is left to train, for a rank that is not below
+    that of each map, and for running averages, which would change all the same.
+    """
+    adaptation = recipe.adaptation
+    freeze = adaptation.freeze or ()
+    for part in freeze:
+        if not any(is_frozen(name, (part,)) for name in shapes):
+            parts = [each for each in PARTS if any(is_frozen(name, (each,)) for name in shapes)]
+            modules = sorted({name.split(".")[0] for name in shapes}.difference(parts))
+            raise DragomanError(
+                f"freeze names {part!r}, and the initial model has no such part. It has "
+                f"{', '.join(parts)}, and the modules {', '.join(modules)}."
+            )
+    trained = [name for name, shape in shapes.items() if is_trained(name, shape, adaptation)]
+    if not trained:
+        names = ("freeze",) if adaptation.lora_rank is None else ("freeze", "lora_maps")
+        given = (f"{name} is {', '.join(getattr(adaptation, name) or ['not given'])}" for name in names)
+        raise DragomanError(f"No weight of the initial model is left to train: {'; '.join(given)}.")
+    for name in trained:
+        if adaptation.lora_rank is not None and adaptation.lora_rank >= min(shapes[name]):
+            raise DragomanError(
+                f"lora_rank is {adaptation.lora_rank}, and {name} is a matrix of {shapes[name][0]} × "
+                f"{shapes[name][1]}; give a rank below {min(shapes[name])}."
+            )
+    if len(trained) < len(shapes) and recipe.model.norm == "batch":
+        raise DragomanError(
+            "freeze and lora_rank do not hold the running averages of batch normalisation, which the initial "
+            "model has; leave them out."
+        )
+
+
+def is_trained(name: str, shape: Sequence[int], adaptation: AdaptationSettings) -> bool:
+    """Whether a weight changes, or gets an adapter: by its name in the model and its shape."""
+    if adaptation.lora_rank is not None:
+        maps = adaptation.lora_maps or ("attention",)
+        if len(shape) != 2 or not any(word in name for word in maps):
+            return False
+    return not is_frozen(name, adaptation.freeze or ())
+
+
+def is_frozen(weight: str, freeze: Iterable[str]) -> bool:
+    """Whether a weight, by its name in the model, belongs to one of the parts or modules."""
+    beginnings = (beginning for part in freeze for beginning in PARTS.get(part, (f"{part}.",)))
+    return f"{weight}.".startswith(tuple(beginnings))
+
+
+# ---- training
+
+
+def choose_for_adaptation(recipe: Recipe, most: int, updates_per_epoch: int) -> tuple[Recipe, list[str]]:
+    """The learning rate and the number of updates of an adaptation, where they are not given; the reasons.
+
+    At most 10 passes over the text, of `most` updates that the minutes allow, and 10 validations. A peak rate
+    of 0.0003, where training from random weights has 0.0007 (section 5.3) to 0.002; 0.002 for adapters. A
+    warm-up of a tenth of the updates, since Adam's second moments are unknown at first; afterwards the rate
+    falls as in equation 3, to a third of its peak.
+    """
+    training, peak_rate = recipe.training, recipe.adaptation.peak_rate
+    updates, warmup = training.updates, training.warmup_steps
+    reasons = []
+    if updates is None:
+        updates = min(most, MOST_PASSES * updates_per_epoch)
+        reasons.append(f"{updates:,} updates, at most {MOST_PASSES} passes over the text")
+    if warmup is None:
+        warmup = max(1, updates // 10)
+        reasons.append(f"{warmup:,} warm-up steps, a tenth of the updates")
+    if peak_rate is None:
+        peak_rate = PEAK_RATE if recipe.adaptation.lora_rank is None else LORA_PEAK_RATE
+        why = "so that little is forgotten" if peak_rate == PEAK_RATE else "since adapters begin with 0"
+        reasons.append(f"a peak learning rate of {peak_rate:g}, {why}")
+    every = training.validate_every or min(1000, max(1, updates // VALIDATIONS))
+    training = replace(training, updates=updates, warmup_steps=warmup, validate_every=every)
+    return replace(
+        recipe, training=training, adaptation=replace(recipe.adaptation, peak_rate=peak_rate)
+    ), reasons
+
+
+def begin(context: TrainingContext, recipe: Recipe) -> TrainingContext:
+    """What the loop is given for an adaptation: frozen weights, the peak rate, an optimizer, a checkpoint.
+
+    The checkpoint of update 0 has the initial model with its validation scores. It is the best one until
+    another is better. All processes call this. Raises `DragomanError` if the initial model is missing or does
+    not fit.
+    """
+    adaptation, warmup = recipe.adaptation, context.schedule.warmup_steps
+    assert adaptation.initial_model is not None
+    assert adaptation.peak_rate is not None
+    for name, weight in context.model.named_parameters():
+        weight.requires_grad_(is_trained(name, weight.shape, adaptation))
+    if (rank := adaptation.lora_rank) is not None:
+        alpha, seed = adaptation.lora_alpha or 2 * rank, recipe.training.seed
+        context = replace(context, make_optimizer=lambda model: LowRankAdam(model, rank, alpha, seed))
+    if not checkpoints(context.folder):
+        refuse_lost_checkpoints(context.folder)
+        path = model_folder(adaptation.initial_model) / WEIGHTS
+        load_weights(context.model, load_tensors(path), path)
+        scores, samples = validate(context.model, 0, context)
+        if context.world.is_main:
+            log = Log(context.folder, -1, context.settings.tensorboard)
+            log.write("validation", 0, {"minutes": 0.0, **scores, "samples": samples})
+            context.keep_best(context.model)
+        save_checkpoint(
+            context.model, context.make_optimizer(context.model), TrainingState(best=scores), context
+        )
+        context.world.barrier()
+    scale = adaptation.peak_rate / learning_rate(warmup, context.d_model, warmup)
+    scale *= context.settings.learning_rate_scale
+    return replace(context, settings=replace(context.settings, learning_rate_scale=scale))

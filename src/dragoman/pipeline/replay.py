@@ -1,0 +1,131 @@
+"""Old text beside new text in an adaptation: replayed in training, scored at each validation.
+
+A model that is trained on new text alone forgets the old text (McCloskey and Cohen 1989); mixing the texts is
+the common remedy in translation (Chu, Dabre and Kurohashi 2017).
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from dragoman.model.interface import Model
+from dragoman.pipeline.prepare import PreparedData, write_valid
+from dragoman.pipeline.recipe import Recipe, resolve_paths
+from dragoman.pipeline.settings import AdaptationSettings
+from dragoman.system.errors import DragomanError
+from dragoman.system.messages import Say
+from dragoman.text.corpus import Corpus, Files, PairFilter, scan_corpus
+from dragoman.text.lines import read_lines, read_pairs
+from dragoman.text.settings import DataSettings
+from dragoman.training.context import Samples, Scores, Validate
+from dragoman.training.world import World
+from dragoman.translation.model_folder import Tokenizers
+
+DEFAULT_SHARE = 0.3
+OLD = "replay"  # the folder, within that of the data, of the old text's validation pairs
+
+
+def prepare_replay(
+    new: Path, recipe: Recipe, files: Files, pair_filter: PairFilter, tokenizers: Tokenizers, say: Say
+) -> Files:
+    """Mix old pairs into the training text, and write those to validate with to `new / OLD`.
+
+    Returns the files to train on. Raises `DragomanError` for files that cannot be read or do not match, and
+    if no old pair is left to replay.
+    """
+    old, old_filter = old_text(recipe), PairFilter()
+    (new / OLD).mkdir()
+    tokenizers.save(new / OLD)
+    old_files = files
+    if old.source is not None and old.target is not None:
+        old_files = old.source, old.target
+        _, old_filter = scan_corpus(*old_files, old, {}, hold_out=old.valid_source is None)
+        files = mix(new / "plain", recipe, files, old_files, (pair_filter, old_filter), say)
+    write_valid(new / OLD, old_files, old, old_filter, tokenizers)
+    return files
+
+
+def old_text(recipe: Recipe) -> DataSettings:
+    """The old text as that of a run. Raises `DragomanError` for a missing file."""
+    data = recipe.data
+    train, valid = (
+        tuple(map(Path, files)) if files else (None, None)
+        for files in (recipe.adaptation.replay, recipe.adaptation.replay_valid)
+    )
+    old = DataSettings(longest=data.longest, drop_copies=data.drop_copies)
+    old = replace(old, source=train[0], target=train[1], valid_source=valid[0], valid_target=valid[1])
+    try:
+        return resolve_paths(old)
+    except DragomanError as error:
+        raise DragomanError(f"Of the text to replay, {error}") from error
+
+
+# ---- training
+
+
+def mix(
+    folder: Path, recipe: Recipe, files: Files, old: Files, filters: tuple[PairFilter, PairFilter], say: Say
+) -> Files:
+    """Write the new text, and after it as many old pairs as give the replay's share of the training pairs.
+
+    The lines of the new text keep their numbers. The choice depends on the seed alone. Old pairs that are
+    held out, of either text, are not used.
+    """
+    share = recipe.adaptation.replay_share
+    share = DEFAULT_SHARE if share is None else share
+    kept = np.array([all(each.keeps(*pair) for each in filters) for pair in read_pairs(*old)])
+    if not kept.any():
+        raise DragomanError(f"No pair of {old[0]} and {old[1]} is left to replay.")
+    count = sum(filters[0].keeps(*pair) for pair in read_pairs(*files))
+    wanted = round(share / (1 - share) * count)
+    times = repetitions(kept, wanted, recipe.training.seed)
+    folder.mkdir(exist_ok=True)
+    mixed = folder / "mixed.source", folder / "mixed.target"
+    for path, first, second in zip(mixed, files, old, strict=True):
+        with path.open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(f"{line}\n" for line in read_lines(first))
+            file.writelines(f"{line}\n" for line in repeated(second, times))
+    say(
+        f"Replay: {wanted:,} pairs, from {kept.sum():,} of {old[0]} and {old[1]}, are added to {count:,} new "
+        f"ones: {wanted / (wanted + count):.0%} of the training pairs."
+    )
+    return mixed
+
+
+def repetitions(kept: npt.NDArray[np.bool_], wanted: int, seed: int) -> npt.NDArray[np.int64]:
+    """How many times to use each old pair, `wanted` in all: as equally often as possible, by chance."""
+    places = np.flatnonzero(kept)
+    times = np.zeros(len(kept), np.int64)
+    times[places] = wanted // len(places)
+    times[np.random.default_rng(seed).permutation(places)[: wanted % len(places)]] += 1
+    return times
+
+
+def repeated(path: Path, times: npt.NDArray[np.int64]) -> Iterator[str]:
+    """Each line of a file so many times."""
+    for line, count in zip(read_lines(path), times, strict=True):
+        yield from [line] * int(count)
+
+
+# ---- validation
+
+
+def validate_both(validate: Validate, recipe: Recipe, data: PreparedData, say: Say, world: World) -> Validate:
+    """`validate`, whose scores decide, with those of the old text as `replay_bleu` and so on."""
+    from dragoman.pipeline.run import make_validate
+
+    assert recipe.out is not None
+    folder = recipe.out / "data" / OLD
+    source, target = (list(read_lines(folder / f"valid.{side}.txt")) for side in ("source", "target"))
+    old = replace(data, valid=Corpus(folder / "valid"), valid_source=source, valid_target=target)
+    validate_old = make_validate(replace(recipe, adaptation=AdaptationSettings()), old, say, world)
+
+    def validate_new_and_old(model: Model, name: str) -> tuple[Scores, Samples]:
+        scores, samples = validate(model, name)
+        old_scores, _ = validate_old(model, f"{name}, old text")
+        return scores | {f"replay_{key}": value for key, value in old_scores.items()}, samples
+
+    return validate_new_and_old

@@ -1,0 +1,38 @@
+"""Settings of adapting a trained model to new text. This module does not import torch."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class AdaptationSettings:
+    """A model to begin with, weights that stay as they are, and old text to replay.
+
+    All are None in a run that begins with random weights.
+    """
+
+    initial_model: Path | None = None
+    """Adapt this model to the text, instead of random weights: a run, or a folder of dragoman import. Its
+    tokenizers and model settings are kept; dropout may change."""
+    peak_rate: float | None = None
+    """Highest learning rate with an initial model, which --learning-rate-scale multiplies. None is 0.0003."""
+    freeze: tuple[str, ...] | None = None
+    """Parts of the initial model that do not change: encoder, decoder, embeddings, or modules as they are
+    named in model.safetensors, such as encoder.0."""
+    lora_rank: int | None = None
+    """Train adapters of this rank instead of the weights: the change of a linear map is a product of two
+    narrow matrices (LoRA), and all other weights stay as they are. Checkpoints are not averaged.
+    dragoman export --to adapter writes the adapters alone."""
+    lora_alpha: float | None = None
+    """Factor of the adapters, over their rank. None is twice the rank."""
+    lora_maps: tuple[str, ...] | None = None
+    """Words in the names of the linear maps in model.safetensors that get adapters: attention, feed_forward,
+    encoder.0 and so on. None is attention."""
+    replay: tuple[str, ...] | None = None
+    """Two files of the text that the initial model was trained on, source and target: some pairs are added to
+    the training text, so that what was learnt from them is kept."""
+    replay_share: float | None = None
+    """Share of the training pairs that comes from the replay text, drawn once by the seed. None is 0.3."""
+    replay_valid: tuple[str, ...] | None = None
+    """Two files of old validation pairs, scored at each validation. None holds some pairs of the replay text
+    out."""

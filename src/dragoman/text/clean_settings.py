@@ -1,0 +1,62 @@
+"""What `dragoman clean` removes. This module imports neither torch nor numpy."""
+
+from dataclasses import dataclass
+
+from dragoman.system.errors import DragomanError
+from dragoman.system.toml import check_bounds
+
+MAX_LENGTH_RATIO = 3.0  # times the median ratio of target and source length, or a part of it
+MAX_WORDS = 250
+REASONS = {
+    "encoding": "not UTF-8, a NUL, or a carriage return inside",
+    "empty": "an empty side",
+    "copies": "source equals target",
+    "control": "a control character or U+FFFD",
+    "mojibake": "UTF-8 read as another encoding, as Ã¼ for ü",
+    "language": "a side in another language",
+    "max_words": "a side with too many words",
+    "overlap": "a side in the validation or test data",
+    "max_ratio": "an unusual ratio of the lengths",
+    "duplicates": "equal to an earlier pair",
+    "near_duplicates": "nearly equal to an earlier pair",
+}
+"""Why a pair is removed: the names are those of `CleanSettings`."""
+
+
+@dataclass(frozen=True)
+class CleanSettings:
+    """What is removed. Raises `DragomanError` for a number that is out of bounds."""
+
+    encoding: bool = True
+    """Remove lines that are not UTF-8, or have a NUL or a carriage return inside. Training refuses them."""
+    empty: bool = True
+    """Remove pairs with an empty side."""
+    copies: bool = True
+    """Remove pairs whose source equals their target."""
+    control: bool = True
+    """Remove pairs with control characters or U+FFFD."""
+    mojibake: bool = True
+    """Remove pairs with UTF-8 that was read as another encoding, such as Ã¼ for ü."""
+    language: bool = True
+    """Remove pairs with a side in another language than the file's; lines of fewer than 15 characters are not
+    checked."""
+    max_words: int = MAX_WORDS
+    """Remove pairs with more words than this on a side; 0 keeps them."""
+    max_ratio: float = MAX_LENGTH_RATIO
+    """Remove pairs with a side this many times as long as usual, compared with the other side; 0 keeps them.
+    Pairs of at most 30 characters a side are not checked."""
+    overlap: bool = True
+    """Remove pairs with a side that is in the validation or test files; without --no-near-duplicates, also
+    nearly so."""
+    duplicates: bool = True
+    """Remove pairs that equal an earlier pair."""
+    near_duplicates: bool = True
+    """Remove pairs that differ from an earlier pair in case, digits, punctuation, symbols and spaces
+    alone."""
+
+    def __post_init__(self) -> None:
+        check_bounds(self, at_least={"max_words": 0, "max_ratio": 0})
+        if 0 < self.max_ratio <= 1:
+            raise DragomanError(
+                f"max_ratio is {self.max_ratio:g}; it must be above 1, or 0 to keep all pairs."
+            )

@@ -1,0 +1,297 @@
+"""Writes a parallel corpus without the pairs that `doctor` warns of, and says why each of the others went.
+
+The first pass over the files notes for each pair what is wrong with it by itself, its length ratio, and two
+hashes. Duplicates and outliers are then found among these notes. The second pass writes. The memory is about
+100 bytes a pair, and no line is kept.
+"""
+
+import json
+import math
+import time
+from array import array
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from dragoman.system.errors import DragomanError
+from dragoman.system.files import MANIFEST, write_folder
+from dragoman.system.messages import Say
+from dragoman.text.checks import (
+    CONTROL,
+    MIN_CHARACTERS,
+    Mask,
+    Pair,
+    count_words,
+    decode_lossy,
+    differ_from_first,
+    has_length_ratio,
+    is_copy,
+    is_empty,
+    is_text,
+    later_occurrences,
+    log_length_ratio,
+    near_form,
+    near_hash,
+    pair_hash,
+)
+from dragoman.text.clean_settings import REASONS, CleanSettings
+from dragoman.text.identification import identify, is_identifiable, primary
+from dragoman.text.lines import line_hash, raw_lines
+from dragoman.text.mojibake import has_mojibake
+from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
+
+Files = tuple[Path, Path]  # of sources and of targets
+Others = tuple[list[Path], list[Path]]  # of sources, and of targets, of validation and test data
+BOM = b"\xef\xbb\xbf"
+T = TypeVar("T")
+MAX_SAMPLE = 5  # removed pairs that the report shows for each reason
+MIN_PROBABILITY = 0.02  # of the language that a line should have; below it the line has another one
+REMOVED, REPORT = "removed.jsonl", "report.json"
+REPORT_EVERY = 60.0  # seconds
+
+
+@dataclass
+class Removed:
+    """The pairs that were removed for one reason; a pair counts for each of its reasons."""
+
+    meaning: str
+    count: int = 0
+    sample: list[dict[str, Any]] = field(default_factory=list)
+    """The first of them, as in removed.jsonl."""
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Count a pair."""
+        self.count += 1
+        if len(self.sample) < MAX_SAMPLE:
+            self.sample.append(record)
+
+
+@dataclass
+class CleanReport:
+    """What was removed, and why; the fields are the keys of report.json."""
+
+    source: str
+    target: str
+    languages: Languages
+    settings: CleanSettings
+    pairs: int
+    kept: int
+    length_ratio: float
+    """The median of target length divided by source length, in characters, of the pairs that are kept."""
+    reasons: dict[str, Removed]
+
+
+class PairChecks:
+    """What is wrong with a pair by itself."""
+
+    def __init__(self, settings: CleanSettings, languages: Languages, others: Others) -> None:
+        self.settings = settings
+        self.codes = [
+            primary(code) if settings.language and is_identifiable(code) else UNKNOWN_LANGUAGE
+            for code in (languages.source, languages.target)
+        ]
+        self.others = [
+            {self.overlap_hash(decode_lossy(raw)) for path in paths for raw in raw_lines(path)}
+            for paths in others
+        ]
+
+    def overlap_hash(self, line: str) -> int:
+        """64 bits by which a line is found in other data."""
+        return line_hash(near_form(line) if self.settings.near_duplicates else line)
+
+    def reasons(self, raw: tuple[bytes, bytes], pair: Pair) -> Iterator[str]:
+        """The names of what is wrong with a pair, and wanted to be removed."""
+        wanted = self.settings
+        if not all(is_text(side) and b"\r" not in side for side in raw):
+            if wanted.encoding:
+                yield "encoding"
+            return  # its characters are not known
+        if wanted.control and any(map(CONTROL.search, pair)):
+            yield "control"
+        if wanted.mojibake and any(map(has_mojibake, pair)):
+            yield "mojibake"
+        if wanted.max_words and max(map(count_words, pair)) > wanted.max_words:
+            yield "max_words"
+        if is_empty(pair):
+            if wanted.empty:
+                yield "empty"
+            return
+        if wanted.copies and is_copy(pair):
+            yield "copies"
+        if any(map(has_other_language, pair, self.codes)):
+            yield "language"
+        if wanted.overlap and any(map(self.is_in_others, pair, self.others)):
+            yield "overlap"
+
+    def is_in_others(self, line: str, hashes: set[int]) -> bool:
+        """Whether a line is in other data with these hashes."""
+        return bool(hashes) and self.overlap_hash(line) in hashes
+
+
+def has_other_language(line: str, code: str) -> bool:
+    """Whether a line is long enough to tell its language, and it is not the one of this code."""
+    if code == UNKNOWN_LANGUAGE or len(line.strip()) < MIN_CHARACTERS:
+        return False
+    probabilities = dict(identify(line))
+    return bool(probabilities) and probabilities[code] < MIN_PROBABILITY
+
+
+def raw_pairs(files: Files) -> Iterator[tuple[bytes, bytes]]:
+    """The lines n of both files, without their ends and without a byte order mark."""
+    first = True
+    for pair in zip(*map(raw_lines, files), strict=True):
+        source, target = (line.removesuffix(b"\n").rstrip(b"\r") for line in pair)
+        yield (source.removeprefix(BOM), target.removeprefix(BOM)) if first else (source, target)
+        first = False
+
+
+def with_progress(pairs: Iterator[T], count: int, say: Say) -> Iterator[T]:
+    """The pairs. Says every `REPORT_EVERY` seconds how many of them there have been."""
+    start = last = time.monotonic()
+    for done, pair in enumerate(pairs):
+        if done and (now := time.monotonic()) - last >= REPORT_EVERY:
+            minutes = (now - start) / done * (count - done) / 60
+            say(f"{done:,} of {count:,} pairs are checked; {minutes:.0f} more minutes.")
+            last = now
+        yield pair
+
+
+class Notes:
+    """What the first pass notes of each of N pairs."""
+
+    def __init__(self, pairs: Iterator[tuple[bytes, bytes]], checks: PairChecks) -> None:
+        bits = {name: 1 << place for place, name in enumerate(REASONS)}
+        reasons, ratios, long = array("H"), array("f"), array("B")
+        hashes, near_hashes = array("Q"), array("Q")
+        for raw in pairs:
+            source, target = map(decode_lossy, raw)
+            pair = source, target
+            reasons.append(sum(bits[name] for name in checks.reasons(raw, pair)))
+            ratios.append(math.nan if is_empty(pair) else log_length_ratio(pair))
+            long.append(has_length_ratio(pair))
+            hashes.append(pair_hash(pair))
+            near_hashes.append(near_hash(pair) if checks.settings.near_duplicates else 0)
+        self.bits = bits
+        self.reasons = np.array(reasons, np.uint16)
+        self.ratios = np.array(ratios, np.float32)
+        self.has_ratio = np.array(long, bool) & ~np.isnan(self.ratios)
+        self.hashes, self.near_hashes = np.array(hashes, np.uint64), np.array(near_hashes, np.uint64)
+        self.median = 0.0
+
+    def compare(self, settings: CleanSettings) -> None:
+        """Add to the reasons of each pair what is wrong with it beside the others.
+
+        The median ratio is that of the pairs that are kept. It is found by repetition, in which outliers only
+        increase. A corpus that has been cleaned therefore stays as it is.
+        """
+        by_itself = self.reasons == 0
+        outliers = np.zeros(len(by_itself), bool)
+        while True:
+            candidates = by_itself & ~outliers
+            duplicates, near = self.repeated(candidates, settings)
+            kept = candidates & ~duplicates & ~near & ~np.isnan(self.ratios)
+            self.median = float(np.median(self.ratios[kept])) if kept.any() else 0.0
+            if not settings.max_ratio:
+                break
+            far = self.has_ratio & (np.abs(self.ratios - self.median) > math.log(settings.max_ratio))
+            if not (far & ~outliers).any():
+                break
+            outliers |= far
+        for name, found in (("max_ratio", outliers), ("duplicates", duplicates), ("near_duplicates", near)):
+            self.reasons[found] |= self.bits[name]
+
+    def repeated(self, candidates: Mask, settings: CleanSettings) -> tuple[Mask, Mask]:
+        """Which candidates are duplicates of earlier candidates, and which of the others are nearly so."""
+        duplicates, near = np.zeros_like(candidates), np.zeros_like(candidates)
+        places = np.flatnonzero(candidates)
+        if settings.duplicates:
+            duplicates[places] = later_occurrences(self.hashes[places])
+        if settings.near_duplicates:
+            near[places] = differ_from_first(self.hashes[places], self.near_hashes[places])
+        return duplicates, near & ~duplicates
+
+    def names(self, number: int) -> list[str]:
+        """Why pair `number`, counted from 0, is removed; empty if it is kept."""
+        found = int(self.reasons[number])
+        return [name for name, bit in self.bits.items() if found & bit]
+
+
+def clean_files(
+    files: Files, out: Path, settings: CleanSettings, languages: Languages, others: Others, say: Say
+) -> CleanReport:
+    """Write the pairs of two files that are not removed to a new folder, the others to removed.jsonl there.
+
+    `languages` may be unknown. Kept lines are copied byte for byte, with LF as their ends and without a byte
+    order mark. Raises `DragomanError` if a file cannot be read twice, the numbers of lines differ, no pair is
+    left, or the folder exists.
+    """
+    pairs = with_progress(raw_pairs(files), count_pairs(files, out), say)
+    notes = Notes(pairs, PairChecks(settings, languages, others))
+    notes.compare(settings)
+    names = file_names(files)
+    kept = int((notes.reasons == 0).sum())
+    report = CleanReport(
+        *names, languages, settings, len(notes.reasons), kept, round(math.exp(notes.median), 4), {}
+    )
+    report.reasons = {name: Removed(REASONS[name]) for name in REASONS if getattr(settings, name)}
+    if not kept:
+        counts = ((int((notes.reasons & bit > 0).sum()), name) for name, bit in notes.bits.items())
+        found = ", ".join(f"{name} {count:,}" for count, name in counts if count)
+        raise DragomanError(
+            f"No pair of {files[0]} and {files[1]} would be left ({found}). Turn off the check that is wrong "
+            "for them, as --no-language."
+        )
+    write_folder(out, lambda new: write_pairs(new, files, notes, report))
+    return report
+
+
+def write_pairs(folder: Path, files: Files, notes: Notes, report: CleanReport) -> None:
+    """Write the kept pairs, the removed ones with their reasons, and the report, which is completed here."""
+    with (
+        (folder / report.source).open("wb") as source,
+        (folder / report.target).open("wb") as target,
+        (folder / REMOVED).open("w", encoding="utf-8") as removed,
+    ):
+        for number, raw in enumerate(raw_pairs(files)):
+            if names := notes.names(number):
+                pair = map(decode_lossy, raw)
+                record = {"line": number + 1, "reasons": names}
+                record |= dict(zip(("source", "target"), pair, strict=True))
+                removed.write(json.dumps(record, ensure_ascii=False) + "\n")
+                for name in names:
+                    report.reasons[name].add(record)
+            else:
+                source.write(raw[0] + b"\n")
+                target.write(raw[1] + b"\n")
+    (folder / REPORT).write_text(json.dumps(asdict(report), indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def file_names(files: Files) -> tuple[str, str]:
+    """The names of the files that are written: those that are read, without .gz, unless a name is taken."""
+    source, target = (path.name.removesuffix(".gz") for path in files)
+    is_free = source != target and not {source, target} & {REMOVED, REPORT, MANIFEST}
+    return (source, target) if is_free else (f"source.{source}", f"target.{target}")
+
+
+def count_pairs(files: Files, out: Path) -> int:
+    """The number of pairs.
+
+    Raises `DragomanError` for files that cannot be read twice or are not pairs, and if `out` exists.
+    """
+    if out.exists():
+        raise DragomanError(f"{out} exists; choose another --out, or delete it.")
+    for path in files:
+        if path.exists() and not path.is_file():
+            raise DragomanError(f"{path} is not a regular file, and cannot be read twice.")
+    counts = [sum(1 for _ in raw_lines(path)) for path in files]
+    if counts[0] != counts[1]:
+        raise DragomanError(
+            f"{files[0]} has {counts[0]:,} lines and {files[1]} has {counts[1]:,}. Line n of one has to "
+            "belong to line n of the other."
+        )
+    if not counts[0]:
+        raise DragomanError(f"{files[0]} is empty; it has to hold one sentence a line.")
+    return counts[0]

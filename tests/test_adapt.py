@@ -1,0 +1,350 @@
+"""Adapting an initial model to new text: what stays, what changes, what is refused."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import load_file
+
+from dragoman.cli.train import COMMAND, recipe_of
+from dragoman.evaluation.metrics import bleu
+from dragoman.interop import huggingface
+from dragoman.model.settings import ModelSettings
+from dragoman.model.transformer import build_model
+from dragoman.pipeline.adapt import refuse_other_languages
+from dragoman.pipeline.initial_model import PEAK_RATE, refuse_unknown_parts
+from dragoman.pipeline.prepare import PreparedData, make_model
+from dragoman.pipeline.recipe import Recipe, complete_recipe, read_recipe
+from dragoman.pipeline.replay import repetitions
+from dragoman.pipeline.run import make_validate, run
+from dragoman.pipeline.settings import AdaptationSettings
+from dragoman.system.errors import DragomanError
+from dragoman.system.messages import silent
+from dragoman.system.toml import to_table
+from dragoman.text.settings import DataSettings, TokenizerSettings
+from dragoman.text.tokenizer import Tokenizer
+from dragoman.training.curves import training_of
+from dragoman.training.log import read_events
+from dragoman.training.world import World
+from dragoman.translation.model_folder import StoredModel, Tokenizers, read_about, save_model
+from dragoman.translation.token_ids import DEFAULT_SPLIT
+from dragoman.translation.translator import Translator
+from tests.conftest import TINY, write_copies
+
+HERE = World(device=torch.device("cpu"))
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+
+@pytest.fixture(scope="module")
+def folder(trained, tmp_path_factory) -> Path:
+    """New text: the words that the initial model knows, translated in reverse order."""
+    folder = tmp_path_factory.mktemp("adapt")
+    for name, lines, seed in (("new", 60, 5), ("valid", 6, 6)):
+        _, target = write_copies(folder, name, lines, seed)
+        reverse = [" ".join(reversed(line.split())) for line in target.read_text().splitlines()]
+        target.write_text("".join(f"{line}\n" for line in reverse))
+    return folder
+
+
+def table(trained: Path, folder: Path, out: Path, adaptation=None, **training) -> dict:
+    """The recipe of a short adaptation, as a file would have it."""
+    defaults = {
+        "updates": 4,
+        "validate_every": 2,
+        "checkpoint_every": 2,
+        "precision": "float32",
+        "log_every": 1,
+    }
+    return {
+        "out": str(out),
+        "data": {
+            "source": str(folder / "new.source"),
+            "target": str(folder / "new.target"),
+            "valid_source": str(folder / "valid.source"),
+            "valid_target": str(folder / "valid.target"),
+        },
+        "batches": {"source_tokens_per_batch": 100, "target_tokens_per_batch": 100},
+        "training": defaults | training,
+        "adaptation": {"initial_model": str(trained / "run")} | (adaptation or {}),
+    }
+
+
+def complete(asked: dict) -> Recipe:
+    return complete_recipe(asked, "adapt.toml", lambda recipe: recipe, lambda: False, silent)
+
+
+def adapt(*arguments, **training) -> Path:
+    return run(complete(table(*arguments, **training)), silent)
+
+
+def weights(folder: Path) -> dict[str, np.ndarray]:
+    return load_file(folder / "model.safetensors")
+
+
+def last_checkpoint(out: Path) -> Path:
+    return max((out / "checkpoints").iterdir())
+
+
+@pytest.fixture(scope="module")
+def adapted(trained, folder, unchecked_shapes) -> Path:
+    """An adaptation with replay and frozen embeddings; read only."""
+    old = [str(trained / f"train.{side}") for side in ("source", "target")]
+    return adapt(trained, folder, folder / "adapted", {"replay": old, "freeze": ["embeddings", "encoder.0"]})
+
+
+def test_tokenizers_settings_and_languages_are_kept(trained, adapted):
+    before, after = (StoredModel.load(path) for path in (trained / "run", adapted))
+    assert after.tokenizers == before.tokenizers
+    assert after.settings == before.settings
+    assert after.languages == before.languages
+    assert read_recipe(adapted).tokenizer == read_recipe(trained / "run").tokenizer
+
+
+def test_update_0_has_the_scores_of_the_initial_model(trained, adapted):
+    recipe, data = read_recipe(adapted), PreparedData.load(adapted / "data")
+    model = make_model(recipe, data, HERE.device)
+    model.load_state_dict(
+        {name: torch.from_numpy(each) for name, each in initial_weights(trained).items()}, False
+    )
+    expected, _ = make_validate(recipe, data, silent, HERE)(model, "")
+    first = read_events(adapted / "log.jsonl")[0]
+    assert (first["event"], first["step"]) == ("validation", 0)
+    assert {name: first[name] for name in expected} == pytest.approx(expected, abs=1e-4)
+    translator = Translator.load(trained / "run")
+    lines = (adapted / "data" / "valid.source.txt").read_text().splitlines()
+    references = (adapted / "data" / "valid.target.txt").read_text().splitlines()
+    greedy = translator.translate(lines, beam_size=1)
+    assert first["bleu"] == pytest.approx(bleu(greedy, references).value, abs=1e-3)
+
+
+def test_frozen_weights_do_not_change_and_others_do(trained, adapted):
+    before, after = initial_weights(trained), weights(last_checkpoint(adapted))
+    unchanged = {name for name in before if np.array_equal(before[name], after[name])}
+    frozen = {name for name in before if "embedding" in name or name.startswith("encoder.0.")}
+    assert unchanged == frozen
+
+
+def test_the_replayed_share_of_the_pairs_is_as_asked_and_none_is_held_out(adapted):
+    data, new = PreparedData.load(adapted / "data"), 60
+    lines = np.array([data.train.line_number(pair) for pair in range(len(data.train))])
+    assert (lines <= new).sum() == new
+    assert (lines > new).sum() == round(0.3 / 0.7 * new)
+    tokenizer = data.tokenizers.source
+    replayed = {tokenizer.decode(data.train[pair][0].tolist()) for pair in np.flatnonzero(lines > new)}
+    held_out = set((adapted / "data" / "replay" / "valid.source.txt").read_text().splitlines())
+    assert held_out
+    assert not held_out & replayed
+
+
+@given(st.lists(st.booleans(), min_size=1).filter(any), st.integers(0, 99), st.integers(0, 9))
+def test_old_pairs_are_replayed_equally_often(kept, wanted, seed):
+    times = repetitions(np.array(kept), wanted, seed)
+    used = times[np.array(kept)]
+    assert times.sum() == used.sum() == wanted
+    assert used.max() - used.min() <= 1
+    assert np.array_equal(times, repetitions(np.array(kept), wanted, seed))
+
+
+def test_both_domains_are_reported_at_each_validation(adapted):
+    events = [event for event in read_events(adapted / "log.jsonl") if event["event"] == "validation"]
+    assert [event["step"] for event in events] == [0, 2, 4]
+    result = json.loads((adapted / "result.json").read_text())
+    for scores in (*events, *result["candidates"].values()):
+        assert {"bleu", "loss", "replay_bleu", "replay_loss"} <= scores.keys()
+    assert events[0]["replay_bleu"] > 90 > events[0]["bleu"]  # the initial model knows the old text
+
+
+def test_a_resumed_adaptation_equals_one_that_ran_through_without_the_initial_model(trained, folder, adapted):
+    moved = folder / "initial"
+    shutil.copytree(trained / "run", moved)
+    asked = table(
+        trained, folder, folder / "resumed", read_adaptation(adapted) | {"initial_model": str(moved)}
+    )
+    run(complete(asked), silent)
+    shutil.rmtree(moved)
+    (folder / "resumed" / "result.json").unlink()
+    shutil.rmtree(last_checkpoint(folder / "resumed"))
+    run(complete(asked), silent)
+    ended, expected = last_checkpoint(folder / "resumed"), last_checkpoint(adapted)
+    assert ended.name == expected.name
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        found, wanted = load_file(ended / name), load_file(expected / name)
+        assert found.keys() == wanted.keys()
+        assert all(np.array_equal(found[each], wanted[each]) for each in wanted)
+
+
+def test_long_sentences_are_split_as_before(trained, folder, adapted):
+    before, after = (read_about(path / "model")[0] for path in (trained / "run", adapted))
+    assert after == before
+    assert PreparedData.load(adapted / "data").longest_before == before
+
+
+def test_an_imported_model_is_adapted(trained, folder, tmp_path):
+    lines = (trained / "train.source").read_text().splitlines() + (
+        trained / "train.target"
+    ).read_text().splitlines()
+    tokenizer = Tokenizer.train(iter(lines), "bpe", TokenizerSettings(), 320)
+    original = build_model(replace(TINY, norm="post"), len(tokenizer), len(tokenizer)).eval()
+    (tmp_path / "theirs").mkdir()
+    huggingface.write(original, Tokenizers(tokenizer, tokenizer), tmp_path / "theirs")
+    imported = huggingface.read(tmp_path / "theirs")
+    save_model(tmp_path / "ours", imported.model, imported.model.settings, imported.tokenizers)
+    out = adapt(trained, folder, tmp_path / "out", {"initial_model": str(tmp_path / "ours")}, updates=2)
+    before, after = StoredModel.load(tmp_path / "ours"), StoredModel.load(out)
+    assert after.settings == before.settings
+    assert after.tokenizers == before.tokenizers
+    assert after.longest_trained == imported.model.settings.longest or DEFAULT_SPLIT
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (
+            {"adaptation": {"freeze": ["encoder"]}},
+            "freeze belongs to an adaptation, and initial_model is missing",
+        ),
+        ({"adaptation": {"peak_rate": 0.0}}, "peak_rate is 0.0; it must be at least"),
+        (
+            {"adaptation": {"replay_share": 0.5}},
+            "replay_share needs a text to replay: give --replay SOURCE TARGET",
+        ),
+        (
+            {"adaptation": {"replay": ["a", "b"], "replay_share": 1.0}},
+            "replay_share is 1.0; it must be below 1",
+        ),
+        ({"adaptation": {"replay": ["a"]}}, "replay needs two files, source and target, and 1 are given"),
+        (
+            {"adaptation": {"replay_valid": ["a"] * 3}},
+            "replay_valid needs two files, source and target, and 3",
+        ),
+        ({"preset": "small"}, "The preset is small, and the initial model .* has other sizes .* d_model 32"),
+        (
+            {"model": {"d_model": 16}},
+            "d_model is 16, and the initial model in .*run has 32, which is kept; leave",
+        ),
+        (
+            {"tokenizer": {"vocabulary": 60}},
+            "vocabulary is 60, and the initial model .* has 50, which is kept",
+        ),
+        ({"adaptation": {"initial_model": "nowhere"}}, "nowhere"),
+    ],
+)
+def test_a_recipe_that_contradicts_its_initial_model_is_refused(trained, folder, tmp_path, asked, message):
+    given = table(trained, folder, tmp_path / "out")
+    initial = {} if "belongs" in message else given["adaptation"]
+    with pytest.raises(DragomanError, match=message):
+        complete(given | asked | {"adaptation": initial | asked.get("adaptation", {})})
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("adaptation", "message"),
+    [
+        (
+            {"freeze": ["encodr"]},
+            "freeze names 'encodr', and the initial model has no such part. It has encoder, ",
+        ),
+        (
+            {"freeze": ["encoder", "decoder", "embeddings"]},
+            "No weight of the initial model is left to train: freeze is enc",
+        ),
+        (
+            {"replay": ["none.en", "none.de"]},
+            "Of the text to replay, source is none.en, and there is no such file",
+        ),
+        ({"replay": ["empty", "empty"], "replay_valid": ["valid"] * 2}, "No pair of .* is left to replay"),
+    ],
+)
+def test_what_does_not_fit_the_text_or_the_weights_is_refused(trained, folder, tmp_path, adaptation, message):
+    places = {"empty": tmp_path / "empty", "valid": folder / "valid.source"}
+    places["empty"].write_text("\n\n")
+    adaptation = {name: [str(places.get(each, each)) for each in value] for name, value in adaptation.items()}
+    with pytest.raises(DragomanError, match=message):
+        adapt(trained, folder, tmp_path / "out", adaptation)
+    assert not (tmp_path / "out").exists()
+
+
+def test_running_averages_cannot_be_frozen():
+    recipe = Recipe(model=ModelSettings(norm="batch"), adaptation=AdaptationSettings(freeze=("encoder",)))
+    with pytest.raises(
+        DragomanError, match="freeze and lora_rank do not hold the running averages of batch normalisation"
+    ):
+        refuse_unknown_parts(recipe, {"encoder.0.weight": (4, 4), "decoder.0.weight": (4, 4)})
+
+
+def test_exchanged_languages_are_refused_unless_given(tmp_path):
+    asked, kept = DataSettings(source=Path("new.de")), DataSettings(source_language="en")
+    with pytest.raises(
+        DragomanError, match="The source text is called new.de, and the source language .* is en"
+    ):
+        refuse_other_languages(asked, kept, tmp_path)
+    refuse_other_languages(replace(asked, source_language="de"), kept, tmp_path)
+    refuse_other_languages(DataSettings(source=Path("new.txt")), kept, tmp_path)
+
+
+def test_the_initial_model_has_to_be_there_until_update_0_is_validated(trained, folder, tmp_path):
+    moved, asked = tmp_path / "initial", tmp_path / "out"
+    shutil.copytree(trained / "run", moved)
+    recipe = complete(table(trained, folder, asked, {"initial_model": str(moved)}, updates=2))
+    run(recipe, silent)
+    shutil.rmtree(moved)
+    for name in ("checkpoints", "model", "best"):
+        shutil.rmtree(asked / name, ignore_errors=True)
+    for name in ("log.jsonl", "result.json"):
+        (asked / name).unlink()
+    with pytest.raises(DragomanError, match="initial"):
+        run(recipe, silent)
+
+
+def test_rate_and_updates_are_chosen_and_said(trained, folder, tmp_path):
+    said: list[str] = []
+    asked = table(trained, folder, tmp_path / "out")
+    del asked["training"]["updates"]
+    recipe = complete(asked | {"batches": {"source_tokens_per_batch": 400, "target_tokens_per_batch": 400}})
+    run(replace(recipe, training=replace(recipe.training, minutes=0.001)), said.append)
+    chosen = read_recipe(tmp_path / "out")
+    assert chosen.adaptation.peak_rate == PEAK_RATE
+    (reasons,) = [line for line in said if line.startswith("Chosen")]
+    for words in (
+        "updates, at most 10 passes over the text",
+        "a tenth of the updates",
+        "0.0003, so that little",
+    ):
+        assert words in reasons
+    assert any("the learning rate rises to 0.0003" in line for line in said)
+    assert f"Initial model: {trained / 'run'}; its tokenizers and settings are kept." in said
+    rates = [
+        event["learning_rate"]
+        for event in read_events(tmp_path / "out" / "log.jsonl")
+        if "learning_rate" in event
+    ]
+    assert max(rates) == pytest.approx(PEAK_RATE, rel=1e-3)
+    (formula,) = [curve for curve in training_of(tmp_path / "out").curves if curve.name == "equation 3"]
+    assert [rate for _, rate in formula.points] == pytest.approx(rates, rel=1e-3)
+
+
+def test_the_command_line_asks_for_an_adaptation(trained, folder, tmp_path):
+    words = f"{folder}/new.source {folder}/new.target --out {tmp_path}/out --initial-model {trained}/run"
+    words += " --freeze encoder embeddings --replay old.en old.de --replay-share 0.2 --dropout 0.2"
+    recipe = recipe_of(COMMAND.parse(words.split()))
+    assert recipe.adaptation == AdaptationSettings(
+        trained / "run",
+        freeze=("encoder", "embeddings"),
+        replay=("old.en", "old.de"),
+        replay_share=0.2,
+    )
+    assert recipe.model == replace(read_recipe(trained / "run").model, dropout=0.2)
+
+
+def read_adaptation(out: Path) -> dict:
+    return to_table(read_recipe(out).adaptation)
+
+
+def initial_weights(trained: Path) -> dict[str, np.ndarray]:
+    return weights(trained / "run" / "model")

@@ -1,0 +1,342 @@
+"""`dragoman clean`: what it removes, that it says so, and that nothing is left to remove."""
+
+import gzip
+import json
+import sys
+import tempfile
+import tracemalloc
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.system.messages import silent
+from dragoman.text import cleaning
+from dragoman.text.checks import near_form
+from dragoman.text.clean_settings import REASONS, CleanSettings
+from dragoman.text.cleaning import clean_files
+from dragoman.text.doctor import examine
+from dragoman.text.mojibake import has_mojibake
+from dragoman.text.settings import Languages
+from tests.test_cli import call
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+ENGLISH = (
+    "a man rides a red bicycle through the park",
+    "the children are playing with their dog in the garden",
+    "two women walk slowly along the street and talk",
+    "she holds a small bottle of water under the bridge",
+)
+GERMAN = (
+    "ein mann fährt mit einem roten fahrrad durch den park",
+    "die kinder spielen mit ihrem hund im garten",
+    "zwei frauen gehen langsam die straße entlang und reden",
+    "sie hält eine kleine flasche wasser unter der brücke",
+)
+NAMES = ("anna", "bert", "carla", "david", "emil", "frida", "georg", "hanna", "ida", "jonas")
+OTHERS, EN_DE = ([], []), Languages("en", "de")
+BROKEN = {
+    "encoding": (lambda s, t: (s, (t + " ü").encode("latin-1"))),
+    "empty": (lambda s, t: (s, " ")),
+    "copies": (lambda s, t: ("der zug", "der zug")),
+    "control": (lambda s, t: (s + " \u200b", t)),
+    "mojibake": (lambda s, t: (s, mojibake(t + " für"))),
+    "language": (lambda s, t: (s, "les enfants jouent avec leur chien dans le jardin")),
+    "max_words": (lambda s, t: (" ".join([s] * 40), " ".join([t] * 40))),
+    "max_ratio": (lambda s, t: (s, " ".join([t] * 5))),
+}
+"""What breaks a pair, by the reason for which it is removed."""
+
+
+def mojibake(text):
+    """A text whose UTF-8 is read as Windows-1252, or as Latin-1 where that has no such character."""
+    return "".join(bytes([byte]).decode("cp1252", "ignore") or chr(byte) for byte in text.encode())
+
+
+def clean_corpus():
+    """40 clean pairs without near-duplicates."""
+    return [
+        (f"{name} said: {source}", f"{name} sagte: {target}")
+        for name in NAMES
+        for source, target in zip(ENGLISH, GERMAN, strict=True)
+    ]
+
+
+def write(folder, pairs):
+    """Write pairs of texts or bytes to train.en and train.de."""
+    folder.mkdir(exist_ok=True)
+    files = folder / "train.en", folder / "train.de"
+    for path, side in zip(files, zip(*pairs, strict=True), strict=True):
+        raw = [line if isinstance(line, bytes) else line.encode("utf-8", "surrogatepass") for line in side]
+        path.write_bytes(b"".join(line + b"\n" for line in raw))
+    return files
+
+
+def contents(folder):
+    """The kept lines of both files, the removed pairs and the report."""
+    kept = [(folder / name).read_bytes() for name in ("train.en", "train.de")]
+    removed = [json.loads(line) for line in (folder / "removed.jsonl").read_text().splitlines()]
+    return kept, removed, json.loads((folder / "report.json").read_text())
+
+
+def cleaned(files, out, others=OTHERS, languages=EN_DE, **switches):
+    clean_files(files, out, CleanSettings(**switches), languages, others, silent)
+    return contents(out)
+
+
+@pytest.fixture
+def dirty(tmp_path):
+    """A corpus with a broken pair for each reason, by its line, and a test set; the files and the reasons."""
+    pairs, expected = clean_corpus(), {}
+    for place, (name, change) in enumerate(BROKEN.items(), 5):
+        pairs[place] = change(*pairs[place])
+        expected[place + 1] = [name]
+    (tmp_path / "test.en").write_text(pairs[20][0].upper() + "!\n")
+    (tmp_path / "test.de").write_text(pairs[21][1] + "\n")
+    expected |= {21: ["overlap"], 22: ["overlap"]}
+    pairs[30], pairs[31] = (pairs[0][0] + " ", pairs[0][1]), (pairs[1][0].title() + ".", pairs[1][1] + " ?")
+    expected |= {31: ["duplicates"], 32: ["near_duplicates"]}
+    return write(tmp_path, pairs), expected, ([tmp_path / "test.en"], [tmp_path / "test.de"])
+
+
+def test_each_problem_is_removed_with_its_line_and_reason(dirty, tmp_path):
+    files, expected, others = dirty
+    kept, removed, report = cleaned(files, tmp_path / "out", others)
+    assert {record["line"]: record["reasons"] for record in removed} == expected
+    assert {name: part["count"] for name, part in report["reasons"].items()} == {
+        name: sum(name in reasons for reasons in expected.values()) for name in REASONS
+    }
+    for name, part in report["reasons"].items():
+        assert part["sample"] == [record for record in removed if name in record["reasons"]]
+    assert (report["pairs"], report["kept"]) == (40, 40 - len(expected))
+    for path, left in zip(files, kept, strict=True):
+        lines = path.read_bytes().splitlines(keepends=True)
+        assert left == b"".join(line for n, line in enumerate(lines, 1) if n not in expected)
+
+
+def test_doctor_finds_nothing_in_what_is_left(dirty, tmp_path):
+    files, _, (test_source, test_target) = dirty
+    cleaned(files, tmp_path / "out", (test_source, test_target))
+    others = {"test": (*test_source, *test_target)}
+    assert examine(*(tmp_path / "out" / path.name for path in files), others) == []
+
+
+@pytest.mark.parametrize("name", REASONS)
+def test_each_check_is_a_switch_of_its_own(dirty, tmp_path, name):
+    files, expected, others = dirty
+    off = 0 if name.startswith("max") else False
+    _, removed, report = cleaned(files, tmp_path / "out", others, **{name: off})
+    left = {line: reasons for line, reasons in expected.items() if reasons != [name]}
+    if name == "near_duplicates":  # overlap, too, is then exact
+        del left[21]
+    if name == "duplicates":  # near-duplicates are not the same as duplicates
+        assert 31 not in left
+    assert {record["line"]: record["reasons"] for record in removed} == left
+    assert name not in report["reasons"]
+
+
+PIECES = [
+    *("a", "B", "ß", "1", "2", ".", " ", "word", "das ist ein satz", "this is a sentence", "Ã¼", "\u200b"),
+    *("\0", "\r", "\ud800", "日本語", "\u00a0", "x" * 40, " y" * 20),
+]
+LINES = st.lists(st.sampled_from(PIECES), max_size=4).map("".join)
+SWITCHES = st.fixed_dictionaries(
+    {
+        field.name: st.sampled_from([0, 2, 30]) if field.name.startswith("max") else st.booleans()
+        for field in fields(CleanSettings)
+    }
+)
+
+
+CORPORA = st.lists(st.tuples(LINES, LINES), max_size=12)
+
+
+@settings(max_examples=8)
+@given(CORPORA, SWITCHES)
+def test_cleaning_what_was_cleaned_removes_nothing(pairs, switches):
+    with tempfile.TemporaryDirectory() as folder:
+        check_that_nothing_is_left_to_remove(Path(folder), [*pairs, ("hello", "hallo")], switches)
+
+
+@pytest.mark.long
+@settings(max_examples=500)
+@given(CORPORA, SWITCHES)
+def test_cleaning_any_corpus_twice_removes_nothing(pairs, switches):
+    with tempfile.TemporaryDirectory() as folder:
+        check_that_nothing_is_left_to_remove(Path(folder), [*pairs, ("hello", "hallo")], switches)
+
+
+def check_that_nothing_is_left_to_remove(folder, pairs, switches):
+    files = write(folder, pairs)
+    (folder / "test.en").write_text("this is a sentence\n")
+    others = ([folder / "test.en"], [])
+    kept, removed, report = cleaned(files, folder / "1", others, **switches)
+    assert len(removed) + kept[0].count(b"\n") == len(pairs) == report["pairs"]
+    again = cleaned((folder / "1" / "train.en", folder / "1" / "train.de"), folder / "2", others, **switches)
+    assert (again[0], again[1]) == (kept, [])
+    assert again[2]["length_ratio"] == report["length_ratio"]
+
+
+def test_gzip_crlf_and_byte_order_marks_change_nothing(dirty, tmp_path):
+    files, _, others = dirty
+    folder = tmp_path / "other"
+    folder.mkdir()
+    for path in files:
+        raw = b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n")
+        (folder / f"{path.name}.gz").write_bytes(gzip.compress(raw))
+    packed = folder / "train.en.gz", folder / "train.de.gz"
+    assert cleaned(packed, tmp_path / "1", others) == cleaned(files, tmp_path / "2", others)
+
+
+def test_the_median_of_the_ratio_is_that_of_the_pairs_that_are_kept(tmp_path):
+    pairs = [
+        (f"{'a' * 40} {word}", f"{'b' * length} {word}")
+        for word, length in zip(NAMES, [40] * 6 + [400] * 4, strict=True)
+    ]
+    _, removed, report = cleaned(write(tmp_path, pairs), tmp_path / "out", languages=Languages())
+    assert [record["line"] for record in removed] == [7, 8, 9, 10]
+    assert report["length_ratio"] == 1
+
+
+def test_memory_is_a_hundred_bytes_a_pair_and_not_the_lines(tmp_path):
+    wanted = CleanSettings(language=False, near_duplicates=False)
+
+    def peak(count):
+        pairs = [(f"{'amber ' * 80}{number}", f"{'birch ' * 80}{number}") for number in range(count)]
+        files = write(tmp_path / str(count), pairs)
+        tracemalloc.start()
+        clean_files(files, tmp_path / str(count) / "out", wanted, EN_DE, OTHERS, silent)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return found
+
+    peak(100)  # what is made once
+    assert peak(1_500) - peak(500) < 1_000 * 120  # of pairs of a thousand bytes
+
+
+def test_files_of_one_name_get_two(tmp_path):
+    for side in ("en", "de"):
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "train.txt").write_text(f"a sentence of {side}\n")
+    files = tmp_path / "en" / "train.txt", tmp_path / "de" / "train.txt"
+    report = clean_files(files, tmp_path / "out", CleanSettings(), Languages(), OTHERS, silent)
+    assert (report.source, report.target) == ("source.train.txt", "target.train.txt")
+    assert (tmp_path / "out" / "target.train.txt").read_text() == "a sentence of de\n"
+
+
+def test_a_file_named_as_the_report_does_not_replace_it(tmp_path):
+    files = [
+        path.rename(tmp_path / name)
+        for path, name in zip(write(tmp_path, clean_corpus()), ("report.json", "b"), strict=True)
+    ]
+    report = clean_files(tuple(files), tmp_path / "out", CleanSettings(), Languages(), OTHERS, silent)
+    assert (report.source, report.target) == ("source.report.json", "target.b")
+
+
+def test_progress_is_told_now_and_then(tmp_path, monkeypatch):
+    monkeypatch.setattr(cleaning, "REPORT_EVERY", 0.0)
+    said = []
+    clean_files(
+        write(tmp_path, clean_corpus()), tmp_path / "out", CleanSettings(), EN_DE, OTHERS, said.append
+    )
+    assert said[-1] == "39 of 40 pairs are checked; 0 more minutes."
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("Hello, world!", "hello World", True),
+        ("Page 12", "page 34.", True),
+        ("Page 12", "Page 123", False),
+        ("ﬁne Straße", "FINE STRASSE", True),
+        ("करता", "करती", False),  # marks of vowels
+        ("dass", "das", False),
+        ("?!", "...", False),
+        ("😀 I see", "I see", True),
+    ],
+)
+def test_what_near_duplicates_have_in_common(one, other, same):
+    assert (near_form(one) == near_form(other)) is same
+
+
+CORRECT = [
+    "„Das macht Spaß“, sagte sie – “sehr”… É» 5 Å² «Â la carte» 20 £ São Paulo, AMANHÃ",
+    "Nous dînâmes à l’hôtel : « très bien », fit-il, naïf, où ça ?",
+    "Příliš žluťoučký kůň úpěl ďábelské ódy",
+    "Zażółć gęślą jaźń",
+    "Ağır ağır çıkacaksın bu merdivenlerden",
+    "Съешь ещё этих мягких французских булок",
+    "Ταχίστη αλώπηξ",
+    "いろはにほへと",
+    "Árvíztűrő tükörfúrógép",
+    "Það er gott að sjá þig",
+    "it’s 5 € 😀",
+]
+
+
+@pytest.mark.parametrize("text", CORRECT)
+def test_mojibake_is_found_in_every_script_and_not_in_correct_text(text):
+    assert not has_mojibake(text)
+    assert has_mojibake(mojibake(text))
+
+
+# ---- the command line
+
+
+def test_the_verb_prints_a_table_or_json(dirty, tmp_path, monkeypatch, capsysbinary):
+    files, expected, (test_source, test_target) = dirty
+    asked = ("clean", *files, "--test-source", *test_source, "--test-target", *test_target)
+    status, out, err = call(monkeypatch, capsysbinary, *asked, "--out", tmp_path / "1")
+    assert status == 0
+    assert all(name in out for name in REASONS)
+    assert f"has {40 - len(expected)} of 40 pairs; the {len(expected)} removed ones are in" in err
+    _, out, _ = call(monkeypatch, capsysbinary, *asked, "--out", tmp_path / "2", "--json", "--no-language")
+    assert json.loads(out) == contents(tmp_path / "2")[2]
+    _, _, err = call(monkeypatch, capsysbinary, *asked, "--out", tmp_path / "3", "--source-language", "tlh")
+    assert "the identifier does not know tlh" in err
+    unknown = files[0].rename(tmp_path / "train.source"), files[1]
+    _, _, err = call(monkeypatch, capsysbinary, "clean", *unknown, "--out", tmp_path / "4")
+    assert "is not checked for its language, which is not known: --source-language gives it." in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("train.en", "train.de", "--out", "."), "exists; choose another --out, or delete it."),
+        (("train.en", "none.de", "--out", "out"), "none.de cannot be read"),
+        (("train.en", "short.de", "--out", "out"), "train.en has 40 lines and short.de has 1."),
+        (("empty", "empty", "--out", "out"), "empty is empty; it has to hold one sentence a line."),
+        (("/dev/null", "train.de", "--out", "out"), "/dev/null is not a regular file"),
+        (("train.de", "train.en", "--source-language", "en", "--target-language", "de", "--out", "out"),
+         "No pair of train.de and train.en would be left"),
+        (("train.en", "train.de", "--out", "out", "--max-ratio", "0.5"), "max_ratio is 0.5; it must be"),
+        (("train.en", "train.de", "--out", "out", "--max-words", "-1"), "max_words is -1; it must be"),
+        (("train.en", "train.de", "--out", "out", "--source-language", "x"), "has to be a language code"),
+        (("train.en", "train.de"), "--out"),
+    ],
+)  # fmt: skip
+def test_wrong_input_is_refused_with_a_sentence(tmp_path, monkeypatch, capsysbinary, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    write(Path(), clean_corpus())
+    Path("short.de").write_text("eine zeile\n")
+    Path("empty").touch()
+    status, out, err = call(monkeypatch, capsysbinary, "clean", *arguments)
+    assert (status, out) == (2, "")
+    assert message in err
+    assert not Path("out").exists()
+
+
+def test_the_identifier_may_be_missing(tmp_path, monkeypatch, capsysbinary):
+    from dragoman.text.identification import identifier_of
+
+    files = write(tmp_path, clean_corpus())
+    identifier_of.cache_clear()
+    monkeypatch.setitem(sys.modules, "py3langid.langid", None)
+    status, _, err = call(monkeypatch, capsysbinary, "clean", *files, "--out", tmp_path / "out")
+    assert (status, "needs py3langid: pip install 'dragoman[clean]'" in err) == (2, True)
+    assert (
+        call(monkeypatch, capsysbinary, "clean", *files, "--out", tmp_path / "out", "--no-language")[0] == 0
+    )

@@ -1,0 +1,177 @@
+"""COMET: the library's own numbers from a local checkpoint, of which no code is run.
+
+What needs the library is skipped where it is not installed; it wants former releases of numpy and protobuf.
+"""
+
+import itertools
+import random
+import sys
+
+import pytest
+import sacrebleu.significance
+from sacrebleu.metrics.base import Metric, Score, Signature
+
+from dragoman.evaluation.comet import Comet
+from dragoman.evaluation.compare import paired_bootstrap_of_means
+from dragoman.system.errors import DragomanError
+from tests.test_cli import call
+from tests.test_contract import LINES, save_random_model
+
+TEXTS = [f"{one} {other}" for one, other in itertools.pairwise(LINES)]
+
+
+class Mean(Metric):
+    """The mean of numbers that are given as text, for sacreBLEU's own test."""
+
+    _SIGNATURE_TYPE = Signature
+
+    def _preprocess_segment(self, sent):
+        return sent
+
+    def _extract_corpus_statistics(self, hypotheses, references):
+        return [[float(text), 1] for text in hypotheses]
+
+    def _aggregate_and_compute(self, stats):
+        return self._compute_score_from_stats([sum(column) for column in zip(*stats, strict=True)])
+
+    def _compute_score_from_stats(self, stats):
+        return Score("mean", stats[0] / stats[1])
+
+    def _compute_segment_statistics(self, *_):
+        raise NotImplementedError
+
+    _extract_reference_info = _compute_segment_statistics
+
+
+@pytest.mark.parametrize("gap", [0, 0.05, 0.1, 1])
+def test_the_p_value_of_a_mean_is_sacrebleus(gap):
+    chance = random.Random(4)
+    theirs = [chance.random() for _ in range(50)]
+    ours = [score + gap + chance.gauss(0, 0.3) for score in theirs]
+    systems = [("baseline", list(map(str, theirs))), ("system", list(map(str, ours)))]
+    metric = Mean()
+    metric.num_refs = 1
+    _, table = sacrebleu.significance.PairedTest(systems, {"mean": metric}, None, "bs", 1000)()
+    found = paired_bootstrap_of_means("COMET", "s", ours, theirs)
+    assert found.p_value == pytest.approx(table["mean"][1].p_value, abs=0.0011)  # sacreBLEU's are float32
+    assert (found.score.value, found.baseline.value) == pytest.approx((sum(ours) / 50, sum(theirs) / 50))
+    back = paired_bootstrap_of_means("COMET", "s", theirs, ours)
+    assert (back.score, back.baseline, back.p_value) == (found.baseline, found.score, found.p_value)
+    assert paired_bootstrap_of_means("COMET", "s", ours, ours).p_value == 1
+
+
+def test_a_checkpoint_that_is_not_on_this_machine_and_a_missing_library_are_refused(tmp_path, monkeypatch):
+    with pytest.raises(
+        DragomanError, match="wmt22-comet-da is not a file. COMET is read from a folder on this"
+    ):
+        Comet(tmp_path / "Unbabel" / "wmt22-comet-da")
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "model.ckpt").write_bytes(b"")
+    with pytest.raises(DragomanError, match="hparams.yaml is not a file"):
+        Comet(tmp_path / "checkpoints" / "model.ckpt")
+    (tmp_path / "hparams.yaml").write_text("")
+    monkeypatch.setitem(sys.modules, "comet", None)
+    with pytest.raises(DragomanError, match=r"pip install 'dragoman\[comet\]'"):
+        Comet(tmp_path / "checkpoints" / "model.ckpt")
+
+
+# ---- with the library
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    """A tiny random COMET model, made and saved by COMET's own classes."""
+    pytest.importorskip("comet")
+    import pytorch_lightning
+    import tokenizers
+    import torch
+    import yaml
+    from comet.models import RegressionMetric
+    from transformers import XLMRobertaConfig, XLMRobertaTokenizerFast
+
+    folder = tmp_path_factory.mktemp("comet")
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.Unigram())
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    trainer = tokenizers.trainers.UnigramTrainer(vocab_size=60, special_tokens=special, unk_token="<unk>")
+    tokenizer.train_from_iterator(TEXTS, trainer)
+    XLMRobertaTokenizerFast(tokenizer_object=tokenizer).save_pretrained(folder / "encoder")
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    ids = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2}
+    XLMRobertaConfig(tokenizer.get_vocab_size(), **sizes, **ids).save_pretrained(folder / "encoder")
+    torch.manual_seed(1)
+    options = {"load_pretrained_weights": False, "local_files_only": True, "hidden_sizes": [24, 8]}
+    model = RegressionMetric(pretrained_model=str(folder / "encoder"), **options)
+    trainer = pytorch_lightning.Trainer(logger=False, enable_checkpointing=False, accelerator="cpu")
+    trainer.strategy.connect(model)
+    (folder / "checkpoints").mkdir()
+    trainer.save_checkpoint(folder / "checkpoints" / "model.ckpt")
+    (folder / "hparams.yaml").write_text(yaml.safe_dump(dict(model.hparams)))
+    return folder / "checkpoints" / "model.ckpt"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_scores_are_those_of_comet_itself(checkpoint):
+    import comet
+
+    sources, hypotheses, references = TEXTS[:12], TEXTS[5:17], TEXTS[9:21]
+    samples = [
+        {"src": source, "mt": hypothesis, "ref": reference}
+        for source, hypothesis, reference in zip(sources, hypotheses, references, strict=True)
+    ]
+    model = comet.load_from_checkpoint(str(checkpoint), local_files_only=True)
+    expected = model.predict(samples, gpus=0, progress_bar=False, num_workers=0)
+    ours = Comet(checkpoint)
+    lines = ours.line_scores(sources, hypotheses, references)
+    assert lines == [100 * score for score in expected.scores]
+    score = ours.score(lines)
+    assert score.value == pytest.approx(100 * expected.system_score)
+    assert len(set(lines)) > 6
+    assert score.signature.startswith("model:regression_metric|sha256:")
+    with pytest.raises(DragomanError, match="There are 1 translations and 12 references"):
+        ours.line_scores(sources, hypotheses[:1], references)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_evaluate_adds_comet_and_its_significance(checkpoint, tmp_path, monkeypatch, capsysbinary):
+    save_random_model(tmp_path, "word")
+    for name, lines in (("source", LINES[:6]), ("target", LINES[3:9]), ("other", LINES[6:12])):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    files = ["-s", tmp_path / "source", "-t", tmp_path / "target", "--baseline", tmp_path / "other"]
+    status, out, _ = call(monkeypatch, capsysbinary, "evaluate", tmp_path, *files, "--comet", checkpoint)
+    assert status == 0
+    assert [line.split(" = ")[0] for line in out.splitlines()][4::5] == ["COMET", "COMET"]
+    assert "|bs:1000|seed:12345]" in out
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_no_code_of_a_checkpoint_is_run_and_no_encoder_downloaded(checkpoint, tmp_path):
+    import torch
+
+    class Code:
+        def __reduce__(self):
+            return (exec, (f"open({str(tmp_path / 'run')!r}, 'w')",))
+
+    settings = (checkpoint.parent.parent / "hparams.yaml").read_text()
+    (tmp_path / "checkpoints").mkdir()
+    other = tmp_path / "checkpoints" / "model.ckpt"
+    (tmp_path / "hparams.yaml").write_text(settings)
+    torch.save({**torch.load(checkpoint), "callbacks": Code()}, other)
+    with pytest.raises(DragomanError, match="holds more than tensors and plain values. None of it was run."):
+        Comet(other)
+    assert not (tmp_path / "run").exists()
+    other.write_bytes(checkpoint.read_bytes()[:5000])
+    with pytest.raises(DragomanError, match="model.ckpt cannot be loaded by COMET"):
+        Comet(other)
+    other.write_bytes(checkpoint.read_bytes())
+    (tmp_path / "hparams.yaml").write_text(f"{settings}\nx: !!python/object/apply:os.getcwd []\n")
+    with pytest.raises(DragomanError, match="cannot be loaded by COMET .ConstructorError"):
+        Comet(other)
+    missing = torch.load(checkpoint)
+    missing["hyper_parameters"]["pretrained_model"] = "xlm-roberta-large"
+    torch.save(missing, other)
+    (tmp_path / "hparams.yaml").write_text(settings)
+    with pytest.raises(
+        DragomanError, match="of its encoder, pretrained_model in .*hparams.yaml, are not on this machine"
+    ):
+        Comet(other)

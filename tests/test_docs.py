@@ -1,0 +1,294 @@
+"""The documentation: commands parse, Python compiles, answers are computed, every page can be reached."""
+
+import doctest
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import dragoman
+from dragoman.cli import main as cli
+from dragoman.cli.parsing import Command
+from dragoman.pipeline.recipe import Recipe
+from dragoman.system.errors import DragomanError
+from tests.browser import browser  # noqa: F401
+from tests.conftest import MOST_SECONDS
+from tools.docs import command_line, markdown, python, recipes, results
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+GENERATED = {
+    "command-line": command_line.pages(),
+    "settings": recipes.pages(),
+    "python": python.pages(ROOT / "src" / "dragoman"),
+    "results": results.pages(ROOT),
+}
+PAGES = sorted(
+    path
+    for path in DOCS.rglob("*.md")
+    if path.parent.name not in GENERATED and "_build" not in path.relative_to(DOCS).parts
+)
+TEXTS = [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+FENCE = re.compile(r"^( *)```([^\n`]*)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
+PLACEHOLDERS = {"N": "1", "X": "0.5"}
+
+
+def blocks(path: Path, *languages: str) -> list[str]:
+    """The fenced blocks of a text in these languages."""
+    return [
+        text for _, language, text in FENCE.findall(path.read_text(encoding="utf-8")) if language in languages
+    ]
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """The arguments of each call of dragoman in lines of a shell."""
+    lines = re.sub(r"\\\n", " ", text).splitlines()
+    for line in lines:
+        lexer = shlex.shlex(re.sub(r"^ *\$ ", "", line), posix=True, punctuation_chars="|&;<>")
+        lexer.whitespace_split = True
+        words = list(lexer) if "dragoman" in line else []
+        for number, word in enumerate(words):
+            if word.rsplit("/", 1)[-1] == "dragoman" and (
+                number == 0 or words[number - 1] in ("-m", "|", "&&", ";")
+            ):
+                end = next((at for at in range(number, len(words)) if words[at][0] in "|&;<>"), len(words))
+                yield words[number + 1 : end]
+
+
+def parse(words: list[str]) -> None:
+    """Parse a command line; one that asks for help ends there."""
+    status = None
+    try:
+        cli.command(words[0]).parse(words[1:])
+    except SystemExit as end:
+        status = end.code
+    assert not status, words
+
+
+SHELL = {
+    path: [words for text in blocks(path, "sh", "console", "") for words in commands(text)] for path in TEXTS
+}
+
+
+def test_commands_are_found_in_every_form():
+    text = "dragoman runs\n$ A=1 && .venv/bin/dragoman resume runs/a  # why\n"
+    text += "torchrun -m dragoman train r.toml \\\n    --shard\n"
+    text += "echo one two | dragoman translate runs/a 'b c' > out\ncp -r runs/dragoman x\n"
+    assert list(commands(text)) == [
+        ["runs"],
+        ["resume", "runs/a"],
+        ["train", "r.toml", "--shard"],
+        ["translate", "runs/a", "b c"],
+    ]
+    assert sum(map(len, SHELL.values())) > 100
+    with pytest.raises(DragomanError, match="has no option --nothing"):
+        parse(["runs", "--nothing"])
+
+
+@pytest.mark.parametrize("path", [path for path in SHELL if SHELL[path]], ids=lambda path: path.stem)
+def test_commands_of_the_documentation_parse(path, capsys):
+    for words in SHELL[path]:
+        parse(words)
+    assert "is now called" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in TEXTS if blocks(path, "python")], ids=lambda path: path.stem
+)
+def test_python_of_the_documentation_compiles(path):
+    for code in blocks(path, "python"):
+        compile(code, path.name, "exec")
+
+
+def test_computed_answers_are_what_is_computed():
+    text = "\n".join(blocks(DOCS / "explanation" / "questions.md", "pycon"))
+    runner = doctest.DocTestRunner(verbose=False)
+    runner.run(doctest.DocTestParser().get_doctest(text, {}, "questions.md", None, None))
+    assert runner.summarize() == (0, 32)
+
+
+def test_what_a_repository_shows_beside_its_code_is_valid():
+    yaml = pytest.importorskip("yaml", reason="PyYAML is missing: pip install pyyaml")
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == dragoman.__version__
+    assert {"cff-version", "message", "title", "authors"} <= {*citation}
+    for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"):
+        form = yaml.safe_load(path.read_text(encoding="utf-8"))
+        assert path.stem == "config" or {"name", "description", "body"} <= {*form}
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text(encoding="utf-8"))["jobs"]
+    steps = [step.get("run") for job in jobs.values() for step in job["steps"]]
+    assert {"make test", "make docs"} <= {*steps}
+
+
+# ---- moving from other toolkits
+
+
+MOVES = sorted((DOCS / "how-to").glob("move-from-*.md"))
+
+
+def right_hand_sides(path: Path) -> list[str]:
+    """The commands in the second column of a page's table."""
+    rows = re.findall(r"^\| [^|]*`[^|]* \| ([^|]*) \|$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return [code for row in rows for code in re.findall(r"`([^`]*)`", row)]
+
+
+@pytest.mark.parametrize("path", MOVES, ids=lambda path: path.stem)
+def test_options_beside_those_of_other_toolkits_are_ours(path):
+    sides = right_hand_sides(path)
+    assert len(sides) > 25
+    for side in sides:
+        verb, *words = [PLACEHOLDERS.get(word, word) for word in side.split()]
+        command = cli.command(verb)
+        needed = [name for name in command.positional if is_required(command, name)]
+        given = ["x" for _ in needed] + words
+        given += [text for flag in required_flags(command) if flag not in words for text in (flag, "x")]
+        command.parse(given)
+
+
+def is_required(command: Command, name: str) -> bool:
+    """Whether a verb needs an argument."""
+    usage = command.parser()._actions
+    return any(action.dest == name and action.nargs is None and not action.option_strings for action in usage)
+
+
+def required_flags(command: Command) -> list[str]:
+    """The options that a verb needs."""
+    return [
+        action.option_strings[-1]
+        for action in command.parser()._actions
+        if action.required and action.option_strings
+    ]
+
+
+# ---- pages
+
+
+def targets(path: Path) -> set[Path]:
+    """The pages in the toctrees of a page."""
+    trees = re.findall(r"```\{toctree\}\n(?::[^\n]*\n)*(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+    return {(path.parent / f"{line}.md").resolve() for tree in trees for line in tree.split()}
+
+
+def test_every_page_is_in_one_toctree():
+    listed = [target for path in PAGES for target in targets(path)]
+    assert len(listed) == len({*listed})
+    generated = {DOCS / "reference" / name / "index.md" for name in GENERATED}
+    assert {*listed} == {*PAGES, *generated} - {DOCS / "index.md"}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(DOCS)))
+def test_links_of_pages_lead_somewhere(path):
+    for link in re.findall(r"\]\(([^)#\s]+)", path.read_text(encoding="utf-8")):
+        there = (path.parent / link).resolve()
+        pages = GENERATED.get(there.parent.name, {})
+        assert link.startswith(("https://", "http://")) or there.exists() or there.stem in pages, link
+
+
+def test_every_verb_option_and_key_has_its_place():
+    for name, command in cli.COMMANDS.items():
+        for option in command.options.values():
+            if option.help and option.field.name not in command.positional:
+                flag = f"--no-{option.flag[2:]}" if option.default is True else option.flag
+                assert f"{{option}} {flag}" in GENERATED["command-line"][name], option
+    for option in command_options(Recipe):
+        page = GENERATED["settings"][option.group or "index"]
+        assert f"{{confval}} {option.group}{'.' * bool(option.group)}{option.field.name}\n" in page
+
+
+def command_options(settings: type) -> list:
+    """All documented settings."""
+    from dragoman.cli.parsing import options_of
+
+    return [option for option in options_of(settings) if option.help]
+
+
+def test_every_module_of_python_is_documented():
+    documented = "\n".join(GENERATED["python"].values())
+    for path in (ROOT / "src" / "dragoman").rglob("*.py"):
+        parts = path.relative_to(ROOT / "src").with_suffix("").parts
+        if len(parts) > 2 and parts[1] not in ("cli", "serving") and parts[-1] != "__init__":
+            assert f".. automodule:: {'.'.join(parts)}\n" in documented
+
+
+def test_results_are_those_of_the_files_with_their_passports():
+    page = GENERATED["results"]["decode"]
+    assert page.index("decode-small-2026-11-23") < page.index("decode-base-2026-11-22")
+    assert "commit c7f2454" in page
+    assert "| dragoman | float32 | 4 | no | 206 |" in page
+
+
+def test_text_in_pages_has_no_marks():
+    assert (
+        markdown.escaped("d_model [a] <b> 1 * 2 `c` $x | y") == r"d\_model \[a\] \<b\> 1 \* 2 \`c\` \$x \| y"
+    )
+
+
+def test_pages_that_are_gone_are_removed_and_others_keep_their_time(tmp_path):
+    markdown.write(tmp_path, {"one": "1", "two": "2"})
+    before = (tmp_path / "one.md").stat().st_mtime_ns
+    markdown.write(tmp_path, {"one": "1", "three": "3"})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.md", "three.md"]
+    assert (tmp_path / "one.md").stat().st_mtime_ns == before
+
+
+# ---- the site
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site as `make docs` builds it."""
+    pytest.importorskip("sphinx", reason="Sphinx is missing: pip install 'dragoman[docs]'")
+    pytest.importorskip("furo", reason="furo is missing: pip install 'dragoman[docs]'")
+    out = tmp_path_factory.mktemp("site")
+    build = ["-m", "sphinx", "--quiet", "--fail-on-warning", "--nitpicky"]
+    ran = subprocess.run(
+        [sys.executable, *build, "-d", out / "doctrees", DOCS, out / "html"],
+        capture_output=True,
+        text=True,
+        timeout=MOST_SECONDS,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return out / "html"
+
+
+SHOWN = [
+    "index",
+    "tutorials/first-model",
+    "reference/command-line/train",
+    "explanation/paper/attention",
+    "reference/results/decode",
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", SHOWN)
+def test_pages_are_accessible_and_fit_a_narrow_window(site, browser, name, scheme):  # noqa: F811
+    axe = pytest.importorskip("axe_core_python.base", reason="axe is missing: pip install axe-core-python")
+    page = browser.new_page(color_scheme=scheme, viewport={"width": 360, "height": 800})
+    requests = []
+    page.on("request", lambda request: requests.append(request.url))
+    page.goto((site / f"{name}.html").as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.set_viewport_size({"width": 1280, "height": 800})
+    page.evaluate(axe.AXE_SCRIPT)
+    found = page.evaluate("axe.run()")["violations"]
+    assert not found, [(each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found]
+    assert all(url.startswith(("file:", "data:")) for url in requests)
+    page.close()
+
+
+@pytest.mark.long
+def test_the_search_leads_from_a_question_to_its_answer(site, browser):  # noqa: F811
+    page = browser.new_page()
+    page.goto(f"{(site / 'search.html').as_uri()}?q=d_k")
+    page.wait_for_selector("ul.search li a")
+    assert any(
+        "questions" in link.get_attribute("href") for link in page.query_selector_all("ul.search li a")
+    )
+    page.close()

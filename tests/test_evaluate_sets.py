@@ -1,0 +1,108 @@
+"""`dragoman evaluate` on several test sets, and `dragoman aer` of what `dragoman align` writes."""
+
+import re
+
+import pytest
+
+from dragoman import Translator
+from tests.test_cli import call
+from tests.test_contract import LINES, save_random_model
+
+SETS = {"one": slice(0, 12), "two": slice(12, 36)}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A run and two test sets, whose references are like its translations."""
+    folder = tmp_path_factory.mktemp("sets")
+    save_random_model(folder, "word")
+    outputs = Translator.load(folder).translate(LINES, max_extra_tokens=4)
+    for name, part in SETS.items():
+        references = [line.replace("a", "man") for line in outputs[part]]
+        (folder / f"{name}.source").write_text("".join(f"{line}\n" for line in LINES[part]))
+        (folder / f"{name}.target").write_text("".join(f"{line}\n" for line in references))
+        (folder / f"{name}.other").write_text("".join(f"{line} kalt\n" for line in references))
+    return folder
+
+
+def files(folder, option, ending, names=SETS):
+    return [option, *(folder / f"{name}.{ending}" for name in names)]
+
+
+def of_sets(folder, *names):
+    return [
+        "evaluate",
+        folder,
+        *files(folder, "--source", "source", names),
+        *files(folder, "--target", "target", names),
+        *files(folder, "--hypotheses", "output", names),
+        *files(folder, "--baseline", "other", names),
+        *["--max-extra-tokens", 4],
+    ]
+
+
+def test_the_table_of_several_sets_has_what_each_has_alone(monkeypatch, capsysbinary, folder):
+    alone = {}
+    for name in SETS:
+        status, out, _ = call(monkeypatch, capsysbinary, *of_sets(folder, name))
+        assert status == 0
+        alone[name] = out, (folder / f"{name}.output").read_bytes()
+    status, out, _ = call(monkeypatch, capsysbinary, *of_sets(folder, *SETS))
+    assert status == 0
+    header, *rows = (line.split() for line in out.split("\n\n")[0].splitlines())
+    assert header == ["test", "set", "lines", "BLEU", "chrF2", "chrF2++", "TER"]
+    for (name, (printed, written)), (own, baseline, p) in zip(
+        alone.items(), (rows[:3], rows[3:]), strict=True
+    ):
+        assert own[:2] == [f"{name}.target", str(len(LINES[SETS[name]]))]
+        assert own[2:] == re.findall(r"^\S+ = ([\d.]+)(?!.*baseline)", printed, re.MULTILINE)
+        assert baseline == ["baseline", *re.findall(r"baseline ([\d.]+)", printed)]
+        assert p == ["p", *re.findall(r"\(p = ([\d.]+)\)", printed)]
+        assert (folder / f"{name}.output").read_bytes() == written
+        for signature in re.findall(r"\[(nrefs:1\|bs.*)\]", printed):
+            assert signature in out
+
+
+def test_sets_are_named_by_their_folders_if_their_files_have_one_name(monkeypatch, capsysbinary, folder):
+    command = ["evaluate", folder, *files(folder, "-s", "source", ["one"] * 2)]
+    status, out, _ = call(monkeypatch, capsysbinary, *command, *files(folder, "-t", "target", ["one"] * 2))
+    assert status == 0
+    assert out.count(str(folder / "one.target")) == 2
+
+
+TWO = ["-s", "one.source", "two.source", "-t", "one.target", "two.target"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([*TWO[:2], *TWO[3:]], "There are 1 source files and 2 target files; a test set has one of each."),
+        (TWO[3:], "The following arguments are required: -s/--source"),
+        (
+            [*TWO, "--hypotheses", "x"],
+            "--hypotheses names 1 different files for 2 test sets; give one for each.",
+        ),
+        ([*TWO, "--hypotheses", "x", "x"], "--hypotheses names 1 different files for 2 test sets"),
+        (
+            [*TWO, "--baseline", "one.other"],
+            "--baseline names 1 files for 2 test sets; give a run, or a file for each.",
+        ),
+        ([*TWO, "--hypotheses", "x", "two.source"], "two.source is what this command reads"),
+    ],
+)
+def test_files_that_do_not_fit_together_are_refused(monkeypatch, capsysbinary, folder, options, message):
+    monkeypatch.chdir(folder)
+    status, out, err = call(monkeypatch, capsysbinary, "evaluate", folder, *options)
+    assert (status, out) == (2, "")
+    assert message in err
+
+
+def test_the_links_that_align_writes_are_read_again(monkeypatch, capsysbinary, folder):
+    pair = [*files(folder, "-s", "source", ["two"]), *files(folder, "-t", "target", ["two"])]
+    status, links, _ = call(monkeypatch, capsysbinary, "align", folder, *pair)
+    assert status == 0
+    (folder / "links").write_text(links)
+    (folder / "gold").write_text(re.sub(r"-(\d+)\b(?= )", r"?\1", links))  # the last of each line is sure
+    for gold in ("links", "gold"):
+        status, out, _ = call(monkeypatch, capsysbinary, "aer", folder / "links", folder / gold)
+        assert (status, out.split("  [")[0]) == (0, "AER = 0.00 (precision = 100.00, recall = 100.00)")

@@ -1,0 +1,195 @@
+"""`dragoman lab`: every experiment states its claim, is short, runs, and leaves its files."""
+
+import json
+import re
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from dragoman.cli import lab as verb
+from dragoman.inspection.drawing import Drawing
+from lab.frame import catalogue, report
+from lab.frame.experiment import SECTIONS, Claim, Result, verdict_of
+from lab.frame.pictures import axis, bars, curves, matrices
+from tests.test_cli import call
+
+NAMES = catalogue.names()
+SAMPLE = ["all-masked-rows", "head-width", "length-penalties"]
+MOST_LINES, MOST_SECONDS = 80, 180
+RESULTS = catalogue.LAB.parent / "experiments" / "lab"
+
+
+@pytest.fixture
+def lab(monkeypatch, capsysbinary):
+    def run(*arguments):
+        return call(monkeypatch, capsysbinary, "lab", *arguments)
+
+    return run
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_experiment_is_a_short_file_with_a_claim(name):
+    lines = (catalogue.LAB / f"{name.replace('-', '_')}.py").read_text("utf-8").splitlines()
+    assert len(lines) <= MOST_LINES
+    found = catalogue.experiment(name)
+    claim = found.claim
+    assert all((claim.title, claim.claimed_by, found.method.strip()))
+    assert claim.claim.endswith(".")
+    assert not claim.title.endswith(".")
+    assert all(re.fullmatch("[ACFPTW][0-9]+", topic) for topic in claim.topics)
+
+
+def test_the_table_of_statements_names_the_experiments_that_try_them():
+    text = (catalogue.LAB / "README.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| ([WT]\d+) \| .* \| (.*) \|$", text, re.M))
+    assert list(rows) == [f"W{number}" for number in range(1, 15)] + [f"T{number}" for number in range(1, 12)]
+    claims = {name: catalogue.experiment(name).claim for name in NAMES}
+    for row, cell in rows.items():
+        named = [name for name in cell.split(", ") if name in NAMES]
+        assert named == sorted(name for name, claim in claims.items() if row in claim.topics), row
+        assert named or " " in cell  # else a sentence says why no experiment tries it
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_experiment_has_a_result_of_its_full_form(name):
+    record = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+    assert not record["quick"]
+    assert record["claim"] == catalogue.experiment(name).claim.claim  # else run it again
+    assert record["seconds"] < MOST_SECONDS
+    assert f"]({name}.md) |" in (RESULTS / "README.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in SAMPLE else pytest.param(name, marks=pytest.mark.long) for name in NAMES]
+)
+def test_an_experiment_runs_in_its_quick_form(lab, tmp_path, name):
+    status, out, err = lab(name, "--quick", "--out", tmp_path)
+    assert (status, err.count("\n")) == (0, 1), err
+    record = json.loads((tmp_path / f"{name}.json").read_text("utf-8"))
+    assert record["quick"]
+    assert record["passport"]["command"].startswith(f"dragoman lab {name}")
+    claim, verdict = out.splitlines()
+    assert claim == record["claim"]
+    assert verdict.lower() == f"{record['verdict']}. {record['because']}".lower()
+    page = (tmp_path / f"{name}.md").read_text("utf-8")
+    assert page.splitlines()[-1].replace("**", "") == verdict
+    svg = (tmp_path / f"{name}.svg").read_text("utf-8")
+    assert ElementTree.fromstring(svg).tag.endswith("svg")
+    assert f'id="{name}-title"' in svg
+    assert not re.search(r"\bnan\b|\binf\b", svg)
+
+
+def test_the_list_has_every_experiment_below_its_section(lab):
+    status, out, _ = lab("--list")
+    assert status == 0
+    section = ""
+    listed = {}
+    for line in out.splitlines():
+        if line.startswith("  "):
+            listed[line.split()[0]] = section
+        else:
+            section, _, title = line.partition(" ")
+            assert SECTIONS[section] == title
+    assert sorted(listed) == NAMES
+    assert all(catalogue.experiment(name).claim.section == section for name, section in listed.items())
+
+
+def write_results(folder, but):
+    """A result of every experiment but one."""
+    for name in NAMES:
+        claim = {"claim": "A claim.", "claimed_by": "nobody", "section": "4"}
+        record = {"name": name, "quick": False, "verdict": "holds", **claim}
+        if name != but:
+            (folder / f"{name}.json").write_text(json.dumps(record))
+
+
+def test_experiments_that_have_results_are_skipped(lab, tmp_path):
+    missing = SAMPLE[0]
+    write_results(tmp_path, missing)
+    status, out, err = lab("--quick", "--out", tmp_path)
+    assert status == 0
+    assert out.splitlines()[0] == catalogue.experiment(missing).claim.claim
+    assert err.count(" has a result in ") == len(NAMES) - 1
+    assert report.has_result(tmp_path, missing, quick=True)
+    assert not report.has_result(
+        tmp_path, missing, quick=False
+    )  # a quick result does not stand for a full one
+    overview = (tmp_path / "README.md").read_text("utf-8")
+    assert overview.count("\n| ") == len(NAMES) + 2
+    status, out, err = lab("--quick", "--out", tmp_path)
+    assert (status, out) == (0, "")
+
+
+def test_an_experiment_that_cannot_run_does_not_keep_the_others_from_running(lab, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "sacremoses", None)  # as if it were not installed
+    write_results(tmp_path, "two-bleus")
+    status, out, err = lab("--quick", "--out", tmp_path)
+    assert (status, out) == (2, "")
+    assert err.count(" has a result in ") == len(NAMES) - 1
+    assert "two-bleus: The paper's BLEU needs sacremoses: pip install 'dragoman[paper]'" in err
+    assert err.endswith("dragoman: These experiments have no result: two-bleus.\n")
+
+
+def test_the_folder_of_the_results_is_made_before_anything_runs(lab, tmp_path):
+    (tmp_path / "file").write_text("")
+    status, out, err = lab(SAMPLE[0], "--out", tmp_path / "file")
+    assert (status, out, err) == (2, "", f"dragoman: {tmp_path / 'file'}: File exists.\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["dot-product"], "There is no experiment 'dot-product'. Did you mean dot-product-variance"),
+        (["zzz"], "There is no experiment 'zzz'. dragoman lab --list shows all."),
+        (["one", "two"], "'two' is one argument too many"),
+    ],
+)
+def test_wrong_arguments_are_refused_with_a_sentence(lab, arguments, message):
+    status, out, err = lab(*arguments)
+    assert (status, out) == (2, "")
+    assert message in err
+
+
+def test_where_there_is_no_lab_a_sentence_says_so(lab, monkeypatch, tmp_path):
+    monkeypatch.setattr(verb, "FRAME", Path("no/such/file.py"))
+    monkeypatch.chdir(tmp_path)
+    status, _, err = lab("--list")
+    assert status == 2
+    assert str(tmp_path) in err
+    assert "run dragoman lab in a checkout." in err
+
+
+def test_what_an_experiment_states_is_checked():
+    with pytest.raises(ValueError, match=r"The section is '9'; there are: 3\.1, "):
+        Claim("title", "9", "claim.", "nobody")
+    with pytest.raises(ValueError, match="The verdict is 'perhaps'"):
+        Result({}, Drawing("lab", "", ""), "perhaps", "")
+    assert [verdict_of(True), verdict_of(False), verdict_of(True, "k = 1")] == [
+        "holds",
+        "does not hold",
+        "holds only if k = 1",
+    ]
+
+
+def test_pictures_show_what_has_a_place_on_their_axes():
+    points = [(1, 1.0), (10, float("nan")), (100, 0.0), (1000, 1e-4)]
+    drawn = curves("title", "x", "y", {"a": points, "b": []}, log_x=True, log_y=True).svg()
+    assert "nan" not in drawn
+    assert "0.001" in drawn
+    svg = bars("title", "unit", {"": {"zero": 0.0, "ten": 10.0, "infinite": float("inf")}}, log=True).svg()
+    assert ElementTree.fromstring(svg).tag.endswith("svg")
+    cells = matrices(
+        "title", {"one": np.eye(2), "two": -np.eye(2)}, rows=["r", "s"], columns=["c", "d"]
+    ).svg()
+    assert all(f">{label}<" in cells for label in ("one", "two", "r", "d", "-1", "1"))
+
+
+@pytest.mark.parametrize(
+    ("values", "log", "expected"),
+    [([1, 9], False, (0, 9)), ([8, 9], False, (8, 9)), ([0, 0], False, (-1, 1)), ([0, 2.5], True, (0, 3))],
+)
+def test_an_axis_begins_at_zero_unless_half_of_it_would_be_empty(values, log, expected):
+    assert axis(values, log)[0] == expected

@@ -1,0 +1,205 @@
+"""Adapters (LoRA): trained on an initial model, stored apart, merged with their base."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from dragoman.cli.adapter import export_adapter, import_adapter
+from dragoman.cli.export import Export, refuse_contradictions
+from dragoman.cli.import_model import Import
+from dragoman.interop.adapter import Adapter
+from dragoman.model.transformer import build_model
+from dragoman.pipeline.run import run
+from dragoman.system.errors import DragomanError
+from dragoman.system.files import write_manifest
+from dragoman.system.messages import silent
+from dragoman.text.settings import TokenizerSettings
+from dragoman.text.tokenizer import Tokenizer
+from dragoman.training.low_rank import LowRankAdam
+from dragoman.training.objective import step_optimizer
+from dragoman.translation.model_folder import StoredModel, Tokenizers, model_hash, save_model
+from dragoman.translation.translator import Translator
+from tests.conftest import TINY
+from tests.test_adapt import adapt, complete, folder, last_checkpoint, table, weights
+
+__all__ = ["folder"]
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+RANK = 3
+
+
+@pytest.fixture(scope="module")
+def base(trained) -> Path:
+    return trained / "run"
+
+
+@pytest.fixture(scope="module")
+def tuned(trained, folder) -> Path:
+    """A run that trained adapters of the attention and of the feed-forward networks; read only."""
+    lora = {"lora_rank": RANK, "lora_maps": ["attention", "feed_forward"], "peak_rate": 0.01}
+    return adapt(trained, folder, folder / "tuned", lora, updates=6)
+
+
+@pytest.fixture(scope="module")
+def exported(tuned, folder) -> Path:
+    export_adapter(tuned, None, folder / "adapter")
+    return folder / "adapter"
+
+
+def test_an_update_is_adam_on_the_factors():
+    torch.manual_seed(0)
+    layer, source, target = (
+        nn.Linear(5, 4, bias=False).double(),
+        torch.randn(9, 5).double(),
+        torch.randn(9, 4),
+    )
+    initial, scale = layer.weight.detach().clone(), 7 / 2
+    ours = LowRankAdam(layer, rank=2, alpha=7, seed=3)
+    factors: list[torch.Tensor] = []
+    for step in range(1, 6):
+        loss = (layer(source) - target).square().sum()
+        loss.backward()
+        step_optimizer(ours, layer, 0.01 * step, 0.0)
+        ours.zero_grad()
+        if not factors:  # A as it began: Adam changes nothing of it while B is zero
+            a = ours.state[layer.weight]["a"].clone()
+            factors = [a.requires_grad_(), torch.zeros(4, 2).double().requires_grad_()]
+            theirs = torch.optim.Adam(factors, betas=(0.9, 0.98), eps=1e-9)
+        a, b = factors
+        (source @ (initial + scale * b @ a).T - target).square().sum().backward()
+        theirs.param_groups[0]["lr"] = 0.01 * step
+        theirs.step()
+        theirs.zero_grad()
+        torch.testing.assert_close(layer.weight.detach(), (initial + scale * b @ a).detach())
+
+
+def test_a_gradient_that_is_not_finite_changes_nothing():
+    layer = nn.Linear(5, 4, bias=False)
+    optimizer, before = LowRankAdam(layer, rank=2, alpha=4, seed=3), layer.weight.detach().clone()
+    layer.weight.grad = torch.full((4, 5), torch.nan)
+    step_optimizer(optimizer, layer, 0.1, 0.0)
+    assert torch.equal(layer.weight, before)
+    assert not optimizer.state
+
+
+def test_only_the_named_maps_change_and_by_matrices_of_the_rank(base, tuned):
+    before, after = weights(base / "model"), weights(last_checkpoint(tuned))
+    changed = {name for name in before if not np.array_equal(before[name], after[name])}
+    assert changed == {name for name, each in before.items() if each.ndim == 2 and "embedding" not in name}
+    for name in changed:
+        values = np.linalg.svd(after[name].astype(np.float64) - before[name], compute_uv=False)
+        assert values[RANK - 1] > 1e-4
+        assert values[RANK] < 1e-6
+
+
+def test_a_resumed_run_of_adapters_equals_one_that_ran_through(trained, folder, tuned, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(tuned, out)
+    (out / "result.json").unlink()
+    shutil.rmtree(last_checkpoint(out))
+    lora = {"lora_rank": RANK, "lora_maps": ["attention", "feed_forward"], "peak_rate": 0.01}
+    run(complete(table(trained, folder, out, lora, updates=6)), silent)
+    ended, expected = last_checkpoint(out), last_checkpoint(tuned)
+    assert ended.name == expected.name
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        assert (ended / name).read_bytes() == (expected / name).read_bytes()
+
+
+def test_merged_equals_unmerged_and_the_run_itself(base, tuned, exported, tmp_path, folder):
+    adapter, before, after = Adapter.load(exported), StoredModel.load(base), StoredModel.load(tuned)
+    merged = adapter.merged(base)
+    assert adapter.factors.keys() == {
+        name for name, each in after.weights.items() if not np.array_equal(each, before.weights[name])
+    }
+    rows = np.random.default_rng(0).normal(size=(5, 2048)).astype(np.float32)
+    for name, each in merged.weights.items():
+        np.testing.assert_allclose(each, after.weights[name], rtol=0, atol=1e-6)
+        if name in adapter.factors:
+            (a, b), row = adapter.factors[name], rows[:, : each.shape[1]]
+            apart = row @ before.weights[name].T + row @ a.T @ b.T
+            np.testing.assert_allclose(row @ each.T, apart, rtol=1e-5, atol=1e-4)
+    assert (merged.tokenizers, merged.longest_trained) == (after.tokenizers, after.longest_trained)
+    import_adapter(Import(exported, "adapter", tmp_path / "merged", base=base))
+    lines = (folder / "valid.source").read_text().splitlines()
+    assert Translator.load(tmp_path / "merged").translate(lines) == Translator.load(tuned).translate(lines)
+
+
+def test_another_base_and_a_change_of_full_rank_are_refused(base, tuned, exported, tmp_path, trained):
+    with pytest.raises(
+        DragomanError, match="is not the model that the adapter was trained on; give that one"
+    ):
+        Adapter.load(exported).merged(tuned)
+    stored = StoredModel.load(base)
+    noise = np.random.default_rng(0).normal(size=(32, 32)).astype(np.float32)
+    name = next(name for name, each in stored.weights.items() if each.shape == (32, 32))
+    replace(stored, weights=stored.weights | {name: noise}).save(tmp_path / "trained")
+    with pytest.raises(
+        DragomanError, match=f"The change of {name} is not of low rank, so an adapter would not"
+    ):
+        Adapter.between(base, tmp_path / "trained")
+    with pytest.raises(DragomanError, match="is not an adapter: it has no adapter.json"):
+        Adapter.load(base / "model")
+    a, b = next(iter(Adapter.load(exported).factors.values()))
+    for name in ("unknown.weight", "source_embedding.weight", "target_embedding.weight"):
+        with pytest.raises(DragomanError, match=f"The adapter's factors of {name} do not fit the base model"):
+            replace(Adapter.load(exported), factors={name: (a[:, :3], b)}).merged(base)
+    shutil.copytree(exported, tmp_path / "odd")
+    (tmp_path / "odd" / "adapter.json").write_text("{}")
+    (tmp_path / "odd" / "manifest.json").unlink()
+    write_manifest(tmp_path / "odd")
+    with pytest.raises(DragomanError, match="is not an adapter as dragoman export writes it: 'base'"):
+        Adapter.load(tmp_path / "odd")
+    assert json.loads((exported / "adapter.json").read_text())["base"] == model_hash(base)
+
+
+@pytest.mark.parametrize(
+    ("adaptation", "training", "message"),
+    [
+        (
+            {"lora_alpha": 4.0},
+            {},
+            "lora_alpha belongs to adapters, and lora_rank is missing: give --lora-rank 8",
+        ),
+        ({"lora_rank": 0}, {}, "lora_rank is 0; it must be at least 1"),
+        (
+            {"lora_rank": 2},
+            {"shard": True},
+            "Adapters are not trained with --shard; leave it out, or --lora-rank",
+        ),
+        ({"lora_rank": 32}, {}, r"lora_rank is 32, and .* is a matrix of \d+ × \d+; give a rank below 32"),
+        (
+            {"lora_rank": 2, "lora_maps": ["attn"]},
+            {},
+            "No weight .* to train: freeze is not given; lora_maps is attn",
+        ),
+    ],
+)
+def test_settings_of_adapters_that_do_not_fit_are_refused(
+    trained, folder, tmp_path, adaptation, training, message
+):
+    with pytest.raises(DragomanError, match=message):
+        adapt(trained, folder, tmp_path / "out", adaptation, **training)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_base_is_asked_for_where_it_is_needed_and_only_there(base, exported, tmp_path):
+    with pytest.raises(DragomanError, match="does not say which model was adapted; give it as --base RUN"):
+        export_adapter(base, None, tmp_path / "out")
+    with pytest.raises(
+        DragomanError, match="--from adapter needs the model that it was trained on: give --base"
+    ):
+        import_adapter(Import(exported, "adapter", tmp_path / "out"))
+    with pytest.raises(DragomanError, match="--base is for --from adapter; a model of fairseq is complete"):
+        import_adapter(Import(exported, "fairseq", tmp_path / "out", base=base))
+    with pytest.raises(DragomanError, match="--base is for --to adapter"):
+        refuse_contradictions(Export(base, "onnx", tmp_path / "out", base=base))
+    tokenizer = Tokenizer.train(iter(["some other words"]), "word", TokenizerSettings(byte_fallback=False), 9)
+    small = build_model(replace(TINY, tied="none"), len(tokenizer), len(tokenizer))
+    save_model(tmp_path / "small", small, replace(TINY, tied="none"), Tokenizers(tokenizer, tokenizer))
+    with pytest.raises(DragomanError, match="was not adapted from .*: sizes or vocabularies differ"):
+        Adapter.between(base, tmp_path / "small")

@@ -1,0 +1,100 @@
+"""chrF++, TER and their significance: sacreBLEU's own numbers; the table of several test sets."""
+
+import random
+
+import pytest
+import sacrebleu
+
+from dragoman.evaluation.compare import Comparison, paired_bootstrap
+from dragoman.evaluation.measures import reported_metrics, reported_scores, ter_metric
+from dragoman.evaluation.metrics import Score
+from dragoman.evaluation.score_table import SetScores, score_table
+from dragoman.system.errors import DragomanError
+
+WORDS = ["Ein", "Mann", "fährt", "auf", "einem", "Rad", "im", "Schnee."]
+NAMES = ["BLEU", "chrF2", "chrF2++", "TER"]
+
+
+def texts(seed, errors):
+    """Sentences, the same for all seeds, of which some words are replaced."""
+    chance, sentences = random.Random(seed), random.Random(0)
+    return [
+        " ".join(
+            chance.choice(WORDS) if chance.random() < errors else word
+            for word in sentences.choices(WORDS, k=8)
+        )
+        for _ in range(40)
+    ]
+
+
+REFERENCES, SYSTEM, BASELINE = texts(0, 0), texts(1, 0.3), texts(2, 0.34)
+
+
+def test_all_scores_are_sacrebleus_with_its_signatures():
+    expected = [
+        (sacrebleu.corpus_bleu(SYSTEM, [REFERENCES], force=True), sacrebleu.BLEU()),
+        (sacrebleu.corpus_chrf(SYSTEM, [REFERENCES]), sacrebleu.CHRF()),
+        (sacrebleu.corpus_chrf(SYSTEM, [REFERENCES], word_order=2), sacrebleu.CHRF(word_order=2)),
+        (sacrebleu.corpus_ter(SYSTEM, [REFERENCES]), sacrebleu.TER()),
+    ]
+    found = list(reported_scores(SYSTEM, REFERENCES))
+    assert [score.name for score in found] == NAMES
+    for score, (theirs, metric) in zip(found, expected, strict=True):
+        metric.corpus_score(SYSTEM, [REFERENCES])
+        assert (score.name, score.value) == (theirs.name, theirs.score)
+        assert score.signature == str(metric.get_signature())
+    assert len({score.value for score in found}) == len(NAMES)
+
+
+def test_a_moved_phrase_is_one_edit_and_a_perfect_translation_none():
+    def ter(hypothesis, reference, tokenize="13a"):
+        return ter_metric(tokenize).corpus_score([hypothesis], [[reference]]).score
+
+    assert ter("c d a b", "a b c d") == 25
+    assert ter("a b c d", "a b c d") == 0
+    assert ter("A B", "a b") == 0
+    # 2 of the 9 characters of the reference are missing; as words, the only one is wrong
+    assert ter("一个男人骑车。", "一个男人骑自行车。", "char") == pytest.approx(200 / 9)
+    assert ter("一个男人骑车。", "一个男人骑自行车。") == 100
+
+
+def test_all_comparisons_are_symmetric_and_have_the_scores_of_each_alone():
+    metrics = reported_metrics("13a", lowercase=False)
+    there = paired_bootstrap(SYSTEM, BASELINE, REFERENCES, metrics, samples=100)
+    back = paired_bootstrap(BASELINE, SYSTEM, REFERENCES, metrics, samples=100)
+    alone = zip(reported_scores(SYSTEM, REFERENCES), reported_scores(BASELINE, REFERENCES), strict=True)
+    for one, other, (ours, theirs) in zip(there, back, alone, strict=True):
+        assert (one.score.name, one.score.value, one.baseline.value) == (ours.name, ours.value, theirs.value)
+        assert (one.score, one.baseline, one.p_value) == (other.baseline, other.score, other.p_value)
+        assert "bs:100|seed:12345" in one.score.signature
+        assert 0 < one.p_value < 1
+    same = paired_bootstrap(SYSTEM, SYSTEM, REFERENCES, metrics, samples=10)
+    assert [one.p_value for one in same] == [1, 1, 1, 1]
+
+
+def test_different_numbers_of_lines_are_refused():
+    with pytest.raises(DragomanError, match="There are 1 translations and 2 references"):
+        list(reported_scores(["a"], ["a", "b"]))
+
+
+# ---- several test sets
+
+
+def test_the_table_has_a_row_for_each_set_and_names_different_signatures():
+    def score(name, value, signature):
+        return Score(name, value, signature)
+
+    bleu, ter = score("BLEU", 30.125, "tok:13a"), score("TER", 50, "t")
+    one = SetScores("news", 1000, [bleu, ter, Comparison(bleu, score("BLEU", 29, "tok:13a"), 0.25)])
+    two = SetScores("a longer name", 7, [score("BLEU", 100, "tok:char"), ter])
+    assert score_table([one, two]).splitlines() == [
+        "test set       lines    BLEU    TER",
+        "news           1,000   30.12  50.00",
+        "  baseline             29.00",
+        "  p                   0.2500",
+        "a longer name      7  100.00  50.00",
+        "",
+        "BLEU [tok:13a] of news",
+        "BLEU [tok:char] of a longer name",
+        "TER [t]",
+    ]

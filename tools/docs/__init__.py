@@ -1,0 +1,1 @@
+"""What the site's pages are made of: pages from the code and from results, and the map of the paper."""
