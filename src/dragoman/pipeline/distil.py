@@ -113,7 +113,9 @@ def write_distilled(distillation: Distillation, out: Path, say: Say) -> None:
 
     def translate(block: Block) -> list[str]:
         lines = [decode_line(raw, distillation.text, number) for number, raw in block]
-        n_best = [[each.text for each in candidates] for candidates in teacher().n_best(lines, search)]
+        found = teacher().n_best(lines, search)
+        # Training refuses a NUL, which bytes of a vocabulary can make.
+        n_best = [[each.text.replace("\0", "") for each in candidates] for candidates in found]
         first_line = block[0][0]
         return [best for best, *_ in n_best] if choose is None else choose(first_line, n_best)
 
