@@ -91,6 +91,7 @@ class Tokenizer:
                 unk_id=UNKNOWN,
                 bos_id=START,
                 eos_id=END,
+                user_defined_symbols=list(settings.symbols),
                 # An unknown token is a whole word, which a space precedes, or a part of a word.
                 unk_surface=f" {UNKNOWN_TEXT}" if kind == "word" else UNKNOWN_TEXT,
                 minloglevel=2,
