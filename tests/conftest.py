@@ -55,6 +55,7 @@ VARIANTS = {
     "general": replace(TINY, attention_score="general", norm="none", positions="none"),
     "dot": replace(TINY, attention_score="dot", residual=False),
     "restricted": replace(TINY, neighbourhood=2, heads=1),
+    "student": replace(TINY, decoder_d_ff=9, decoder_layers=1),
     "lstm, dot, fed": ModelSettings(
         "lstm", d_model=8, encoder_layers=1, decoder_layers=2, attention_score="dot", input_feeding=True
     ),
@@ -66,7 +67,13 @@ VARIANTS = {
         TINY, architecture="gru-enriched", norm="batch", residual=False, attention_score="additive"
     ),
     "conv, enriched": replace(
-        TINY, architecture="conv-enriched", positions="learned", kernel_width=4, dilated=True, tied="none"
+        TINY,
+        architecture="conv-enriched",
+        decoder_d_ff=5,
+        positions="learned",
+        kernel_width=4,
+        dilated=True,
+        tied="none",
     ),
     "conv, dilated": ModelSettings(
         architecture="conv",
