@@ -15,6 +15,7 @@ from tests.test_docs import DOCS, ROOT, blocks
 PAGES = (
     "tutorials/own-corpus",
     "tutorials/service",
+    "how-to/constrain",
     "how-to/resume",
     "how-to/small-machines",
     "how-to/little-text",
@@ -50,6 +51,7 @@ def folder(tmp_path):
     for name, lines in (("all", 1300), ("valid", 20)):
         for path, language in zip(write_copies(tmp_path, name, lines), ("en", "de"), strict=True):
             path.rename(tmp_path / f"{name}.{language}")
+    (tmp_path / "page.html").write_text("<p>amber birch</p>")
     (tmp_path / "more.de").write_text("AMBER BIRCH\nCEDAR\n")
     (tmp_path / "srv" / "models").mkdir(parents=True)
     (tmp_path / "calls.jsonl").touch()

@@ -133,9 +133,8 @@ COMMAND = Command(
             "test_target",
             "vocabulary",
         ),
-        "model": ("preset", "dropout"),
-        "training": ("minutes", "updates", "learning_rate_scale", "warmup_steps", "precision"),
-        "adaptation of a trained model": ("initial_model", "freeze", "replay", "replay_share"),
+        "model": ("preset", "initial_model", "dropout"),
+        "training": ("minutes", "updates", "learning_rate_scale", "warmup_steps"),
         "output": ("out",),
     },
     metavars={
