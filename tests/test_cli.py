@@ -434,8 +434,8 @@ REFUSED = [
     (
         ["qqq"],
         "There is no verb 'qqq'. There are: quickstart, start, train, resume, translate, serve, score, "
-        "align, evaluate, shortlist, export, import, inspect, figure, doctor, clean, backtranslate, runs, "
-        "paper, reproduce, lab, aer, linearise, parse-f1, plot, completion.",
+        "align, evaluate, shortlist, distil, export, import, inspect, figure, doctor, clean, backtranslate, "
+        "runs, paper, reproduce, lab, aer, linearise, parse-f1, plot, completion.",
     ),
     (
         ["train", "{0}/train.source", "{0}/train.target", "--out", ""],

@@ -159,6 +159,12 @@ def test_a_symbol_is_one_token_in_every_kind_of_vocabulary(kind):
     assert made.decode(ids) == "<bt> amber"
 
 
+@pytest.mark.parametrize("symbols", [("",), ("a", "a"), ("<unk>",), ("<0x41>",), ("\ud800",)])
+def test_symbols_that_cannot_be_tokens_are_refused(symbols):
+    with pytest.raises(DragomanError, match="SentencePiece cannot make a vocabulary from this text"):
+        Tokenizer.train(["amber birch"] * 50, "bpe", TokenizerSettings(symbols=symbols), 290)
+
+
 # ---- settings
 
 

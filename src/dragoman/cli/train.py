@@ -147,5 +147,5 @@ COMMAND = Command(
         "replay_valid": "FILE",
         "freeze": "PART",
     },
-    from_preset=("d_model", "d_ff", "heads", "encoder_layers", "decoder_layers", "dropout"),
+    from_preset=("d_model", "d_ff", "decoder_d_ff", "heads", "encoder_layers", "decoder_layers", "dropout"),
 )

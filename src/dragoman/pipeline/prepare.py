@@ -29,7 +29,7 @@ from dragoman.text.settings import DataSettings, TokenKind
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.training.settings import Schedule
 from dragoman.training.world import World
-from dragoman.translation.model_folder import Tokenizers, read_about
+from dragoman.translation.model_folder import Tokenizers, model_folder, read_about
 
 # ---- from text to ids
 
@@ -114,8 +114,13 @@ def write_pairs(folder: Path, name: str, pairs: list[tuple[str, str]]) -> None:
 def train_tokenizers(
     recipe: Recipe, files: Files, pair_filter: PairFilter, pairs: int, say: Say
 ) -> Tokenizers:
-    """Learn one vocabulary of both sides, or one of each, from the training pairs alone."""
+    """Learn one vocabulary of both sides, or one of each, from the training pairs alone.
+
+    A student has those of its teacher.
+    """
     settings = recipe.tokenizer
+    if settings.of_model is not None:
+        return Tokenizers.load(model_folder(settings.of_model))
     vocabulary = settings.vocabulary or choose_vocabulary(recipe, pairs)
     kinds = settings.source_tokens, settings.target_tokens or settings.source_tokens
 
@@ -124,10 +129,7 @@ def train_tokenizers(
         lines = (pair[side] for pair in sampled for side in sides)
         tokenizer = Tokenizer.train(lines, kind, settings, vocabulary)
         if settings.vocabulary is not None and kind in ("bpe", "unigram") and len(tokenizer) < vocabulary:
-            say(
-                f"Asked for a vocabulary of {vocabulary:,} tokens; the training text has only "
-                f"{len(tokenizer):,}."
-            )
+            say(f"Asked for a vocabulary of {vocabulary:,} tokens; the text has only {len(tokenizer):,}.")
         return tokenizer
 
     if settings.share_vocabulary:

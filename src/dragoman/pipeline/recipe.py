@@ -18,7 +18,7 @@ from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSetting
 from dragoman.training.settings import TrainingSettings
 
 Baseline = Literal["rnn", "conv", "rnn-enriched", "conv-enriched", "restricted"]
-Preset = Literal["auto", "tiny", "small", "base", "big", Baseline]
+Preset = Literal["auto", "tiny", "small", "base", "big", Baseline, "student", "student-tiny"]
 
 
 @dataclass(frozen=True)

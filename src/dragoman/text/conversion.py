@@ -13,12 +13,7 @@ from dragoman.text.compression import plain_name
 from dragoman.text.formats import languages_of_file, read_parallel
 from dragoman.text.lines import open_bytes, read_pairs
 from dragoman.text.mixture import WeightedCorpus, check_corpora, is_parallel
-from dragoman.text.settings import (
-    UNKNOWN_LANGUAGE,
-    DataSettings,
-    Languages,
-    language_of_name,
-)
+from dragoman.text.settings import UNKNOWN_LANGUAGE, DataSettings, Languages, language_of_name
 
 
 @dataclass(frozen=True)
@@ -157,12 +152,11 @@ def with_languages(data: ConvertedData) -> ConvertedData:
         languages = Languages(data.source_language or named.source, data.target_language or named.target)
     for path in filter(is_parallel, [*corpora, *data.files.values()]):
         languages = languages_of_file(path, languages)
-    source, target = (
-        None if code == UNKNOWN_LANGUAGE else code for code in (languages.source, languages.target)
-    )
-    return (
-        replace(data, source_language=source, target_language=target) if languages != data.languages else data
-    )
+    if languages == data.languages:
+        return data
+    codes = (None if code == UNKNOWN_LANGUAGE else code for code in (languages.source, languages.target))
+    source, target = codes
+    return replace(data, source_language=source, target_language=target)
 
 
 def line_files(

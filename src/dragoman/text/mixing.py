@@ -23,7 +23,8 @@ def mix(sizes: Sequence[int], weights: Sequence[float], pairs: int, seed: int, e
     """
     starts = np.cumsum([0, *sizes])
     drawn = [
-        starts[corpus] + shuffled_passes(size, *places(pairs * weight / sum(weights), epoch), (seed, corpus))
+        starts[corpus]
+        + shuffled_passes(size, *places(pairs * (weight / sum(weights)), epoch), (seed, corpus))
         for corpus, (size, weight) in enumerate(zip(sizes, weights, strict=True))
     ]
     return np.concatenate(drawn)

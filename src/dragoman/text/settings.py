@@ -153,6 +153,8 @@ class TokenizerSettings:
     """Texts that are always one token, such as <name>; the tags of corpora are, too."""
     tokenizer_pairs: int = 1_000_000
     """Most pairs to learn the vocabulary from; of a larger corpus, every k-th pair is used."""
+    # Set by `distil`: take the tokenizers of this model. Without a docstring the help does not show it.
+    of_model: Path | None = None
 
     def __post_init__(self) -> None:
         least = {"vocabulary": 5, "character_coverage": 0.98, "tokenizer_pairs": 1}

@@ -96,7 +96,7 @@ class Tokenizer:
                 unk_surface=f" {UNKNOWN_TEXT}" if kind == "word" else UNKNOWN_TEXT,
                 minloglevel=2,
             )
-        except RuntimeError as error:
+        except (RuntimeError, TypeError) as error:  # a TypeError is of a symbol that is not Unicode
             if needed := re.search(r"required_chars\. (\d+) vs (\d+)", str(error)):
                 raise DragomanError(
                     f"A vocabulary of {vocabulary} tokens is too small: the text's characters alone need "
