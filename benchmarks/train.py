@@ -4,6 +4,8 @@ same text.
     pip install transformers
     python benchmarks/train.py --source train.en --target train.de [--preset base] [--updates 40]
 
+--preset rnn is measured beside JoeyNMT, conv beside fairseq (benchmarks/baseline_peers.py says how).
+
 Each system is a process of its own. It trains on the same padded batches (8,000 joint tokens, 4,096 a batch)
 with the same sizes, dropout, label smoothing and Adam; the whole loop is inside the time. Peers run as people
 run them, and once more with the settings of the allocator and of oneDNN that ours makes for itself. In a
@@ -61,6 +63,7 @@ ALLOCATOR = {
 WAITING = {"GOMP_SPINCOUNT": str(MAX_SPINS)}  # which the command line sets before it imports PyTorch
 PRECISIONS = ("bfloat16", "float32")
 PEERS = ("transformers", "torch.nn.Transformer")
+BASELINE_PEERS = {"lstm": "joeynmt", "gru": "joeynmt", "conv": "fairseq"}  # by our architecture
 ALLOCATORS = {"its": False, "ours": True}
 PROFILED = 5  # updates, after all others
 SMOOTHING, DROPOUT, RATE = 0.1, 0.1, 1e-4
@@ -200,6 +203,16 @@ def torch_step(recipe: Recipe, vocabulary: int) -> Step:
     )
 
 
+def baseline_step(system: str, recipe: Recipe, vocabulary: int) -> Step:
+    """Another system's recurrent or convolutional model."""
+    from baseline_peers import MODELS
+
+    model = MODELS[system](recipe.model, vocabulary)
+    return peer_step(
+        lambda batch: model(batch.source, batch.target_in), model, recipe.training.precision == "bfloat16"
+    )
+
+
 # ---- measuring
 
 
@@ -213,6 +226,8 @@ def measure(system: str, recipe: Recipe, updates: int, profile: Path | None) -> 
     vocabulary = len(data.tokenizers.target)
     steps = {
         "dragoman": lambda: dragoman_step(recipe, data),
+        "joeynmt": lambda: baseline_step(system, recipe, vocabulary),
+        "fairseq": lambda: baseline_step(system, recipe, vocabulary),
         "transformers": lambda: transformers_step(recipe, vocabulary),
         "torch.nn.Transformer": lambda: torch_step(recipe, vocabulary),
     }
@@ -376,7 +391,8 @@ def compare(arguments: argparse.Namespace) -> None:
             for number in range(arguments.warm_up + arguments.updates):
                 for system in pair:
                     system.update()
-                if number >= arguments.warm_up and (number - arguments.warm_up) % 5 == 0:
+                is_counted = number >= arguments.warm_up and recipe.model.architecture == "transformer"
+                if is_counted and (number - arguments.warm_up) % 5 == 0:
                     floors.append((precision, *floor(recipe.model, vocabulary, precision)))
             ours, theirs = (system.found() for system in pair)
             ratios = {
@@ -421,7 +437,7 @@ def report(
         )
     Console(width=150).print(table)
     where = passport(asked("train.py", arguments)) | {"floors": {}}
-    for precision in arguments.precisions:
+    for precision in dict.fromkeys(row[0] for row in floors):
         rates, tokens = ([row[place] for row in floors if row[0] == precision] for place in (1, 2))
         speed = statistics.median(
             row["ours"]["median_tokens_per_second"] for row in rows if row["precision"] == precision
@@ -451,7 +467,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=40)
     parser.add_argument("--warm-up", type=int, default=10)
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS)
-    parser.add_argument("--peers", nargs="+", choices=PEERS, default=PEERS)
+    parser.add_argument("--peers", nargs="+", choices=PEERS, help="beside a Transformer; the default is all")
     parser.add_argument(
         "--allocators",
         nargs="+",
@@ -463,11 +479,17 @@ def main() -> None:
         "--profile", action="store_true", help="write in which operators our updates spend their time"
     )
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
-    parser.add_argument("--measure", choices=("dragoman", *PEERS), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--measure", choices=("dragoman", *PEERS, *BASELINE_PEERS.values()), help=argparse.SUPPRESS
+    )
     parser.add_argument("--precision", choices=PRECISIONS, help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--profile-to", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    architecture = PRESETS[arguments.preset].architecture
+    if architecture in BASELINE_PEERS:
+        arguments.peers = [BASELINE_PEERS[architecture]]
+    arguments.peers = arguments.peers or PEERS
     if arguments.measure is None:
         compare(arguments)
         return

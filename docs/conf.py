@@ -22,6 +22,7 @@ nitpick_ignore_regex = [
 ]
 suppress_warnings = ["ref.python"]  # a name of two modules in an annotation of a third
 default_role = "literal"
+smartquotes = False
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3

@@ -31,6 +31,7 @@ MODELS = {
     "transformer, other options": ModelSettings(
         d_model=12,
         d_ff=20,
+        decoder_d_ff=13,
         heads=3,
         d_k=5,
         d_v=7,
@@ -66,7 +67,13 @@ VARIANTS = {
         TINY, architecture="gru-enriched", norm="batch", residual=False, attention_score="additive"
     ),
     "conv, enriched": replace(
-        TINY, architecture="conv-enriched", positions="learned", kernel_width=4, dilated=True, tied="none"
+        TINY,
+        architecture="conv-enriched",
+        decoder_d_ff=5,
+        positions="learned",
+        kernel_width=4,
+        dilated=True,
+        tied="none",
     ),
     "conv, dilated": ModelSettings(
         architecture="conv",

@@ -29,6 +29,7 @@ from dragoman.system.messages import silent
 from dragoman.system.toml import to_table
 from dragoman.text.settings import DataSettings, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
+from dragoman.training.curves import training_of
 from dragoman.training.log import read_events
 from dragoman.training.world import World
 from dragoman.translation.model_folder import StoredModel, Tokenizers, read_about, save_model
@@ -324,6 +325,8 @@ def test_rate_and_updates_are_chosen_and_said(trained, folder, tmp_path):
         if "learning_rate" in event
     ]
     assert max(rates) == pytest.approx(PEAK_RATE, rel=1e-3)
+    (formula,) = [curve for curve in training_of(tmp_path / "out").curves if curve.name == "equation 3"]
+    assert [rate for _, rate in formula.points] == pytest.approx(rates, abs=1e-6)  # as the log rounds
 
 
 def test_the_command_line_asks_for_an_adaptation(trained, folder, tmp_path):

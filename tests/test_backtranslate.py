@@ -106,6 +106,17 @@ def test_another_tag_translates_nothing_again(mono, run, pairs, tmp_path, monkey
     assert pairs_of(tmp_path / "bt", "<bt> ") == pairs
 
 
+def test_several_processes_share_the_lines(mono, run, pairs, tmp_path, monkeypatch, capsysbinary):
+    asked = ("backtranslate", run, mono, "--out", tmp_path / "bt")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    assert call(monkeypatch, capsysbinary, *asked)[0] == 0
+    assert {path.name for path in (tmp_path / "bt").iterdir()} == {"translations.parts"}
+    monkeypatch.setenv("RANK", "0")
+    assert call(monkeypatch, capsysbinary, *asked)[0] == 0
+    assert pairs_of(tmp_path / "bt") == pairs
+
+
 def test_gzip_changes_nothing(mono, run, pairs, tmp_path, monkeypatch, capsysbinary):
     (tmp_path / "mono.de.gz").write_bytes(gzip.compress(mono.read_bytes().replace(b"\n", b"\r\n")))
     packed = ("backtranslate", run, tmp_path / "mono.de.gz", "--out", tmp_path / "bt")

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 from dragoman.model.symbols import END, PAD, START
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import PAIRS_MULTIPLE, Batches, pad
-from dragoman.text.corpus import Corpus
+from dragoman.text.corpus import Corpus, CorpusStatistics
 
 
 class Pairs(Corpus):
     """A corpus in memory."""
+
+    statistics = CorpusStatistics()
 
     def __init__(self, lengths):
         self.pairs = [(np.full(source, 5), np.full(target, 6)) for source, target in lengths]

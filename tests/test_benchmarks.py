@@ -220,3 +220,62 @@ def test_the_benchmark_of_decoding_on_a_gpu_runs_anywhere(random_model, tmp_path
     rows = json.loads(out)["rows"]
     assert len(rows) == 8
     assert all(row["tokens_per_second"] > 0 for row in rows)
+
+
+def students(monkeypatch):
+    """The program benchmarks/students.py, and its folder on the path."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return runpy.run_path(str(BENCHMARKS / "students.py"))
+
+
+def test_the_page_of_students_has_means_over_seeds_and_ratios_to_the_teacher(monkeypatch):
+    kind = {"precision": "int8", "beam": 1}
+    rows = [
+        {
+            "model": name,
+            **kind,
+            "parameters": count,
+            "bleu": bleu,
+            "sentences_per_second": speed,
+            "milliseconds": ms,
+        }
+        for name, count, bleu, speed, ms in (
+            ("teacher", 7_000_000, [30.0, 32.0], 100.0, 6.0),
+            ("student, distilled", 2_000_000, [30.0, 31.0], 250.0, 2.0),
+        )
+    ]
+    compared = [
+        {
+            "model": "student, distilled",
+            **kind,
+            "seed": seed,
+            "beside": "teacher",
+            "difference": by,
+            "p": 0.25,
+        }
+        for seed, by in ((1, 0.0), (2, -1.0))
+    ]
+    found = students(monkeypatch)["page"](rows, compared).splitlines()
+    assert "| student, distilled | int8 | 1 | 2.00 | 30.50 ± 0.71 | 250 | 2.00 |" in found
+    assert "| student, distilled | int8 | 1 | teacher | -0.50 ± 0.71 | 0.250 0.250 | 2.50 | 3.00 |" in found
+
+
+@pytest.mark.long
+def test_the_benchmark_of_students_trains_measures_and_resumes(monkeypatch, tmp_path):
+    train, valid, test = (write_copies(tmp_path, name, 90, seed) for seed, name in enumerate(("a", "b", "c")))
+    command = [tmp_path / "work", "--train", *train, "--valid", *valid, "--test", *test, "--name", "toy"]
+    command += ["--teacher", "tiny", "--teacher-updates", 60, "--updates", 4, "--presets", "student"]
+    command += ["--sentences", 10, "--rounds", 1, "--beams", 1, "--precisions", "int8"]
+    main = students(monkeypatch)["main"]
+    for number, name in enumerate(("students-toy-*[0-9].json", "students-toy-*-2.json"), 1):
+        main([*map(str, command), "--results", str(tmp_path)])
+        assert len(list(tmp_path.glob("students-toy-*.json"))) == number
+        (path,) = list(tmp_path.glob(name))[:1]
+        found = json.loads(path.read_text())
+        assert [row["model"] for row in found["rows"]] == [
+            "teacher",
+            "student, distilled",
+            "student, original",
+        ]
+        assert [row["beside"] for row in found["comparisons"]] == ["teacher", "student, original"]
+        assert path.with_suffix(".md").exists()

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from dragoman.system.messages import silent
 from dragoman.text import cleaning
+from dragoman.text.checks import near_form
 from dragoman.text.clean_settings import REASONS, CleanSettings
 from dragoman.text.cleaning import clean_files
 from dragoman.text.doctor import examine
@@ -242,6 +243,23 @@ def test_progress_is_told_now_and_then(tmp_path, monkeypatch):
         write(tmp_path, clean_corpus()), tmp_path / "out", CleanSettings(), EN_DE, OTHERS, said.append
     )
     assert said[-1] == "39 of 40 pairs are checked; 0 more minutes."
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("Hello, world!", "hello World", True),
+        ("Page 12", "page 34.", True),
+        ("Page 12", "Page 123", False),
+        ("ﬁne Straße", "FINE STRASSE", True),
+        ("करता", "करती", False),  # marks of vowels
+        ("dass", "das", False),
+        ("?!", "...", False),
+        ("😀 I see", "I see", True),
+    ],
+)
+def test_what_near_duplicates_have_in_common(one, other, same):
+    assert (near_form(one) == near_form(other)) is same
 
 
 CORRECT = [

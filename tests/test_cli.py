@@ -434,8 +434,8 @@ REFUSED = [
     (
         ["qqq"],
         "There is no verb 'qqq'. There are: quickstart, start, train, resume, translate, serve, score, "
-        "align, evaluate, shortlist, export, import, inspect, figure, doctor, clean, backtranslate, runs, "
-        "paper, reproduce, lab, aer, linearise, parse-f1, plot, completion.",
+        "align, evaluate, shortlist, distil, export, import, inspect, figure, doctor, clean, backtranslate, "
+        "runs, paper, reproduce, lab, aer, linearise, parse-f1, plot, completion.",
     ),
     (
         ["train", "{0}/train.source", "{0}/train.target", "--out", ""],
@@ -730,7 +730,7 @@ def test_every_setting_is_a_flag_defined_once(monkeypatch, capsysbinary):
     assert len(keys) == len(set(keys))
     _, out, _ = call(monkeypatch, capsysbinary, "train", "--help-all")
     shown = {key for key in keys if re.search(rf"--(no-)?{key.replace('_', '-')}\s", out)}
-    assert set(keys) - shown == {"strip_carriage_returns"}, "only a setting without effect is hidden"
+    assert set(keys) - shown == {"strip_carriage_returns", "corpus"}, "without effect; a list of tables"
 
 
 def test_importing_the_package_is_light():
@@ -922,7 +922,7 @@ def test_training_without_text_says_nothing_of_what_it_would_choose(monkeypatch,
     assert (status, out) == (2, "")
     assert err == (
         "dragoman: Training needs two text files: --source FILE --target FILE, with line n of one translated "
-        "by line n of the other.\n"
+        "by line n of the other; or --source FILE with both sides, which ends in .tmx, .tsv or .jsonl.\n"
     )
 
 

@@ -10,7 +10,6 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.corpus import (
     Corpus,
     PairFilter,
-    decompressed_file,
     sample_pairs,
     scan_corpus,
     source_hashes,
@@ -170,14 +169,6 @@ def test_too_few_different_sources_to_hold_out_are_refused(tmp_path):
 def test_the_statistics_are_written_to_corpus_json(tmp_path, files, models):
     build(tmp_path / "corpus", files, models)
     assert json.loads((tmp_path / "corpus" / "corpus.json").read_text())["pairs"] == 120
-
-
-def test_a_gzip_file_is_decompressed_and_a_plain_file_is_not_copied(tmp_path):
-    import gzip
-
-    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"one\n"))
-    assert decompressed_file(tmp_path / "a.txt.gz", tmp_path / "plain").read_bytes() == b"one\n"
-    assert decompressed_file(tmp_path / "b.txt", tmp_path / "plain") == tmp_path / "b.txt"
 
 
 def test_crlf_line_ends_are_removed_and_counted(tmp_path, files, models):

@@ -23,7 +23,12 @@ KINDS = {
     ),
     "few positions": ModelSettings(**SIZES, positions="learned", max_positions=24),
     "unscaled": ModelSettings(
-        **SIZES, scale_embeddings=False, activation="gelu", positions="sinusoidal-halves", tied="none"
+        **SIZES,
+        decoder_d_ff=9,
+        scale_embeddings=False,
+        activation="gelu",
+        positions="sinusoidal-halves",
+        tied="none",
     ),
     "fairseq's": ModelSettings(
         **SIZES, positions="sinusoidal-tensor2tensor", first_position=2, norm_epsilon=1e-6

@@ -32,7 +32,9 @@ def toy(tmp_path, monkeypatch):
 
 
 def test_missing_files_are_downloaded_decompressed_and_verified(toy):
-    found = resolve_dataset(toy)
+    said = []
+    found = resolve_dataset(toy, said.append)
+    assert said == ["toy: a toy. Its licence: ours."]
     assert found.source.read_text() == "line 0\n"
     assert found.test_target.read_text() == "line 5\n"
     assert found.dataset is None

@@ -30,7 +30,7 @@ from dragoman.training.objective import Objective, accumulate_gradients
 from dragoman.training.world import World, process_group
 from dragoman.translation.translator import Translator
 from tests.conftest import MOST_SECONDS, write_copies
-from tests.processes import dragoman, fork, start, worst
+from tests.processes import dragoman, fork, run_command, start, worst
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 
@@ -345,7 +345,8 @@ def test_torchrun_restarts_a_run_after_a_process_was_killed(text, longer):
     assert_ended_as(longer, out)
 
 
-def test_a_file_that_torchrun_has_translated_is_that_of_one_process(text, one):
+@pytest.mark.parametrize("ranks", ["forked", pytest.param("torchrun", marks=pytest.mark.long)])
+def test_a_file_that_two_processes_have_translated_is_that_of_one(text, one, ranks):
     lines = (text / "train.source").read_text().splitlines()
     (text / "many").write_text("".join(f"{line}\n" for line in (lines * 14)[:4_100]))  # three blocks
     asked = [
@@ -358,11 +359,14 @@ def test_a_file_that_torchrun_has_translated_is_that_of_one_process(text, one):
         "--no-native",
         "--output",
     ]
-    told = text / "translated.messages"
-    subprocess.run(torchrun([*asked, str(text / "shared")]), check=True, timeout=MOST_SECONDS)
+    told, out = text / "translated.messages", text / f"shared-{ranks}"
+    if ranks == "torchrun":
+        subprocess.run(torchrun([*asked, str(out)]), check=True, timeout=MOST_SECONDS)
+    else:
+        assert dragoman(2, [*asked, str(out)], told) == 0, told.read_text()
     assert dragoman(1, [*asked, str(text / "alone")], told) == 0, told.read_text()
-    assert (text / "shared").read_bytes() == (text / "alone").read_bytes()
-    assert (text / "shared").read_bytes().count(b"\n") == 4_100
+    assert out.read_bytes() == (text / "alone").read_bytes()
+    assert out.read_bytes().count(b"\n") == 4_100
 
 
 def test_a_killed_process_ends_the_run_and_the_same_command_resumes_it(text, longer):
@@ -513,19 +517,19 @@ def test_compiled_layers_train_as_uncompiled_ones_do(text, one):
 
 
 def test_compile_without_a_compiler_is_refused(text):
-    asked = in_a_process(arguments(text, text / "refused", "--compile"))
-    done = subprocess.run(
-        asked,
-        env=os.environ | {"CXX": "/no/compiler"},
-        capture_output=True,
-        text=True,
-        timeout=MOST_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert "torch.compile failed (" in done.stderr
-    assert "Run the same command without --compile." in done.stderr
-    assert "Traceback" not in done.stderr
+    told = text / "refused.messages"
+
+    def train_without_a_compiler():
+        os.environ["CXX"] = "/no/compiler"
+        from torch._inductor import config
+
+        config.cpp.cxx = (None, "/no/compiler")  # it may have been read before
+        run_command(arguments(text, text / "refused", "--compile"), told)
+
+    assert worst([fork(train_without_a_compiler)]) == 2
+    assert "torch.compile failed (" in told.read_text()
+    assert "Run the same command without --compile." in told.read_text()
+    assert "Traceback" not in told.read_text()
 
 
 def test_one_process_is_a_world():

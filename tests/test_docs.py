@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,13 @@ import dragoman
 from dragoman.cli import main as cli
 from dragoman.cli.parsing import Command
 from dragoman.pipeline.recipe import Recipe
+from dragoman.search.trace import Node
 from dragoman.system.errors import DragomanError
+from dragoman.system.files import MANIFEST
+from dragoman.translation.model_folder import ABOUT, SETTINGS, WEIGHTS
 from tests.browser import browser  # noqa: F401
 from tests.conftest import MOST_SECONDS
-from tools.docs import command_line, markdown, python, recipes, results
+from tools.docs import command_line, experiments, markdown, python, recipes, results
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -26,6 +30,7 @@ GENERATED = {
     "settings": recipes.pages(),
     "python": python.pages(ROOT / "src" / "dragoman"),
     "results": results.pages(ROOT),
+    "experiments": experiments.pages(ROOT),
 }
 PAGES = sorted(
     path
@@ -48,7 +53,7 @@ def commands(text: str) -> Iterator[list[str]]:
     """The arguments of each call of dragoman in lines of a shell."""
     lines = re.sub(r"\\\n", " ", text).splitlines()
     for line in lines:
-        lexer = shlex.shlex(re.sub(r"^ *\$ ", "", line), posix=True, punctuation_chars="|&;<>")
+        lexer = shlex.shlex(re.sub(r"^ *\$ ", "", line), punctuation_chars="|&;<>")  # quotes stay
         lexer.whitespace_split = True
         words = list(lexer) if "dragoman" in line else []
         for number, word in enumerate(words):
@@ -56,7 +61,7 @@ def commands(text: str) -> Iterator[list[str]]:
                 number == 0 or words[number - 1] in ("-m", "|", "&&", ";")
             ):
                 end = next((at for at in range(number, len(words)) if words[at][0] in "|&;<>"), len(words))
-                yield words[number + 1 : end]
+                yield [shlex.split(each)[0] for each in words[number + 1 : end]]
 
 
 def parse(words: list[str]) -> None:
@@ -109,6 +114,12 @@ def test_computed_answers_are_what_is_computed():
     runner = doctest.DocTestRunner(verbose=False)
     runner.run(doctest.DocTestParser().get_doctest(text, {}, "questions.md", None, None))
     assert runner.summarize() == (0, 32)
+
+
+def test_the_page_of_files_names_those_of_a_model():
+    text = (DOCS / "reference" / "files.md").read_text(encoding="utf-8")
+    assert all(f"`{name}`" in text for name in (ABOUT, WEIGHTS, SETTINGS, MANIFEST))
+    assert all(f"`{each.name}`" in text for each in fields(Node))
 
 
 def test_what_a_repository_shows_beside_its_code_is_valid():
@@ -167,16 +178,17 @@ def required_flags(command: Command) -> list[str]:
 # ---- pages
 
 
-def targets(path: Path) -> set[Path]:
+def targets(path: Path) -> list[Path]:
     """The pages in the toctrees of a page."""
     trees = re.findall(r"```\{toctree\}\n(?::[^\n]*\n)*(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
-    return {(path.parent / f"{line}.md").resolve() for tree in trees for line in tree.split()}
+    return [(path.parent / f"{line}.md").resolve() for tree in trees for line in tree.split()]
 
 
 def test_every_page_is_in_one_toctree():
     listed = [target for path in PAGES for target in targets(path)]
     assert len(listed) == len({*listed})
-    generated = {DOCS / "reference" / name / "index.md" for name in GENERATED}
+    places = dict.fromkeys(GENERATED, "reference") | {"experiments": "explanation"}
+    generated = {DOCS / place / name / "index.md" for name, place in places.items()}
     assert {*listed} == {*PAGES, *generated} - {DOCS / "index.md"}
 
 

@@ -17,7 +17,7 @@ def test_what_the_map_names_is_there(item):
     assert item.value is None or value_of(item.code[0]) == item.value
     assert item.tests
     assert all("def test_" in lines_of_test(name).text for name in item.tests)
-    assert all((ROOT / "lab" / f"{name}.py").is_file() for name in item.lab)
+    assert all((ROOT / "lab" / f"{name.replace('-', '_')}.py").is_file() for name in item.lab)
 
 
 def test_every_item_is_on_one_page_and_pages_have_no_others():

@@ -15,6 +15,7 @@ from tests.test_docs import DOCS, ROOT, blocks
 PAGES = (
     "tutorials/own-corpus",
     "tutorials/service",
+    "how-to/constrain",
     "how-to/resume",
     "how-to/small-machines",
     "how-to/little-text",
@@ -47,9 +48,10 @@ sys.exit(status)
 @pytest.fixture
 def folder(tmp_path):
     """A folder with text, and programs in the place of those that install or ask a server."""
-    for name, lines in (("all", 1300), ("valid", 20)):
+    for name, lines in (("all", 300), ("valid", 20)):
         for path, language in zip(write_copies(tmp_path, name, lines), ("en", "de"), strict=True):
             path.rename(tmp_path / f"{name}.{language}")
+    (tmp_path / "page.html").write_text("<p>amber birch</p>")
     (tmp_path / "more.de").write_text("AMBER BIRCH\nCEDAR\n")
     (tmp_path / "srv" / "models").mkdir(parents=True)
     (tmp_path / "calls.jsonl").touch()
@@ -71,7 +73,8 @@ def test_the_guides_run(folder):
     }
     for name in PAGES:
         for text in blocks(DOCS / f"{name}.md", "sh"):
-            block = re.sub(r"^ +", "", text, flags=re.MULTILINE).replace("/srv/dragoman", "srv")
+            block = re.sub(r"^ +", "", text, flags=re.MULTILINE)
+            block = block.replace("/srv/dragoman", "srv").replace("1000", "20").replace("1001", "21")
             command = ["bash", "-o", "pipefail", "-c", block]
             ran = subprocess.run(
                 command,

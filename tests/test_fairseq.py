@@ -71,6 +71,7 @@ KINDS = {
         "share_decoder_input_output_embed": True,
         "encoder_layers": 1,
         "decoder_layers": 3,
+        "decoder_ffn_embed_dim": 8,
     },
     "norms before, gelu, unscaled": {**PRE, "activation_fn": "gelu", "no_scale_embedding": True},
     "learned positions": {
@@ -100,7 +101,7 @@ def read_dictionary(path):
 def random_tensors(options, source, target):
     """What `model.state_dict()` holds, in the names of today."""
     generator = torch.Generator().manual_seed(11)
-    width, inner = options["encoder_embed_dim"], options["encoder_ffn_embed_dim"]
+    width = options["encoder_embed_dim"]
     found = OrderedDict()
 
     def linear(name, rows, columns):
@@ -115,6 +116,7 @@ def random_tensors(options, source, target):
         ("encoder", source, ["self_attn"]),
         ("decoder", target, ["self_attn", "encoder_attn"]),
     ):
+        inner = options[f"{side}_ffn_embed_dim"]
         found[f"{side}.version"] = torch.tensor([3.0])
         found[f"{side}.embed_tokens.weight"] = torch.randn(tokens, width, generator=generator) * width**-0.5
         if options[f"{side}_learned_pos"]:
@@ -565,7 +567,6 @@ OPTIONS = {
     "activation_fn": "gelu_accurate",
     "_name": "fconv",
     "decoder_embed_dim": 8,
-    "decoder_ffn_embed_dim": 8,
     "decoder_attention_heads": 4,
     "decoder_normalize_before": True,
     "decoder_learned_pos": True,

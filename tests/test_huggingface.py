@@ -36,7 +36,7 @@ THEIRS = {
         "tie_word_embeddings": False,
         "activation_function": "gelu",
     },
-    "odd width": {"d_model": 14, "scale_embedding": True},
+    "odd width": {"d_model": 14, "decoder_ffn_dim": 10, "scale_embedding": True},
 }
 OURS = {
     "the paper's": ModelSettings(**SIZES),
@@ -44,7 +44,12 @@ OURS = {
         **SIZES, activation="swish", attention_bias=True, output_bias=True, tied="target"
     ),
     "Marian's positions": ModelSettings(
-        **SIZES, scale_embeddings=False, activation="gelu", positions="sinusoidal-halves", tied="none"
+        **SIZES,
+        decoder_d_ff=9,
+        scale_embeddings=False,
+        activation="gelu",
+        positions="sinusoidal-halves",
+        tied="none",
     ),
 }
 
@@ -226,8 +231,8 @@ DAMAGE = [
         "has no weights: neither model.safetensors nor pytorch_model.bin is there",
     ),
     (
-        lambda at: changed(at, decoder_ffn_dim=48),
-        "encoder_ffn_dim is 24 and decoder_ffn_dim 48; in Dragoman they are the same",
+        lambda at: changed(at, decoder_attention_heads=4),
+        "encoder_attention_heads is 2 and decoder_attention_heads 4; in Dragoman they are the same",
     ),
     (
         lambda at: changed(at, activation_function="tanh"),

@@ -58,7 +58,7 @@ KINDS = {
     "subword-nmt, other depths": {
         "pieces": "codes",
         "encoder": {"num_layers": 1},
-        "decoder": {"num_layers": 3},
+        "decoder": {"num_layers": 3, "ff_size": 20},
         "tied": True,
     },
     "words and a separator": {"pieces": "word", "sep": True, "norm": "pre", "scale": True},
@@ -202,7 +202,11 @@ class Folder:
             shapes = {
                 f"{look}.{part}_layer": (WIDTH, WIDTH) for look in looks for part in ("k", "v", "q", "output")
             }
-            shapes |= {"feed_forward.pwff_layer.0": (FF, WIDTH), "feed_forward.pwff_layer.3": (WIDTH, FF)}
+            inner = self.config["model"][side]["ff_size"]
+            shapes |= {
+                "feed_forward.pwff_layer.0": (inner, WIDTH),
+                "feed_forward.pwff_layer.3": (WIDTH, inner),
+            }
             shapes |= dict.fromkeys([*norms, "feed_forward.layer_norm"], (WIDTH,))
             every = {
                 f"{side}.layers.{layer}.{name}": shape
@@ -479,7 +483,6 @@ CONFIGURATIONS = [
         "gelu",
         "activation is 'relu' in the encoder and 'gelu' in the decoder; in Dragoman they are the same",
     ),
-    ("model.decoder.ff_size", 32, "ff_size is 24 in the encoder and 32 in the decoder"),
     ("model.decoder.hidden_size", 32, "hidden_size is 16 in the encoder and 32 in the decoder"),
     ("model.decoder.num_heads", 4, "num_heads is 2 in the encoder and 4 in the decoder"),
     ("model.decoder.layer_norm", "pre", "layer_norm is 'post' in the encoder and 'pre' in the decoder"),

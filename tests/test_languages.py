@@ -28,6 +28,8 @@ def folder(trained):
     [
         ("train.en", "en"),
         ("train.en.gz", "en"),
+        ("train.en.zst", "en"),
+        ("corpus.tmx.gz", "und"),
         ("a.b.de.txt", "de"),
         ("train.source", "und"),
         ("train.txt", "und"),

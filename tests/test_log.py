@@ -13,7 +13,7 @@ from dragoman.system.messages import silent
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.log import Log
 from dragoman.training.settings import TrainingSettings
-from dragoman.training.tensorboard import scalars
+from dragoman.training.tensorboard import refuse_missing_tensorboard, scalars
 from tests.conftest import write_copies
 
 LINE = {
@@ -119,3 +119,6 @@ def test_a_log_without_tensorboard_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(DragomanError, match=r"pip install 'dragoman\[tensorboard\]'"):
         Log(tmp_path, 0, tensorboard=True)
+    monkeypatch.setattr("dragoman.training.tensorboard.find_spec", lambda name: None)
+    with pytest.raises(DragomanError, match="TensorBoard is not installed"):
+        refuse_missing_tensorboard()

@@ -17,6 +17,7 @@ from dragoman.interop.adapter import Adapter
 from dragoman.model.transformer import build_model
 from dragoman.pipeline.run import run
 from dragoman.system.errors import DragomanError
+from dragoman.system.files import write_manifest
 from dragoman.system.messages import silent
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
@@ -143,6 +144,16 @@ def test_another_base_and_a_change_of_full_rank_are_refused(base, tuned, exporte
         Adapter.between(base, tmp_path / "trained")
     with pytest.raises(DragomanError, match="is not an adapter: it has no adapter.json"):
         Adapter.load(base / "model")
+    a, b = next(iter(Adapter.load(exported).factors.values()))
+    for name in ("unknown.weight", "source_embedding.weight", "target_embedding.weight"):
+        with pytest.raises(DragomanError, match=f"The adapter's factors of {name} do not fit the base model"):
+            replace(Adapter.load(exported), factors={name: (a[:, :3], b)}).merged(base)
+    shutil.copytree(exported, tmp_path / "odd")
+    (tmp_path / "odd" / "adapter.json").write_text("{}")
+    (tmp_path / "odd" / "manifest.json").unlink()
+    write_manifest(tmp_path / "odd")
+    with pytest.raises(DragomanError, match="is not an adapter as dragoman export writes it: 'base'"):
+        Adapter.load(tmp_path / "odd")
     assert json.loads((exported / "adapter.json").read_text())["base"] == model_hash(base)
 
 

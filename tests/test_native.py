@@ -41,10 +41,19 @@ KINDS = {
         SMALL, norm="pre", activation="gelu", attention_bias=True, output_bias=True, norm_epsilon=0.5
     ),
     "odd widths, swish": replace(
-        SMALL, d_model=21, d_ff=33, heads=2, d_k=5, d_v=7, activation="swish", scale_embeddings=False
+        SMALL,
+        d_model=21,
+        d_ff=33,
+        decoder_d_ff=70,
+        heads=2,
+        d_k=5,
+        d_v=7,
+        activation="swish",
+        scale_embeddings=False,
     ),
     "two vocabularies": replace(
         SMALL,
+        decoder_d_ff=7,
         tied="target",
         encoder_layers=1,
         positions="sinusoidal-halves",

@@ -122,6 +122,7 @@ def test_the_papers_own_settings_depart_nowhere():
     ("table", "change", "section"),
     [
         ("model", {"norm": "pre"}, "3.1"),
+        ("model", {"decoder_d_ff": 256}, "3.3"),
         ("model", {"d_k": 16}, "3.2.2"),
         ("training", {"label_smoothing": 0.2}, "5.4"),
         ("search", {"beam_size": 5}, "6.1"),
@@ -227,7 +228,7 @@ def test_wrong_input_gets_a_sentence(monkeypatch, capsys, tmp_path):
         (
             ["bsae"],
             "'bsae' is not a preset (tiny, small, base, big, rnn, conv, rnn-enriched, conv-enriched, "
-            "restricted), not a row of Table 3 (base, A1,",
+            "restricted, student, student-tiny), not a row of Table 3 (base, A1,",
         ),
         (
             [tmp_path / "auto.toml"],

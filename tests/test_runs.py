@@ -133,7 +133,8 @@ def test_from_the_command_line(folder, monkeypatch, capsysbinary):
     of_folder, of_run = dragoman("doctor", str(folder / "texts")), dragoman("doctor", str(folder / "done"))
     assert of_folder.stdout.count("\n") == of_run.stdout.count("\n") == examined.stdout.count("\n")
     empty = (
-        f"dragoman: {folder / 'runs'} has no train.*; two texts train.* are needed. Name them: "
+        f"dragoman: {folder / 'runs'} has no train.*; two texts train.* are needed, or one with both "
+        "sides (train.tmx, .tsv or .jsonl). Name them: "
         f"--folder {folder / 'runs'} --source FILE"
     )
     (folder / "runs").mkdir()

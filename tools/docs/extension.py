@@ -11,7 +11,7 @@ from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
 
-from tools.docs import command_line, python, recipes, results
+from tools.docs import command_line, experiments, python, recipes, results
 from tools.docs.markdown import write
 from tools.docs.paper_directives import Paper, PaperTable
 
@@ -25,6 +25,7 @@ def write_pages(app: Sphinx) -> None:
     write(reference / "settings", recipes.pages())
     write(reference / "python", python.pages(ROOT / "src" / "dragoman"))
     write(reference / "results", results.pages(ROOT))
+    write(Path(app.srcdir) / "explanation" / "experiments", experiments.pages(ROOT))
 
 
 def visit_math(self: HTML5Translator, node: nodes.math) -> None:
@@ -45,6 +46,7 @@ def site_links(_: Sphinx, __: str, text: list[str]) -> None:
         ("../benchmarks/README.md", "reference/results/benchmarks.md"),
         ("../experiments/README.md", "reference/results/experiments.md"),
         ("../experiments/LOG.md", "reference/results/log.md"),
+        ("../lab/README.md", "explanation/experiments/index.md"),
     ):
         text[0] = text[0].replace(f"({path})", f"(/{here})")
 

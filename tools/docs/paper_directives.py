@@ -65,7 +65,7 @@ def item_parts(name: str, item: Item, source: Path) -> Iterator[str]:
     if item.elsewhere:
         yield f"Elsewhere: {item.elsewhere}"
     if item.lab:
-        yield f"Experiment: {', '.join(map(lab_link, item.lab))}"
+        yield f"Experiments: {', '.join(map(lab_link, item.lab))}"
     for test in item.tests:
         lines = lines_of_test(test)
         file, _, title = test.partition("::")
@@ -96,4 +96,4 @@ def included(lines: Lines, source: Path, caption: str, marked: list[int]) -> str
 
 def lab_link(name: str) -> str:
     """An experiment by its name."""
-    return f"`dragoman lab {name}`"
+    return f"[](/explanation/experiments/{name}.md)"

@@ -49,7 +49,7 @@ class Item:
     elsewhere: str = ""
     """Where well-known implementations differ."""
     lab: tuple[str, ...] = field(default=())
-    """Experiments in lab/, by their names."""
+    """Experiments in lab/, by their names, with dashes."""
 
 
 def read_map(path: Path = MAP) -> dict[str, Item]:

@@ -22,7 +22,8 @@ KINDS = {
 INTRODUCTION = """\
 A recipe is a TOML file with every setting of a run. Every key is also an option of
 [`dragoman train`](../command-line/train.md): `d_model` in the table `[model]` is `--d-model`. Options win
-over the recipe, and both win over the preset. A key that is left out has its default. Unknown keys are
+over the recipe, and both win over the preset. Only the tables `[[data.corpus]]`, of
+[several corpora](../../data.md), are not options. A key that is left out has its default. Unknown keys are
 refused, with the nearest name.
 
 ```toml

@@ -1,8 +1,9 @@
 """`dragoman doctor`: what may be wrong with a parallel corpus."""
 
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from dragoman.cli.console import say
@@ -11,6 +12,8 @@ from dragoman.cli.train import read_files
 from dragoman.pipeline.recipe import Recipe, check_file_pairs, resolve_paths
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay, read_toml
+from dragoman.text.compression import plain_name
+from dragoman.text.mixture import WeightedCorpus, is_parallel
 from dragoman.text.settings import CorpusFiles, DataSettings
 
 
@@ -22,8 +25,13 @@ class Doctor(CorpusFiles):
     """Validation sentences: checked for overlap with the training data, and for what training refuses."""
     test_source: Path | None = None
     """Test sentences: checked for overlap with the training data, and for what training refuses."""
+    source_language: str | None = None
+    """Code of the language of the source, for a file with texts in several languages."""
+    target_language: str | None = None
+    """The same for the target."""
     files: tuple[Path, ...] = ()
-    """Two text files, a recipe, a run's folder, or a folder with train.* (and valid.*, test.*) texts."""
+    """Two text files, one with both sides (.tmx, .tsv, .jsonl), a recipe, a run's folder, or a folder with
+    train.* (and valid.*, test.*) texts."""
 
 
 def doctor(given: Given) -> None:
@@ -39,9 +47,11 @@ def doctor(given: Given) -> None:
         data, given = overlay(Recipe(), table, origin).data, given | texts
     data = settings_from(DataSettings, given, data)
     if print_findings(data):
-        say("dragoman clean SOURCE TARGET --out DIR writes a corpus without the pairs that are found above.")
+        say("To write a corpus without such pairs: dragoman clean SOURCE TARGET --out DIR")
         sys.exit(1)
-    say(f"Train with: dragoman train {data.source} {data.target} --out runs/NAME")
+    named = files[:1] if data.corpus else (data.source, data.target)
+    paths = " ".join(str(path) for path in named if path is not None)
+    say(f"Train with: dragoman train {paths} --out runs/NAME")
 
 
 def print_findings(data: DataSettings) -> bool:
@@ -49,27 +59,40 @@ def print_findings(data: DataSettings) -> bool:
 
     Raises `DragomanError` for files that are missing, damaged or not named.
     """
+    from dragoman.text.conversion import check_files, converted
     from dragoman.text.datasets import resolve_dataset
     from dragoman.text.doctor import examine
 
     data = resolve_dataset(data)
-    check_file_pairs(data)
-    data = resolve_paths(data)
-    if data.source is None or data.target is None:
+    (check_files if data.needs_conversion() else check_file_pairs)(data)
+    folder, data = data.folder, resolve_paths(data)
+    if data.corpus:
+        parts = [corpus.resolved(folder, resolve_paths) for corpus in data.corpus]
+        return sum(print_findings_of_part(data, number, part) for number, part in enumerate(parts, 1)) > 0
+    if data.source is None or (data.target is None and not is_parallel(data.source)):
         raise DragomanError(
             "There is no text to examine: dragoman doctor SOURCE TARGET, or a recipe that names them."
         )
-    others = {}
-    if data.valid_source and data.valid_target:
-        others["validation"] = data.valid_source, data.valid_target
-    if data.test_source and data.test_target:
-        others["test"] = data.test_source, data.test_target
-    findings = examine(data.source, data.target, others)
-    for finding in findings:
-        print(finding)
+    with TemporaryDirectory() as scratch, converted(data, Path(scratch) / "text") as lines:
+        assert lines.source is not None
+        assert lines.target is not None
+        others = {}
+        if lines.valid_source and lines.valid_target:
+            others["validation"] = lines.valid_source, lines.valid_target
+        if lines.test_source and lines.test_target:
+            others["test"] = lines.test_source, lines.test_target
+        findings = examine(lines.source, lines.target, others)
+        for finding in findings:
+            print(lines.in_words(str(finding)))
     if not findings:
         print(f"Nothing was found in {', '.join(map(str, data.files.values()))}.")
     return bool(findings)
+
+
+def print_findings_of_part(data: DataSettings, number: int, part: WeightedCorpus) -> bool:
+    """Print what may be wrong with one of several corpora, as `print_findings` does."""
+    print(f"Corpus {number}, {part.source}:")
+    return print_findings(replace(data, corpus=(), source=part.source, target=part.target))
 
 
 def data_of_folder(folder: Path) -> DataSettings:
@@ -79,17 +102,18 @@ def data_of_folder(folder: Path) -> DataSettings:
     """
     if (folder / "recipe.toml").exists():
         return overlay(Recipe(), read_toml(folder / "recipe.toml"), str(folder / "recipe.toml")).data
-    names = sorted({path.name.removesuffix(".gz") for path in folder.glob("train.*")})
-    if len(names) != 2:
+    names = sorted({plain_name(path.name) for path in folder.glob("train.*")})
+    if len(names) != 2 and not (len(names) == 1 and is_parallel(Path(names[0]))):
         raise DragomanError(
-            f"{folder} has {', '.join(names) or 'no train.*'}; two texts train.* are needed. Name them: "
+            f"{folder} has {', '.join(names) or 'no train.*'}; two texts train.* are needed, or one with "
+            "both sides (train.tmx, .tsv or .jsonl). Name them: "
             f"--folder {folder} --source FILE --target FILE."
         )
     texts: dict[str, Any] = {}
     for kind, prefix in (("train", ""), ("valid", "valid_"), ("test", "test_")):
-        for side, name in zip(("source", "target"), names, strict=True):
+        for side, name in zip(("source", "target"), names, strict=False):
             path = Path(name.replace("train", kind, 1))
-            if (folder / path).exists() or (folder / f"{path}.gz").exists():
+            if any((folder / f"{path}{ending}").exists() for ending in ("", ".gz", ".zst")):
                 texts[f"{prefix}{side}"] = path
     return DataSettings(folder=folder, **texts)
 
@@ -100,8 +124,15 @@ COMMAND = Command(
     doctor,
     Doctor,
     example="dragoman doctor train.en train.de",
-    arguments="[SOURCE TARGET | RECIPE.toml | FOLDER]",
+    arguments="[SOURCE TARGET | CORPUS.tmx | RECIPE.toml | FOLDER]",
     positional=("files",),
-    groups={"text": ("files", *(field.name for field in fields(CorpusFiles)))},
+    groups={
+        "text": (
+            "files",
+            *(field.name for field in fields(CorpusFiles)),
+            "source_language",
+            "target_language",
+        )
+    },
     metavars={"folder": "DIR"},
 )

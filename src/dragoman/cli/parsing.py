@@ -102,7 +102,7 @@ def options_of(settings: type, group: str = "") -> Iterator[Option]:
     for each in fields(settings):
         if is_dataclass(kind := hints[each.name]):
             yield from options_of(typing.cast(type, kind), each.name)
-        else:
+        elif not any(map(is_dataclass, typing.get_args(kind))):  # a list of tables, which only a recipe has
             yield Option(each, kind, group, docs.get(each.name, ""))
 
 

@@ -20,7 +20,7 @@ class Start(Recipe):
     """Examine two text files, train a model, score it, and serve it. The same command resumes it."""
 
     files: tuple[Path, ...] = ()
-    """Two text files, source and target, or a recipe in TOML; options win over the recipe."""
+    """Two texts, one file with both (.tmx, .tsv, .jsonl), or a recipe in TOML; options win over it."""
     server: ServerSettings = field(default_factory=ServerSettings)
 
 
@@ -61,7 +61,7 @@ COMMAND = Command(
     start,
     Start,
     example="dragoman start train.en train.de",
-    arguments="[SOURCE TARGET | RECIPE.toml]",
+    arguments="[SOURCE TARGET | CORPUS.tmx | RECIPE.toml]",
     positional=("files",),
     groups={
         "text": ("files", "test_source", "test_target"),

@@ -13,16 +13,18 @@ from dragoman.pipeline.recipe import Recipe, complete_recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.machine import has_gpu
 from dragoman.system.toml import read_toml
+from dragoman.text.compression import plain_name
+from dragoman.text.mixture import is_parallel
 
 COMMAND_LINE = "the command line"  # where settings come from without a recipe
 
 
 @dataclass(frozen=True)
 class Train(Recipe):
-    """Train a model from two text files, or from a recipe. The same command resumes an interrupted run."""
+    """Train a model from text files, or from a recipe. The same command resumes an interrupted run."""
 
     files: tuple[Path, ...] = ()
-    """Two text files, source and target, or a recipe in TOML; options win over the recipe."""
+    """Two texts, one file with both (.tmx, .tsv, .jsonl), or a recipe in TOML; options win over it."""
 
 
 def train(given: Given) -> None:
@@ -37,8 +39,9 @@ def recipe_of(given: Given) -> Recipe:
     """
     table, origin, texts = read_files(given.pop("files", ()), given)
     given |= texts
-    if origin == COMMAND_LINE and {"source", "target"} <= given.keys() and "out" not in given:
-        given["out"] = default_folder(given["source"], given["target"])
+    is_complete = "source" in given and ("target" in given or is_parallel(given["source"]))
+    if origin == COMMAND_LINE and is_complete and "out" not in given:
+        given["out"] = default_folder(given["source"], given.get("target"))
         say(f"The run's folder is {given['out']}; --out names another one.")
     recipe = complete_recipe(
         table, origin, lambda default: settings_from(Recipe, given, default), has_gpu, say
@@ -47,11 +50,14 @@ def recipe_of(given: Given) -> Recipe:
     return recipe
 
 
-def default_folder(source: Path, target: Path) -> Path:
-    """`runs/en-de` for `train.en` and `train.de`; in general the endings, or the names without them."""
-    names = [path.name.removesuffix(".gz") for path in (source, target)]
+def default_folder(source: Path, target: Path | None) -> Path:
+    """`runs/en-de` for `train.en` and `train.de`; in general the endings, or the names without them.
+
+    `runs/corpus` for `corpus.tmx`, which has both sides.
+    """
+    names = [plain_name(path.name) for path in (source, target) if path is not None]
     endings = [name.rpartition(".")[2] for name in names]
-    different = endings[0] != endings[1] and all("." in name for name in names)
+    different = len(set(endings)) == 2 and all("." in name for name in names)
     return Path("runs") / "-".join(endings if different else [Path(name).stem for name in names])
 
 
@@ -63,7 +69,7 @@ def run_recipe(recipe: Recipe) -> None:
 
 
 def read_files(files: Sequence[Path], given: Given) -> tuple[dict[str, Any], str, Given]:
-    """The table of a recipe, its origin, and the two texts: of the positional arguments.
+    """The table of a recipe, its origin, and the texts: of the positional arguments.
 
     Raises `DragomanError` if they are neither a recipe nor two texts.
     """
@@ -73,13 +79,18 @@ def read_files(files: Sequence[Path], given: Given) -> tuple[dict[str, Any], str
         return {}, COMMAND_LINE, {"source": files[0], "target": files[1]}
     if not files:
         return {}, COMMAND_LINE, {}
+    if is_parallel(files[0]):
+        if "source" in given or "target" in given:
+            raise DragomanError(f"{files[0]} has both sides of a corpus; leave --source and --target out.")
+        return {}, COMMAND_LINE, {"source": files[0]}
     try:
         return read_toml(files[0]), str(files[0]), {}
     except DragomanError as error:
         if not files[0].is_file() or files[0].suffix == ".toml":
             raise
         raise DragomanError(
-            f"{files[0]} is not a recipe in TOML. If it is a text, give its translation too: SOURCE TARGET."
+            f"{files[0]} is not a recipe in TOML. If it is a text, give its translation too: SOURCE TARGET. "
+            "A file with both sides ends in .tmx, .tsv or .jsonl."
         ) from error
 
 
@@ -105,11 +116,11 @@ def run_training(training: Callable[[], object]) -> None:
 
 COMMAND = Command(
     "train",
-    "Train a model from two text files, or from a recipe (a TOML file).",
+    "Train a model from text files, or from a recipe (a TOML file).",
     train,
     Train,
     example="dragoman train train.en train.de --out runs/ende",
-    arguments="[SOURCE TARGET | RECIPE.toml]",
+    arguments="[SOURCE TARGET | CORPUS.tmx | RECIPE.toml]",
     positional=("files",),
     groups={
         "text": (
@@ -122,9 +133,8 @@ COMMAND = Command(
             "test_target",
             "vocabulary",
         ),
-        "model": ("preset", "dropout"),
-        "training": ("minutes", "updates", "learning_rate_scale", "warmup_steps", "precision"),
-        "adaptation of a trained model": ("initial_model", "freeze", "replay", "replay_share"),
+        "model": ("preset", "initial_model", "dropout"),
+        "training": ("minutes", "updates", "learning_rate_scale", "warmup_steps"),
         "output": ("out",),
     },
     metavars={
@@ -137,5 +147,5 @@ COMMAND = Command(
         "replay_valid": "FILE",
         "freeze": "PART",
     },
-    from_preset=("d_model", "d_ff", "heads", "encoder_layers", "decoder_layers", "dropout"),
+    from_preset=("d_model", "d_ff", "decoder_d_ff", "heads", "encoder_layers", "decoder_layers", "dropout"),
 )

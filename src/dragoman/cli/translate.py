@@ -144,11 +144,12 @@ def refuse_contradictions(asked: Translate) -> None:
 
 
 def input_lines(path: Path | None) -> Iterator[bytes]:
-    """The lines of a file or of standard input, with their line feeds; gzip is unpacked.
+    """The lines of a file or of standard input, with their line feeds, decompressed.
 
     Raises `DragomanError` if the file cannot be read or is damaged.
     """
-    from dragoman.text.lines import GZIP_ERRORS, raw_lines
+    from dragoman.text.compression import GZIP_ERRORS
+    from dragoman.text.lines import raw_lines
 
     if path is not None:
         yield from raw_lines(path)

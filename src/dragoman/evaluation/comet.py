@@ -3,12 +3,12 @@
 import hashlib
 import logging
 import os
-import pickle
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
+from pickle import UnpicklingError  # which PyTorch raises; nothing here unpickles
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -81,7 +81,7 @@ def load_checkpoint(checkpoint: Path) -> "CometModel":
         try:
             yaml.safe_load(settings.read_text("utf-8"))  # COMET reads it with a loader that takes more
             return load_from_checkpoint(str(checkpoint), local_files_only=True)
-        except pickle.UnpicklingError as error:
+        except UnpicklingError as error:
             raise DragomanError(
                 f"{checkpoint} is damaged, or holds more than tensors and plain values. None of it was run."
             ) from error

@@ -195,7 +195,8 @@ def attention_box(model: ModelSettings, name: str, weights: str, length: str) ->
 
 def feed_forward_box(model: ModelSettings, side: str, length: str) -> Box:
     """The feed-forward network (section 3.3)."""
-    sizes = f"d_ff = {model.d_ff}, {model.activation}"
+    width = (model.decoder_d_ff or model.d_ff) if side == "decoder" else model.d_ff
+    sizes = f"d_ff = {width}, {model.activation}"
     details = sizes, f"{parameters(model, f'{side}.0.feed_forward'):,} parameters"
     return Box("Feed-forward", details, f"[{length}, d_model]", "fill-zero")
 

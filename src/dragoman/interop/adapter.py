@@ -57,6 +57,9 @@ class Adapter:
         stored = StoredModel.load(base)
         weights = dict(stored.weights)
         for name, (a, b) in self.factors.items():
+            shape = weights[name].shape if name in weights else ()
+            if (b.shape, a.shape) != ((*shape[:1], len(a)), (len(a), *shape[1:])):
+                raise DragomanError(f"The adapter's factors of {name} do not fit the base model {base}.")
             weights[name] = (weights[name] + b.astype(np.float64) @ a).astype(np.float32)
         return replace(stored, weights=weights, longest_trained=self.longest_trained)
 
@@ -83,8 +86,13 @@ class Adapter:
         check_folder(folder)
         about, arrays = read_json(folder / ABOUT), read_arrays(folder / FACTORS)
         names = {name.rpartition("|")[0] for name in arrays}
-        factors = {name: (arrays[f"{name}|a"], arrays[f"{name}|b"]) for name in names}
-        return cls(about["base"], factors, about["longest_source"])
+        try:
+            factors = {name: (arrays[f"{name}|a"], arrays[f"{name}|b"]) for name in names}
+            return cls(about["base"], factors, about["longest_source"])
+        except (KeyError, TypeError) as error:
+            raise DragomanError(
+                f"{folder} is not an adapter as dragoman export writes it: {error}."
+            ) from error
 
 
 def low_rank_factors(

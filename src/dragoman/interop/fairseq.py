@@ -66,7 +66,6 @@ SIZES = {  # defaults; old checkpoints leave them out
 }
 SHARED_OPTIONS = (
     "embed_dim",
-    "ffn_embed_dim",
     "attention_heads",
     "normalize_before",
     "learned_pos",
@@ -220,6 +219,7 @@ def settings_of(model: Mapping[str, Any], origin: Path) -> ModelSettings:
         )
     check_options(origin, {name: value for name, value in model.items() if value}, REQUIRED)
     sizes = {name: model.get(name, default) for name, default in SIZES.items()}
+    sizes["decoder_ffn_embed_dim"] = model.get("decoder_ffn_embed_dim", sizes["encoder_ffn_embed_dim"])
     if wrong := [name for name, size in sizes.items() if not isinstance(size, int)]:
         raise DragomanError(f"{origin}: {wrong[0]} is {sizes[wrong[0]]!r}, and a number was expected.")
     options = {"activation_fn": "relu", **model, **sizes}
@@ -229,9 +229,11 @@ def settings_of(model: Mapping[str, Any], origin: Path) -> ModelSettings:
         options.setdefault(decoder, options[encoder])
         check_equal(origin, options, encoder, decoder)
     learned = bool(model.get("encoder_learned_pos"))
+    encoder_width, decoder_width = sizes["encoder_ffn_embed_dim"], sizes["decoder_ffn_embed_dim"]
     return ModelSettings(
         d_model=sizes["encoder_embed_dim"],
-        d_ff=sizes["encoder_ffn_embed_dim"],
+        d_ff=encoder_width,
+        decoder_d_ff=None if decoder_width == encoder_width else decoder_width,
         heads=sizes["encoder_attention_heads"],
         encoder_layers=sizes["encoder_layers"],
         decoder_layers=sizes["decoder_layers"],

@@ -143,11 +143,12 @@ def settings_of(config: Mapping[str, Any], origin: Path) -> ModelSettings:
         raise DragomanError(
             f"{origin}: model_type is {config.get('model_type')!r}; Dragoman reads 'marian' models."
         )
-    for name in ("ffn_dim", "attention_heads"):
-        check_equal(origin, config, f"encoder_{name}", f"decoder_{name}")
+    check_equal(origin, config, "encoder_attention_heads", "decoder_attention_heads")
+    encoder_width, decoder_width = config["encoder_ffn_dim"], config["decoder_ffn_dim"]
     return ModelSettings(
         d_model=config["d_model"],
-        d_ff=config["encoder_ffn_dim"],
+        d_ff=encoder_width,
+        decoder_d_ff=None if decoder_width == encoder_width else decoder_width,
         heads=config["encoder_attention_heads"],
         encoder_layers=config["encoder_layers"],
         decoder_layers=config["decoder_layers"],
@@ -339,7 +340,7 @@ def config_of(settings: ModelSettings, tokenizers: Tokenizers) -> dict[str, Any]
         "encoder_layers": settings.encoder_layers,
         "decoder_layers": settings.decoder_layers,
         "encoder_ffn_dim": settings.d_ff,
-        "decoder_ffn_dim": settings.d_ff,
+        "decoder_ffn_dim": settings.decoder_d_ff or settings.d_ff,
         "encoder_attention_heads": settings.heads,
         "decoder_attention_heads": settings.heads,
         "activation_function": settings.activation,

@@ -81,7 +81,6 @@ NUMBER_TYPES: dict[str, type | tuple[type, ...]] = {
 }
 SHARED_OPTIONS = (
     "hidden_size",
-    "ff_size",
     "num_heads",
     "activation",
     "layer_norm",
@@ -207,6 +206,7 @@ def settings_of(config: Mapping[str, Any], tensors: Tensors, origin: Path) -> Mo
     return ModelSettings(
         d_model=encoder["hidden_size"],
         d_ff=encoder["ff_size"],
+        decoder_d_ff=None if decoder["ff_size"] == encoder["ff_size"] else decoder["ff_size"],
         heads=encoder["num_heads"],
         encoder_layers=encoder["num_layers"],
         decoder_layers=decoder["num_layers"],

@@ -8,6 +8,7 @@ from dragoman.model.settings import ModelSettings
 from dragoman.model.variants import VariedTransformer
 
 PARTS_OF_A_TRANSFORMER = (
+    "decoder_d_ff",
     "d_k",
     "d_v",
     "attention_dropout",

@@ -58,19 +58,18 @@ def multiply_adds_by_part(settings: ModelSettings, vocabulary: int, source: int,
     width, depth = settings.d_model, settings.decoder_layers
     keys, values = settings.heads * settings.key_width, settings.heads * settings.value_width
     own = width * (2 * keys + 2 * values)  # W^Q, W^K, W^V and W^O, for each token
-    network = 2 * width * settings.d_ff
     pairs = keys + values  # of QKᵀ and of the weights with V, for each query and key
     # Additive scores cost as much as QKᵀ; general ones have another product for each query.
     queries = keys * settings.key_width if settings.attention_score == "general" else 0
     counts = {
         "encoder self-attention": settings.encoder_layers
         * (source * (own + queries) + self_attention_pairs(settings, source) * pairs),
-        "encoder feed-forward": settings.encoder_layers * source * network,
+        "encoder feed-forward": settings.encoder_layers * source * 2 * width * settings.d_ff,
         "decoder self-attention": depth
         * (target * (own + queries) + self_attention_pairs(settings, target, causal=True) * pairs),
         "encoder-decoder attention": depth
         * (target * (width * pairs + queries) + source * width * pairs + target * source * pairs),
-        "decoder feed-forward": depth * target * network,
+        "decoder feed-forward": depth * target * 2 * width * (settings.decoder_d_ff or settings.d_ff),
         "logits": target * width * vocabulary,
     }
     if settings.concatenate_positions:

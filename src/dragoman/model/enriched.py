@@ -111,7 +111,7 @@ class EnrichedDecoderLayer(nn.Module):
         self.token_mixer_residual = Residual(settings)
         self.cross_attention = make_attention(settings)
         self.cross_attention_residual = Residual(settings)
-        self.feed_forward = FeedForward(settings)
+        self.feed_forward = FeedForward(settings, settings.decoder_d_ff)
         self.feed_forward_residual = Residual(settings)
 
     def forward(

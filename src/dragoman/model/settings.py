@@ -32,6 +32,8 @@ class ModelSettings:
     """Width of embeddings and of every sub-layer's output (section 3.1)."""
     d_ff: int = 2048
     """Width inside the feed-forward sub-layer (section 3.3)."""
+    decoder_d_ff: int | None = None
+    """The same in the decoder; None is d_ff. A narrow one makes decoding faster."""
     heads: int = 8
     """Number of attention heads, the paper's h (section 3.2.2)."""
     d_k: int | None = None
@@ -92,7 +94,7 @@ class ModelSettings:
     """Multiplication of embeddings by the square root of d_model (section 3.4)."""
 
     def __post_init__(self) -> None:
-        sizes = dict.fromkeys(("d_model", "d_ff", "heads", "d_k", "d_v"), MAX_WIDTH)
+        sizes = dict.fromkeys(("d_model", "d_ff", "decoder_d_ff", "heads", "d_k", "d_v"), MAX_WIDTH)
         sizes |= dict.fromkeys(("encoder_layers", "decoder_layers", "kernel_width"), MAX_LAYERS)
         sizes |= dict.fromkeys(("max_positions", "neighbourhood"), MAX_POSITIONS)
         sizes["first_position"] = MAX_FIRST_POSITION
@@ -159,6 +161,10 @@ PRESETS = {
     "rnn-enriched": replace(SMALL, architecture="lstm-enriched", positions="none"),
     "conv-enriched": replace(SMALL, architecture="conv-enriched"),
     "restricted": replace(SMALL, neighbourhood=16),
+    "student": ModelSettings(d_model=256, d_ff=1024, decoder_d_ff=256, decoder_layers=2),
+    "student-tiny": ModelSettings(d_model=192, d_ff=384, encoder_layers=12, decoder_layers=1),
 }
 """`base` and `big` are the paper's (Table 3); the others are for CPUs. `conv` has the sizes of fairseq's
-ConvS2S for IWSLT. The last three are `small` with another sub-layer than self-attention to all positions."""
+ConvS2S for IWSLT. The three after it are `small` with another sub-layer than self-attention to all positions.
+The students have deep encoders and shallow decoders (Kasai et al. 2021); `distil` scales their widths, which
+are those beside a teacher of the size of `base`."""

@@ -40,6 +40,7 @@ def transformer_shapes(settings: ModelSettings, target_vocabulary: int) -> Shape
     if settings.norm == "pre":
         shapes |= norm_shapes("encoder_norm", width) | norm_shapes("decoder_norm", width)
     keys, values = settings.heads * settings.key_width, settings.heads * settings.value_width
+    inner = {"encoder": settings.d_ff, "decoder": settings.decoder_d_ff or settings.d_ff}
     for side, depth in (("encoder", settings.encoder_layers), ("decoder", settings.decoder_layers)):
         for layer in (f"{side}.{number}" for number in range(depth)):
             for name in ("self_attention", "cross_attention") if side == "decoder" else ("self_attention",):
@@ -47,8 +48,8 @@ def transformer_shapes(settings: ModelSettings, target_vocabulary: int) -> Shape
                 shapes |= linear_shapes(f"{attention}.query_key_value", 2 * keys + values, width, bias)
                 shapes |= linear_shapes(f"{attention}.output", width, values, bias)
                 shapes |= norm_shapes(f"{attention}_residual.norm", width)
-            shapes |= linear_shapes(f"{layer}.feed_forward.inner", settings.d_ff, width)
-            shapes |= linear_shapes(f"{layer}.feed_forward.outer", width, settings.d_ff)
+            shapes |= linear_shapes(f"{layer}.feed_forward.inner", inner[side], width)
+            shapes |= linear_shapes(f"{layer}.feed_forward.outer", width, inner[side])
             shapes |= norm_shapes(f"{layer}.feed_forward_residual.norm", width)
     return shapes
 

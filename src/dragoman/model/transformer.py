@@ -25,10 +25,11 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {"relu": F.relu, "ge
 class FeedForward(nn.Module):
     """FFN(x) = max(0, x W_1 + b_1) W_2 + b_2, equation 2, at each position alike (section 3.3)."""
 
-    def __init__(self, settings: ModelSettings) -> None:
+    def __init__(self, settings: ModelSettings, d_ff: int | None = None) -> None:
         super().__init__()
-        self.inner = nn.Linear(settings.d_model, settings.d_ff)
-        self.outer = nn.Linear(settings.d_ff, settings.d_model)
+        width = d_ff or settings.d_ff
+        self.inner = nn.Linear(settings.d_model, width)
+        self.outer = nn.Linear(width, settings.d_model)
         self.activation = ACTIVATIONS[settings.activation]
         # Weights stay uniform in ±1/√fan_in, PyTorch's default, as fairseq's do (experiments/LOG.md).
         for linear in (self.inner, self.outer):
@@ -61,14 +62,9 @@ class Residual(nn.Module):
 
 
 def _attention(settings: ModelSettings) -> MultiHeadAttention:
-    return MultiHeadAttention(
-        settings.d_model,
-        settings.heads,
-        settings.key_width,
-        settings.value_width,
-        bias=settings.attention_bias,
-        dropout=settings.attention_dropout,
-    )
+    keys, values = settings.key_width, settings.value_width
+    bias, dropout = settings.attention_bias, settings.attention_dropout
+    return MultiHeadAttention(settings.d_model, settings.heads, keys, values, bias=bias, dropout=dropout)
 
 
 class EncoderLayer(nn.Module):
@@ -100,7 +96,7 @@ class DecoderLayer(nn.Module):
         self.self_attention_residual = Residual(settings)
         self.cross_attention = _attention(settings)
         self.cross_attention_residual = Residual(settings)
-        self.feed_forward = FeedForward(settings)
+        self.feed_forward = FeedForward(settings, settings.decoder_d_ff)
         self.feed_forward_residual = Residual(settings)
 
     def project_memory(self, encoder_output: Float[Tensor, "B S D"]) -> KeysValues:
@@ -116,9 +112,8 @@ class DecoderLayer(nn.Module):
     ) -> Float[Tensor, "B Q D"]:
         residual = self.self_attention_residual
         query, own = self.self_attention.project(residual.before(x))
-        x = residual.after(
-            x, self.self_attention.attend(query, state.append(layer, own), mask, causal=not state.cache)
-        )
+        attended = self.self_attention.attend(query, state.append(layer, own), mask, causal=not state.cache)
+        x = residual.after(x, attended)
         residual = self.cross_attention_residual
         query = self.cross_attention.project_query(residual.before(x))
         x = residual.after(x, self.cross_attention.attend(query, state.memory[layer], state.mask))

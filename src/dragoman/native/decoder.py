@@ -44,6 +44,7 @@ class TransformerSettings(Structure):
     _fields_ = [
         ("d_model", c_int32),
         ("d_ff", c_int32),
+        ("decoder_d_ff", c_int32),
         ("heads", c_int32),
         ("d_k", c_int32),
         ("d_v", c_int32),
@@ -362,6 +363,7 @@ def transformer_settings(settings: ModelSettings, precision: Precision) -> Trans
     return TransformerSettings(
         d_model=settings.d_model,
         d_ff=settings.d_ff,
+        decoder_d_ff=settings.decoder_d_ff or settings.d_ff,
         heads=settings.heads,
         d_k=settings.key_width + -settings.key_width % LANES,
         d_v=settings.value_width + -settings.value_width % LANES,

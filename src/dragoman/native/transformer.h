@@ -15,7 +15,7 @@ namespace dragoman {
 
 // Widths of heads are padded: decoder.py fills them up with zeros. The same fields as in decoder.py.
 struct TransformerSettings {
-    int32_t d_model, d_ff, heads, d_k, d_v, encoder_layers, decoder_layers;
+    int32_t d_model, d_ff, decoder_d_ff, heads, d_k, d_v, encoder_layers, decoder_layers;
     int32_t precision, pre_norm, activation, source_end;
     float embedding_scale, score_scale, norm_epsilon;
 };
@@ -167,9 +167,9 @@ class Transformer {
         const float* bias = parameters.take(name + ".bias", 1, width).values;
         return {{gain, gain + width}, {bias, bias + width}, width, settings.norm_epsilon};
     }
-    FeedForward feed_forward(Parameters& parameters, const std::string& layer) const {
-        return {linear(parameters, layer + ".feed_forward.inner", settings.d_ff, settings.d_model),
-                linear(parameters, layer + ".feed_forward.outer", settings.d_model, settings.d_ff),
+    FeedForward feed_forward(Parameters& parameters, const std::string& layer, int width) const {
+        return {linear(parameters, layer + ".feed_forward.inner", width, settings.d_model),
+                linear(parameters, layer + ".feed_forward.outer", settings.d_model, width),
                 norm(parameters, layer + ".feed_forward_residual.norm")};
     }
     EncoderLayer encoder_layer(Parameters& parameters, const std::string& layer) const {
@@ -177,7 +177,8 @@ class Transformer {
         return {linear(parameters, layer + ".self_attention.query_key_value", queries + row_width(),
                        settings.d_model),
                 linear(parameters, layer + ".self_attention.output", settings.d_model, values),
-                norm(parameters, layer + ".self_attention_residual.norm"), feed_forward(parameters, layer)};
+                norm(parameters, layer + ".self_attention_residual.norm"),
+                feed_forward(parameters, layer, settings.d_ff)};
     }
     DecoderLayer decoder_layer(Parameters& parameters, const std::string& layer) const {
         const int queries = settings.heads * settings.d_k, values = settings.heads * settings.d_v,
@@ -193,7 +194,7 @@ class Transformer {
                 Linear(key_value, bias ? bias + queries : nullptr, row_width(), width, settings.precision),
                 linear(parameters, layer + ".cross_attention.output", width, values),
                 norm(parameters, layer + ".cross_attention_residual.norm"),
-                feed_forward(parameters, layer)};
+                feed_forward(parameters, layer, settings.decoder_d_ff)};
     }
 
     // The input of a sub-layer, and what is done with its output y (section 3.1): LayerNorm(x + y), or x + y
@@ -254,10 +255,11 @@ class Transformer {
 
     // x = LayerNorm(x + W_2 max(0, W_1 x + b_1) + b_2) (section 3.3), or with pre_norm x + … LayerNorm(x).
     void apply(const FeedForward& layer, float* x, int rows, Workspace& workspace) const {
-        float* inner = workspace.inner.reserve(size_t(rows) * settings.d_ff);
+        const size_t units = size_t(rows) * layer.inner.outputs;
+        float* inner = workspace.inner.reserve(units);
         float* out = workspace.out.reserve(size_t(rows) * settings.d_model);
         layer.inner(before(layer.norm, x, rows, workspace), rows, inner);
-        activate(inner, size_t(rows) * settings.d_ff, settings.activation);
+        activate(inner, units, settings.activation);
         layer.outer(inner, rows, out);
         after(layer.norm, x, out, rows);
     }

@@ -17,7 +17,6 @@ from dragoman.text.corpus import (
     Corpus,
     Files,
     PairFilter,
-    decompressed_file,
     no_pairs_left,
     sample_pairs,
     scan_corpus,
@@ -30,19 +29,19 @@ from dragoman.text.settings import DataSettings, TokenKind
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.training.settings import Schedule
 from dragoman.training.world import World
-from dragoman.translation.model_folder import Tokenizers, read_about
+from dragoman.translation.model_folder import Tokenizers, model_folder, read_about
 
 # ---- from text to ids
 
 
 def prepare(out: Path, recipe: Recipe, say: Say) -> None:
-    """Check the files, hold out pairs, train tokenizers, write corpora.
+    """Check the files of lines, which are not compressed; hold out pairs, train tokenizers, write corpora.
 
     `out/data` appears once all of it is complete. Raises `DragomanError` for files that cannot be read or do
     not match, and if no pair is left for training.
     """
     data = recipe.data
-    source, target = data.files["source"], data.files["target"]
+    files = data.files["source"], data.files["target"]
     others = {
         name: (data.files[f"{kind}_source"], data.files[f"{kind}_target"])
         for name, kind in (("validation", "valid"), ("test", "test"))
@@ -52,17 +51,15 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
     for pair in others.values():
         for _ in read_pairs(*pair):  # raises for files that do not match
             pass
-    statistics, pair_filter = scan_corpus(source, target, data, hashes, "validation" not in others)
+    statistics, pair_filter = scan_corpus(*files, data, hashes, "validation" not in others)
     new = out / "data.partial"
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
     try:
-        plain = new / "plain"
-        files = decompressed_file(source, plain / "source"), decompressed_file(target, plain / "target")
         if "test" in others:
             write_pairs(new, "test", list(read_pairs(*others["test"])))
         if next(sample_pairs(*files, pair_filter, 1, 1), None) is None:
-            raise no_pairs_left(source, target, statistics)
+            raise no_pairs_left(*files, statistics)
         if recipe.adaptation.initial_model is None:
             tokenizers = train_tokenizers(recipe, files, pair_filter, statistics.pairs, say)
         else:
@@ -72,7 +69,7 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
         tokenizers.save(new)
         statistics.held_out, statistics.too_long = write_valid(new, files, data, pair_filter, tokenizers)
         train = write_corpus(new / "train", files, tokenizers.paths(new), data, pair_filter, statistics)
-        shutil.rmtree(plain, ignore_errors=True)
+        shutil.rmtree(new / "plain", ignore_errors=True)
         complete_folder(new)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
@@ -117,8 +114,13 @@ def write_pairs(folder: Path, name: str, pairs: list[tuple[str, str]]) -> None:
 def train_tokenizers(
     recipe: Recipe, files: Files, pair_filter: PairFilter, pairs: int, say: Say
 ) -> Tokenizers:
-    """Learn one vocabulary of both sides, or one of each, from the training pairs alone."""
+    """Learn one vocabulary of both sides, or one of each, from the training pairs alone.
+
+    A student has those of its teacher.
+    """
     settings = recipe.tokenizer
+    if settings.of_model is not None:
+        return Tokenizers.load(model_folder(settings.of_model))
     vocabulary = settings.vocabulary or choose_vocabulary(recipe, pairs)
     kinds = settings.source_tokens, settings.target_tokens or settings.source_tokens
 
@@ -127,10 +129,7 @@ def train_tokenizers(
         lines = (pair[side] for pair in sampled for side in sides)
         tokenizer = Tokenizer.train(lines, kind, settings, vocabulary)
         if settings.vocabulary is not None and kind in ("bpe", "unigram") and len(tokenizer) < vocabulary:
-            say(
-                f"Asked for a vocabulary of {vocabulary:,} tokens; the training text has only "
-                f"{len(tokenizer):,}."
-            )
+            say(f"Asked for a vocabulary of {vocabulary:,} tokens; the text has only {len(tokenizer):,}.")
         return tokenizer
 
     if settings.share_vocabulary:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.pipeline.recipe import Preset, resolve_paths
+from dragoman.text.compression import plain_name
 from dragoman.text.settings import DataSettings
 
 
@@ -21,10 +22,22 @@ def choose_preset(data: DataSettings, gpu: bool) -> tuple[Preset, ModelSettings,
 
 
 def text_size(data: DataSettings) -> int:
-    """Bytes of the training files (gzip files count three times); 5 million for a named dataset."""
-    if data.dataset is not None or data.source is None or data.target is None:
+    """Bytes of the text in the training files, by their sizes; 5 million for a named dataset.
+
+    Compressed text is taken to have a third of its size, and that of TMX to be a third of the file.
+    """
+    if data.corpus:
+        return sum(
+            text_size(DataSettings(each.source, each.target, folder=data.folder)) for each in data.corpus
+        )
+    if data.dataset is not None or data.source is None:
         return 5_000_000
     files = resolve_paths(
         DataSettings(source=data.source, target=data.target, folder=data.folder)
     ).files.values()
-    return sum(path.stat().st_size * (3 if path.suffix == ".gz" else 1) for path in files)
+    return sum(
+        path.stat().st_size
+        * (3 if path.suffix in {".gz", ".zst"} else 1)
+        // (3 if plain_name(path.name).endswith(".tmx") else 1)
+        for path in files
+    )

@@ -18,7 +18,7 @@ from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSetting
 from dragoman.training.settings import TrainingSettings
 
 Baseline = Literal["rnn", "conv", "rnn-enriched", "conv-enriched", "restricted"]
-Preset = Literal["auto", "tiny", "small", "base", "big", Baseline]
+Preset = Literal["auto", "tiny", "small", "base", "big", Baseline, "student", "student-tiny"]
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,10 @@ def check_recipe(recipe: Recipe) -> None:
     data = recipe.data
     if data.dataset is not None and any((data.source, data.target, data.valid_source, data.test_source)):
         raise DragomanError(f"The dataset {data.dataset!r} has its own files; leave --dataset out for yours.")
-    if data.dataset is None and (data.source is None or data.target is None):
+    if data.dataset is None and not data.needs_conversion() and (data.source is None or data.target is None):
         raise DragomanError(
             "Training needs two text files: --source FILE --target FILE, with line n of one translated by "
-            "line n of the other."
+            "line n of the other; or --source FILE with both sides, which ends in .tmx, .tsv or .jsonl."
         )
     check_file_pairs(data)
     if recipe.out in (None, Path()):
@@ -102,23 +102,25 @@ def check_recipe(recipe: Recipe) -> None:
 
 
 def check_file_pairs(data: DataSettings) -> None:
-    """Raise `DragomanError` for a validation or test file without its other side."""
-    for kind in ("valid", "test"):
+    """Raise `DragomanError` for a validation or test file without its other side.
+
+    Text that needs conversion is checked by `check_files`.
+    """
+    for kind in () if data.needs_conversion() else ("valid", "test"):
         if (f"{kind}_source" in data.files) != (f"{kind}_target" in data.files):
             raise DragomanError(f"{kind}_source and {kind}_target belong together, and one is missing.")
 
 
 def resolve_paths(data: DataSettings) -> DataSettings:
-    """The settings with every path in its folder, or that of the gzip file.
+    """The settings with every path in its folder, or that of the compressed file.
 
     Raises `DragomanError` for a missing file.
     """
     paths: dict[str, Any] = dict(data.files)
     for name, path in paths.items():
-        if not path.exists():
-            paths[name] = path.with_name(f"{path.name}.gz")
-            if not paths[name].is_file():
-                raise DragomanError(f"{name} is {path}, and there is no such file.")
-        elif not path.is_file():
-            raise DragomanError(f"{name} is {path}, which is not a regular file: it is read several times.")
+        files = (path.with_name(f"{path.name}{ending}") for ending in ("", ".gz", ".zst"))
+        paths[name] = next(filter(Path.is_file, files), None)
+        if paths[name] is None:
+            why = "which is not a regular file: it is read several times"
+            raise DragomanError(f"{name} is {path}, {why if path.exists() else 'and there is no such file'}.")
     return replace(data, folder=None, **paths)

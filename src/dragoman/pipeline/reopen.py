@@ -215,7 +215,13 @@ def check_data(folder: Path) -> None:
 def files_newer_than(data: Path, settings: DataSettings) -> list[Path]:
     """The text files that were changed after the text was prepared."""
     prepared = (data / "train" / "corpus.json").stat().st_mtime
-    return [path for path in settings.files.values() if path.exists() and path.stat().st_mtime > prepared]
+    folder = settings.folder or Path()
+    corpora = [folder / path for each in settings.corpus for path in (each.source, each.target) if path]
+    return [
+        path
+        for path in [*settings.files.values(), *corpora]
+        if path.exists() and path.stat().st_mtime > prepared
+    ]
 
 
 # ---- what may differ when a run is resumed

@@ -140,8 +140,14 @@ def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
         from dragoman.text.datasets import resolve_dataset
 
         texts = resolve_dataset(texts, say)
+    texts = resolve_paths(texts)
     try:
-        prepare(out, replace(recipe, data=resolve_paths(texts)), say)
+        if texts.needs_conversion():
+            from dragoman.pipeline.conversion import prepare_converted
+
+            recipe = prepare_converted(out, recipe, texts, say)
+        else:
+            prepare(out, replace(recipe, data=texts), say)
     except OSError as error:
         error.filename = error.filename or str(out)  # the error of a full disk has no file name
         raise

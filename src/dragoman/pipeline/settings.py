@@ -12,8 +12,8 @@ class AdaptationSettings:
     """
 
     initial_model: Path | None = None
-    """Adapt this model to the text, instead of random weights: a run, or a folder of dragoman import. Its
-    tokenizers and model settings are kept; dropout may change."""
+    """Adapt this model to the text; it is a run, or a folder of dragoman import. Its tokenizers and model
+    settings are kept; dropout may change."""
     peak_rate: float | None = None
     """Highest learning rate with an initial model, which --learning-rate-scale multiplies. None is 0.0003."""
     freeze: tuple[str, ...] | None = None
@@ -29,10 +29,10 @@ class AdaptationSettings:
     """Words in the names of the linear maps in model.safetensors that get adapters: attention, feed_forward,
     encoder.0 and so on. None is attention."""
     replay: tuple[str, ...] | None = None
-    """Two files of the text that the initial model was trained on, source and target: some pairs are added to
-    the training text, so that what was learnt from them is kept."""
+    """Source and target of the initial model's text; some pairs are added to the training text, so that what
+    was learnt from them is kept."""
     replay_share: float | None = None
     """Share of the training pairs that comes from the replay text, drawn once by the seed. None is 0.3."""
     replay_valid: tuple[str, ...] | None = None
-    """Two files of old validation pairs, scored at each validation. None holds some pairs of the replay text
-    out."""
+    """Two files of old validation pairs, scored at each validation. None is some pairs that are held out of
+    the replay text."""

@@ -122,6 +122,9 @@ def _checked(value: Any, hint: Any, place: str) -> Any:
             return Path(value)
         elif option in NUMBERS and isinstance(value, NUMBERS[option]) and type(value) is not bool:
             return option(value)
+        elif kind is tuple and dataclasses.is_dataclass(part := typing.get_args(option)[0]):
+            if isinstance(value, list) and all(isinstance(each, dict) for each in value):
+                return tuple(overlay(typing.cast(Any, part)(), each, place) for each in value)
         elif kind is tuple and are_texts:
             return tuple(value)
     raise DragomanError(f"{place} is {shown(value)}; it has to be {in_words(options)}.")
@@ -129,16 +132,17 @@ def _checked(value: Any, hint: Any, place: str) -> Any:
 
 def to_table(settings: Any) -> dict[str, Any]:
     """The settings as nested tables, without what is None: TOML has no such value."""
-    table: dict[str, Any] = {}
-    for field in dataclasses.fields(settings):
-        value = getattr(settings, field.name)
-        if dataclasses.is_dataclass(value):
-            table[field.name] = to_table(value)
-        elif value is not None:
-            table[field.name] = (
-                str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
-            )
-    return table
+    return dataclasses.asdict(settings, dict_factory=_table)
+
+
+def _table(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The values that are not None, by their names."""
+    return {name: _plain(value) for name, value in items if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    """A value as TOML has it."""
+    return str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
 
 
 def write_toml(settings: Any, path: Path) -> None:

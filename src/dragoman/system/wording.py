@@ -1,5 +1,6 @@
 """What a sentence says about a wrong setting: its value, and the types that it may have."""
 
+import dataclasses
 import types
 import typing
 from pathlib import Path
@@ -28,6 +29,8 @@ def in_words(options: tuple[Any, ...]) -> str:
     for option in options:
         if typing.get_origin(option) is typing.Literal:
             words.append("one of " + ", ".join(repr(value) for value in typing.get_args(option)))
+        elif any(map(dataclasses.is_dataclass, typing.get_args(option))):
+            words.append("a list of tables")
         elif typing.get_origin(option) is tuple:
             words.append("a list of texts in quotes")
         elif option is not types.NoneType:

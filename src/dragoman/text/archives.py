@@ -15,7 +15,8 @@ from pathlib import Path
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
-from dragoman.text.lines import GZIP_ERRORS, open_bytes
+from dragoman.text.compression import GZIP_ERRORS
+from dragoman.text.lines import open_bytes
 
 DOWNLOAD_ERRORS = (urllib.error.URLError, http.client.HTTPException, OSError)
 SEGMENT = re.compile(r"<seg[^>]*>(.*?)</seg>")
@@ -55,10 +56,8 @@ def text_hash(path: Path) -> str:
     try:
         with open_bytes(path) as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
-    except GZIP_ERRORS as error:
-        raise DragomanError(
-            f"{path} is not a complete gzip file: {error}. Delete it and try again."
-        ) from error
+    except DragomanError as error:
+        raise DragomanError(f"{error} Delete it and try again.") from error
 
 
 def read_member(archive: Path, name: str) -> Iterator[bytes]:

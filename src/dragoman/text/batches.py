@@ -137,7 +137,7 @@ class Batches:
         """The pairs of each batch of an epoch, for all processes together."""
         if self._plan[0] != epoch:
             generator = np.random.default_rng([self.seed, epoch])
-            order = generator.permutation(len(self.corpus))
+            order = generator.permutation(self.corpus.pairs_of_epoch(self.seed, epoch))
             pools = (order[first : first + POOL_PAIRS] for first in range(0, len(order), POOL_PAIRS))
             batches = [batch for pool in pools for batch in self._cut_by_length(pool)]
             generator.shuffle(batches)

@@ -19,7 +19,20 @@ CONTROL = re.compile(
 )
 """Control and format characters (Unicode categories Cc and Cf), without the tab and the joiners that some
 scripts need, and U+FFFD, which stands for a character that could not be decoded."""
-DIGIT, NOT_ALPHANUMERIC = re.compile(r"\d"), re.compile(r"[\W_]+")
+
+
+class NearForms(dict[int, str | None]):
+    """What each character is in `near_form`: punctuation, symbols and spaces are not there."""
+
+    def __missing__(self, code: int) -> str | None:
+        character = chr(code)
+        category = unicodedata.category(character)
+        is_left_out = category[0] in "PSZC"
+        self[code] = None if is_left_out else "0" if category == "Nd" else character
+        return self[code]
+
+
+NEAR_FORMS = NearForms()
 
 
 # ---- lines
@@ -45,12 +58,11 @@ def count_words(line: str) -> int:
 
 
 def near_form(line: str) -> str:
-    """What near-duplicates have in common: letters in one case and every digit as 0, without all else.
+    """What near-duplicates have in common: letters in one case with their marks, and every digit as 0.
 
     A line that has neither letters nor digits stays as it is, without surrounding white space.
     """
-    folded = unicodedata.normalize("NFKC", line).casefold()
-    return DIGIT.sub("0", NOT_ALPHANUMERIC.sub("", folded)) or line.strip()
+    return unicodedata.normalize("NFKC", line).casefold().translate(NEAR_FORMS) or line.strip()
 
 
 # ---- pairs

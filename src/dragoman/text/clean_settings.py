@@ -51,7 +51,8 @@ class CleanSettings:
     duplicates: bool = True
     """Remove pairs that equal an earlier pair."""
     near_duplicates: bool = True
-    """Remove pairs that differ from an earlier pair in case, digits, punctuation and spaces alone."""
+    """Remove pairs that differ from an earlier pair in case, digits, punctuation, symbols and spaces
+    alone."""
 
     def __post_init__(self) -> None:
         check_bounds(self, at_least={"max_words": 0, "max_ratio": 0})

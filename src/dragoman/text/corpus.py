@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dragoman.system.errors import DragomanError
 from dragoman.system.processors import map_in_processes
 from dragoman.text.held_out import HeldOutCandidates
-from dragoman.text.lines import line_hash, line_offsets, open_bytes, raw_lines, read_lines, read_pairs
+from dragoman.text.lines import line_hash, line_offsets, raw_lines, read_lines, read_pairs
 from dragoman.text.settings import DataSettings
 from dragoman.text.tokenizer import Tokenizer
 
@@ -40,6 +40,8 @@ class CorpusStatistics:
     kept: int = 0
     crlf: int = 0
     """Lines of both files that end with CRLF."""
+    weights: dict[str, float] = field(default_factory=dict)
+    """Of several corpora that follow each other in the files: the weight of each by its first line."""
 
     def describe(self) -> list[str]:
         """The numbers as parts of a sentence, without those that are zero."""
@@ -87,7 +89,7 @@ def scan_corpus(
     `others` has the hashes of the sources of other data, by name. With `hold_out`, some pairs are held out
     for validation. Raises `DragomanError` where `read_pairs` and `HeldOutCandidates` do.
     """
-    statistics = CorpusStatistics(overlap=dict.fromkeys(others, 0))
+    statistics = CorpusStatistics(overlap=dict.fromkeys(others, 0), weights=settings.weights())
     statistics.crlf = sum(
         raw.endswith((b"\r\n", b"\r")) for path in (source, target) for raw in raw_lines(path)
     )
@@ -101,7 +103,7 @@ def scan_corpus(
         hashed = line_hash(source_line)
         for name, hashes in others.items():
             statistics.overlap[name] += hashed in hashes
-        if candidates is not None:
+        if candidates is not None and not settings.tag(statistics.pairs):
             candidates.add(hashed)
     held_out = candidates.choose(source, statistics.pairs) if candidates is not None else frozenset()
     drop_sources = frozenset().union(*others.values()) if settings.drop_overlap else frozenset()
@@ -114,20 +116,6 @@ def source_hashes(path: Path) -> frozenset[int]:
     Raises `DragomanError` where `read_lines` does.
     """
     return frozenset(line_hash(line) for line in read_lines(path) if line.strip())
-
-
-def decompressed_file(path: Path, folder: Path) -> Path:
-    """The file itself, or a decompressed copy of a .gz file in `folder`.
-
-    A shard begins in the middle of a file, and a compressed file has to be read from its beginning.
-    """
-    if path.suffix != ".gz":
-        return path
-    folder.mkdir(parents=True, exist_ok=True)
-    copy = folder / path.stem
-    with open_bytes(path) as compressed, copy.open("wb") as file:
-        shutil.copyfileobj(compressed, file)
-    return copy
 
 
 def sample_pairs(
@@ -154,12 +142,12 @@ class _Shard:
     settings: DataSettings
 
     def kept_pairs(self) -> Iterator[tuple[int, str, str]]:
-        """Yield the pairs for training, with their line numbers."""
+        """Yield the pairs for training, with their line numbers and tags."""
         sides = (read_lines(*place, self.first_line) for place in zip(self.files, self.offsets, strict=True))
         pairs = islice(zip(*sides, strict=False), self.lines)
-        for number, pair in enumerate(pairs, self.first_line):
-            if self.pair_filter.keeps(*pair):
-                yield number, *pair
+        for number, (source, target) in enumerate(pairs, self.first_line):
+            if self.pair_filter.keeps(source, target):
+                yield number, self.settings.tag(number) + source, target
 
 
 def _write_shard(shard: _Shard) -> tuple[int, int]:
@@ -216,8 +204,7 @@ def write_corpus(
     statistics.too_long += sum(too_long for _, too_long in counts)
     if not statistics.kept:
         shutil.rmtree(partial)
-        # `files` may be decompressed copies; the settings have the user's names.
-        raise no_pairs_left(settings.source or files[0], settings.target or files[1], statistics)
+        raise no_pairs_left(*files, statistics)
     (partial / "corpus.json").write_text(json.dumps(asdict(statistics), indent=2) + "\n")
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)
@@ -279,6 +266,14 @@ class Corpus:
             ids[offsets[row] : offsets[row + 1]] for ids, offsets in (side[shard] for side in self._sides)
         )
         return source, target
+
+    def pairs_of_epoch(self, seed: int, epoch: int) -> Ids:
+        """The pairs of an epoch: each once, or of several corpora as many as their weights say."""
+        if self.statistics.weights:
+            from dragoman.text.mixing import draw_by_weight
+
+            return draw_by_weight(self.statistics.weights, np.concatenate(self._line_numbers), seed, epoch)
+        return np.arange(len(self))
 
     def line_number(self, pair: int) -> int:
         """The line of the text files that a pair was read from, counted from 1."""

@@ -13,8 +13,9 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write, cache_folder
 from dragoman.system.messages import Say, silent
 from dragoman.text.archive_dataset import ArchiveDataset
+from dragoman.text.compression import GZIP_ERRORS
 from dragoman.text.iwslt14 import IWSLT14
-from dragoman.text.lines import GZIP_ERRORS, open_bytes
+from dragoman.text.lines import open_bytes
 from dragoman.text.settings import DataSettings
 from dragoman.text.wmt14 import WMT14
 
@@ -144,10 +145,8 @@ def _verify(file: DatasetFile, path: Path) -> None:
     try:
         with open_bytes(path) as stream:
             found = hashlib.sha256(stream.read()).hexdigest()
-    except GZIP_ERRORS as error:
-        raise DragomanError(
-            f"{path} is not a complete gzip file: {error}. Delete it to download it again."
-        ) from error
+    except DragomanError as error:
+        raise DragomanError(f"{error} Delete it to download it again.") from error
     if found not in file.hashes:
         raise DragomanError(
             f"{path} is not the dataset's {file.name}: the SHA-256 of its text is {found}. Delete it to "

@@ -245,7 +245,8 @@ def find_duplicates(source: Path, target: Path) -> list[Finding]:
     """
     duplicates = Finding("Duplicates of earlier pairs", "They count as often as they occur.")
     near = Finding(
-        "Near-duplicates of earlier pairs", "They differ in case, digits, punctuation or spaces alone."
+        "Near-duplicates of earlier pairs",
+        "They differ in case, digits, punctuation, symbols or spaces alone.",
     )
     hashes, near_hashes = (
         np.array(array("Q", map(hash_of, decoded_pairs(source, target))), np.uint64)

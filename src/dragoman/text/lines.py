@@ -1,26 +1,26 @@
 """Reading and checking lines of text files.
 
 Only a line feed ends a line. The carriage return of a CRLF line end is removed. Files whose names end in .gz
-are decompressed.
+or .zst are decompressed.
 """
 
-import gzip
 import hashlib
 import io
-import zlib
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
 from dragoman.system.errors import DragomanError
+from dragoman.text.compression import open_compressed
 
-GZIP_ERRORS = (gzip.BadGzipFile, EOFError, zlib.error)  # of a truncated or damaged file
 
+def open_bytes(path: Path) -> io.BufferedReader:
+    """Open a file to read its bytes, decompressed.
 
-def open_bytes(path: Path) -> gzip.GzipFile | io.BufferedReader:
-    """Open a file to read its bytes, decompressed. Raises `DragomanError` if it cannot be opened."""
+    Raises `DragomanError` if it cannot be opened, and when a damaged compressed file is read.
+    """
     try:
-        return gzip.GzipFile(path) if path.suffix == ".gz" else path.open("rb")
+        return open_compressed(path) if path.suffix in {".gz", ".zst"} else path.open("rb")
     except OSError as error:
         raise DragomanError(f"{path} cannot be read: {error.strerror or error}.") from error
 
@@ -53,15 +53,12 @@ def decode_line(raw: bytes, path: Path, number: int) -> str:
 def raw_lines(path: Path, offset: int = 0) -> Iterator[bytes]:
     """Yield the undecoded lines from byte `offset` on, with their line feeds.
 
-    Raises `DragomanError` for a file that cannot be opened, or a damaged gzip file.
+    Raises `DragomanError` for a file that cannot be opened, or a damaged compressed file.
     """
     with open_bytes(path) as file:
         if offset:
             file.seek(offset)
-        try:
-            yield from file
-        except GZIP_ERRORS as error:
-            raise DragomanError(f"{path} is not a complete gzip file: {error}") from error
+        yield from file
 
 
 def read_lines(path: Path, offset: int = 0, first_line: int = 1) -> Iterator[str]:

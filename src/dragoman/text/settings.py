@@ -8,9 +8,11 @@ from typing import Literal
 from dragoman.system.errors import DragomanError
 from dragoman.system.keys import former_name
 from dragoman.system.toml import check_bounds
+from dragoman.text.mixture import WeightedCorpus
 
 TokenKind = Literal["bpe", "unigram", "char", "word"]
 UNKNOWN_LANGUAGE = "und"  # as BCP 47 has it
+CONVERTED = {".gz", ".zst", ".tmx", ".tsv", ".jsonl"}  # endings of files that are not lines, or compressed
 LANGUAGE_CODE = re.compile(r"[a-zA-Z]{2,3}(-[a-zA-Z0-9]{2,8})*")
 
 
@@ -34,7 +36,7 @@ class Languages:
 
 def language_of_name(name: str) -> str:
     """The language that the end of a file's name says: `en` for `train.en` and `train.en.gz`; else `und`."""
-    found = re.search(r"\.([a-z]{2})$", name.removesuffix(".gz").removesuffix(".txt"))
+    found = re.search(r"\.(?!gz$)([a-z]{2})(\.txt)?(\.gz|\.zst)?$", name)
     return found[1] if found else UNKNOWN_LANGUAGE
 
 
@@ -46,13 +48,14 @@ def languages_of_name(name: str) -> Languages:
 
 @dataclass(frozen=True)
 class CorpusFiles:
-    """Text files of a parallel corpus: UTF-8, one sentence a line, plain or gzip.
+    """Text files of a parallel corpus: UTF-8, one sentence a line, plain or compressed (.gz, .zst).
 
-    Line n of the target is the translation of line n of the source.
+    Line n of the target is the translation of line n of the source. A file in .tmx, .tsv or .jsonl has both
+    sides; it is given as the source alone.
     """
 
     source: Path | None = None
-    """Training sentences to translate from."""
+    """Training sentences to translate from; or one file that has both sides (.tmx, .tsv, .jsonl)."""
     target: Path | None = None
     """Their translations."""
     valid_source: Path | None = None
@@ -74,6 +77,8 @@ class DataSettings(CorpusFiles):
     Raises `DragomanError` for a number that is out of bounds.
     """
 
+    corpus: tuple[WeightedCorpus, ...] = ()
+    """Several corpora instead of source and target, each a table [[data.corpus]] of a recipe."""
     dataset: str | None = None
     """A named dataset (multi30k-en-de) instead of the paths above; found in `folder`, or downloaded to it."""
     source_language: str | None = None
@@ -110,6 +115,18 @@ class DataSettings(CorpusFiles):
         folder = paths.pop("folder") or Path()
         return {name: folder / path for name, path in paths.items() if path is not None}
 
+    def needs_conversion(self) -> bool:
+        """Whether files of lines are written first: of corpora, compressed files, files with both sides."""
+        return bool(self.corpus) or any(path.suffix in CONVERTED for path in self.files.values())
+
+    def weights(self) -> dict[str, float]:
+        """Of several corpora that follow each other in the text: the weight of each by its first line."""
+        return {}
+
+    def tag(self, line: int) -> str:  # noqa: ARG002  those of several corpora need it
+        """What is put before the source of a line of the text, counted from 1."""
+        return ""
+
 
 @dataclass(frozen=True)
 class TokenizerSettings:
@@ -132,8 +149,12 @@ class TokenizerSettings:
     """The share of the text's characters that get a token of their own."""
     normalization: Literal["nmt_nfkc", "nfkc", "identity"] = "nmt_nfkc"
     """Unicode normalisation before tokenising; "identity" keeps every character as it is."""
+    symbols: tuple[str, ...] = ()
+    """Texts that are always one token, such as <name>; the tags of corpora are, too."""
     tokenizer_pairs: int = 1_000_000
     """Most pairs to learn the vocabulary from; of a larger corpus, every k-th pair is used."""
+    # Set by `distil`: take the tokenizers of this model. Without a docstring the help does not show it.
+    of_model: Path | None = None
 
     def __post_init__(self) -> None:
         least = {"vocabulary": 5, "character_coverage": 0.98, "tokenizer_pairs": 1}

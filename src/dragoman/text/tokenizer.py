@@ -91,11 +91,12 @@ class Tokenizer:
                 unk_id=UNKNOWN,
                 bos_id=START,
                 eos_id=END,
+                user_defined_symbols=list(settings.symbols),
                 # An unknown token is a whole word, which a space precedes, or a part of a word.
                 unk_surface=f" {UNKNOWN_TEXT}" if kind == "word" else UNKNOWN_TEXT,
                 minloglevel=2,
             )
-        except RuntimeError as error:
+        except (RuntimeError, TypeError) as error:  # a TypeError is of a symbol that is not Unicode
             if needed := re.search(r"required_chars\. (\d+) vs (\d+)", str(error)):
                 raise DragomanError(
                     f"A vocabulary of {vocabulary} tokens is too small: the text's characters alone need "

@@ -17,6 +17,7 @@ CURVES = {
     "loss": (("train", "loss"), ("validation", "loss")),
     "negative log-likelihood": (("train", "nll"), ("validation", "nll")),
     "BLEU": (("validation", "bleu"),),
+    "BLEU of the old text": (("validation", "replay_bleu"),),
     "learning rate": (("train", "learning_rate"),),
     "norm of the gradient": (("train", "gradient_norm"),),
     "target tokens a second": (("train", "tokens_per_second"),),
@@ -89,6 +90,8 @@ def training_of(run: Path) -> Training | None:
     scale, warmup = settings.learning_rate_scale, settings.warmup_steps
     if warmup is None:
         raise DragomanError(f"{path} has no warmup_steps; it is not as a run writes it.")
+    if peak := table.get("adaptation", {}).get("peak_rate"):
+        scale *= peak / learning_rate(warmup, model.d_model, warmup)
     rates = [
         (step, round(scale * learning_rate(step, model.d_model, warmup), 9))
         for curve in found

@@ -81,9 +81,10 @@ def refuse_paths(source: Path, out: Path) -> None:
         )
     if not out.name or out.is_dir():
         raise DragomanError(f"--output {out} is a folder; give the name of a file.")
-    if out.suffix == ".gz":
+    if out.suffix in {".gz", ".zst"}:
         raise DragomanError(
-            f"--output {out} would not be compressed, as its name says; give one that does not end in .gz."
+            f"--output {out} would not be compressed, as its name says; give one that does not end in "
+            f"{out.suffix}."
         )
 
 

@@ -98,10 +98,12 @@ def draw_column_means(drawing: Drawing, numbers: Array, left: float, top: float)
 def feed_forward_picture(seen: HiddenUnits) -> str:
     """The share of hidden units that are 0: a cell for each layer and token, and means by layer."""
     inspection = seen.inspection
-    activation, d_ff = inspection.model.activation, inspection.model.d_ff
+    activation, d_ff = inspection.model.activation, f"{inspection.model.d_ff:,}"
+    if (decoder := inspection.model.decoder_d_ff) is not None:
+        d_ff += f", {decoder:,} in the decoder"
     drawing = Drawing(
         "feed-forward",
-        f"Hidden units that are zero ({activation}, d_ff = {d_ff:,})",
+        f"Hidden units that are zero ({activation}, d_ff = {d_ff})",
         f"A cell is a layer and a token: the share of the feed-forward network's hidden units that are "
         f"exactly 0. {sentences(inspection)}",
     )

@@ -44,7 +44,11 @@ def draw_chart(
 ) -> None:
     """The curves of one number."""
     values = [value for curve in curves for _, value in curve.points]
-    low = 0.0 if chart in ("learning rate", "BLEU", "norm of the gradient") else min(values)
+    low = (
+        0.0
+        if chart in ("learning rate", "BLEU", "BLEU of the old text", "norm of the gradient")
+        else min(values)
+    )
     axes = Axes(drawing, left, top, WIDTH, HEIGHT, (0, last), (low, max(values)))
     axes.draw("update", UNITS.get(chart, chart))
     for curve in sorted(curves, key=lambda each: each.name != "equation 3"):  # the formula is below

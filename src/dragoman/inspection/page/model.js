@@ -85,7 +85,8 @@ function noteOf(name, model, side) {
   if (name === "token_mixer") {
     return model.architecture === "conv-enriched" ? kernelNote(model, side === "encoder") : "";
   }
-  const { d_model: d, d_ff: inner, activation } = model;
+  const { d_model: d, activation } = model;
+  const inner = (side === "decoder" && model.decoder_d_ff) || model.d_ff;
   if (name === "feed_forward") return `${d} → ${inner} → ${d}, ${activation}`;
   const width = d / model.heads;
   const keys = `${model.heads} heads, d_k = ${model.d_k ?? width}, d_v = ${model.d_v ?? width}`;

@@ -14,6 +14,7 @@ SECTIONS = {
         "architecture": "3",
         "d_model": "3.1",
         "d_ff": "3.3",
+        "decoder_d_ff": "3.3",
         "heads": "3.2.2",
         "d_k": "3.2.2",
         "d_v": "3.2.2",
@@ -42,6 +43,7 @@ SECTIONS = {
         "average": "6.1",
         "precision": "6.1",
     },
+    "adaptation": {"peak_rate": "5.3"},
     "search": {
         "beam_size": "6.1",
         "length_penalty": "6.1",
@@ -99,6 +101,8 @@ def paper_recipe(name: str) -> Recipe:
 def departures(recipe: Recipe) -> list[Departure]:
     """The settings of a recipe that are not the paper's: those of big for the preset `big`, else of base."""
     paper = paper_recipe("big" if recipe.preset == "big" else "base")
+    if recipe.model.decoder_d_ff is not None:  # the paper has one d_ff for both
+        paper = replace(paper, model=replace(paper.model, decoder_d_ff=paper.model.d_ff))
     own, theirs = (replace(each, model=with_widths(each.model)) for each in (recipe, paper))
     return [
         Departure(f"{table}.{name}", value, wanted, section)

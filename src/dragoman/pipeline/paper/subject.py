@@ -35,7 +35,7 @@ def subject_of(name: str, vocabulary: int | None) -> Subject:
     path = Path(name)
     sizes = None
     preset: Preset
-    for preset in ("tiny", "small", "base", "big"):
+    for preset in ("tiny", "small", "base", "big", "student", "student-tiny"):
         if name == preset:
             recipe = Recipe(preset=preset, model=PRESETS[preset])
             break

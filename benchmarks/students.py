@@ -1,0 +1,252 @@
+"""A teacher and its students: size, BLEU and speed, on distilled text and on the text itself.
+
+    python benchmarks/students.py FOLDER --train train.en train.de --valid valid.en valid.de \
+        --test test.en test.de --name multi30k --seeds 1 2 3
+
+For each seed FOLDER gets the teacher, each student on the teacher's translations, and the same student on the
+original text: the same tokenizers, batches and updates. What is there already is not trained again. All
+models translate the test text in each precision and with each beam. Speed is measured for the first seed:
+sentences a second in batches with all processor threads, and milliseconds a sentence one by one with a single
+thread, each in a process of its own, in turn, `--rounds` times. Prints a table, and writes
+students-NAME-DATE.json and .md.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from decode import measured_apart
+from passport import asked, keep, passport
+
+from dragoman.evaluation.compare import paired_bootstrap
+from dragoman.evaluation.metrics import bleu, bleu_metric, suitable_tokenization
+from dragoman.model.settings import PRESETS
+from dragoman.pipeline.distil import Distillation, distil, student_recipe
+from dragoman.pipeline.recipe import Recipe, read_recipe
+from dragoman.pipeline.run import run
+from dragoman.search.settings import SearchSettings
+from dragoman.text.lines import read_lines
+from dragoman.text.settings import DataSettings
+from dragoman.training.settings import TrainingSettings
+from dragoman.translation.model_folder import WEIGHTS, StoredModel, model_folder
+from dragoman.translation.translator import Translator
+
+TEACHER = "teacher"
+Row = dict[str, Any]
+
+
+def say(message: str) -> None:
+    """To standard error, at once."""
+    print(message, file=sys.stderr, flush=True)
+
+
+# ---- training
+
+
+def train_all(arguments: argparse.Namespace, seed: int) -> dict[str, Path]:
+    """The folders of the models of a seed, by name; trained, if they are not."""
+    folder = arguments.folder / f"seed-{seed}"
+    teacher = folder / TEACHER
+    run(teacher_recipe(arguments, seed, teacher), say)
+    found = {TEACHER: teacher}
+    for preset in arguments.presets:
+        distilled, original = folder / f"{preset}-distilled", folder / f"{preset}-original"
+        recipe = student_recipe(teacher, arguments.train[0], distilled, preset)
+        training = replace(recipe.training, seed=seed, updates=arguments.updates, patience=0)
+        model = replace(recipe.model, dropout=arguments.dropout)
+        distil(
+            Distillation((teacher,), arguments.train[0]), replace(recipe, model=model, training=training), say
+        )
+        recipe = read_recipe(distilled)  # all numbers are chosen
+        data = replace(recipe.data, target=arguments.train[1])
+        run(replace(recipe, out=original, data=data), say)
+        found |= {f"{preset}, distilled": distilled, f"{preset}, original": original}
+    return found
+
+
+def teacher_recipe(arguments: argparse.Namespace, seed: int, out: Path) -> Recipe:
+    """The teacher's recipe."""
+    (source, target), (valid_source, valid_target) = arguments.train, arguments.valid
+    test_source, test_target = arguments.test
+    return Recipe(
+        out=out,
+        preset=arguments.teacher,
+        data=DataSettings(source, target, valid_source, valid_target, test_source, test_target),
+        model=replace(PRESETS[arguments.teacher], dropout=arguments.teacher_dropout),
+        training=TrainingSettings(seed=seed, updates=arguments.teacher_updates, patience=0),
+    )
+
+
+# ---- measuring
+
+
+def kinds(arguments: argparse.Namespace) -> Iterator[tuple[str, int]]:
+    """Precisions and beams."""
+    return ((precision, beam) for precision in arguments.precisions for beam in arguments.beams)
+
+
+def translations(
+    arguments: argparse.Namespace, models: dict[str, Path]
+) -> dict[tuple[str, str, int], list[str]]:
+    """The test text translated by each model, in each precision and with each beam."""
+    sources = list(read_lines(arguments.test[0]))
+    return {
+        (name, precision, beam): Translator.load(folder, device="cpu", precision=precision).translate(
+            sources, SearchSettings(beam_size=beam)
+        )
+        for name, folder in models.items()
+        for precision, beam in kinds(arguments)
+    }
+
+
+def speeds(arguments: argparse.Namespace, models: dict[str, Path]) -> dict[tuple[str, str, int], Row]:
+    """Medians of sentences a second in batches and of milliseconds one by one; a student's text is the same
+    for its speed.
+    """
+    timed = {name: folder for name, folder in models.items() if not name.endswith("original")}
+    asked_for = [(name, *kind) for name in timed for kind in kinds(arguments)]
+    found: dict[tuple[str, str, int], list[Row]] = {key: [] for key in asked_for}
+    for _ in range(arguments.rounds):
+        for name, precision, beam in asked_for:
+            own = argparse.Namespace(
+                run=timed[name],
+                source=arguments.test[0],
+                sentences=arguments.sentences,
+                peers=arguments.folder,
+                length=None,
+            )
+            measured: Row = {}
+            for one_by_one in (False, True):
+                measured |= measured_apart(("dragoman", precision, beam, one_by_one), own)
+            found[name, precision, beam].append(measured)
+            say(f"{name}, {precision}, beam {beam}: {measured['milliseconds']:.2f} ms one by one")
+    return {
+        key: {
+            name: statistics.median(one[name] for one in rounds)
+            for name in ("sentences_per_second", "milliseconds", "milliseconds_p95")
+        }
+        for key, rounds in found.items()
+    }
+
+
+def sizes(folder: Path) -> Row:
+    """Parameters, and megabytes of the file of weights."""
+    weights = StoredModel.load(folder).weights
+    return {
+        "parameters": sum(weight.size for weight in weights.values()),
+        "megabytes": (model_folder(folder) / WEIGHTS).stat().st_size / 1e6,
+    }
+
+
+def measure(arguments: argparse.Namespace) -> tuple[list[Row], list[Row]]:
+    """A row for each model, precision and beam; and comparisons by paired bootstrap, one of each seed."""
+    references = list(read_lines(arguments.test[1]))
+    tokenize = suitable_tokenization(references)
+    metric = bleu_metric(tokenize, lowercase=False)
+    rows: dict[tuple[str, str, int], Row] = {}
+    comparisons: list[Row] = []
+    for seed in arguments.seeds:
+        models = train_all(arguments, seed)
+        written = translations(arguments, models)
+        for (name, precision, beam), lines in written.items():
+            kind = {"model": name, "precision": precision, "beam": beam}
+            row = rows.setdefault((name, precision, beam), kind | sizes(models[name]) | {"bleu": []})
+            row["bleu"].append(bleu(lines, references, tokenize).value)
+            student, _, text = name.partition(", ")
+            for other in [TEACHER, f"{student}, original"] if text == "distilled" else []:
+                (score,) = paired_bootstrap(lines, written[other, precision, beam], references, [metric])
+                difference = score.score.value - score.baseline.value
+                more = {"seed": seed, "beside": other, "difference": difference, "p": score.p_value}
+                comparisons.append(kind | more)
+        if seed == arguments.seeds[0]:
+            for key, speed in speeds(arguments, models).items():
+                rows[key] |= speed
+    return list(rows.values()), comparisons
+
+
+# ---- the report
+
+
+def page(rows: Sequence[Row], comparisons: Sequence[Row]) -> str:
+    """Both tables in Markdown, with means over the seeds."""
+    lines = [
+        "| model | precision | beam | parameters, millions | BLEU | sentences/s, batches | ms, one by one |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        speed = [f"{row[name]:,.{digits}f}" if name in row else "" for name, digits in COLUMNS]
+        found = [row["model"], row["precision"], row["beam"], f"{row['parameters'] / 1e6:.2f}"]
+        lines.append(table_row(*found, mean_and_spread(row["bleu"]), *speed))
+    base = {(row["precision"], row["beam"]): row for row in rows if row["model"] == TEACHER}
+    lines += [
+        "",
+        "| student | precision | beam | beside | BLEU, difference | p | × in batches | × one by one |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        own = [each for each in comparisons if all(each[name] == row[name] for name in KIND)]
+        for other in dict.fromkeys(each["beside"] for each in own):
+            same = [each for each in own if each["beside"] == other]
+            teacher = base[row["precision"], row["beam"]]
+            times = ["", ""]
+            if other == TEACHER and "milliseconds" in row:
+                batches = row["sentences_per_second"] / teacher["sentences_per_second"]
+                times = [f"{batches:.2f}", f"{teacher['milliseconds'] / row['milliseconds']:.2f}"]
+            differences = mean_and_spread([each["difference"] for each in same], sign="+")
+            chances = " ".join(f"{each['p']:.3f}" for each in same)
+            lines.append(table_row(*(row[name] for name in KIND), other, differences, chances, *times))
+    return "\n".join(lines) + "\n"
+
+
+KIND = ("model", "precision", "beam")
+COLUMNS = (("sentences_per_second", 0), ("milliseconds", 2))
+
+
+def table_row(*cells: object) -> str:
+    """A row in Markdown."""
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def mean_and_spread(values: Sequence[float], sign: str = "") -> str:
+    """The mean, and the standard deviation of several."""
+    mean = f"{statistics.mean(values):{sign}.2f}"
+    return mean if len(values) == 1 else f"{mean} ± {statistics.stdev(values):.2f}"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Train, measure, report."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, help="where the models are trained")
+    for name in ("train", "valid", "test"):
+        parser.add_argument(f"--{name}", type=Path, nargs=2, required=True, metavar=("SOURCE", "TARGET"))
+    parser.add_argument("--name", default="students", help="of the corpus, in the names of the results")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1])
+    parser.add_argument("--teacher", choices=list(PRESETS), default="small")
+    parser.add_argument("--teacher-updates", type=int, default=4000)
+    parser.add_argument("--teacher-dropout", type=float, default=0.3)
+    parser.add_argument("--presets", nargs="+", default=["student", "student-tiny"])
+    parser.add_argument("--updates", type=int, default=6000, help="of each student")
+    parser.add_argument("--dropout", type=float, default=0.1, help="of each student")
+    parser.add_argument("--precisions", nargs="+", default=["float32", "int8"])
+    parser.add_argument("--beams", type=int, nargs="+", default=[1, 4])
+    parser.add_argument("--sentences", type=int, default=1000, help="timed in batches; a fifth one by one")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
+    arguments = parser.parse_args(argv)
+    arguments.command = asked("students.py", arguments, "folder")
+    rows, comparisons = measure(arguments)
+    found = passport(arguments.command) | {"rows": rows, "comparisons": comparisons}
+    out = keep(found, arguments.results, f"students-{arguments.name}")
+    text = page(rows, comparisons)
+    out.with_suffix(".md").write_text(f"`{arguments.command}`\n\n{text}")
+    print(text)
+    print(json.dumps(str(out)))
+
+
+if __name__ == "__main__":
+    main()

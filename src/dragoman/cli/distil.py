@@ -1,0 +1,104 @@
+"""`dragoman distil`: a small student from a trained teacher."""
+
+import os
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+from dragoman.cli.console import say
+from dragoman.cli.parsing import Command, Given, option_name, settings_from
+from dragoman.cli.train import COMMAND as TRAIN
+from dragoman.cli.train import run_training
+from dragoman.model.settings import ModelSettings, Precision
+from dragoman.pipeline.distil import Distillation, StudentPreset, distil, student_recipe
+from dragoman.pipeline.recipe import Recipe, check_file_pairs
+from dragoman.search.settings import SearchSettings
+from dragoman.system.errors import DragomanError
+from dragoman.text.settings import BatchSettings, DataSettings
+from dragoman.training.settings import TrainingSettings
+
+CANDIDATES = 8  # with references
+
+
+@dataclass(frozen=True)
+class Distil:
+    """Train a small student on a teacher's translations. The same command resumes an interrupted one."""
+
+    run: Path
+    """The teacher: the folder of a run, or the folder `model` in it."""
+    text: Path = field(metadata=option_name("data"))
+    """Sentences that the teacher translates: its own training text, or more; no translations are needed."""
+    references: Path | None = None
+    """Their translations by people: of the teacher's n best translations (8 by default) the student then
+    learns the one with the highest sentence BLEU."""
+    preset: StudentPreset = "student"
+    """Sizes of the student: student (6 + 2 layers, half of the teacher's width), student-tiny (12 + 1,
+    narrower), or sizes that do not depend on the teacher."""
+    out: Path | None = None
+    """The student's folder; None is the teacher's, with the preset added to its name."""
+    ensemble: tuple[Path, ...] = ()
+    """Other teachers with the same vocabulary, whose probabilities are averaged with the first one's."""
+    teacher_precision: Precision = "float32"
+    """Number type of the teacher's matrix products; bfloat16 and, on a CPU, int8 are faster."""
+    valid_source: Path | None = None
+    """Validation sentences; the default is the teacher's, or else some pairs are held out."""
+    valid_target: Path | None = None
+    """Their translations."""
+    test_source: Path | None = None
+    """Test sentences, translated and scored when training has ended; the default is the teacher's."""
+    test_target: Path | None = None
+    """Their translations."""
+    search: SearchSettings = field(default_factory=SearchSettings)
+    model: ModelSettings = field(default_factory=ModelSettings)
+    batches: BatchSettings = field(default_factory=BatchSettings)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+
+
+def run_distil(given: Given) -> None:
+    """Distil a teacher into a student."""
+    if (processes := int(os.environ.get("WORLD_SIZE", "1"))) > 1:
+        raise DragomanError(f"distil works in one process, and torchrun has started {processes}.")
+    distillation, recipe = plan(given)
+    run_training(lambda: distil(distillation, recipe, say))
+
+
+def plan(given: Given) -> tuple[Distillation, Recipe]:
+    """What the teacher translates, and the recipe of the student, from the options.
+
+    Raises `DragomanError` for contradictions, and if there is no teacher.
+    """
+    asked = settings_from(Distil, candidates(given) | given if "references" in given else given)
+    asked.search.refuse_contradictions(given)
+    teachers = asked.run, *asked.ensemble
+    distillation = Distillation(teachers, asked.text, asked.references, asked.search, asked.teacher_precision)
+    out = asked.out or asked.run.with_name(f"{asked.run.resolve().name}-{asked.preset}")
+    if asked.out is None:
+        say(f"The student's folder is {out}; --out names another one.")
+    recipe = student_recipe(asked.run, asked.text, out, asked.preset)
+    of_search = {each.name for each in fields(SearchSettings)}
+    own = {name: value for name, value in given.items() if name not in of_search}
+    check_file_pairs(settings_from(DataSettings, own))
+    return distillation, settings_from(Recipe, own, recipe)
+
+
+def candidates(given: Given) -> Given:
+    """Sizes of the teacher's beam and n-best list to choose from, where they are not given."""
+    count = given.get("n_best") or given.get("beam_size") or CANDIDATES
+    return {"n_best": count} if given.get("temperature") else {"n_best": count, "beam_size": count}
+
+
+COMMAND = Command(
+    "distil",
+    "Train a small, fast student on a teacher's translations.",
+    run_distil,
+    Distil,
+    example="dragoman distil runs/ende --data train.en --preset student",
+    arguments="RUN --data FILE",
+    groups={
+        "text": ("run", "text", "references", "valid_source", "valid_target"),
+        "teacher": ("ensemble", "teacher_precision", "beam_size", "n_best"),
+        "student": ("preset", "dropout", "minutes", "updates"),
+        "output": ("out",),
+    },
+    metavars={"run": "RUN", "ensemble": "RUN", "out": "DIR"},
+    from_preset=TRAIN.from_preset,
+)

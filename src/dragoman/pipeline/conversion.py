@@ -1,0 +1,42 @@
+"""Preparation of text that is not two files of lines: compressed, both sides in one file, several corpora."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from dragoman.pipeline.prepare import prepare
+from dragoman.pipeline.recipe import Recipe, resolve_paths
+from dragoman.system.errors import DragomanError
+from dragoman.system.messages import Say
+from dragoman.text.conversion import converted
+from dragoman.text.settings import DataSettings
+from dragoman.translation.model_folder import Tokenizers, model_folder
+
+
+def prepare_converted(out: Path, recipe: Recipe, texts: DataSettings, say: Say) -> Recipe:
+    """Write files of lines in place of `texts`, and `prepare` them; then delete them.
+
+    The paths of `texts` are resolved, except those of corpora. Returns the recipe with the languages that a
+    file with both sides names. Raises `DragomanError` for files that cannot be read, for an adaptation that
+    cannot use the corpora, and where `prepare` does.
+    """
+    refuse_adaptation(recipe)
+    corpora = tuple(corpus.resolved(recipe.data.folder, resolve_paths) for corpus in texts.corpus)
+    symbols = recipe.tokenizer.symbols
+    symbols += tuple(sorted({corpus.tag for corpus in corpora} - {"", *symbols}))
+    with converted(replace(texts, corpus=corpora), out / "text.partial", say) as lines:
+        tokenizer = replace(recipe.tokenizer, symbols=symbols)
+        prepare(out, replace(recipe, data=lines, tokenizer=tokenizer), say)
+    source, target = lines.source_language, lines.target_language
+    return replace(recipe, data=replace(recipe.data, source_language=source, target_language=target))
+
+
+def refuse_adaptation(recipe: Recipe) -> None:
+    """Raise `DragomanError` for corpora beside text to replay, and for tags that an initial model lacks."""
+    adaptation, corpora = recipe.adaptation, recipe.data.corpus
+    if corpora and adaptation.replay is not None:
+        raise DragomanError(
+            "Text to replay is not mixed with several corpora; give it as one of the corpora, with a weight."
+        )
+    if adaptation.initial_model is not None:
+        source = Tokenizers.load(model_folder(adaptation.initial_model)).source
+        source.ids([corpus.tag for corpus in corpora if corpus.tag])  # raises for a tag that is not a token

@@ -1,0 +1,208 @@
+"""Sequence-level distillation (Kim and Rush 2016): a teacher translates a text, and a student learns from it.
+
+Does not import torch at its top.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from itertools import dropwhile, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from dragoman.model.settings import PRESETS, ModelSettings, Precision
+from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe, resolve_paths
+from dragoman.search.settings import SearchSettings
+from dragoman.system.errors import DragomanError
+from dragoman.system.files import file_hash
+from dragoman.system.messages import Say
+from dragoman.system.toml import overlay
+from dragoman.text.lines import decode_line, read_lines, read_pairs
+from dragoman.text.settings import UNKNOWN_LANGUAGE, DataSettings, TokenizerSettings
+from dragoman.translation.files import Block, translate_file
+from dragoman.translation.model_folder import Tokenizers, model_folder, model_hash, read_about, read_settings
+
+if TYPE_CHECKING:
+    from dragoman.translation.translator import Translator
+
+DISTILLED = "distilled.txt"
+"""The teacher's translations, in the student's folder; distilled.txt.json lists what they depend on."""
+StudentPreset = Literal["student", "student-tiny", "tiny", "small", "base"]
+SCALED = ("student", "student-tiny")
+"""Presets whose widths depend on those of the teacher."""
+
+
+@dataclass(frozen=True)
+class Distillation:
+    """A teacher, and the text that it translates."""
+
+    teachers: tuple[Path, ...]
+    """Runs or model folders; several are an ensemble, of one vocabulary."""
+    text: Path
+    references: Path | None = None
+    """Translations of the text's lines by people."""
+    search: SearchSettings = field(default_factory=SearchSettings)
+    """The teacher's search."""
+    precision: Precision = "float32"
+    """Of the teacher's matrix products."""
+
+    def __post_init__(self) -> None:
+        if self.references is not None and self.search.n_best == 1:
+            raise DragomanError(
+                "With references, the student learns the candidate that is nearest to each of them; ask for "
+                "several candidates, --n-best 4 for example."
+            )
+        if self.references is None and self.search.n_best > 1 and not self.search.mbr:
+            raise DragomanError(
+                f"n_best is {self.search.n_best}, and the student learns one translation of each line; give "
+                "--references to choose by, or leave n_best out."
+            )
+
+
+def distil(distillation: Distillation, recipe: Recipe, say: Say) -> Path:
+    """Translate the text, then train the student of `recipe`, or resume either. Returns the student's folder.
+
+    Raises `DragomanError` for a folder that holds another run, for files that cannot be read, and where
+    `Translator.load`, `translate_file` and `run` do.
+    """
+    assert recipe.out is not None
+    refuse_another_run(recipe.out)
+    check_recipe(recipe)
+    given = resolve_paths(replace(recipe.data, target=distillation.references))
+    assert given.source is not None
+    for _ in read_lines(given.source) if given.target is None else read_pairs(given.source, given.target):
+        pass  # raises for files that do not match, before hours of translation
+    write_distilled(replace(distillation, text=given.source, references=given.target), recipe.out, say)
+    from dragoman.pipeline.run import run
+
+    run(recipe, say)
+    say_teacher_scores(distillation.teachers[0], recipe, say)
+    return recipe.out
+
+
+def refuse_another_run(out: Path) -> None:
+    """Raise `DragomanError` if the folder holds a run on another text than its teacher's translations."""
+    if (out / "recipe.toml").exists() and not (out / DISTILLED).exists():
+        raise DragomanError(f"{out} holds a run without {DISTILLED}; choose another --out for the student.")
+
+
+# ---- the teacher's translations
+
+
+def write_distilled(distillation: Distillation, out: Path, say: Say) -> None:
+    """Write the teacher's translation of each line, or resume. Raises as `translate_file`."""
+    path, search, references = out / DISTILLED, distillation.search, distillation.references
+    about: dict[str, object] = {
+        "models": list(map(model_hash, distillation.teachers)),
+        "search": {name: value for name, value in asdict(search).items() if name != "batch_tokens"},
+        "precision": distillation.precision,
+        "references": None if references is None else file_hash(references),
+    }
+
+    @cache
+    def teacher() -> "Translator":
+        from dragoman.translation.translator import Translator
+
+        return Translator.load(*distillation.teachers, precision=distillation.precision)
+
+    if not path.exists():
+        teacher()  # raises before anything is written
+        say(f"The teacher translates {distillation.text}.")
+    choose = None if references is None else nearest_candidates(references)
+
+    def translate(block: Block) -> list[str]:
+        lines = [decode_line(raw, distillation.text, number) for number, raw in block]
+        found = teacher().n_best(lines, search)
+        # Training refuses a NUL, which bytes of a vocabulary can make.
+        n_best = [[each.text.replace("\0", "") for each in candidates] for candidates in found]
+        first_line = block[0][0]
+        return [best for best, *_ in n_best] if choose is None else choose(first_line, n_best)
+
+    translate_file(distillation.text, path, about, translate, say)
+
+
+def nearest_candidates(references: Path) -> Callable[[int, list[list[str]]], list[str]]:
+    """A function that takes of each line the candidate nearest to its reference (section 3.3).
+
+    It is called for blocks of lines in the order of the file, with the number of their first line.
+    """
+    from dragoman.evaluation.nearest import nearest
+
+    numbered = enumerate(read_lines(references), 1)
+
+    def choose(first_line: int, n_best: list[list[str]]) -> list[str]:
+        own = islice(dropwhile(lambda pair: pair[0] < first_line, numbered), len(n_best))
+        return [
+            candidates[nearest(candidates, reference)]
+            for candidates, (_, reference) in zip(n_best, own, strict=True)
+        ]
+
+    return choose
+
+
+# ---- the student
+
+
+def student_recipe(teacher: Path, text: Path, out: Path, preset: StudentPreset) -> Recipe:
+    """The recipe of a student with its teacher's tokenizers and languages.
+
+    If the teacher is a run, the student has its validation and test pairs, too; these are left out of
+    training. Raises `DragomanError` if the teacher has no model.
+    """
+    folder = model_folder(teacher)
+    tokenizers, (_, languages) = Tokenizers.load(folder), read_about(folder)
+    codes = {f"{side}_language": code for side, code in asdict(languages).items() if code != UNKNOWN_LANGUAGE}
+    data = DataSettings(source=text, target=out / DISTILLED, drop_overlap=True, **codes)
+    tokenizer = read_recipe(teacher).tokenizer if (teacher / "recipe.toml").exists() else TokenizerSettings()
+    shared = tokenizers.source is tokenizers.target
+    model = student_settings(PRESETS[preset], read_settings(folder)) if preset in SCALED else PRESETS[preset]
+    return Recipe(
+        out=out,
+        preset=preset,
+        data=overlay(data, held_out_files(teacher), "the teacher"),
+        tokenizer=replace(
+            tokenizer,
+            vocabulary=max(len(tokenizers.source), len(tokenizers.target)),
+            share_vocabulary=shared,
+            of_model=teacher,
+        ),
+        model=model if shared else replace(model, tied="target"),
+    )
+
+
+def held_out_files(teacher: Path) -> dict[str, Path]:
+    """The validation and test files in the folder of a run, by the names of their settings."""
+    paths = {
+        f"{name}_{side}": teacher / "data" / f"{name}.{side}.txt"
+        for name in ("valid", "test")
+        for side in ("source", "target")
+    }
+    return {name: path for name, path in paths.items() if path.exists()}
+
+
+def student_settings(preset: ModelSettings, teacher: ModelSettings) -> ModelSettings:
+    """A preset with the teacher's number of heads, and with widths in proportion to those of the teacher.
+
+    The preset's own are those beside a teacher of the size of `base`. d_model is a multiple of the heads.
+    """
+    scale, heads = teacher.d_model / ModelSettings.d_model, teacher.heads
+
+    def scaled(width: int, multiple: int = 1) -> int:
+        return multiple * max(1, round(width * scale / multiple))
+
+    return replace(
+        preset,
+        heads=heads,
+        d_model=scaled(preset.d_model, heads),
+        d_ff=scaled(preset.d_ff),
+        decoder_d_ff=preset.decoder_d_ff and scaled(preset.decoder_d_ff),
+    )
+
+
+def say_teacher_scores(teacher: Path, recipe: Recipe, say: Say) -> None:
+    """Say the teacher's scores on the test pairs, if these are the student's too."""
+    result = teacher / "result.json"
+    if recipe.data.test_source == teacher / "data" / "test.source.txt" and result.exists():
+        for score in json.loads(result.read_text("utf-8")).get("test", []):
+            say(f"The teacher's test: {score['name']} = {score['value']:.2f}")

@@ -1,0 +1,73 @@
+"""Files compressed with gzip or zstd, read as what they hold."""
+
+import gzip
+import io
+import zlib
+from pathlib import Path
+from typing import Any
+
+from dragoman.system.errors import DragomanError
+
+GZIP_ERRORS = (gzip.BadGzipFile, EOFError, zlib.error)  # of a truncated or damaged file
+BUFFER = 2**16
+
+
+def plain_name(name: str) -> str:
+    """A file's name without the ending of its compression."""
+    return name.removesuffix(".gz").removesuffix(".zst")
+
+
+class Decompressed(io.RawIOBase):
+    """The decompressed bytes of a file. A damaged or truncated file raises `DragomanError`."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+        self._file: Any
+        self._errors: tuple[type[Exception], ...]
+        if path.suffix == ".gz":
+            self._file, self._errors = gzip.GzipFile(path), GZIP_ERRORS
+        else:
+            zstd = import_zstd(path)
+            self._file, self._errors = zstd.ZstdFile(path), (zstd.ZstdError, EOFError)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            return self._file.readinto(buffer)
+        except self._errors as error:
+            kind = "gzip" if self.path.suffix == ".gz" else "zstd"
+            raise DragomanError(f"{self.path} is not a complete {kind} file: {error}.") from error
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
+
+
+def open_compressed(path: Path) -> io.BufferedReader:
+    """Open a .gz or .zst file to read what it holds.
+
+    Raises `OSError` if it cannot be opened, and `DragomanError` if zstd is needed and not installed.
+    """
+    return io.BufferedReader(Decompressed(path), BUFFER)
+
+
+def import_zstd(path: Path) -> Any:
+    """Python's own module, of 3.14 and later, or its backport.
+
+    Raises `DragomanError` with the name of the file that needs it.
+    """
+    try:
+        from compression import zstd
+    except ImportError:
+        try:
+            from backports import zstd
+        except ImportError as error:
+            raise DragomanError(
+                f"{path} is compressed with zstd, which this Python cannot read: pip install "
+                "'dragoman[zstd]', or decompress the file with zstd -d."
+            ) from error
+    return zstd

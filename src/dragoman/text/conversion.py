@@ -1,0 +1,211 @@
+"""Text in any format as files of lines that are not compressed, for as long as it is prepared or examined."""
+
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, TextIO
+
+from dragoman.system.errors import DragomanError
+from dragoman.system.messages import Say, silent
+from dragoman.text.compression import plain_name
+from dragoman.text.formats import languages_of_file, read_parallel
+from dragoman.text.lines import open_bytes, read_pairs
+from dragoman.text.mixture import WeightedCorpus, check_corpora, is_parallel
+from dragoman.text.settings import UNKNOWN_LANGUAGE, DataSettings, Languages, language_of_name
+
+
+@dataclass(frozen=True)
+class Part:
+    """The lines of one corpus in a text of several."""
+
+    first_line: int
+    weight: float | None
+    tag: str
+
+
+@dataclass(frozen=True)
+class ConvertedData(DataSettings):
+    """Settings of text files that stand for the user's, and the names of those."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    """What the user calls a file, by its path here."""
+    parts: tuple[Part, ...] = ()
+    """The corpora that follow each other in the training files."""
+
+    def weights(self) -> dict[str, float]:
+        return {str(part.first_line): part.weight for part in self.parts if part.weight is not None}
+
+    def tag(self, line: int) -> str:
+        tags = [part.tag for part in self.parts if part.first_line <= line]
+        return f"{tags[-1]} " if tags and tags[-1] else ""
+
+    def in_words(self, text: str) -> str:
+        """A message with the user's names of the files."""
+        for path, name in self.names.items():
+            text = text.replace(path, name)
+        return text
+
+
+@contextmanager
+def converted(data: DataSettings, folder: Path, say: Say = silent) -> Iterator[ConvertedData]:
+    """The settings with files of lines in place of others. They are in `folder`, which is removed at the end.
+
+    Paths are joined to their folder already. Errors name the user's files. Raises `DragomanError` for files
+    that cannot be read.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    lines = ConvertedData(**{each.name: getattr(data, each.name) for each in fields(data)})
+    try:
+        check_files(lines)
+        lines = convert(lines, folder, say)
+        yield lines
+    except DragomanError as error:
+        raise DragomanError(lines.in_words(str(error))) from error.__cause__
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def check_files(data: DataSettings) -> None:
+    """Raise `DragomanError` for text that is not there, a file without its other side, and one that has both
+    beside another; and where `check_corpora` does.
+    """
+    if data.corpus:
+        check_corpora(data.corpus)
+        if data.dataset is not None or data.source is not None or data.target is not None:
+            raise DragomanError(
+                "Give the corpora [[data.corpus]], or source and target, or a dataset: one of them."
+            )
+    for kind in ("", "valid_", "test_"):
+        source, target = (data.files.get(f"{kind}{side}") for side in ("source", "target"))
+        both = [path for path in (source, target) if path is not None and is_parallel(path)]
+        if both and (source is None or target is not None):
+            raise DragomanError(f"{both[0]} has both sides of a corpus; give it alone, as {kind}source.")
+        if not both and (source is None) != (target is None):
+            raise DragomanError(f"{kind}source and {kind}target belong together, and one is missing.")
+    if not data.corpus and data.dataset is None and data.source is None:
+        raise DragomanError("There is validation or test data, and nothing to train on: give --source FILE.")
+
+
+def convert(data: ConvertedData, folder: Path, say: Say) -> ConvertedData:
+    """Write files of lines to `folder` where the settings name others."""
+    data = with_languages(data)
+    if data.corpus:
+        data = joined(data, folder, say)
+    for kind in ("", "valid_", "test_"):
+        given = [data.files.get(f"{kind}{side}") for side in ("source", "target")]
+        here = folder / (kind or "train")
+        source, target = line_files(given[0], given[1], data.languages, here, data.names)
+        paths: dict[str, Any] = {f"{kind}source": source, f"{kind}target": target}
+        data = replace(data, **paths)
+    return data
+
+
+def joined(data: ConvertedData, folder: Path, say: Say) -> ConvertedData:
+    """The settings with two files in which the corpora follow each other. Says the share of each.
+
+    Raises `DragomanError` for files that do not match.
+    """
+    folder.mkdir(parents=True)
+    copies = folder / "corpora.source", folder / "corpora.target"
+    for copy in copies:
+        data.names[str(copy)] = f"the corpora ({copy.suffix[1:]})"
+    total = sum(corpus.weight or 0 for corpus in data.corpus)
+    parts, count = [], 0
+    with opened(copies) as files:
+        for number, corpus in enumerate(data.corpus, 1):
+            here = folder / f"corpus-{number}"
+            source, target = line_files(corpus.source, corpus.target, data.languages, here, data.names)
+            assert source is not None
+            assert target is not None
+            parts.append(Part(count + 1, corpus.weight, corpus.tag))
+            pairs = write_pairs(without_tag(read_pairs(source, target), corpus), files)
+            count += pairs
+            shutil.rmtree(here, ignore_errors=True)
+            share = "" if corpus.weight is None else f", {corpus.weight / total:.1%} of the training pairs"
+            tag = f", after the tag {corpus.tag}" * bool(corpus.tag)
+            say(f"Corpus {number}: {pairs:,} pairs of {corpus.source}{share}{tag}.")
+    return replace(data, source=copies[0], target=copies[1], parts=tuple(parts))
+
+
+def without_tag(pairs: Iterable[tuple[str, str]], corpus: WeightedCorpus) -> Iterator[tuple[str, str]]:
+    """The pairs of a corpus. Raises `DragomanError` if a source has the tag already."""
+    for source, target in pairs:
+        if corpus.tag and source.startswith(corpus.tag):
+            raise DragomanError(
+                f"{corpus.source} has the tag {corpus.tag} in its lines already; give the corpus without a "
+                f"tag, and the tokenizer the symbol: --symbols '{corpus.tag}'."
+            )
+        yield source, target
+
+
+def with_languages(data: ConvertedData) -> ConvertedData:
+    """The settings with the languages of the pairs, where a file that has both sides says them.
+
+    Raises `DragomanError` if it says several.
+    """
+    languages = data.languages
+    corpora = [path for corpus in data.corpus for path in (corpus.source, corpus.target) if path is not None]
+    if data.corpus and not is_parallel(corpora[0]):
+        named = Languages(*(language_of_name(path.name) for path in corpora[:2]))
+        languages = Languages(data.source_language or named.source, data.target_language or named.target)
+    for path in filter(is_parallel, [*corpora, *data.files.values()]):
+        languages = languages_of_file(path, languages)
+    if languages == data.languages:
+        return data
+    codes = (None if code == UNKNOWN_LANGUAGE else code for code in (languages.source, languages.target))
+    source, target = codes
+    return replace(data, source_language=source, target_language=target)
+
+
+def line_files(
+    source: Path | None, target: Path | None, languages: Languages, folder: Path, names: dict[str, str]
+) -> list[Path | None]:
+    """Source and target as files of lines: the files themselves, or copies in `folder`, added to `names`."""
+    if source is not None and is_parallel(source):
+        return [*write_sides(source, languages, folder, names)]
+    return [
+        path and decompressed(path, folder / side, names)
+        for side, path in (("source", source), ("target", target))
+    ]
+
+
+def decompressed(path: Path, folder: Path, names: dict[str, str]) -> Path:
+    """The file itself, or a decompressed copy of one in .gz or .zst."""
+    if path.suffix not in {".gz", ".zst"}:
+        return path
+    folder.mkdir(parents=True)
+    copy = folder / plain_name(path.name)
+    names[str(copy)] = str(path)
+    with open_bytes(path) as compressed, copy.open("wb") as file:
+        shutil.copyfileobj(compressed, file)
+    return copy
+
+
+def write_sides(path: Path, languages: Languages, folder: Path, names: dict[str, str]) -> tuple[Path, Path]:
+    """Write the sides of a file that has both to two files."""
+    folder.mkdir(parents=True)
+    codes, copies = (languages.source, languages.target), (folder / "source", folder / "target")
+    for copy, code in zip(copies, codes, strict=True):
+        names[str(copy)] = f"{path} ({copy.name if code == UNKNOWN_LANGUAGE else code})"
+    with opened(copies) as files:
+        write_pairs(read_parallel(path, languages), files)
+    return copies
+
+
+@contextmanager
+def opened(paths: Iterable[Path]) -> Iterator[list[TextIO]]:
+    """Files to write lines to."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(path.open("w", encoding="utf-8", newline="\n")) for path in paths]
+
+
+def write_pairs(pairs: Iterable[tuple[str, str]], files: list[TextIO]) -> int:
+    """Write the sides of pairs to two files. Returns the number of pairs."""
+    count = 0
+    for pair in pairs:
+        count += 1
+        for file, text in zip(files, pair, strict=True):
+            file.write(f"{text}\n")
+    return count

@@ -1,0 +1,132 @@
+"""Files that hold both sides of a corpus: TMX, TSV and JSON lines. Each is read as pairs of lines.
+
+Pair n is that of line n (TSV, JSON) or unit n (TMX); a side that is missing there is empty.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from dragoman.system.errors import DragomanError
+from dragoman.system.wording import shown
+from dragoman.text.compression import plain_name
+from dragoman.text.lines import read_lines
+from dragoman.text.records import Record, choose_languages
+from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
+from dragoman.text.tmx import read_tmx
+
+MAX_CODES = 20  # that an error lists
+UNWRITABLE = re.compile("[\0\ud800-\udfff]")
+NAMED = re.compile(
+    r"(.*[._-])?([a-z]{2})-([a-z]{2})"
+)  # the name of a file, as corpus.en-de, without its endings
+
+
+def format_of(path: Path) -> str:
+    """The ending that says the format: `.tmx` of `corpus.tmx.gz`."""
+    return Path(plain_name(path.name)).suffix
+
+
+def read_parallel(path: Path, languages: Languages) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of a file in these languages.
+
+    `en` matches `en-US`. Raises `DragomanError` with file and line for a damaged file, and for two texts of
+    one language in a unit; and for a file without a complete pair.
+    """
+    if format_of(path) == ".tsv":
+        yield from read_columns(path)
+        return
+    complete, codes = 0, set[str]()
+    for record in records(path):
+        source, target = map(one_line, record.pair(languages))
+        complete += bool(source.strip() and target.strip())
+        if not complete:
+            codes.update(islice((code for code, _ in record.texts), max(0, MAX_CODES - len(codes))))
+        yield source, target
+    if not complete:
+        raise no_complete_pair(path, languages, codes)
+
+
+def no_complete_pair(path: Path, languages: Languages, codes: set[str]) -> DragomanError:
+    """The error of a file in which `codes` were found, and no pair in these languages."""
+    if not codes:
+        return DragomanError(f"{path} has no texts.")
+    wanted = " and ".join(shown(code) for code in (languages.source, languages.target))
+    found = ", ".join(map(shown, sorted(codes)))
+    return DragomanError(
+        f"{path} has no pair with a text in both {wanted}; its texts are in {found}. "
+        "Name the languages of the pairs: --source-language CODE --target-language CODE."
+    )
+
+
+def records(path: Path) -> Iterator[Record]:
+    """Yield the records of a TMX file or of JSON lines, plain or compressed."""
+    return read_tmx(path) if format_of(path) == ".tmx" else read_json_lines(path)
+
+
+def read_columns(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the two columns of a TSV file, which has no header and no quotes. A blank line is an empty pair.
+
+    Raises `DragomanError` for a line with another number of columns.
+    """
+    for number, line in enumerate(read_lines(path), 1):
+        columns = line.split("\t") if line.strip() else ["", ""]
+        if len(columns) != 2:
+            raise DragomanError(
+                f"{path}, line {number}: {len(columns)} columns; it has to have two, source and target, with "
+                "a tab between them. `cut -f` chooses columns."
+            )
+        yield columns[0], columns[1]
+
+
+def read_json_lines(path: Path) -> Iterator[Record]:
+    """Yield the texts of each line, a JSON object of texts by language, or by `source` and `target`.
+
+    Other keys are ignored. The object may be the value of the key `translation`. A blank line has no texts.
+    Raises `DragomanError` for another line, and for a text that cannot be written.
+    """
+    for number, line in enumerate(read_lines(path), 1):
+        place = f"{path}, line {number}"
+        try:
+            value = json.loads(line) if line.strip() else {}
+        except (ValueError, RecursionError) as error:  # also of numbers with thousands of digits
+            raise DragomanError(f"{place}: not JSON ({error}).") from error
+        if isinstance(value, dict) and isinstance(value.get("translation"), dict):
+            value = value["translation"]
+        if not isinstance(value, dict):
+            raise DragomanError(
+                f'{place}: not an object with texts, such as {{"en": "One.", "de": "Eins."}} or '
+                '{"source": "One.", "target": "Eins."}.'
+            )
+        texts = tuple((key, text) for key, text in value.items() if isinstance(text, str))
+        for code, text in texts:
+            check_text(text, f"{place}: the text of {shown(code)}")
+        yield Record(place, texts)
+
+
+def check_text(text: str, place: str) -> None:
+    """Raise `DragomanError` for a NUL or half a surrogate pair, which no text has and JSON can write."""
+    if UNWRITABLE.search(text):
+        raise DragomanError(f"{place} has a NUL or half a surrogate pair; remove it from the file.")
+
+
+def one_line(text: str) -> str:
+    """A text without line ends: each is a space, with the indentation around it."""
+    if "\n" not in text and "\r" not in text:
+        return text
+    return " ".join(filter(None, (part.strip(" \t") for part in re.split(r"[\r\n]+", text))))
+
+
+def languages_of_file(path: Path, asked: Languages) -> Languages:
+    """The languages that are asked for; an unknown one is what the file says, or the name of a TSV file.
+
+    Raises `DragomanError` where `choose_languages` does.
+    """
+    if format_of(path) != ".tsv":
+        return choose_languages(records(path), str(path), asked)
+    if not (named := NAMED.fullmatch(Path(plain_name(path.name)).stem)):
+        return asked
+    pairs = zip((asked.source, asked.target), named.groups()[1:], strict=True)
+    return Languages(*(name if code == UNKNOWN_LANGUAGE else code for code, name in pairs))

@@ -1,0 +1,74 @@
+"""Several corpora in a recipe, each a table [[data.corpus]]. Does not import numpy."""
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dragoman.system.errors import DragomanError
+from dragoman.system.wording import shown
+from dragoman.text.compression import plain_name
+
+if TYPE_CHECKING:
+    from dragoman.text.settings import DataSettings
+
+TAG = re.compile(r"<[\w-]+>")
+SPECIAL = {"<unk>", "<s>", "<pad>"}  # the tokenizer's own
+
+
+def is_parallel(path: Path) -> bool:
+    """Whether a file holds both sides of a corpus: TMX, TSV or JSON lines, by its ending."""
+    return plain_name(path.name).endswith((".tmx", ".tsv", ".jsonl"))
+
+
+@dataclass(frozen=True)
+class WeightedCorpus:
+    """A corpus among several, with its share of the training pairs."""
+
+    source: Path | None = None
+    """Sentences to translate from, or one file with their translations too (.tmx, .tsv, .jsonl)."""
+    target: Path | None = None
+    """Their translations."""
+    weight: float | None = None
+    """Divided by the sum of all weights, it is the corpus's share of the training pairs. Without any weight
+    each pair is used equally often."""
+    tag: str = ""
+    """A token in angle brackets that is put before each source, as <bt> of back-translated text."""
+
+    def resolved(
+        self, folder: Path | None, resolve: Callable[["DataSettings"], "DataSettings"]
+    ) -> "WeightedCorpus":
+        """The corpus with the paths that `resolve` gives for its files in a folder."""
+        from dragoman.text.settings import DataSettings
+
+        files = resolve(DataSettings(self.source, self.target, folder=folder))
+        return replace(self, source=files.source, target=files.target)
+
+
+def check_corpora(corpora: Sequence[WeightedCorpus]) -> None:
+    """Raise `DragomanError` for missing files, weights that give no shares, and tags that are not tokens."""
+    for number, corpus in enumerate(corpora, 1):
+        place = f"corpus {number} ({corpus.source})"
+        if corpus.source is None:
+            raise DragomanError(f"corpus {number} has no source; each [[data.corpus]] names its files.")
+        both = [path for path in (corpus.source, corpus.target) if path is not None and is_parallel(path)]
+        if both and corpus.target is not None:
+            raise DragomanError(f"{both[0]} has both sides of a corpus; give it alone, as the source.")
+        if not both and corpus.target is None:
+            raise DragomanError(f"{place} has no target.")
+        weight = corpus.weight
+        if weight is not None and not (math.isfinite(weight) and weight >= 0):
+            raise DragomanError(f"The weight of {place} is {weight}; it has to be a number of at least 0.")
+        if (weight is None) != (corpora[0].weight is None):
+            raise DragomanError(f"{place}: give a weight to every corpus, or to none.")
+        if corpus.tag and (not TAG.fullmatch(corpus.tag) or corpus.tag in SPECIAL):
+            raise DragomanError(
+                f"The tag of {place} is {shown(corpus.tag)}; it has to be a word in angle brackets, such as "
+                f"<bt>, and not one of {', '.join(sorted(SPECIAL))}."
+            )
+    if corpora[0].weight is not None and not 0 < sum(corpus.weight or 0 for corpus in corpora) < math.inf:
+        raise DragomanError(
+            "The weights of the corpora sum to 0 or to infinity; their shares would be undefined."
+        )

@@ -1,0 +1,105 @@
+"""Records of a file that holds both sides of a corpus: texts by language, of which a pair is chosen."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from dragoman.system.errors import DragomanError
+from dragoman.system.wording import shown
+from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
+
+SIDES = "source", "target"
+
+
+@dataclass(frozen=True)
+class Record:
+    """A unit of a translation memory, or a line of JSON."""
+
+    place: str
+    """The file and the line, for errors."""
+    texts: tuple[tuple[str, str], ...]
+    """Language codes, each with a text. `source` and `target` stand for the codes of a pair."""
+    source_language: str = ""
+    """The code of the language that the whole file names as its source."""
+
+    @property
+    def has_sides(self) -> bool:
+        """Whether the texts are named source and target."""
+        return {code for code, _ in self.texts} >= set(SIDES)
+
+    def pair(self, languages: Languages) -> tuple[str, str]:
+        """The texts in these languages; "" for one that is missing.
+
+        Raises `DragomanError` if two texts match a language.
+        """
+        codes = SIDES if self.has_sides else (languages.source, languages.target)
+        source, target = (self._text_in(code) for code in codes)
+        return source, target
+
+    def _text_in(self, language: str) -> str:
+        """The text whose code equals the language, or else begins with it."""
+        found = [(code, text) for code, text in self.texts if matches(language, code)]
+        exact = [each for each in found if normal(each[0]) == normal(language)]
+        chosen = exact or found
+        if len(chosen) > 1:
+            codes = in_order(code for code, _ in chosen)
+            advice = (
+                "name one of them with --source-language or --target-language."
+                if len(codes) > 1
+                else "leave one of them in the file."
+            )
+            raise DragomanError(
+                f"{self.place}: {len(chosen)} texts are in the language {shown(language)} "
+                f"({', '.join(map(shown, codes))}); {advice}"
+            )
+        return chosen[0][1] if chosen else ""
+
+
+def normal(code: str) -> str:
+    """A language code as it is compared: in small letters, with hyphens."""
+    return code.lower().replace("_", "-")
+
+
+def matches(language: str, code: str) -> bool:
+    """Whether a code is of this language or a variety of it: `en` matches `en` and `en-US` (RFC 4647)."""
+    return (normal(code) + "-").startswith(normal(language) + "-")
+
+
+def primary(code: str) -> str:
+    """The language without its variety: `en` of `en-US`."""
+    return normal(code).partition("-")[0]
+
+
+def in_order(codes: Iterable[str]) -> list[str]:
+    """Different codes, in the order in which they are first given."""
+    return list(dict.fromkeys(codes))
+
+
+def choose_languages(records: Iterable[Record], name: str, asked: Languages) -> Languages:
+    """The languages of a file's pairs: those that are asked for, or else what its first records say.
+
+    The source is the language that the file names as its source; the other side is in the only other
+    language. `en-US` is taken for `en`, except where both sides are varieties of one language. Records named
+    source and target say nothing. Raises `DragomanError` with `name` if several languages are possible.
+    """
+    asks_source, asks_target = asked.source != UNKNOWN_LANGUAGE, asked.target != UNKNOWN_LANGUAGE
+    for record in records:
+        if record.has_sides or (asks_source and asks_target):
+            return asked
+        codes = in_order(normal(code) for code, _ in record.texts)
+        if len(codes) < 2:
+            continue
+        known = asked.source if asks_source else asked.target if asks_target else record.source_language
+        own = [code for code in codes if matches(known, code) or matches(code, known)]
+        others = [code for code in codes if code not in own]
+        if len(own) != 1 or len(others) != 1:
+            raise DragomanError(
+                f"{name} has texts in the languages {', '.join(map(shown, codes))}. Name those of the pairs: "
+                "--source-language CODE --target-language CODE."
+            )
+        found = own + others
+        if primary(own[0]) != primary(others[0]):
+            found = [primary(code) for code in found]
+        if asks_source or asks_target:
+            return replace(asked, **{"target" if asks_source else "source": found[1]})
+        return Languages(*found)
+    return asked

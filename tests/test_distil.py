@@ -1,0 +1,275 @@
+"""Distillation: the text that a teacher writes, what it depends on, and the student's recipe and sizes."""
+
+import json
+import shutil
+import sys
+from dataclasses import replace
+from itertools import product
+
+import pytest
+import torch
+
+from dragoman import Translator
+from dragoman.cli import main as cli
+from dragoman.evaluation.nearest import nearest
+from dragoman.model.costs import count_parameters, multiply_adds_per_target_token
+from dragoman.model.settings import PRESETS, ModelSettings
+from dragoman.model.transformer import build_model
+from dragoman.pipeline import distil
+from dragoman.pipeline.distil import DISTILLED, SCALED, Distillation, student_recipe, student_settings
+from dragoman.pipeline.recipe import read_recipe
+from dragoman.search.settings import SearchSettings
+from dragoman.system.errors import DragomanError
+from dragoman.system.messages import silent
+from dragoman.text.settings import TokenizerSettings
+from dragoman.text.tokenizer import Tokenizer
+from dragoman.translation import files
+from dragoman.translation.model_folder import StoredModel, Tokenizers, save_model
+from tests.conftest import write_copies
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+
+TRAINING = ["--updates", 4, "--warmup-steps", 2, "--validate-every", 2, "--precision", "float32"]
+
+
+@pytest.fixture(scope="module")
+def teacher(trained):
+    return trained / "run"
+
+
+@pytest.fixture
+def text(tmp_path):
+    """Sentences, one of them blank, and their translations by people."""
+    source, target = write_copies(tmp_path, "text", 20, seed=5)
+    source.write_text(source.read_text() + "\namber birch\n")
+    target.write_text(target.read_text() + "\nAMBER BIRCH\n")
+    return source, target
+
+
+def call(monkeypatch, capsys, *arguments):
+    """Exit status and standard error of `dragoman distil ARGUMENTS`."""
+    monkeypatch.setattr(sys, "argv", ["dragoman", "distil", *map(str, arguments)])
+    status = 0
+    try:
+        cli.main()
+    except SystemExit as ended:
+        status = ended.code or 0
+    captured = capsys.readouterr()
+    return status, captured.err
+
+
+def lines_of(path):
+    return path.read_text("utf-8").splitlines()
+
+
+# ---- the teacher's translations
+
+
+@pytest.mark.parametrize("search", [SearchSettings(), SearchSettings(beam_size=1, max_length=3)])
+def test_the_distilled_text_is_the_translation_of_each_line(search, teacher, text, tmp_path):
+    distil.write_distilled(Distillation((teacher,), text[0], search=search), tmp_path / "out", silent)
+    found = lines_of(tmp_path / "out" / DISTILLED)
+    assert found == Translator.load(teacher).translate(lines_of(text[0]), search)
+    assert found[-2:] != ["", ""]
+    assert len(found) == 22
+
+
+def test_with_references_each_line_is_the_nearest_of_its_candidates(teacher, text, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "BLOCK", 4)
+    search, source = SearchSettings(beam_size=4, n_best=4), lines_of(text[0])
+    n_best = [[each.text for each in best] for best in Translator.load(teacher).n_best(source, search)]
+    wanted = [candidates[number % len(candidates)] for number, candidates in enumerate(n_best)]
+    text[1].write_text("".join(f"{line}\n" for line in wanted))
+    distil.write_distilled(Distillation((teacher,), *text, search), tmp_path / "out", silent)
+    found = lines_of(tmp_path / "out" / DISTILLED)
+    assert found == wanted
+    assert found != [candidates[0] for candidates in n_best]
+
+
+@pytest.mark.parametrize(
+    ("candidates", "reference", "wanted"),
+    [
+        (["a dog", "the dog runs", "the dog ran"], "the dog ran away", 2),
+        (["x", "y"], "", 0),
+        (["equal", "equal"], "equal", 0),
+        (["我喜欢狗", "我喜欢猫", "他走了"], "我喜欢猫。", 1),
+    ],
+)
+def test_the_nearest_candidate_has_the_highest_sentence_bleu(candidates, reference, wanted):
+    assert nearest(candidates, reference) == wanted
+
+
+def test_interrupted_and_resumed_it_is_that_of_one_without_interruption(teacher, text, tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "BLOCK", 4)
+    asked = Distillation((teacher,), *text, SearchSettings(n_best=2))
+    distil.write_distilled(asked, tmp_path / "whole", silent)
+    decode_line, read = distil.decode_line, []
+
+    def interrupted(raw, path, number):
+        if number == 10:
+            raise KeyboardInterrupt
+        return decode_line(raw, path, number)
+
+    def watched(raw, path, number):
+        read.append(number)
+        return decode_line(raw, path, number)
+
+    monkeypatch.setattr(distil, "decode_line", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        distil.write_distilled(asked, tmp_path / "out", silent)
+    assert not (tmp_path / "out" / DISTILLED).exists()
+    monkeypatch.setattr(distil, "decode_line", watched)
+    distil.write_distilled(asked, tmp_path / "out", silent)
+    assert read == list(range(9, 23))
+    for name in (DISTILLED, f"{DISTILLED}.json"):
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_translations_of_another_search_or_text_are_not_mixed(teacher, text, tmp_path):
+    out = tmp_path / "out"
+    distil.write_distilled(Distillation((teacher,), text[0]), out, silent)
+    for change, name in (
+        ({"search": SearchSettings(beam_size=2)}, "beam_size"),
+        ({"text": text[1]}, "source"),
+        ({"references": text[1], "search": SearchSettings(n_best=2)}, "references"),
+        ({"precision": "int8"}, "precision"),
+        ({"teachers": (teacher, teacher)}, "models"),
+    ):
+        with pytest.raises(DragomanError, match=f"was made with something else .*{name}"):
+            distil.write_distilled(replace(Distillation((teacher,), text[0]), **change), out, silent)
+
+
+# ---- the student
+
+
+def test_the_same_command_trains_then_has_nothing_left(teacher, text, tmp_path, monkeypatch, capsys):
+    asked = teacher, "--data", text[0], "--out", tmp_path / "student", *TRAINING
+    status, said = call(monkeypatch, capsys, *asked)
+    assert status == 0, said
+    assert "The teacher translates" in said
+    stored, own = StoredModel.load(tmp_path / "student"), StoredModel.load(teacher)
+    assert stored.tokenizers == own.tokenizers
+    assert stored.settings == student_settings(PRESETS["student"], own.settings)
+    assert (stored.settings.encoder_layers, stored.settings.decoder_layers) == (6, 2)
+    for name in ("valid.source.txt", "valid.target.txt"):
+        assert (tmp_path / "student" / "data" / name).read_bytes() == (teacher / "data" / name).read_bytes()
+    assert len(Translator.load(tmp_path / "student").translate(["amber", "birch"])) == 2
+    status, said = call(monkeypatch, capsys, *asked)
+    assert status == 0
+    assert "is complete already; nothing was translated." in said
+    assert "is finished; there is nothing left to train." in said
+
+
+def test_the_students_scores_stand_beside_its_teachers(trained, teacher, text, tmp_path, monkeypatch, capsys):
+    own = tmp_path / "teacher"
+    shutil.copytree(teacher, own)
+    for side in ("source", "target"):
+        shutil.copy(trained / f"test.{side}", own / "data" / f"test.{side}.txt")
+    result = json.loads((own / "result.json").read_text())
+    result["test"] = [{"name": "BLEU", "value": 12.34}]
+    (own / "result.json").write_text(json.dumps(result))
+    status, said = call(monkeypatch, capsys, own, "--data", text[0], "--preset", "tiny", *TRAINING)
+    assert status == 0, said
+    assert f"The student's folder is {tmp_path / 'teacher-tiny'}; --out names another one." in said
+    assert "Test: BLEU = " in said
+    assert "The teacher's test: BLEU = 12.34" in said
+
+
+@pytest.mark.parametrize(("preset", "teacher"), [*product(SCALED, ("tiny", "small", "base", "big", "rnn"))])
+def test_widths_are_in_proportion_to_those_of_the_teacher(preset, teacher):
+    student, settings = PRESETS[preset], PRESETS[teacher]
+    found = student_settings(student, settings)
+    scale = settings.d_model / PRESETS["base"].d_model
+    for name in ("d_model", "d_ff", "decoder_d_ff"):
+        assert (getattr(found, name) or 0) == (getattr(student, name) or 0) * scale
+    assert found.key_width * found.heads == found.d_model
+    if settings.architecture == "transformer":
+        assert 2 * count_parameters(found, 7000, 7000) < count_parameters(settings, 7000, 7000)
+        costs = [multiply_adds_per_target_token(each, 7000, 20) for each in (found, settings)]
+        assert 2 * costs[0] < costs[1]
+
+
+def test_a_width_that_the_heads_would_not_divide_is_rounded():
+    found = student_settings(PRESETS["student"], ModelSettings(d_model=30, heads=4, d_k=5, d_ff=7))
+    assert (found.d_model, found.key_width) == (16, 4)
+
+
+def test_a_teacher_of_two_vocabularies_has_a_student_of_two(teacher, tmp_path):
+    lines = ["a b c d", "b c d e"]
+    settings = TokenizerSettings(source_tokens="word")
+    one, other = (Tokenizer.train([line], "word", settings, 20) for line in lines)
+    model = ModelSettings(d_model=8, d_ff=8, heads=2, encoder_layers=1, decoder_layers=1, tied="target")
+    built = build_model(model, len(one), len(other))
+    save_model(tmp_path / "model", built, model, Tokenizers(one, other))
+    recipe = student_recipe(tmp_path / "model", tmp_path / "text", tmp_path / "out", "student")
+    assert (recipe.tokenizer.share_vocabulary, recipe.model.tied) == (False, "target")
+    assert recipe.data.files.keys() == {"source", "target"}
+
+
+def test_a_students_pairs_leave_out_what_the_teacher_is_validated_on(teacher):
+    recipe = student_recipe(teacher, teacher / "text", teacher / "out", "student-tiny")
+    assert recipe.data.valid_source == teacher / "data" / "valid.source.txt"
+    assert recipe.data.drop_overlap
+    assert recipe.tokenizer.of_model == teacher
+    kept = read_recipe(teacher).tokenizer
+    assert (recipe.tokenizer.source_tokens, recipe.tokenizer.byte_fallback) == (
+        kept.source_tokens,
+        kept.byte_fallback,
+    )
+
+
+# ---- what is refused
+
+
+def another_teacher(folder):
+    """A random model with a vocabulary of its own."""
+    settings = TokenizerSettings(source_tokens="word")
+    tokenizer = Tokenizer.train(["one two three"], "word", settings, 20)
+    model = ModelSettings(d_model=8, d_ff=8, heads=2, encoder_layers=1, decoder_layers=1)
+    torch.manual_seed(0)
+    save_model(
+        folder, build_model(model, len(tokenizer), len(tokenizer)), model, Tokenizers(tokenizer, tokenizer)
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("TEACHER --data TEXT --ensemble OTHER", "vocabular"),
+        ("FOLDER/untrained --data TEXT", "untrained holds no model. Train one with:"),
+        ("FOLDER/nothing --data TEXT", "There is no folder FOLDER/nothing."),
+        ("TEACHER --data FOLDER/nothing", "source is FOLDER/nothing, and there is no such file."),
+        ("TEACHER", "--data"),
+        ("TEACHER --data TEXT --out TEACHER", "TEACHER holds a run without distilled.txt; choose"),
+        ("TEACHER --data TEXT --references SHORT", "has 22 lines and SHORT has 1. Line n of one"),
+        ("TEACHER --data TEXT --references TEXT --n-best 1", "ask for several candidates, --n-best 4"),
+        ("TEACHER --data TEXT --n-best 2", "n_best is 2, and the student learns one translation of each"),
+        ("TEACHER --data TEXT --valid-source TEXT", "valid_source and valid_target belong together"),
+        ("TEACHER --data TEXT --preset big", "--preset is 'big'; it has to be one of student, student-t"),
+        ("TEACHER --data TEXT --vocabulary 90", "dragoman distil has no option --vocabulary."),
+        ("TEACHER --data BINARY", "binary, line 1, byte 1: not UTF-8"),
+        ("TEACHER --data TEXT --decoder-d-ff 0", "decoder_d_ff is 0; it must be at least 1."),
+        ("TEACHER --data TEXT --heads 5", "does not divide into 5 heads"),
+    ],
+)
+def test_wrong_input_gets_a_sentence(arguments, message, teacher, text, tmp_path, monkeypatch, capsys):
+    (tmp_path / "untrained").mkdir()
+    (tmp_path / "short").write_text("ONE\n")
+    (tmp_path / "binary").write_bytes(b"\xff\n")
+    another_teacher(tmp_path / "other")
+    paths = {name.upper(): str(tmp_path / name) for name in ("other", "short", "binary")}
+    paths |= {"TEACHER": str(teacher), "TEXT": str(text[0]), "FOLDER": str(tmp_path)}
+    for name, path in paths.items():
+        arguments, message = arguments.replace(name, path), message.replace(name, path)
+    out = [] if "--out" in arguments else ["--out", tmp_path / "out"]
+    status, said = call(monkeypatch, capsys, *arguments.split(), *out)
+    assert status == 2
+    assert message in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_several_processes_are_refused(teacher, text, monkeypatch, capsys):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    status, said = call(monkeypatch, capsys, teacher, "--data", text[0])
+    assert status == 2
+    assert "distil works in one process, and torchrun has started 2." in said

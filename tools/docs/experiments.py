@@ -1,0 +1,71 @@
+"""The pages of the lab: an experiment's claim, its result if the repository has one, and its code."""
+
+import json
+from pathlib import Path
+
+from lab.frame.catalogue import experiments
+from lab.frame.experiment import SECTIONS, Experiment
+from tools.docs.markdown import escaped, page, table, toctree
+
+INTRODUCTION = """\
+Each experiment tries one claim: of the paper, of notes and tutorials, or of another toolkit. It ends with a
+verdict. [](../../lab.md) says how to run them.
+"""
+
+
+def pages(root: Path) -> dict[str, str]:
+    """The pages by their names; `root` is the folder of the repository."""
+    found = experiments()
+    rows = [
+        [
+            each.claim.section,
+            f"[{escaped(each.claim.title)}]({each.name}.md)",
+            escaped(each.claim.claim),
+            verdict(root, each) or "not run here",
+        ]
+        for each in found
+    ]
+    index = page(
+        "Experiments",
+        INTRODUCTION,
+        table(("section", "experiment", "claim", "verdict"), rows),
+        toctree(each.name for each in found),
+    )
+    return {"index": index} | {each.name: experiment_page(root, each) for each in found}
+
+
+def result_file(root: Path, experiment: Experiment, suffix: str) -> Path:
+    """A file of the result that the repository has."""
+    return root / "experiments" / "lab" / f"{experiment.name}.{suffix}"
+
+
+def verdict(root: Path, experiment: Experiment) -> str | None:
+    """The verdict, if the repository has a result."""
+    path = result_file(root, experiment, "json")
+    return json.loads(path.read_text(encoding="utf-8"))["verdict"] if path.exists() else None
+
+
+def experiment_page(root: Path, experiment: Experiment) -> str:
+    """The page of an experiment: its result as the lab writes it, or its claim, then its code."""
+    path = result_file(root, experiment, "md")
+    file = f"lab/{experiment.name.replace('-', '_')}.py"
+    code = (
+        f"## The code\n\n```sh\ndragoman lab {experiment.name}\n```\n\n"
+        f"```{{literalinclude}} /../{file}\n:language: python\n:caption: {file}\n```\n"
+    )
+    if path.exists():
+        picture = f"{experiment.name}.svg"
+        text = path.read_text(encoding="utf-8").replace(
+            f"({picture})", f"(../../../experiments/lab/{picture})"
+        )
+        return f"{text.strip()}\n\n{code}"
+    claim = experiment.claim
+    return page(
+        claim.title,
+        f"Section {claim.section} of the paper, {SECTIONS[claim.section].lower()}. Claimed by "
+        f"{escaped(claim.claimed_by)}:",
+        f"> {escaped(claim.claim)}",
+        escaped(experiment.method),
+        "The repository has no result of this experiment yet.",
+        code,
+    )
