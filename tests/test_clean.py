@@ -16,7 +16,7 @@ from dragoman.system.messages import silent
 from dragoman.text import cleaning
 from dragoman.text.checks import near_form
 from dragoman.text.clean_settings import REASONS, CleanSettings
-from dragoman.text.cleaning import clean_files
+from dragoman.text.cleaning import clean_files, file_names
 from dragoman.text.doctor import examine
 from dragoman.text.mojibake import has_mojibake
 from dragoman.text.settings import Languages
@@ -225,6 +225,10 @@ def test_files_of_one_name_get_two(tmp_path):
     report = clean_files(files, tmp_path / "out", CleanSettings(), Languages(), OTHERS, silent)
     assert (report.source, report.target) == ("source.train.txt", "target.train.txt")
     assert (tmp_path / "out" / "target.train.txt").read_text() == "a sentence of de\n"
+
+
+def test_files_that_are_written_are_not_named_as_compressed():
+    assert file_names((Path("a.en.gz"), Path("a.de.zst"))) == ("a.en", "a.de")
 
 
 def test_a_file_named_as_the_report_does_not_replace_it(tmp_path):

@@ -38,9 +38,11 @@ from dragoman.text.checks import (
     pair_hash,
 )
 from dragoman.text.clean_settings import REASONS, CleanSettings
-from dragoman.text.identification import identify, is_identifiable, primary
+from dragoman.text.compression import plain_name
+from dragoman.text.identification import identify, is_identifiable
 from dragoman.text.lines import line_hash, raw_lines
 from dragoman.text.mojibake import has_mojibake
+from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 
 Files = tuple[Path, Path]  # of sources and of targets
@@ -270,8 +272,8 @@ def write_pairs(folder: Path, files: Files, notes: Notes, report: CleanReport) -
 
 
 def file_names(files: Files) -> tuple[str, str]:
-    """The names of the files that are written: those that are read, without .gz, unless a name is taken."""
-    source, target = (path.name.removesuffix(".gz") for path in files)
+    """The names of the files that are written: those that are read, without .gz and .zst, unless one is taken."""
+    source, target = (plain_name(path.name) for path in files)
     is_free = source != target and not {source, target} & {REMOVED, REPORT, MANIFEST}
     return (source, target) if is_free else (f"source.{source}", f"target.{target}")
 

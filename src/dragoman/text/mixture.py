@@ -23,6 +23,15 @@ def is_parallel(path: Path) -> bool:
     return plain_name(path.name).endswith((".tmx", ".tsv", ".jsonl"))
 
 
+def refuse_both_sides(path: Path) -> None:
+    """Raise `DragomanError` for a file that holds both sides of a corpus, where one side is read."""
+    if is_parallel(path):
+        raise DragomanError(
+            f"{path} has both sides of a corpus, and text of one language is read here: give a file with one "
+            "sentence a line."
+        )
+
+
 @dataclass(frozen=True)
 class WeightedCorpus:
     """A corpus among several, with its share of the training pairs."""
