@@ -272,7 +272,7 @@ def write_pairs(folder: Path, files: Files, notes: Notes, report: CleanReport) -
 
 
 def file_names(files: Files) -> tuple[str, str]:
-    """The names of the files that are written: those that are read, without .gz and .zst, unless one is taken."""
+    """Names of the files to write: of those to read, without .gz and .zst, unless a name is taken."""
     source, target = (plain_name(path.name) for path in files)
     is_free = source != target and not {source, target} & {REMOVED, REPORT, MANIFEST}
     return (source, target) if is_free else (f"source.{source}", f"target.{target}")
