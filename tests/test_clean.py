@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.system import progress
 from dragoman.system.messages import silent
-from dragoman.text import cleaning
 from dragoman.text.checks import near_form
 from dragoman.text.clean_settings import REASONS, CleanSettings
 from dragoman.text.cleaning import clean_files, file_names
@@ -241,7 +241,7 @@ def test_a_file_named_as_the_report_does_not_replace_it(tmp_path):
 
 
 def test_progress_is_told_now_and_then(tmp_path, monkeypatch):
-    monkeypatch.setattr(cleaning, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(progress, "REPORT_EVERY", 0.0)
     said = []
     clean_files(
         write(tmp_path, clean_corpus()), tmp_path / "out", CleanSettings(), EN_DE, OTHERS, said.append
