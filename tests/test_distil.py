@@ -247,6 +247,8 @@ def another_teacher(folder):
         ("TEACHER --data TEXT --valid-source TEXT", "valid_source and valid_target belong together"),
         ("TEACHER --data TEXT --preset big", "--preset is 'big'; it has to be one of student, student-t"),
         ("TEACHER --data TEXT --vocabulary 90", "dragoman distil has no option --vocabulary."),
+        ("TEACHER --data FOLDER/a.tmx", "a.tmx has both sides of a corpus, and text of one language is read"),
+        ("TEACHER --data TEXT --references FOLDER/a.tsv", "a.tsv has both sides of a corpus, and text of"),
         ("TEACHER --data BINARY", "binary, line 1, byte 1: not UTF-8"),
         ("TEACHER --data TEXT --decoder-d-ff 0", "decoder_d_ff is 0; it must be at least 1."),
         ("TEACHER --data TEXT --heads 5", "does not divide into 5 heads"),

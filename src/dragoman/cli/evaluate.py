@@ -177,8 +177,7 @@ def refuse_bad_files(asked: Evaluate) -> None:
             raise DragomanError(f"--hypotheses {path} cannot be written: there is no such folder.")
     if asked.search.n_best > 1 and not asked.search.mbr:
         raise DragomanError(
-            f"n_best is {asked.search.n_best}, and only the best translation is scored; leave it out, or add "
-            "mbr."
+            f"--n-best {asked.search.n_best}: only one translation is scored; leave it out, or add --mbr."
         )
 
 

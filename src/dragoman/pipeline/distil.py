@@ -19,6 +19,7 @@ from dragoman.system.files import file_hash
 from dragoman.system.messages import Say
 from dragoman.system.toml import overlay
 from dragoman.text.lines import decode_line, read_lines, read_pairs
+from dragoman.text.mixture import refuse_both_sides
 from dragoman.text.settings import UNKNOWN_LANGUAGE, DataSettings, TokenizerSettings
 from dragoman.translation.files import Block, translate_file
 from dragoman.translation.model_folder import Tokenizers, model_folder, model_hash, read_about, read_settings
@@ -68,6 +69,8 @@ def distil(distillation: Distillation, recipe: Recipe, say: Say) -> Path:
     """
     assert recipe.out is not None
     refuse_another_run(recipe.out)
+    for path in filter(None, (distillation.text, distillation.references)):
+        refuse_both_sides(path)
     check_recipe(recipe)
     given = resolve_paths(replace(recipe.data, target=distillation.references))
     assert given.source is not None
