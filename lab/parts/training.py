@@ -35,7 +35,7 @@ Task = Callable[[np.random.Generator], Pair]
 
 def words(generator: np.random.Generator, count: int, letters: int = VOCABULARY - 4) -> list[int]:
     """So many random ids of the first letters."""
-    return list(4 + generator.integers(letters, size=count))
+    return (4 + generator.integers(letters, size=count)).tolist()
 
 
 def reversing(shortest: int, longest: int, letters: int = VOCABULARY - 4) -> Task:
