@@ -730,7 +730,9 @@ def test_every_setting_is_a_flag_defined_once(monkeypatch, capsysbinary):
     assert len(keys) == len(set(keys))
     _, out, _ = call(monkeypatch, capsysbinary, "train", "--help-all")
     shown = {key for key in keys if re.search(rf"--(no-)?{key.replace('_', '-')}\s", out)}
-    assert set(keys) - shown == {"strip_carriage_returns", "corpus"}, "without effect; a list of tables"
+    assert set(keys) - shown == {"strip_carriage_returns", "corpus", "of_model"}, (
+        "without effect; a list of tables; what distil sets"
+    )
 
 
 def test_importing_the_package_is_light():
