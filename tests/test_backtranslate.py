@@ -60,7 +60,8 @@ def test_sources_are_translations_and_empty_lines_are_left_out(
     assert (status, out) == (0, "")
     assert "Empty lines left out: 2." in err
     assert (
-        f"5 pairs of 7 lines. Train with: dragoman train {tmp_path}/bt/mono.en {tmp_path}/bt/mono.de" in err
+        "5 pairs of 7 lines. Join them with your parallel text, or train on them alone: dragoman train "
+        f"{tmp_path}/bt/mono.en {tmp_path}/bt/mono.de --out runs/NAME" in err
     )
     assert pairs_of(tmp_path / "bt") == pairs
     report = json.loads((tmp_path / "bt" / "report.json").read_text())
@@ -154,6 +155,7 @@ def test_files_are_named_after_the_languages(tmp_path, name, languages, expected
         (("empty.de", "--out", "bt"), "empty.de is empty"),
         (("latin.de", "--out", "bt"), "latin.de, line 1, byte 1: not UTF-8"),
         (("none.de", "--out", "bt"), "none.de cannot be read"),
+        (("memory.tmx", "--out", "bt"), "memory.tmx has both sides of a corpus, and this command"),
         (("mono.de", "--out", "bt", "--tag", "a b"), "--tag is 'a b'; it has to be one word, as <bt>."),
         (("mono.de", "--out", "bt", "--n-best", "2"), "--n-best 2 would make several sources a line"),
         (("mono.de", "--out", "bt", "--top-k", "5"), "temperature"),
@@ -182,7 +184,7 @@ def test_a_folder_of_another_translation_is_refused(mono, run, tmp_path, monkeyp
     assert call(monkeypatch, capsysbinary, *asked)[0] == 0
     status, _, err = call(monkeypatch, capsysbinary, *asked, "--beam-size", "2")
     assert status == 2
-    assert "translations exists and was made with something else (beam_size differ)" in err
+    assert "translations exists and was made with something else (changed: beam_size)" in err
 
 
 def test_no_pair_is_refused(mono, tmp_path):

@@ -292,7 +292,7 @@ def test_the_verb_prints_a_table_or_json(dirty, tmp_path, monkeypatch, capsysbin
     status, out, err = call(monkeypatch, capsysbinary, *asked, "--out", tmp_path / "1")
     assert status == 0
     assert all(name in out for name in REASONS)
-    assert f"has {40 - len(expected)} of 40 pairs; the {len(expected)} removed ones are in" in err
+    assert f"has {40 - len(expected)} of 40 pairs. Removed: {len(expected)}; their reasons are in" in err
     _, out, _ = call(monkeypatch, capsysbinary, *asked, "--out", tmp_path / "2", "--json", "--no-language")
     assert json.loads(out) == contents(tmp_path / "2")[2]
     _, _, err = call(monkeypatch, capsysbinary, *asked, "--out", tmp_path / "3", "--source-language", "tlh")
@@ -309,6 +309,7 @@ def test_the_verb_prints_a_table_or_json(dirty, tmp_path, monkeypatch, capsysbin
         (("train.en", "none.de", "--out", "out"), "none.de cannot be read"),
         (("train.en", "short.de", "--out", "out"), "train.en has 40 lines and short.de has 1."),
         (("empty", "empty", "--out", "out"), "empty is empty; it has to hold one sentence a line."),
+        (("train.tsv", "train.de", "--out", "out"), "train.tsv has both sides of a corpus, and this command"),
         (("/dev/null", "train.de", "--out", "out"), "/dev/null is not a regular file"),
         (("train.de", "train.en", "--source-language", "en", "--target-language", "de", "--out", "out"),
          "No pair of train.de and train.en would be left"),

@@ -5,6 +5,7 @@ import shutil
 import sys
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import pytest
 import torch
@@ -21,7 +22,7 @@ from dragoman.pipeline.recipe import read_recipe
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import silent
-from dragoman.text.settings import TokenizerSettings
+from dragoman.text.settings import Languages, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation import files
 from dragoman.translation.model_folder import StoredModel, Tokenizers, save_model
@@ -232,6 +233,16 @@ def another_teacher(folder):
     )
 
 
+def test_a_text_in_another_language_than_the_teachers_is_refused():
+    for name in ("train.en", "train.en.gz", "train.txt"):
+        distil.refuse_language(Path(name), Languages("en-GB", "de"))
+    distil.refuse_language(Path("train.de"), Languages())
+    with pytest.raises(
+        DragomanError, match=r"train.de is in de, and the teacher translates from en. Give a text"
+    ):
+        distil.refuse_language(Path("train.de"), Languages("en", "de"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -239,6 +250,7 @@ def another_teacher(folder):
         ("FOLDER/untrained --data TEXT", "untrained holds no model. Train one with:"),
         ("FOLDER/nothing --data TEXT", "There is no folder FOLDER/nothing."),
         ("TEACHER --data FOLDER/nothing", "source is FOLDER/nothing, and there is no such file."),
+        ("TEACHER --data FOLDER/corpus.tsv", "corpus.tsv has both sides of a corpus, and this command"),
         ("TEACHER", "--data"),
         ("TEACHER --data TEXT --out TEACHER", "TEACHER holds a run without distilled.txt; choose"),
         ("TEACHER --data TEXT --references SHORT", "has 22 lines and SHORT has 1. Line n of one"),

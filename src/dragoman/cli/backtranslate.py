@@ -63,7 +63,10 @@ def backtranslate(given: Given) -> None:
     if report.untranslated:
         say(f"Lines left out because their translation is empty or has a NUL: {report.untranslated:,}.")
     source, target = (asked.out / name for name in names)
-    say(f"{report.pairs:,} pairs of {report.lines:,} lines. Train with: dragoman train {source} {target}")
+    say(
+        f"{report.pairs:,} pairs of {report.lines:,} lines. Join them with your parallel text, or train on "
+        f"them alone: dragoman train {source} {target} --out runs/NAME"
+    )
 
 
 def refuse(asked: Backtranslate) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.text.clean_settings import CleanSettings
+from dragoman.text.mixture import refuse_parallel
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages, language_of_name
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Clean:
 def clean(given: Given) -> None:
     """Write a cleaned corpus, and print how many pairs were removed for which reasons."""
     asked = settings_from(Clean, given)
+    refuse_parallel(asked.source, asked.target)
     from dragoman.text.cleaning import REMOVED, clean_files
 
     languages = Languages(
@@ -62,8 +64,8 @@ def clean(given: Given) -> None:
         print_table(report)
     removed = report.pairs - report.kept
     say(
-        f"{asked.out} has {report.kept:,} of {report.pairs:,} pairs; the {removed:,} removed ones are in "
-        f"{asked.out / REMOVED} with their reasons."
+        f"{asked.out} has {report.kept:,} of {report.pairs:,} pairs. Removed: {removed:,}; their reasons are "
+        f"in {asked.out / REMOVED}."
     )
     say(f"Train with: dragoman train {asked.out / report.source} {asked.out / report.target} --out runs/NAME")
 

@@ -23,6 +23,15 @@ def is_parallel(path: Path) -> bool:
     return plain_name(path.name).endswith((".tmx", ".tsv", ".jsonl"))
 
 
+def refuse_parallel(*paths: Path) -> None:
+    """Raise `DragomanError` for files with both sides of a corpus, where files of lines are wanted."""
+    for path in filter(is_parallel, paths):
+        raise DragomanError(
+            f"{path} has both sides of a corpus, and this command reads one side from each file. Write the "
+            "sides to two files first."
+        )
+
+
 @dataclass(frozen=True)
 class WeightedCorpus:
     """A corpus among several, with its share of the training pairs."""

@@ -14,6 +14,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
 from dragoman.text.identification import primary
 from dragoman.text.lines import raw_lines, read_lines
+from dragoman.text.mixture import refuse_parallel
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages, language_of_name
 
 TAG = "<bt>"
@@ -35,10 +36,11 @@ class BacktranslationReport:
 
 
 def check_text(text: Path, languages: Languages) -> None:
-    """Raise `DragomanError` unless a model that reads a language can translate every line of a text.
+    """Raise `DragomanError` unless a text is a file of lines that a model of these languages can translate.
 
     The text's language is what the ending of its name says. A language that is not known may be any.
     """
+    refuse_parallel(text)
     language, wanted = language_of_name(text.name), languages.source
     if UNKNOWN_LANGUAGE not in (language, wanted) and language != primary(wanted):
         raise DragomanError(
