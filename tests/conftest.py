@@ -31,6 +31,7 @@ MODELS = {
     "transformer, other options": ModelSettings(
         d_model=12,
         d_ff=20,
+        decoder_d_ff=13,
         heads=3,
         d_k=5,
         d_v=7,
@@ -55,7 +56,6 @@ VARIANTS = {
     "general": replace(TINY, attention_score="general", norm="none", positions="none"),
     "dot": replace(TINY, attention_score="dot", residual=False),
     "restricted": replace(TINY, neighbourhood=2, heads=1),
-    "student": replace(TINY, decoder_d_ff=9, decoder_layers=1),
     "lstm, dot, fed": ModelSettings(
         "lstm", d_model=8, encoder_layers=1, decoder_layers=2, attention_score="dot", input_feeding=True
     ),

@@ -2,14 +2,13 @@
 
 import json
 import shutil
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
 from dragoman.cli.train import COMMAND, recipe_of
@@ -21,12 +20,14 @@ from dragoman.pipeline.adapt import refuse_other_languages
 from dragoman.pipeline.initial_model import PEAK_RATE, refuse_unknown_parts
 from dragoman.pipeline.prepare import PreparedData, make_model
 from dragoman.pipeline.recipe import Recipe, complete_recipe, read_recipe
-from dragoman.pipeline.replay import repetitions
+from dragoman.pipeline.replay import add_old_pairs
 from dragoman.pipeline.run import make_validate, run
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import silent
 from dragoman.system.toml import to_table
+from dragoman.text.corpus import PairFilter
+from dragoman.text.lines import line_hash
 from dragoman.text.settings import DataSettings, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.training.curves import training_of
@@ -142,13 +143,21 @@ def test_the_replayed_share_of_the_pairs_is_as_asked_and_none_is_held_out(adapte
     assert not held_out & replayed
 
 
-@given(st.lists(st.booleans(), min_size=1).filter(any), st.integers(0, 99), st.integers(0, 9))
-def test_old_pairs_are_replayed_equally_often(kept, wanted, seed):
-    times = repetitions(np.array(kept), wanted, seed)
-    used = times[np.array(kept)]
-    assert times.sum() == used.sum() == wanted
-    assert used.max() - used.min() <= 1
-    assert np.array_equal(times, repetitions(np.array(kept), wanted, seed))
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.7])
+def test_old_pairs_are_replayed_equally_often_and_those_that_are_held_out_never(tmp_path, share):
+    new, old = write_copies(tmp_path, "new", 12, seed=1), write_copies(tmp_path, "old", 9, seed=2)
+    old_lines = old[0].read_text().splitlines()
+    held_out = PairFilter(held_out=frozenset(map(line_hash, old_lines[7:])))
+    recipe, filters = Recipe(adaptation=AdaptationSettings(replay_share=share)), (PairFilter(), held_out)
+    files = add_old_pairs(tmp_path, recipe, new, old, filters, silent)
+    mixed = [path.read_text().splitlines() for path in files]
+    assert mixed[0][:12] == new[0].read_text().splitlines()
+    assert [line.upper() for line in mixed[0]] == mixed[1]
+    times = Counter(dict.fromkeys(old_lines[:7], 0))
+    times.update(mixed[0][12:])
+    assert times.total() == round(share / (1 - share) * 12)
+    assert set(times) == set(old_lines[:7])
+    assert max(times.values()) - min(times.values()) <= 1
 
 
 def test_both_domains_are_reported_at_each_validation(adapted):
@@ -218,6 +227,7 @@ def test_an_imported_model_is_adapted(trained, folder, tmp_path):
             {"adaptation": {"replay": ["a", "b"], "replay_share": 1.0}},
             "replay_share is 1.0; it must be below 1",
         ),
+        ({"adaptation": {"replay": ["a.tmx", "b"]}}, "a.tmx has both sides of a corpus, and text of one"),
         ({"adaptation": {"replay": ["a"]}}, "replay needs two files, source and target, and has 1."),
         (
             {"adaptation": {"replay_valid": ["a"] * 3}},

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.system import progress
 from dragoman.system.messages import silent
-from dragoman.text import cleaning
 from dragoman.text.checks import near_form
 from dragoman.text.clean_settings import REASONS, CleanSettings
-from dragoman.text.cleaning import clean_files
+from dragoman.text.cleaning import clean_files, file_names
 from dragoman.text.doctor import examine
 from dragoman.text.mojibake import has_mojibake
 from dragoman.text.settings import Languages
@@ -227,6 +227,10 @@ def test_files_of_one_name_get_two(tmp_path):
     assert (tmp_path / "out" / "target.train.txt").read_text() == "a sentence of de\n"
 
 
+def test_files_that_are_written_are_not_named_as_compressed():
+    assert file_names((Path("a.en.gz"), Path("a.de.zst"))) == ("a.en", "a.de")
+
+
 def test_a_file_named_as_the_report_does_not_replace_it(tmp_path):
     files = [
         path.rename(tmp_path / name)
@@ -237,7 +241,7 @@ def test_a_file_named_as_the_report_does_not_replace_it(tmp_path):
 
 
 def test_progress_is_told_now_and_then(tmp_path, monkeypatch):
-    monkeypatch.setattr(cleaning, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(progress, "REPORT_EVERY", 0.0)
     said = []
     clean_files(
         write(tmp_path, clean_corpus()), tmp_path / "out", CleanSettings(), EN_DE, OTHERS, said.append
@@ -302,14 +306,37 @@ def test_the_verb_prints_a_table_or_json(dirty, tmp_path, monkeypatch, capsysbin
     assert "is not checked for its language, which is not known: --source-language gives it." in err
 
 
+def test_a_file_with_both_sides_is_cleaned_as_two_are(dirty, tmp_path, monkeypatch, capsysbinary):
+    lines = [path.read_bytes().decode(errors="replace").splitlines() for path in dirty[0]]
+    for path, side in zip(dirty[0], lines, strict=True):
+        path.write_text("".join(f"{line}\n" for line in side))
+    texts = [{"de": target, "en": source} for source, target in zip(*lines, strict=True)]
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(each) + "\n" for each in texts))
+    (tmp_path / "test.tsv").write_text(f"{lines[0][20]}\t{lines[1][21]}\n")
+    both = (
+        "clean",
+        tmp_path / "train.jsonl",
+        "--source-language",
+        "en",
+        "--test-source",
+        tmp_path / "test.tsv",
+    )
+    test = ("--test-source", tmp_path / "test.en", "--test-target", tmp_path / "test.de")
+    for number, asked in enumerate([both, ("clean", *dirty[0], *test)]):
+        assert call(monkeypatch, capsysbinary, *asked, "--out", tmp_path / str(number))[0] == 0
+    assert contents(tmp_path / "0") == contents(tmp_path / "1")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("train.en", "--out", "out"), "train.en needs its other side: dragoman clean SOURCE TARGET. A"),
+        (("train.tsv", "--out", "out"), "train.tsv, line 1: 1 columns; it has to have two"),
+        (("train.en", "train.tsv", "--out", "out"), "train.tsv has both sides of a corpus; give it alone"),
         (("train.en", "train.de", "--out", "."), "exists; choose another --out, or delete it."),
         (("train.en", "none.de", "--out", "out"), "none.de cannot be read"),
         (("train.en", "short.de", "--out", "out"), "train.en has 40 lines and short.de has 1."),
         (("empty", "empty", "--out", "out"), "empty is empty; it has to hold one sentence a line."),
-        (("train.tsv", "train.de", "--out", "out"), "train.tsv has both sides of a corpus, and this command"),
         (("/dev/null", "train.de", "--out", "out"), "/dev/null is not a regular file"),
         (("train.de", "train.en", "--source-language", "en", "--target-language", "de", "--out", "out"),
          "No pair of train.de and train.en would be left"),
@@ -324,6 +351,7 @@ def test_wrong_input_is_refused_with_a_sentence(tmp_path, monkeypatch, capsysbin
     write(Path(), clean_corpus())
     Path("short.de").write_text("eine zeile\n")
     Path("empty").touch()
+    Path("train.tsv").write_text("one column\n")
     status, out, err = call(monkeypatch, capsysbinary, "clean", *arguments)
     assert (status, out) == (2, "")
     assert message in err

@@ -585,7 +585,7 @@ REFUSED = [
     ),
     (
         [*EVALUATE, "--n-best", "2"],
-        "n_best is 2, and only the best translation is scored; leave it out, or add mbr.",
+        "--n-best 2: only one translation is scored; leave it out, or add --mbr.",
     ),
     ([*EVALUATE, "--hypotheses", "{0}/run"], "run is a folder; give the name of a file."),
     (

@@ -6,6 +6,7 @@ What needs the library is skipped where it is not installed; it wants former rel
 import itertools
 import random
 import sys
+from pathlib import Path
 
 import pytest
 import sacrebleu.significance
@@ -66,13 +67,17 @@ def test_a_checkpoint_that_is_not_on_this_machine_and_a_missing_library_are_refu
     ):
         Comet(tmp_path / "Unbabel" / "wmt22-comet-da")
     (tmp_path / "checkpoints").mkdir()
-    (tmp_path / "checkpoints" / "model.ckpt").write_bytes(b"")
+    blob = tmp_path / "cache" / "blobs" / "0"  # Hugging Face's cache has links to such files
+    blob.parent.mkdir(parents=True)
+    blob.touch()
+    (tmp_path / "checkpoints" / "model.ckpt").symlink_to(blob)
     with pytest.raises(DragomanError, match="hparams.yaml is not a file"):
         Comet(tmp_path / "checkpoints" / "model.ckpt")
     (tmp_path / "hparams.yaml").write_text("")
     monkeypatch.setitem(sys.modules, "comet", None)
+    monkeypatch.chdir(tmp_path / "checkpoints")
     with pytest.raises(DragomanError, match=r"pip install 'dragoman\[comet\]'"):
-        Comet(tmp_path / "checkpoints" / "model.ckpt")
+        Comet(Path("model.ckpt"))
 
 
 # ---- with the library

@@ -48,7 +48,7 @@ sys.exit(status)
 @pytest.fixture
 def folder(tmp_path):
     """A folder with text, and programs in the place of those that install or ask a server."""
-    for name, lines in (("all", 1300), ("valid", 20)):
+    for name, lines in (("all", 300), ("valid", 20)):
         for path, language in zip(write_copies(tmp_path, name, lines), ("en", "de"), strict=True):
             path.rename(tmp_path / f"{name}.{language}")
     (tmp_path / "page.html").write_text("<p>amber birch</p>")
@@ -73,7 +73,8 @@ def test_the_guides_run(folder):
     }
     for name in PAGES:
         for text in blocks(DOCS / f"{name}.md", "sh"):
-            block = re.sub(r"^ +", "", text, flags=re.MULTILINE).replace("/srv/dragoman", "srv")
+            block = re.sub(r"^ +", "", text, flags=re.MULTILINE)
+            block = block.replace("/srv/dragoman", "srv").replace("1000", "20").replace("1001", "21")
             command = ["bash", "-o", "pipefail", "-c", block]
             ran = subprocess.run(
                 command,

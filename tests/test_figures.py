@@ -21,6 +21,7 @@ from dragoman.inspection.figures.measured import (
     hidden_units,
     normalisation,
 )
+from dragoman.inspection.figures.position_layouts import products
 from dragoman.inspection.figures.recurrence import longest_path, recurrent_layer, self_attention_layer
 from dragoman.inspection.figures.smoothing import smoothed_target, tensor2tensor_target
 from dragoman.inspection.inspect import inspect, one_transformer
@@ -369,6 +370,15 @@ def test_the_smoothed_target_is_what_the_loss_compares_with(smoothing):
 def test_both_layouts_of_positions_hold_the_same_numbers():
     interleaved, halves = sinusoid_table(9, 16), sinusoid_table(9, 16, "sinusoidal-halves")
     assert np.array_equal(np.concatenate([interleaved[:, ::2], interleaved[:, 1::2]], 1), halves)
+
+
+def test_products_of_positions_are_symmetric_and_fall_with_the_distance_but_not_at_every_step():
+    shares = products(60, 64)
+    assert np.array_equal(shares, shares.T)
+    for distance in range(60):
+        np.testing.assert_allclose(shares.diagonal(distance), shares[0, distance], atol=1e-5)
+    assert (np.diff(shares[0, :5]) < 0).all()
+    assert (np.diff(shares[0]) > 0).any()
 
 
 def test_self_attention_has_fewer_operations_below_d_tokens():

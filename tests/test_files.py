@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.system import progress
 from dragoman.system.errors import DragomanError
 from dragoman.translation import files
 
@@ -51,7 +52,7 @@ def test_n_lines_in_n_lines_out_in_order(text, tmp_path):
 
 
 def test_where_there_is_no_terminal_progress_is_told_now_and_then(text, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(files, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(progress, "REPORT_EVERY", 0.0)
     assert translate_file(text, tmp_path / "out", ABOUT, shout)
     told = [f"{done} of 4 blocks of 3 lines are translated; 0 more minutes." for done in (1, 2, 3)]
     assert capsys.readouterr().err.splitlines() == told

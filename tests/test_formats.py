@@ -275,8 +275,8 @@ def test_a_zstd_file_is_read_to_its_end_and_a_damaged_one_is_refused(tmp_path):
 
 
 def test_zstd_without_its_package_is_a_sentence(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "compression", None)
-    monkeypatch.setitem(sys.modules, "backports", None)
+    monkeypatch.setitem(sys.modules, "compression.zstd", None)
+    monkeypatch.setitem(sys.modules, "backports.zstd", None)
     with pytest.raises(DragomanError, match="a.zst is compressed with zstd.* pip install 'dragoman.zstd.'"):
         list(read_lines(tmp_path / "a.zst"))
 

@@ -8,12 +8,16 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import torch
 
 from dragoman.cli import lab as verb
 from dragoman.inspection.drawing import Drawing
+from dragoman.model.symbols import END
 from lab.frame import catalogue, report
 from lab.frame.experiment import SECTIONS, Claim, Result, verdict_of
 from lab.frame.pictures import axis, bars, curves, matrices
+from lab.parts import training
+from lab.parts.training import TINY
 from tests.test_cli import call
 
 NAMES = catalogue.names()
@@ -193,3 +197,17 @@ def test_pictures_show_what_has_a_place_on_their_axes():
 )
 def test_an_axis_begins_at_zero_unless_half_of_it_would_be_empty(values, log, expected):
     assert axis(values, log)[0] == expected
+
+
+def test_the_seed_determines_a_tiny_training():
+    task = training.reversing(2, 3)
+    one, same, other = (list(training.train(TINY, task, 2, seed).parameters()) for seed in (1, 1, 2))
+    assert all(map(torch.equal, one, same))
+    assert not all(map(torch.equal, one, other))
+
+
+def test_held_out_texts_are_reversed():
+    batch = training.examples(training.reversing(3, 6), 1, 20)
+    targets = training.wanted(batch)
+    sources = [[token for token in row if token > END] for row in batch.source.tolist()]
+    assert targets == [source[::-1] for source in sources]

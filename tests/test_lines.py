@@ -1,11 +1,12 @@
 """Lines are read as they are, and every invalid file is refused."""
 
 import gzip
+import tracemalloc
 
 import pytest
 
 from dragoman.system.errors import DragomanError
-from dragoman.text.lines import line_offsets, read_lines, read_pairs
+from dragoman.text.lines import MAX_LINE, line_offsets, read_lines, read_pairs
 
 
 def write(path, data):
@@ -44,6 +45,17 @@ def test_lines_can_be_read_from_an_offset(tmp_path):
 def test_an_invalid_file_is_refused_with_line_and_byte(tmp_path, data, message):
     with pytest.raises(DragomanError, match=message):
         list(read_lines(write(tmp_path / "a", data)))
+
+
+def test_a_line_without_an_end_is_refused_before_memory_is_full(tmp_path):
+    path = write(tmp_path / "a.gz", gzip.compress(bytes(2**26)))  # 64 KiB
+    tracemalloc.start()
+    try:
+        with pytest.raises(DragomanError, match="a.gz has a line of 16,777,216 bytes; a line holds one sent"):
+            list(read_lines(path))
+        assert tracemalloc.get_traced_memory()[1] < 2.5 * MAX_LINE
+    finally:
+        tracemalloc.stop()
 
 
 def test_the_carriage_return_of_a_crlf_line_end_is_removed(tmp_path):

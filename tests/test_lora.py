@@ -148,6 +148,8 @@ def test_another_base_and_a_change_of_full_rank_are_refused(base, tuned, exporte
     for name in ("unknown.weight", "source_embedding.weight", "target_embedding.weight"):
         with pytest.raises(DragomanError, match=f"The adapter's factors of {name} do not fit the base model"):
             replace(Adapter.load(exported), factors={name: (a[:, :3], b)}).merged(base)
+        with pytest.raises(DragomanError, match=f"The adapter's factors of {name} do not fit the base model"):
+            replace(Adapter.load(exported), factors={name: (a[0, 0], b[0, 0])}).merged(base)
     shutil.copytree(exported, tmp_path / "odd")
     (tmp_path / "odd" / "adapter.json").write_text("{}")
     (tmp_path / "odd" / "manifest.json").unlink()

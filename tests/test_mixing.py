@@ -1,6 +1,7 @@
 """Corpora are mixed by their weights: exact shares, the same for the same seed, tags as one token."""
 
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -8,11 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.model.transformer import build_model
 from dragoman.pipeline import autoconfigure
-from dragoman.pipeline.conversion import prepare_converted
+from dragoman.pipeline.conversion import prepare_converted, refuse_adaptation
 from dragoman.pipeline.prepare import PreparedData, make_batches
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
 from dragoman.pipeline.run import run
+from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import overlay, to_table
 from dragoman.text.mixing import draw_by_weight, mix
@@ -21,8 +24,8 @@ from dragoman.text.settings import DataSettings, TokenizerSettings
 from dragoman.text.tokenizer import SPACE, Tokenizer
 from dragoman.training.checkpoint import checkpoints
 from dragoman.training.world import World
-from dragoman.translation.model_folder import model_hash
-from tests.conftest import small_recipe, write_copies
+from dragoman.translation.model_folder import Tokenizers, model_hash, save_model
+from tests.conftest import TINY, small_recipe, write_copies
 
 # ---- the law
 
@@ -248,7 +251,10 @@ def test_an_adaptation_refuses_corpora_beside_replay_and_a_tag_that_its_vocabula
     old = replace(recipe.adaptation, initial_model=trained / "run", replay=("a", "b"))
     for adaptation, message in (
         (old, "Text to replay is not mixed with several corpora; give it as one of the corpora"),
-        (replace(old, replay=None), "'<bt>' is no token of this vocabulary"),
+        (
+            replace(old, replay=None),
+            "The tag <bt> is not a token of the initial model in .*run",
+        ),
     ):
         with pytest.raises(DragomanError, match=message):
             run(replace(recipe, adaptation=adaptation), lambda _: None)
@@ -259,3 +265,18 @@ def test_a_tag_that_the_lines_have_already_is_refused(recipe, tmp_path):
     path.write_text(f"<bt> {path.read_text()}")
     with pytest.raises(DragomanError, match="has the tag <bt> in its lines already.* --symbols '<bt>'"):
         prepare_converted(tmp_path / "run", recipe, recipe.data, lambda _: None)
+
+
+@pytest.mark.parametrize("kind", ["bpe", "word"])
+def test_an_adaptation_takes_a_tag_that_its_vocabulary_has(tmp_path, kind):
+    lines = ["amber birch cedar", "delta ember fjord"] * 50
+    settings = TokenizerSettings(source_tokens=kind, symbols=("<bt>",))
+    made = Tokenizer.train(lines, kind, settings, {"word": 30}.get(kind, 290))
+    model = TINY
+    save_model(tmp_path, build_model(model, len(made), len(made)), model, Tokenizers(made, made))
+    recipe = Recipe(adaptation=AdaptationSettings(initial_model=tmp_path))
+    refused = pytest.raises(DragomanError, match="The tag <ft> is not a token")
+    for tag, expected in (("<bt>", nullcontext()), ("<ft>", refused)):
+        corpora = DataSettings(corpus=(WeightedCorpus(tmp_path / "a.tmx", tag=tag),))
+        with expected:
+            refuse_adaptation(replace(recipe, data=corpora))

@@ -11,6 +11,7 @@ from dragoman.native.build import DECODER, start_compiling
 from dragoman.native.settings import EngineSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
+from dragoman.text.mixture import check_tag
 
 TRANSLATIONS = "translations"  # line n is the translation of line n of the text
 
@@ -22,7 +23,7 @@ class Backtranslate:
     run: Path
     """The folder of a run that translates from the language of the text, or the folder `model` in it."""
     text: Path
-    """Text in the target language: UTF-8, one sentence a line, plain or gzip."""
+    """Text in the target language: UTF-8, one sentence a line, plain or compressed (.gz, .zst)."""
     out: Path
     """The folder for the pairs. The same command resumes an interrupted one."""
     tag: str = ""
@@ -63,16 +64,15 @@ def backtranslate(given: Given) -> None:
     if report.untranslated:
         say(f"Lines left out because their translation is empty or has a NUL: {report.untranslated:,}.")
     source, target = (asked.out / name for name in names)
-    say(
-        f"{report.pairs:,} pairs of {report.lines:,} lines. Join them with your parallel text, or train on "
-        f"them alone: dragoman train {source} {target} --out runs/NAME"
-    )
+    symbols = f" --symbols '{asked.tag}'" * bool(asked.tag)  # else the tag is several tokens
+    say(f"{report.pairs:,} pairs of {report.lines:,} lines.")
+    say(f"Train with: dragoman train {source} {target}{symbols} --out runs/NAME")
 
 
 def refuse(asked: Backtranslate) -> None:
-    """Raise `DragomanError` for a tag that is not one word, and for several translations of a line."""
-    if asked.tag and asked.tag.split() != [asked.tag]:
-        raise DragomanError(f"--tag is {asked.tag!r}; it has to be one word, as <bt>.")
+    """Raise `DragomanError` where `check_tag` does, and for several translations of a line."""
+    if asked.tag:
+        check_tag(asked.tag, "--tag")
     if asked.search.n_best > 1 and not asked.search.mbr:
         raise DragomanError(
             f"--n-best {asked.search.n_best} would make several sources a line; leave it out, or add --mbr."

@@ -1,15 +1,19 @@
 """`dragoman clean`: a parallel corpus without what `doctor` warns of."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.system.errors import DragomanError
 from dragoman.text.clean_settings import CleanSettings
-from dragoman.text.mixture import refuse_parallel
-from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages, language_of_name
+from dragoman.text.mixture import is_parallel
+from dragoman.text.settings import UNKNOWN_LANGUAGE, DataSettings, Languages
 
 if TYPE_CHECKING:
     from dragoman.text.cleaning import CleanReport
@@ -20,11 +24,12 @@ class Clean:
     """Write a parallel corpus without what doctor warns of. Removed pairs go to a file with the reasons."""
 
     source: Path
-    """Sentences to translate from: UTF-8, one a line, plain or gzip."""
-    target: Path
-    """Their translations: line n belongs to line n."""
+    """Sentences to translate from: UTF-8, one a line, plain or compressed (.gz, .zst); or one file that has
+    both sides (.tmx, .tsv, .jsonl)."""
     out: Path
     """A new folder for the cleaned files, removed.jsonl and report.json."""
+    target: Path | None = None
+    """Their translations: line n belongs to line n."""
     valid_source: Path | None = None
     """Validation sentences: pairs that share a side with them are removed."""
     valid_target: Path | None = None
@@ -45,19 +50,23 @@ class Clean:
 def clean(given: Given) -> None:
     """Write a cleaned corpus, and print how many pairs were removed for which reasons."""
     asked = settings_from(Clean, given)
-    refuse_parallel(asked.source, asked.target)
     from dragoman.text.cleaning import REMOVED, clean_files
 
-    languages = Languages(
-        asked.source_language or language_of_name(asked.source.name),
-        asked.target_language or language_of_name(asked.target.name),
-    )
-    say_unchecked(asked, languages)
-    others = (
-        list(filter(None, (asked.valid_source, asked.test_source))),
-        list(filter(None, (asked.valid_target, asked.test_target))),
-    )
-    report = clean_files((asked.source, asked.target), asked.out, asked.checks, languages, others, say)
+    with line_files(settings_from(DataSettings, given)) as texts:
+        assert texts.source is not None
+        if texts.target is None:
+            raise DragomanError(
+                f"{asked.source} needs its other side: dragoman clean SOURCE TARGET. A file with both sides "
+                "ends in .tmx, .tsv or .jsonl."
+            )
+        if asked.checks.language:
+            say_unchecked(texts.languages)
+        others = (
+            list(filter(None, (texts.valid_source, texts.test_source))),
+            list(filter(None, (texts.valid_target, texts.test_target))),
+        )
+        files = texts.source, texts.target
+        report = clean_files(files, asked.out, asked.checks, texts.languages, others, say)
     if asked.json:
         print(json.dumps(asdict(report), indent=2, ensure_ascii=False))
     else:
@@ -70,20 +79,28 @@ def clean(given: Given) -> None:
     say(f"Train with: dragoman train {asked.out / report.source} {asked.out / report.target} --out runs/NAME")
 
 
-def say_unchecked(asked: Clean, languages: Languages) -> None:
-    """Say which files are not checked for their language, and why."""
+@contextmanager
+def line_files(data: DataSettings) -> Iterator[DataSettings]:
+    """The settings, with files of lines in place of those that have both sides."""
+    from dragoman.text.conversion import converted
+
+    if not any(map(is_parallel, data.files.values())):
+        yield data
+        return
+    with TemporaryDirectory() as scratch, converted(data, Path(scratch) / "text") as lines:
+        yield lines
+
+
+def say_unchecked(languages: Languages) -> None:
+    """Say which sides are not checked for their language, and why."""
     from dragoman.text.identification import is_identifiable
 
-    if not asked.checks.language:
-        return
-    for side, path, code in (
-        ("source", asked.source, languages.source),
-        ("target", asked.target, languages.target),
-    ):
+    for side, code in asdict(languages).items():
         if code == UNKNOWN_LANGUAGE:
-            say(f"{path} is not checked for its language, which is not known: --{side}-language gives it.")
+            unknown = f"which is not known: --{side}-language gives it"
+            say(f"The {side} is not checked for its language, {unknown}.")
         elif not is_identifiable(code):
-            say(f"{path} is not checked for its language: the identifier does not know {code}.")
+            say(f"The {side} is not checked for its language: the identifier does not know {code}.")
 
 
 def print_table(report: "CleanReport") -> None:
@@ -107,7 +124,7 @@ COMMAND = Command(
     clean,
     Clean,
     example="dragoman clean train.en train.de --out clean --test-source test.en --test-target test.de",
-    arguments="SOURCE TARGET",
+    arguments="SOURCE TARGET | CORPUS.tmx",
     positional=("source", "target"),
     groups={
         "text": (

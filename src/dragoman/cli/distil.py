@@ -13,7 +13,6 @@ from dragoman.pipeline.distil import Distillation, StudentPreset, distil, studen
 from dragoman.pipeline.recipe import Recipe, check_file_pairs
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
-from dragoman.text.mixture import refuse_parallel
 from dragoman.text.settings import BatchSettings, DataSettings
 from dragoman.training.settings import TrainingSettings
 
@@ -69,7 +68,6 @@ def plan(given: Given) -> tuple[Distillation, Recipe]:
     """
     asked = settings_from(Distil, candidates(given) | given if "references" in given else given)
     asked.search.refuse_contradictions(given)
-    refuse_parallel(asked.text, *filter(None, [asked.references]))
     teachers = asked.run, *asked.ensemble
     distillation = Distillation(teachers, asked.text, asked.references, asked.search, asked.teacher_precision)
     out = asked.out or asked.run.with_name(f"{asked.run.resolve().name}-{asked.preset}")

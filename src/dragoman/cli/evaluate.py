@@ -13,7 +13,7 @@ from dragoman.native.settings import EngineSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
-from dragoman.text.mixture import refuse_parallel
+from dragoman.text.mixture import refuse_both_sides
 
 if TYPE_CHECKING:
     from dragoman.evaluation.comet import Comet
@@ -158,7 +158,8 @@ def write_lines(path: Path, lines: Sequence[str]) -> None:
 
 def refuse_bad_files(asked: Evaluate) -> None:
     """Raise `DragomanError` if the files do not fit together, or translations cannot be written or scored."""
-    refuse_parallel(*asked.source, *asked.target)
+    for path in (*asked.source, *asked.target):
+        refuse_both_sides(path)
     sets, outputs = len(asked.source), len(set(asked.hypotheses))
     if len(asked.target) != sets:
         raise DragomanError(
@@ -179,8 +180,7 @@ def refuse_bad_files(asked: Evaluate) -> None:
             raise DragomanError(f"--hypotheses {path} cannot be written: there is no such folder.")
     if asked.search.n_best > 1 and not asked.search.mbr:
         raise DragomanError(
-            f"n_best is {asked.search.n_best}, and only the best translation is scored; leave it out, or add "
-            "mbr."
+            f"--n-best {asked.search.n_best}: only one translation is scored; leave it out, or add --mbr."
         )
 
 

@@ -63,7 +63,8 @@ def load_checkpoint(checkpoint: Path) -> "CometModel":
     Raises `DragomanError` if a file or the library is missing, if the checkpoint holds other things than
     tensors and plain values, or if the configuration and tokenizer of its encoder are not on this machine.
     """
-    settings = checkpoint.resolve().parent.parent / "hparams.yaml"
+    checkpoint = checkpoint.absolute()  # and not what a link points to: COMET looks beside the link
+    settings = checkpoint.parent.parent / "hparams.yaml"
     for path in (checkpoint, settings):
         if not path.is_file():
             raise DragomanError(

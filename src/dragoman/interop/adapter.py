@@ -58,7 +58,7 @@ class Adapter:
         weights = dict(stored.weights)
         for name, (a, b) in self.factors.items():
             shape = weights[name].shape if name in weights else ()
-            if (b.shape, a.shape) != ((*shape[:1], len(a)), (len(a), *shape[1:])):
+            if a.ndim != 2 or (b.shape, a.shape) != ((*shape[:1], len(a)), (len(a), *shape[1:])):
                 raise DragomanError(f"The adapter's factors of {name} do not fit the base model {base}.")
             weights[name] = (weights[name] + b.astype(np.float64) @ a).astype(np.float32)
         return replace(stored, weights=weights, longest_trained=self.longest_trained)

@@ -12,6 +12,7 @@ from dragoman.model.settings import PRESETS
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import check_bounds, overlay
+from dragoman.text.mixture import refuse_both_sides
 from dragoman.text.settings import UNKNOWN_LANGUAGE, DataSettings, TokenizerSettings
 from dragoman.translation.model_folder import Tokenizers, model_folder, read_about, read_settings
 
@@ -55,6 +56,8 @@ def refuse_contradictions(recipe: Recipe) -> None:
     for name, paths in (("replay", adaptation.replay), ("replay_valid", adaptation.replay_valid)):
         if paths is not None and len(paths) != 2:
             raise DragomanError(f"{name} needs two files, source and target, and has {len(paths)}.")
+        for path in paths or ():
+            refuse_both_sides(Path(path))
     if "replay_share" in given and "replay" not in given:
         raise DragomanError("replay_share needs a text to replay: give --replay SOURCE TARGET.")
     lora = [name for name in ("lora_alpha", "lora_maps") if name in given]

@@ -9,6 +9,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
 from dragoman.text.conversion import converted
 from dragoman.text.settings import DataSettings
+from dragoman.text.tokenizer import SPACE
 from dragoman.translation.model_folder import Tokenizers, model_folder
 
 
@@ -37,6 +38,13 @@ def refuse_adaptation(recipe: Recipe) -> None:
         raise DragomanError(
             "Text to replay is not mixed with several corpora; give it as one of the corpora, with a weight."
         )
-    if adaptation.initial_model is not None:
-        source = Tokenizers.load(model_folder(adaptation.initial_model)).source
-        source.ids([corpus.tag for corpus in corpora if corpus.tag])  # raises for a tag that is not a token
+    tags = {corpus.tag for corpus in corpora} - {""}
+    if adaptation.initial_model is None or not tags:
+        return
+    source = Tokenizers.load(model_folder(adaptation.initial_model)).source
+    for tag, ids in zip(tags, source.encode(list(tags)), strict=True):
+        if tag not in (piece.removeprefix(SPACE) for piece in source.pieces(ids)):
+            raise DragomanError(
+                f"The tag {tag} is not a token of the initial model in {adaptation.initial_model}; leave it "
+                f"out, or begin with a model whose tokenizer has it (--symbols '{tag}')."
+            )

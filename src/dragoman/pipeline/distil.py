@@ -18,8 +18,9 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import file_hash
 from dragoman.system.messages import Say
 from dragoman.system.toml import overlay
-from dragoman.text.identification import primary
 from dragoman.text.lines import decode_line, read_lines, read_pairs
+from dragoman.text.mixture import refuse_both_sides
+from dragoman.text.records import primary
 from dragoman.text.settings import (
     UNKNOWN_LANGUAGE,
     DataSettings,
@@ -75,6 +76,8 @@ def distil(distillation: Distillation, recipe: Recipe, say: Say) -> Path:
     """
     assert recipe.out is not None
     refuse_another_run(recipe.out)
+    for path in filter(None, (distillation.text, distillation.references)):
+        refuse_both_sides(path)
     check_recipe(recipe)
     given = resolve_paths(replace(recipe.data, target=distillation.references))
     assert given.source is not None

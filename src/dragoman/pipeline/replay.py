@@ -4,12 +4,10 @@ A model that is trained on new text alone forgets the old text (McCloskey and Co
 the common remedy in translation (Chu, Dabre and Kurohashi 2017).
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from dragoman.model.interface import Model
 from dragoman.pipeline.prepare import PreparedData, write_valid
@@ -19,6 +17,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
 from dragoman.text.corpus import Corpus, Files, PairFilter, scan_corpus
 from dragoman.text.lines import read_lines, read_pairs
+from dragoman.text.mixing import shuffled_passes
 from dragoman.text.settings import DataSettings
 from dragoman.training.context import Samples, Scores, Validate
 from dragoman.training.world import World
@@ -43,7 +42,7 @@ def prepare_replay(
     if old.source is not None and old.target is not None:
         old_files = old.source, old.target
         _, old_filter = scan_corpus(*old_files, old, {}, hold_out=old.valid_source is None)
-        files = mix(new / "plain", recipe, files, old_files, (pair_filter, old_filter), say)
+        files = add_old_pairs(new / "plain", recipe, files, old_files, (pair_filter, old_filter), say)
     write_valid(new / OLD, old_files, old, old_filter, tokenizers)
     return files
 
@@ -66,48 +65,36 @@ def old_text(recipe: Recipe) -> DataSettings:
 # ---- training
 
 
-def mix(
+def add_old_pairs(
     folder: Path, recipe: Recipe, files: Files, old: Files, filters: tuple[PairFilter, PairFilter], say: Say
 ) -> Files:
     """Write the new text, and after it as many old pairs as give the replay's share of the training pairs.
 
-    The lines of the new text keep their numbers. The choice depends on the seed alone. Old pairs that are
-    held out, of either text, are not used.
+    The lines of the new text keep their numbers. Old pairs that are held out, of either text, are not used.
+    The others are used in shuffled passes, as those of a corpus that is mixed with others.
     """
     share = recipe.adaptation.replay_share
     share = DEFAULT_SHARE if share is None else share
-    kept = np.array([all(each.keeps(*pair) for each in filters) for pair in read_pairs(*old)])
-    if not kept.any():
+    kept = (all(each.keeps(*pair) for each in filters) for pair in read_pairs(*old))
+    usable = np.flatnonzero(np.fromiter(kept, bool))
+    if not len(usable):
         raise DragomanError(f"No pair of {old[0]} and {old[1]} is left to replay.")
     count = sum(filters[0].keeps(*pair) for pair in read_pairs(*files))
     wanted = round(share / (1 - share) * count)
-    times = repetitions(kept, wanted, recipe.training.seed)
+    drawn = usable[shuffled_passes(len(usable), 0, wanted, (recipe.training.seed, 1))]
+    times = np.bincount(drawn, minlength=usable[-1] + 1)
     folder.mkdir(exist_ok=True)
     mixed = folder / "mixed.source", folder / "mixed.target"
     for path, first, second in zip(mixed, files, old, strict=True):
         with path.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(f"{line}\n" for line in read_lines(first))
-            file.writelines(f"{line}\n" for line in repeated(second, times))
+            for line, repeats in zip(read_lines(second), times, strict=False):
+                file.write(f"{line}\n" * int(repeats))
     say(
-        f"Replay: {wanted:,} pairs, from {kept.sum():,} of {old[0]} and {old[1]}, are added to {count:,} new "
-        f"ones: {wanted / (wanted + count):.0%} of the training pairs."
+        f"Replay: {wanted:,} pairs, from {len(usable):,} of {old[0]} and {old[1]}, are added to {count:,} "
+        f"new ones: {wanted / (wanted + count):.0%} of the training pairs."
     )
     return mixed
-
-
-def repetitions(kept: npt.NDArray[np.bool_], wanted: int, seed: int) -> npt.NDArray[np.int64]:
-    """How many times to use each old pair, `wanted` in all: as equally often as possible, by chance."""
-    places = np.flatnonzero(kept)
-    times = np.zeros(len(kept), np.int64)
-    times[places] = wanted // len(places)
-    times[np.random.default_rng(seed).permutation(places)[: wanted % len(places)]] += 1
-    return times
-
-
-def repeated(path: Path, times: npt.NDArray[np.int64]) -> Iterator[str]:
-    """Each line of a file so many times."""
-    for line, count in zip(read_lines(path), times, strict=True):
-        yield from [line] * int(count)
 
 
 # ---- validation

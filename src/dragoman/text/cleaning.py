@@ -7,18 +7,18 @@ hashes. Duplicates and outliers are then found among these notes. The second pas
 
 import json
 import math
-import time
 from array import array
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import MANIFEST, write_folder
 from dragoman.system.messages import Say
+from dragoman.system.progress import with_progress
 from dragoman.text.checks import (
     CONTROL,
     MIN_CHARACTERS,
@@ -38,19 +38,19 @@ from dragoman.text.checks import (
     pair_hash,
 )
 from dragoman.text.clean_settings import REASONS, CleanSettings
-from dragoman.text.identification import identify, is_identifiable, primary
+from dragoman.text.compression import plain_name
+from dragoman.text.identification import identify, is_identifiable
 from dragoman.text.lines import line_hash, raw_lines
 from dragoman.text.mojibake import has_mojibake
+from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages
 
 Files = tuple[Path, Path]  # of sources and of targets
 Others = tuple[list[Path], list[Path]]  # of sources, and of targets, of validation and test data
 BOM = b"\xef\xbb\xbf"
-T = TypeVar("T")
 MAX_SAMPLE = 5  # removed pairs that the report shows for each reason
 MIN_PROBABILITY = 0.02  # of the language that a line should have; below it the line has another one
 REMOVED, REPORT = "removed.jsonl", "report.json"
-REPORT_EVERY = 60.0  # seconds
 
 
 @dataclass
@@ -148,17 +148,6 @@ def raw_pairs(files: Files) -> Iterator[tuple[bytes, bytes]]:
         first = False
 
 
-def with_progress(pairs: Iterator[T], count: int, say: Say) -> Iterator[T]:
-    """The pairs. Says every `REPORT_EVERY` seconds how many of them there have been."""
-    start = last = time.monotonic()
-    for done, pair in enumerate(pairs):
-        if done and (now := time.monotonic()) - last >= REPORT_EVERY:
-            minutes = (now - start) / done * (count - done) / 60
-            say(f"{done:,} of {count:,} pairs are checked; {minutes:.0f} more minutes.")
-            last = now
-        yield pair
-
-
 class Notes:
     """What the first pass notes of each of N pairs."""
 
@@ -228,7 +217,7 @@ def clean_files(
     order mark. Raises `DragomanError` if a file cannot be read twice, the numbers of lines differ, no pair is
     left, or the folder exists.
     """
-    pairs = with_progress(raw_pairs(files), count_pairs(files, out), say)
+    pairs = with_progress(raw_pairs(files), count_pairs(files, out), "pairs are checked", say)
     notes = Notes(pairs, PairChecks(settings, languages, others))
     notes.compare(settings)
     names = file_names(files)
@@ -270,8 +259,8 @@ def write_pairs(folder: Path, files: Files, notes: Notes, report: CleanReport) -
 
 
 def file_names(files: Files) -> tuple[str, str]:
-    """The names of the files that are written: those that are read, without .gz, unless a name is taken."""
-    source, target = (path.name.removesuffix(".gz") for path in files)
+    """Names of the files to write: of those to read, without .gz and .zst, unless a name is taken."""
+    source, target = (plain_name(path.name) for path in files)
     is_free = source != target and not {source, target} & {REMOVED, REPORT, MANIFEST}
     return (source, target) if is_free else (f"source.{source}", f"target.{target}")
 

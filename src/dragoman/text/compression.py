@@ -3,6 +3,8 @@
 import gzip
 import io
 import zlib
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +62,10 @@ def import_zstd(path: Path) -> Any:
 
     Raises `DragomanError` with the name of the file that needs it.
     """
-    try:
-        from compression import zstd
-    except ImportError:
-        try:
-            from backports import zstd
-        except ImportError as error:
-            raise DragomanError(
-                f"{path} is compressed with zstd, which this Python cannot read: pip install "
-                "'dragoman[zstd]', or decompress the file with zstd -d."
-            ) from error
-    return zstd
+    for name in ("compression.zstd", "backports.zstd"):
+        with suppress(ImportError):
+            return import_module(name)
+    raise DragomanError(
+        f"{path} is compressed with zstd, which this Python cannot read: pip install 'dragoman[zstd]', or "
+        "decompress the file with zstd -d."
+    )

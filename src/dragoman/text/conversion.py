@@ -184,11 +184,16 @@ def decompressed(path: Path, folder: Path, names: dict[str, str]) -> Path:
 
 
 def write_sides(path: Path, languages: Languages, folder: Path, names: dict[str, str]) -> tuple[Path, Path]:
-    """Write the sides of a file that has both to two files."""
-    folder.mkdir(parents=True)
-    codes, copies = (languages.source, languages.target), (folder / "source", folder / "target")
-    for copy, code in zip(copies, codes, strict=True):
-        names[str(copy)] = f"{path} ({copy.name if code == UNKNOWN_LANGUAGE else code})"
+    """Write the sides of a file that has both to two files, such as corpus.en and corpus.de."""
+
+    def copy(side: str, code: str) -> Path:
+        name = side if code == UNKNOWN_LANGUAGE else code
+        copy = folder / side / f"{Path(plain_name(path.name)).stem}.{name}"
+        copy.parent.mkdir(parents=True)
+        names[str(copy)] = f"{path} ({name})"
+        return copy
+
+    copies = copy("source", languages.source), copy("target", languages.target)
     with opened(copies) as files:
         write_pairs(read_parallel(path, languages), files)
     return copies

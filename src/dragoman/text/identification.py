@@ -5,16 +5,12 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from dragoman.system.errors import DragomanError
+from dragoman.text.records import primary
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
 MAX_CHARACTERS = 1_000  # of a text that are read
-
-
-def primary(code: str) -> str:
-    """The language of a code without region and script: `pt` for `pt-BR`."""
-    return code.split("-", maxsplit=1)[0].lower()
 
 
 def identify(text: str, among: Collection[str] | None = None) -> list[tuple[str, float]]:

@@ -7,11 +7,13 @@ or .zst are decompressed.
 import hashlib
 import io
 from collections.abc import Iterator
-from itertools import zip_longest
+from itertools import accumulate, islice, pairwise, zip_longest
 from pathlib import Path
 
 from dragoman.system.errors import DragomanError
 from dragoman.text.compression import open_compressed
+
+MAX_LINE = 2**24  # bytes
 
 
 def open_bytes(path: Path) -> io.BufferedReader:
@@ -53,12 +55,16 @@ def decode_line(raw: bytes, path: Path, number: int) -> str:
 def raw_lines(path: Path, offset: int = 0) -> Iterator[bytes]:
     """Yield the undecoded lines from byte `offset` on, with their line feeds.
 
-    Raises `DragomanError` for a file that cannot be opened, or a damaged compressed file.
+    Raises `DragomanError` for a file that cannot be opened, a damaged compressed file, or a line of
+    `MAX_LINE` bytes, to which a small compressed file can grow.
     """
     with open_bytes(path) as file:
         if offset:
             file.seek(offset)
-        yield from file
+        while line := file.readline(MAX_LINE):
+            if len(line) == MAX_LINE:
+                raise DragomanError(f"{path} has a line of {MAX_LINE:,} bytes; a line holds one sentence.")
+            yield line
 
 
 def read_lines(path: Path, offset: int = 0, first_line: int = 1) -> Iterator[str]:
@@ -93,13 +99,8 @@ def read_pairs(source: Path, target: Path) -> Iterator[tuple[str, str]]:
 
 def line_offsets(path: Path, every: int) -> list[int]:
     """The byte offsets of lines 0, `every`, 2 · `every`, … of a file that is not compressed."""
-    offsets, offset = [], 0
-    with path.open("rb") as file:
-        for number, raw in enumerate(file):
-            if number % every == 0:
-                offsets.append(offset)
-            offset += len(raw)
-    return offsets
+    offsets = accumulate(map(len, raw_lines(path)), initial=0)
+    return [start for start, _ in islice(pairwise(offsets), 0, None, every)]
 
 
 def line_hash(line: str) -> int:

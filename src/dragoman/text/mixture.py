@@ -23,12 +23,12 @@ def is_parallel(path: Path) -> bool:
     return plain_name(path.name).endswith((".tmx", ".tsv", ".jsonl"))
 
 
-def refuse_parallel(*paths: Path) -> None:
-    """Raise `DragomanError` for files with both sides of a corpus, where files of lines are wanted."""
-    for path in filter(is_parallel, paths):
+def refuse_both_sides(path: Path) -> None:
+    """Raise `DragomanError` for a file that holds both sides of a corpus, where one side is read."""
+    if is_parallel(path):
         raise DragomanError(
-            f"{path} has both sides of a corpus, and this command reads one side from each file. Write the "
-            "sides to two files first."
+            f"{path} has both sides of a corpus, and text of one language is read here: give a file with one "
+            "sentence a line."
         )
 
 
@@ -56,6 +56,15 @@ class WeightedCorpus:
         return replace(self, source=files.source, target=files.target)
 
 
+def check_tag(tag: str, name: str) -> None:
+    """Raise `DragomanError` for a tag that is not a word in angle brackets, or is the tokenizer's own."""
+    if not TAG.fullmatch(tag) or tag in SPECIAL:
+        raise DragomanError(
+            f"{name} is {shown(tag)}; it has to be a word in angle brackets, such as <bt>, and not one of "
+            f"{', '.join(sorted(SPECIAL))}."
+        )
+
+
 def check_corpora(corpora: Sequence[WeightedCorpus]) -> None:
     """Raise `DragomanError` for missing files, weights that give no shares, and tags that are not tokens."""
     for number, corpus in enumerate(corpora, 1):
@@ -72,11 +81,8 @@ def check_corpora(corpora: Sequence[WeightedCorpus]) -> None:
             raise DragomanError(f"The weight of {place} is {weight}; it has to be a number of at least 0.")
         if (weight is None) != (corpora[0].weight is None):
             raise DragomanError(f"{place}: give a weight to every corpus, or to none.")
-        if corpus.tag and (not TAG.fullmatch(corpus.tag) or corpus.tag in SPECIAL):
-            raise DragomanError(
-                f"The tag of {place} is {shown(corpus.tag)}; it has to be a word in angle brackets, such as "
-                f"<bt>, and not one of {', '.join(sorted(SPECIAL))}."
-            )
+        if corpus.tag:
+            check_tag(corpus.tag, f"The tag of {place}")
     if corpora[0].weight is not None and not 0 < sum(corpus.weight or 0 for corpus in corpora) < math.inf:
         raise DragomanError(
             "The weights of the corpora sum to 0 or to infinity; their shares would be undefined."

@@ -65,7 +65,7 @@ def matches(language: str, code: str) -> bool:
 
 
 def primary(code: str) -> str:
-    """The language without its variety: `en` of `en-US`."""
+    """The language of a code without region and script: `pt` of `pt-BR`."""
     return normal(code).partition("-")[0]
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
-from dragoman.text.identification import primary
+from dragoman.text.compression import plain_name
 from dragoman.text.lines import raw_lines, read_lines
-from dragoman.text.mixture import refuse_parallel
+from dragoman.text.mixture import refuse_both_sides
+from dragoman.text.records import primary
 from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages, language_of_name
 
-TAG = "<bt>"
 REPORT = "report.json"
 
 
@@ -36,24 +36,24 @@ class BacktranslationReport:
 
 
 def check_text(text: Path, languages: Languages) -> None:
-    """Raise `DragomanError` unless a text is a file of lines that a model of these languages can translate.
+    """Raise `DragomanError` unless a model that reads a language can translate every line of a text.
 
     The text's language is what the ending of its name says. A language that is not known may be any.
     """
-    refuse_parallel(text)
+    refuse_both_sides(text)
     language, wanted = language_of_name(text.name), languages.source
     if UNKNOWN_LANGUAGE not in (language, wanted) and language != primary(wanted):
         raise DragomanError(
             f"{text} is in {language}, and the run translates from {wanted} to {languages.target}. "
             f"Back-translation needs a run that translates from {language}."
         )
-    if not any(map(str.strip, read_lines(text))):
+    if not sum(bool(line.strip()) for line in read_lines(text)):  # reads all, before hours of translation
         raise DragomanError(f"{text} has only empty lines.")
 
 
 def pair_names(text: Path, languages: Languages) -> tuple[str, str]:
     """The names of the files of sources and targets, such as mono.en and mono.de for mono.de."""
-    name = text.name.removesuffix(".gz")
+    name = plain_name(text.name)
     base = name.rpartition(".")[0] if language_of_name(name) != UNKNOWN_LANGUAGE else name
     source, target = primary(languages.target), primary(languages.source)
     if source == target:

@@ -8,7 +8,6 @@ beside the text is recorded in `about.json` in that folder, and at the end in OU
 import hashlib
 import json
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -22,11 +21,11 @@ from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColum
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
 from dragoman.system.messages import Say
+from dragoman.system.progress import with_progress
 from dragoman.text.lines import raw_lines
 
 BLOCK = 2_000  # lines that are translated and written together
 Block = list[tuple[int, bytes]]  # lines with their numbers, counted from 1
-REPORT_EVERY = 60.0  # seconds, where there is no terminal to show a bar
 About = dict[str, object]
 T = TypeVar("T")
 
@@ -112,7 +111,7 @@ def translate_blocks(
 ) -> None:
     """Translate the missing blocks into the folder of parts. Says so if it is interrupted."""
     try:
-        for number, block in with_progress(blocks(source, missing), len(missing), visible):
+        for number, block in with_bar(blocks(source, missing), len(missing), visible):
             lines = translate(block)
             write(parts / f"{number:09}", "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
     except KeyboardInterrupt:
@@ -195,8 +194,8 @@ def blocks(source: Path, wanted: set[int]) -> Iterator[tuple[int, Block]]:
         number += 1
 
 
-def with_progress(items: Iterator[T], count: int, visible: bool) -> Iterator[T]:
-    """The items, with a progress bar on a terminal, and elsewhere a sentence every `REPORT_EVERY` seconds."""
+def with_bar(items: Iterator[T], count: int, visible: bool) -> Iterator[T]:
+    """The items, with a progress bar on a terminal, and elsewhere a sentence now and then."""
     unit = TextColumn(f"blocks of {BLOCK:,} lines")
     columns = (SpinnerColumn(), TextColumn("translating"), MofNCompleteColumn(), unit, TimeRemainingColumn())
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
@@ -206,14 +205,8 @@ def with_progress(items: Iterator[T], count: int, visible: bool) -> Iterator[T]:
         with bar:
             yield from bar.track(items, total=count)
     else:
-        start = last = time.monotonic()
-        for done, item in enumerate(items):
-            if done and (now := time.monotonic()) - last >= REPORT_EVERY:
-                minutes = (now - start) / done * (count - done) / 60
-                progress = f"{done:,} of {count:,} blocks of {BLOCK:,} lines are translated"
-                bar.console.print(f"{progress}; {minutes:.0f} more minutes.", soft_wrap=True)
-                last = now
-            yield item
+        words = f"blocks of {BLOCK:,} lines are translated"
+        yield from with_progress(items, count, words, lambda said: bar.console.print(said, soft_wrap=True))
 
 
 def write(path: Path, content: bytes) -> None:

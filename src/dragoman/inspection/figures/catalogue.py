@@ -85,7 +85,7 @@ FIGURES = (
     Figure(
         "neighbours", "the nearest tokens in the embeddings of each word, by cosine", "section 3.4", "words"
     ),
-    Figure("positions", "the table of positions in both layouts", "section 3.5", "nothing"),
+    Figure("positions", "positions in both layouts, and their dot products", "section 3.5", "nothing"),
     Figure("complexity", "operations, sequential steps and path lengths of layers", "Table 1", "nothing"),
     Figure("recurrence-paths", "paths between tokens: recurrent and attending", "section 4", "nothing"),
     Figure("training", "loss, learning rate, gradient norm and validation", "section 5.3", "run"),

@@ -1,0 +1,66 @@
+"""Trains small Transformers for too short a time to reverse texts of 10 letters, and counts wrong tokens by
+position: after the reference's prefix, as in training, and after the model's own, as in use.
+"""
+
+from statistics import mean
+
+import torch
+
+from dragoman.search.beam import greedy_search
+from lab.frame.experiment import Claim, Result, verdict_of
+from lab.frame.pictures import curves
+from lab.parts.training import GREEDY, TINY, examples, reversing, short, spread, token_log_probs, train
+
+CLAIM = Claim(
+    title="Teacher forcing beside the model's own prefix",
+    section="3.1",
+    claim="After its own prefix a model makes more errors than after the reference's, and the more the "
+    "further it is from the beginning.",
+    claimed_by="descriptions of exposure bias",
+    topics=("C35", "C36"),
+)
+LENGTH = 10
+
+
+def run(quick: bool) -> Result:
+    seeds, updates = short(quick, 150)
+    task, rows = reversing(LENGTH, LENGTH), []
+    for seed in seeds:
+        model, held_out = train(TINY, task, updates, seed), examples(task, seed, 300)
+        forced = token_log_probs(model, held_out).argmax(-1)[:, :LENGTH]
+        free = torch.zeros_like(forced)
+        for row, (best, *_) in enumerate(greedy_search(model, held_out.source, GREEDY)):
+            ids = best.ids[:LENGTH]
+            free[row, : len(ids)] = torch.tensor(ids, dtype=torch.long)
+        gold = held_out.target_out[:, :LENGTH]
+        for position in range(LENGTH):
+            errors = {
+                name: float((ids != gold)[:, position].float().mean())
+                for name, ids in (("after the reference", forced), ("after its own prefix", free))
+            }
+            rows.append({"seed": seed, "position": position + 1} | errors)
+
+    def of(name: str, positions: range) -> list[float]:
+        return [mean(r[name] for r in rows if r["seed"] == s and r["position"] in positions) for s in seeds]
+
+    names, halves = list(rows[0])[2:], (range(1, 6), range(6, LENGTH + 1))
+    picture = curves(
+        "Wrong tokens by position",
+        "position",
+        "share of wrong tokens",
+        {name: [(p, mean(of(name, range(p, p + 1)))) for p in range(1, LENGTH + 1)] for name in names},
+        f"Mean of {len(seeds)} seeds after {updates} updates.",
+    )
+    forced_errors, free_errors = (of(name, range(1, LENGTH + 1)) for name in names)
+    first, second = (
+        [b - a for a, b in zip(of(names[0], half), of(names[1], half), strict=True)] for half in halves
+    )
+    more = all(a > b for a, b in zip(free_errors, forced_errors, strict=True))
+    return Result(
+        {"Wrong tokens": rows},
+        picture,
+        verdict_of(more and all(b > a for a, b in zip(first, second, strict=True))),
+        f"Wrong tokens after the reference {spread(forced_errors)}, after the model's own prefix "
+        f"{spread(free_errors)}. The difference is {spread(first)} in the first half of the text and "
+        f"{spread(second)} in the second.",
+    )

@@ -1,0 +1,72 @@
+"""Trains Transformers of two layers with 4 heads in each of 6 attentions to reverse texts. Each head alone is
+taken away; then one after another, the one that matters least alone first.
+"""
+
+from collections.abc import Sequence
+from statistics import mean
+
+from dragoman.inspection.ablation import heads_of
+from dragoman.inspection.changes import HeadOff
+from dragoman.inspection.interventions import with_interventions
+from dragoman.model.transformer import Transformer
+from dragoman.text.batches import Batch
+from lab.frame.experiment import Claim, Result, verdict_of
+from lab.frame.pictures import curves
+from lab.parts.training import TINY, examples, reversing, short, spread, token_accuracy, train
+
+CLAIM = Claim(
+    title="How many heads matter",
+    section="3.2.2",
+    claim="Most heads of a trained model can be removed, one alone or many together, with little loss.",
+    claimed_by="Michel et al. 2019, Voita et al. 2019",
+    topics=("C27", "C59"),
+)
+TASK, LOSS = reversing(3, 6), 0.02
+
+
+def run(quick: bool) -> Result:
+    seeds, updates = short(quick, 250)
+    alone, together = [], []
+    for seed in seeds:
+        model, held_out = train(TINY, TASK, updates, seed), examples(TASK, seed, 100)
+        assert isinstance(model, Transformer)
+
+        def accuracy(off: Sequence[HeadOff], model: Transformer = model, batch: Batch = held_out) -> float:
+            return token_accuracy(with_interventions(model, off), batch)
+
+        whole = accuracy([])
+        found = {head: accuracy([head]) for head in heads_of(model)}
+        alone += [
+            {"seed": seed, "without": str(head), "accuracy": value, "change": value - whole}
+            for head, value in found.items()
+        ]
+        order = sorted(found, key=lambda head: -found[head])
+        together += [
+            {"seed": seed, "heads removed": count, "accuracy": accuracy(order[:count])}
+            for count in range(len(order) + 1)
+        ]
+    heads = len(alone) // len(seeds)
+    single = [mean(float(r["change"] > -LOSS) for r in alone if r["seed"] == s) for s in seeds]
+    many = []
+    for seed in seeds:
+        rows = [row for row in together if row["seed"] == seed]
+        kept = [row["heads removed"] for row in rows if row["accuracy"] > rows[0]["accuracy"] - LOSS]
+        many.append(max(kept) / heads)
+    picture = curves(
+        "Heads removed, the least important first",
+        "heads removed",
+        "accuracy of a token",
+        {
+            f"seed {seed}": [(r["heads removed"], r["accuracy"]) for r in together if r["seed"] == seed]
+            for seed in seeds
+        },
+        f"Of {heads} heads; {updates} updates; nothing is trained after the removal.",
+    )
+    condition = "" if min(many) > 0.5 else "one head is removed alone"
+    return Result(
+        {"Each head alone": alone, "Together": together},
+        picture,
+        verdict_of(min(single) > 0.5, condition),
+        f"{spread(single)} of the {heads} heads can be removed alone at a loss below {LOSS} of accuracy, and "
+        f"{spread(many)} of them together.",
+    )

@@ -1,0 +1,61 @@
+"""Trains small Transformers for too short a time to reverse texts of 4 to 10 letters, and searches with a
+beam of 8 and length penalties ((5 + |Y|) / 6)^α of growing α.
+"""
+
+from itertools import pairwise
+from statistics import mean
+
+from dragoman.search.beam import beam_search
+from dragoman.search.settings import SearchSettings
+from lab.frame.experiment import Claim, Result, verdict_of
+from lab.frame.pictures import curves
+from lab.parts.training import TINY, examples, reversing, short, spread, train, wanted
+
+CLAIM = Claim(
+    title="The length penalty α of a trained model",
+    section="6.1",
+    claim="A larger α gives longer translations, and α = 0.6 better ones than none.",
+    claimed_by="the paper (section 6.1), which takes 0.6 from Wu et al. 2016",
+)
+ALPHAS, TASK = (0.0, 0.3, 0.6, 1.0, 2.0, 4.0), reversing(4, 10)
+
+
+def run(quick: bool) -> Result:
+    seeds, updates = short(quick, 220)
+    rows = []
+    for seed in seeds:
+        model, held_out = train(TINY, TASK, updates, seed), examples(TASK, seed, 100)
+        for alpha in ALPHAS:
+            settings = SearchSettings(beam_size=8, length_penalty=alpha, max_extra_tokens=8)
+            found = [best.ids for best, *_ in beam_search(model, held_out.source, settings)]
+            exact = mean(float(ids == row) for ids, row in zip(found, wanted(held_out), strict=True))
+            length = sum(map(len, found)) / sum(map(len, wanted(held_out)))
+            rows.append({"seed": seed, "α": alpha, "length / reference": length, "exact": exact})
+
+    def of(alpha: float, score: str) -> list[float]:
+        return [row[score] for row in rows if row["α"] == alpha]
+
+    picture = curves(
+        "Length by α",
+        "α",
+        "length / length of the reference",
+        {f"seed {s}": [(r["α"], r["length / reference"]) for r in rows if r["seed"] == s] for s in seeds},
+        f"Beam 8, Transformers after {updates} updates.",
+    )
+    longer = all(
+        one <= other + 1e-9
+        for a, b in pairwise(ALPHAS)
+        for one, other in zip(of(a, "length / reference"), of(b, "length / reference"), strict=True)
+    )
+    shown = "; ".join(
+        f"α = {a:g}: length {spread(of(a, 'length / reference'))}, right {spread(of(a, 'exact'))}"
+        for a in (0.0, 0.6, 4.0)
+    )
+    better = all(a > b for a, b in zip(of(0.6, "exact"), of(0.0, "exact"), strict=True))
+    condition = "" if better else "it is a claim about lengths alone"
+    return Result(
+        {"Beam 8": rows},
+        picture,
+        verdict_of(longer, condition),
+        f"By α, the length over the reference's and the share of texts without an error: {shown}.",
+    )

@@ -1,0 +1,67 @@
+"""Trains Transformers to translate 20 words into 10: two words of the source have each the same translation.
+After training, the nearest neighbour of a word is looked up in the source embedding.
+"""
+
+from dataclasses import replace
+from statistics import mean
+
+import numpy as np
+
+from dragoman.inspection.neighbours import nearest
+from dragoman.model.interface import Model
+from dragoman.model.transformer import Transformer
+from lab.frame.experiment import Claim, Result, verdict_of
+from lab.frame.pictures import curves
+from lab.parts.training import TINY, Pair, short, spread, train, words
+
+CLAIM = Claim(
+    title="Neighbours of trained embeddings",
+    section="3.4",
+    claim="Words that are used alike get embeddings that are near each other.",
+    claimed_by="study notes and tutorials",
+    topics=("C3",),
+)
+WORDS = range(4, 24)
+
+
+def translation(generator: np.random.Generator) -> Pair:
+    """3 to 6 words; word 2n and word 2n + 1 are both translated by word 2n."""
+    text = words(generator, int(generator.integers(3, 7)))
+    return text, [word - word % 2 for word in text]
+
+
+def paired(model: Model) -> float:
+    """The share of words whose nearest neighbour is the other word with the same translation."""
+    assert isinstance(model, Transformer)
+    found = nearest(model.source_embedding.weight, list(WORDS), 1)
+    return mean(float(best == word ^ 1) for word, ((best, _),) in zip(WORDS, found, strict=True))
+
+
+def run(quick: bool) -> Result:
+    seeds, updates = short(quick, 200)
+    settings, every = replace(TINY, tied="none"), max(updates // 8, 1)
+    rows: list[dict[str, float]] = []
+    for seed in seeds:
+
+        def watch(step: int, model: Model, nll: float, seed: int = seed) -> None:
+            if step == 1 or step % every == 0:
+                found = {"share": paired(model), "nll": nll}
+                rows.append({"seed": seed, "update": step} | found)
+
+        train(settings, translation, updates, seed, watch=watch)
+    first, last = ([row["share"] for row in rows if row["update"] == n] for n in (1, rows[-1]["update"]))
+    picture = curves(
+        "Words whose nearest neighbour has the same translation",
+        "updates",
+        "share of the words",
+        {f"seed {s}": [(row["update"], row["share"]) for row in rows if row["seed"] == s] for s in seeds},
+        f"{len(WORDS)} words; chance is 1 in {len(WORDS) - 1}.",
+    )
+    return Result(
+        {"By update": rows},
+        picture,
+        verdict_of(min(last) > max(0.5, *first)),
+        f"The nearest neighbour has the same translation for {spread(first)} of the words before training "
+        f"and for {spread(last)} after {rows[-1]['update']} updates. Nothing else tells the model that they "
+        "belong together.",
+    )

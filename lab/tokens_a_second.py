@@ -1,0 +1,68 @@
+"""Times the training of an LSTM with attention and of a Transformer, both of width 128 with one layer a side,
+on texts of 8 to 128 letters with the same number of tokens a batch. The three seeds give the weights and
+the texts; of each the fastest of several updates counts.
+"""
+
+import time
+from dataclasses import replace
+from itertools import pairwise
+from statistics import mean
+
+from dragoman.model.interface import Model
+from lab.frame.experiment import Claim, Result, verdict_of
+from lab.frame.pictures import curves
+from lab.parts.training import TINY, reversing, short, spread, train
+
+CLAIM = Claim(
+    title="Tokens a second of an RNN and a Transformer",
+    section="4",
+    claim="At the same width a Transformer trains more tokens a second than a recurrent model, because it "
+    "reads all positions at once.",
+    claimed_by="the paper (sections 1 and 4)",
+    topics=("C66", "C51"),
+)
+WIDE = replace(TINY, d_model=128, d_ff=512, encoder_layers=1, decoder_layers=1)
+MODELS = {"Transformer": WIDE, "LSTM": replace(WIDE, architecture="lstm")}
+LENGTHS, TOKENS = (8, 32, 128), 512
+
+
+def run(quick: bool) -> Result:
+    seeds, updates = short(quick, 12)
+    rows = []
+    for length in LENGTHS:
+        for name, settings in MODELS.items():
+            for seed in seeds:
+                ends: list[float] = []
+
+                def watch(step: int, model: Model, nll: float, ends: list[float] = ends) -> None:
+                    ends.append(time.perf_counter())
+
+                pairs = TOKENS // length
+                train(settings, reversing(length, length), updates, seed, pairs=pairs, watch=watch)
+                seconds = min(b - a for a, b in pairwise(ends))
+                rate = pairs * (length + 1) / seconds
+                rows.append({"letters": length, "model": name, "seed": seed, "tokens a second": rate})
+
+    def of(name: str, length: int) -> list[float]:
+        return [r["tokens a second"] for r in rows if (r["model"], r["letters"]) == (name, length)]
+
+    picture = curves(
+        "Speed of training, width 128",
+        "letters of a text",
+        "target tokens a second",
+        {name: [(length, mean(of(name, length))) for length in LENGTHS] for name in MODELS},
+        f"Mean of {len(seeds)} seeds.",
+        log_x=True,
+        log_y=True,
+    )
+    ratios = {n: [a / b for a, b in zip(of("Transformer", n), of("LSTM", n), strict=True)] for n in LENGTHS}
+    faster = [n for n in LENGTHS if min(ratios[n]) > 1]
+    condition = "" if len(faster) == len(LENGTHS) else f"texts have {' or '.join(map(str, faster))} letters"
+    shown = "; ".join(f"{n} letters: {spread(ratios[n])}" for n in LENGTHS)
+    return Result(
+        {"Speed": rows},
+        picture,
+        verdict_of(bool(faster), condition),
+        f"A Transformer's tokens a second over an LSTM's, by length of the texts: {shown}. The LSTM has a "
+        "step for every token, one after another.",
+    )

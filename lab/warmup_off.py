@@ -1,0 +1,74 @@
+"""Trains Transformers of 4 layers a side, post-norm and pre-norm, to reverse texts: once with the paper's
+learning rate, once with its highest value from the first update on, which after the warm-up decays alike.
+"""
+
+from dataclasses import replace
+from statistics import mean
+
+from lab.frame.experiment import Claim, Result, verdict_of
+from lab.frame.pictures import curves
+from lab.parts.training import (
+    TINY,
+    WARMUP,
+    mean_curve,
+    paper_rate,
+    rate_without_warmup,
+    reversing,
+    short,
+    spread,
+    train,
+)
+
+CLAIM = Claim(
+    title="Warm-up off",
+    section="5.3",
+    claim="Without warm-up a post-norm Transformer does not train, and a pre-norm one does.",
+    claimed_by="Xiong et al. 2020, and advice on training",
+    topics=("C43", "T10"),
+)
+DEEP = replace(TINY, encoder_layers=4, decoder_layers=4)
+RATES = {"with warm-up": paper_rate, "without": rate_without_warmup}
+
+
+def run(quick: bool) -> Result:
+    seeds, updates = short(quick, 200)
+    losses: dict[str, list[list[float]]] = {}
+    for norm in ("post", "pre"):
+        for name, rate in RATES.items():
+            for seed in seeds:
+                found: list[float] = []
+                train(
+                    replace(DEEP, norm=norm),
+                    reversing(3, 5),
+                    updates,
+                    seed,
+                    rate,
+                    pairs=24,
+                    watch=lambda step, model, nll, found=found: found.append(nll),
+                )
+                losses.setdefault(f"{norm}-norm, {name}", []).append(found)
+    tail = max(updates // 10, 1)
+    last = {name: [mean(found[-tail:]) for found in runs] for name, runs in losses.items()}
+    picture = curves(
+        f"Learning curves, warm-up of {WARMUP} updates",
+        "updates",
+        "nll a token in nats",
+        {name: mean_curve(runs, tail) for name, runs in losses.items()},
+        f"Mean of {len(seeds)} seeds and of {tail} updates.",
+    )
+    post, pre = (min(last[f"{norm}-norm, without"]) for norm in ("post", "pre"))
+    stuck = post > max(last["post-norm, with warm-up"]) + 0.5
+    shown = "; ".join(f"{name} {spread(values)}" for name, values in last.items())
+    return Result(
+        {
+            "Loss at the end": [
+                {"model": name, "seed": seed, "nll": loss}
+                for name, values in last.items()
+                for seed, loss in zip(seeds, values, strict=True)
+            ]
+        },
+        picture,
+        verdict_of(stuck and pre < post - 0.5),
+        f"The loss of the last {tail} of {updates} updates, in nats a token: {shown}. The highest rate is "
+        f"{paper_rate(WARMUP):.3f}.",
+    )
