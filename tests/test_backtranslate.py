@@ -103,7 +103,7 @@ def test_another_tag_translates_nothing_again(mono, run, pairs, tmp_path, monkey
     monkeypatch.setattr(Translator, "n_best", None)
     status, _, err = call(monkeypatch, capsysbinary, *asked, "--tag", "<bt>")
     assert status == 0
-    assert err.rstrip().endswith("mono.de --symbols '<bt>'")
+    assert err.rstrip().endswith("mono.de --symbols '<bt>' --out runs/NAME")
     assert pairs_of(tmp_path / "bt", "<bt> ") == pairs
 
 
