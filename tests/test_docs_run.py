@@ -90,4 +90,4 @@ def test_the_guides_run(folder):
             for words, status in calls:
                 assert status == 0 or (words[0] == "doctor" and status == 1), f"{name}: {words}\n{ran.stderr}"
     assert len(calls) > 25
-    assert Path(folder / "bt" / "translations").read_text().count("\n") == 2
+    assert Path(folder / "more.en").read_text().count("\n") == 2
