@@ -228,10 +228,10 @@ def test_an_imported_model_is_adapted(trained, folder, tmp_path):
             "replay_share is 1.0; it must be below 1",
         ),
         ({"adaptation": {"replay": ["a.tmx", "b"]}}, "a.tmx has both sides of a corpus, and text of one"),
-        ({"adaptation": {"replay": ["a"]}}, "replay needs two files, source and target, and 1 are given"),
+        ({"adaptation": {"replay": ["a"]}}, "replay needs two files, source and target, and has 1."),
         (
             {"adaptation": {"replay_valid": ["a"] * 3}},
-            "replay_valid needs two files, source and target, and 3",
+            "replay_valid needs two files, source and target, and has 3.",
         ),
         ({"preset": "small"}, "The preset is small, and the initial model .* has other sizes .* d_model 32"),
         (
@@ -262,7 +262,7 @@ def test_a_recipe_that_contradicts_its_initial_model_is_refused(trained, folder,
         ),
         (
             {"freeze": ["encoder", "decoder", "embeddings"]},
-            "No weight of the initial model is left to train: freeze is enc",
+            "No weight of the initial model is left to train: freeze is 'enc",
         ),
         (
             {"replay": ["none.en", "none.de"]},

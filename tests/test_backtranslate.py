@@ -60,7 +60,7 @@ def test_sources_are_translations_and_empty_lines_are_left_out(
     assert (status, out) == (0, "")
     assert "Empty lines left out: 2." in err
     assert "5 pairs of 7 lines." in err
-    assert f"Train with: dragoman train {tmp_path}/bt/mono.en {tmp_path}/bt/mono.de" in err
+    assert f"Train with: dragoman train {tmp_path}/bt/mono.en {tmp_path}/bt/mono.de --out runs/NAME" in err
     assert pairs_of(tmp_path / "bt") == pairs
     report = json.loads((tmp_path / "bt" / "report.json").read_text())
     names = {"source": "mono.en", "target": "mono.de", "tag": ""}
@@ -103,7 +103,7 @@ def test_another_tag_translates_nothing_again(mono, run, pairs, tmp_path, monkey
     monkeypatch.setattr(Translator, "n_best", None)
     status, _, err = call(monkeypatch, capsysbinary, *asked, "--tag", "<bt>")
     assert status == 0
-    assert err.rstrip().endswith("mono.de --symbols '<bt>'")
+    assert err.rstrip().endswith("mono.de --symbols '<bt>' --out runs/NAME")
     assert pairs_of(tmp_path / "bt", "<bt> ") == pairs
 
 
@@ -187,7 +187,7 @@ def test_a_folder_of_another_translation_is_refused(mono, run, tmp_path, monkeyp
     assert call(monkeypatch, capsysbinary, *asked)[0] == 0
     status, _, err = call(monkeypatch, capsysbinary, *asked, "--beam-size", "2")
     assert status == 2
-    assert "translations exists and was made with something else (beam_size differ)" in err
+    assert "translations exists and was made with something else (changed: beam_size)" in err
 
 
 def test_no_pair_is_refused(mono, tmp_path):

@@ -296,7 +296,7 @@ def test_the_verb_prints_a_table_or_json(dirty, tmp_path, monkeypatch, capsysbin
     status, out, err = call(monkeypatch, capsysbinary, *asked, "--out", tmp_path / "1")
     assert status == 0
     assert all(name in out for name in REASONS)
-    assert f"has {40 - len(expected)} of 40 pairs; the {len(expected)} removed ones are in" in err
+    assert f"has {40 - len(expected)} of 40 pairs. Removed: {len(expected)}; their reasons are in" in err
     _, out, _ = call(monkeypatch, capsysbinary, *asked, "--out", tmp_path / "2", "--json", "--no-language")
     assert json.loads(out) == contents(tmp_path / "2")[2]
     _, _, err = call(monkeypatch, capsysbinary, *asked, "--out", tmp_path / "3", "--source-language", "tlh")

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -984,3 +985,19 @@ def test_a_terminal_is_told_what_to_type_and_gets_each_line_at_once(folder):
         _, err = program.communicate()
     os.close(controller)
     assert err.decode() == "Type a sentence and press Enter; Ctrl-D ends.\n"
+
+
+def test_a_second_interruption_ends_the_process_without_a_traceback(monkeypatch):
+    def interrupted(name):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "command", interrupted)
+    monkeypatch.setattr(sys, "argv", ["dragoman", "runs"])
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert ended.value.code == 130
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGINT, before)

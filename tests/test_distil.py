@@ -5,6 +5,7 @@ import shutil
 import sys
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import pytest
 import torch
@@ -21,7 +22,7 @@ from dragoman.pipeline.recipe import read_recipe
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import silent
-from dragoman.text.settings import TokenizerSettings
+from dragoman.text.settings import Languages, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation import files
 from dragoman.translation.model_folder import StoredModel, Tokenizers, save_model
@@ -230,6 +231,16 @@ def another_teacher(folder):
     save_model(
         folder, build_model(model, len(tokenizer), len(tokenizer)), model, Tokenizers(tokenizer, tokenizer)
     )
+
+
+def test_a_text_in_another_language_than_the_teachers_is_refused():
+    for name in ("train.en", "train.en.gz", "train.txt"):
+        distil.refuse_language(Path(name), Languages("en-GB", "de"))
+    distil.refuse_language(Path("train.de"), Languages())
+    with pytest.raises(
+        DragomanError, match=r"train.de is in de, and the teacher translates from en. Give a text"
+    ):
+        distil.refuse_language(Path("train.de"), Languages("en", "de"))
 
 
 @pytest.mark.parametrize(

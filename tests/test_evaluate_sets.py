@@ -76,7 +76,8 @@ TWO = ["-s", "one.source", "two.source", "-t", "one.target", "two.target"]
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([*TWO[:2], *TWO[3:]], "There are 1 source files and 2 target files; a test set has one of each."),
+        ([*TWO[:2], *TWO[3:]], "--source and --target name 1 and 2 files; a test set has one of each."),
+        (["-s", "corpus.tmx", "-t", "one.target"], "corpus.tmx has both sides of a corpus, and text of"),
         (TWO[3:], "The following arguments are required: -s/--source"),
         (
             [*TWO, "--hypotheses", "x"],

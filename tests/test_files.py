@@ -115,11 +115,11 @@ def test_parts_of_another_translation_are_not_gone_on_with(text, tmp_path):
     translate_file(text, tmp_path / "out", ABOUT, shout, 0, 2)
     with pytest.raises(
         DragomanError,
-        match=r"out.parts exists and was made with something else \(models differ\); delete it, or choose",
+        match=r"out.parts exists and was made with something else \(changed: models\); delete it, or choose",
     ):
         translate_file(text, tmp_path / "out", ABOUT | {"models": ["b"]}, shout)
     text.write_text("changed\n")
-    with pytest.raises(DragomanError, match=r"\(source differ\)"):
+    with pytest.raises(DragomanError, match=r"\(changed: source\)"):
         translate_file(text, tmp_path / "out", ABOUT, shout)
     assert json.loads((tmp_path / "out.parts" / "about.json").read_text())["models"] == ["a"]
 
@@ -143,12 +143,12 @@ def test_what_is_finished_is_left_alone_and_nothing_else_is_replaced(text, tmp_p
     for rank in range(3):  # of the same command given again, or of a process that is late
         assert translate_file(text, tmp_path / "out", ABOUT, pytest.fail, rank, 3)
     with pytest.raises(
-        DragomanError, match=r"out exists and was made with something else \(models differ\); delete it"
+        DragomanError, match=r"out exists and was made with something else \(changed: models\); delete it"
     ):
         translate_file(text, tmp_path / "out", ABOUT | {"models": ["b"]}, shout)
     (tmp_path / "mine").write_text("my own notes")
     with pytest.raises(
-        DragomanError, match=r"out exists and was made with something else \(ban differ\); delete it"
+        DragomanError, match=r"out exists and was made with something else \(changed: ban\); delete it"
     ):
         translate_file(text, tmp_path / "out", ABOUT | {"search": {"ban": ("a",)}}, shout)
     with pytest.raises(

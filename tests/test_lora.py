@@ -177,7 +177,7 @@ def test_another_base_and_a_change_of_full_rank_are_refused(base, tuned, exporte
         (
             {"lora_rank": 2, "lora_maps": ["attn"]},
             {},
-            "No weight .* to train: freeze is not given; lora_maps is attn",
+            "No weight .* to train: lora_maps is 'attn'",
         ),
     ],
 )

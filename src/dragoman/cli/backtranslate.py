@@ -66,7 +66,7 @@ def backtranslate(given: Given) -> None:
     source, target = (asked.out / name for name in names)
     symbols = f" --symbols '{asked.tag}'" * bool(asked.tag)  # else the tag is several tokens
     say(f"{report.pairs:,} pairs of {report.lines:,} lines.")
-    say(f"Train with: dragoman train {source} {target}{symbols}")
+    say(f"Train with: dragoman train {source} {target}{symbols} --out runs/NAME")
 
 
 def refuse(asked: Backtranslate) -> None:

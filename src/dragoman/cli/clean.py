@@ -73,8 +73,8 @@ def clean(given: Given) -> None:
         print_table(report)
     removed = report.pairs - report.kept
     say(
-        f"{asked.out} has {report.kept:,} of {report.pairs:,} pairs; the {removed:,} removed ones are in "
-        f"{asked.out / REMOVED} with their reasons."
+        f"{asked.out} has {report.kept:,} of {report.pairs:,} pairs. Removed: {removed:,}; their reasons are "
+        f"in {asked.out / REMOVED}."
     )
     say(f"Train with: dragoman train {asked.out / report.source} {asked.out / report.target} --out runs/NAME")
 

@@ -13,6 +13,7 @@ from dragoman.native.settings import EngineSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
+from dragoman.text.mixture import refuse_both_sides
 
 if TYPE_CHECKING:
     from dragoman.evaluation.comet import Comet
@@ -157,10 +158,12 @@ def write_lines(path: Path, lines: Sequence[str]) -> None:
 
 def refuse_bad_files(asked: Evaluate) -> None:
     """Raise `DragomanError` if the files do not fit together, or translations cannot be written or scored."""
+    for path in (*asked.source, *asked.target):
+        refuse_both_sides(path)
     sets, outputs = len(asked.source), len(set(asked.hypotheses))
     if len(asked.target) != sets:
         raise DragomanError(
-            f"There are {sets} source files and {len(asked.target)} target files; a test set has one of each."
+            f"--source and --target name {sets} and {len(asked.target)} files; a test set has one of each."
         )
     if asked.hypotheses and not outputs == len(asked.hypotheses) == sets:
         raise DragomanError(

@@ -86,7 +86,7 @@ def inspect(given: Given) -> None:
     content = written(translator, inspection, asked)
     with atomic_write(asked.out) as path:
         path.write_bytes(content)
-    say(f"{inspection.translation}\n{asked.out} shows how it was found.")
+    say(f"{inspection.translation}\nWritten: {asked.out}")
 
 
 def refuse_contradictions(asked: Inspect) -> None:

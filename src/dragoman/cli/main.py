@@ -5,6 +5,7 @@ Nothing imports torch before the arguments are understood.
 
 import difflib
 import io
+import signal
 import sys
 from typing import Any
 
@@ -110,6 +111,9 @@ def main() -> None:
     except OSError as error:
         sys.exit(print_error(f"{error.filename or 'The disk'}: {error.strerror or error}."))
     except KeyboardInterrupt:
+        signal.signal(
+            signal.SIGINT, signal.SIG_DFL
+        )  # a second Ctrl-C, while threads end, prints no traceback
         sys.exit(130)
 
 

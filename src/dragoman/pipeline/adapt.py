@@ -55,7 +55,7 @@ def refuse_contradictions(recipe: Recipe) -> None:
     check_bounds(adaptation, at_least=least, below={"replay_share": 1})
     for name, paths in (("replay", adaptation.replay), ("replay_valid", adaptation.replay_valid)):
         if paths is not None and len(paths) != 2:
-            raise DragomanError(f"{name} needs two files, source and target, and {len(paths)} are given.")
+            raise DragomanError(f"{name} needs two files, source and target, and has {len(paths)}.")
         for path in paths or ():
             refuse_both_sides(Path(path))
     if "replay_share" in given and "replay" not in given:

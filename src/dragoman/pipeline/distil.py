@@ -20,7 +20,14 @@ from dragoman.system.messages import Say
 from dragoman.system.toml import overlay
 from dragoman.text.lines import decode_line, read_lines, read_pairs
 from dragoman.text.mixture import refuse_both_sides
-from dragoman.text.settings import UNKNOWN_LANGUAGE, DataSettings, TokenizerSettings
+from dragoman.text.records import primary
+from dragoman.text.settings import (
+    UNKNOWN_LANGUAGE,
+    DataSettings,
+    Languages,
+    TokenizerSettings,
+    language_of_name,
+)
 from dragoman.translation.files import Block, translate_file
 from dragoman.translation.model_folder import Tokenizers, model_folder, model_hash, read_about, read_settings
 
@@ -151,10 +158,11 @@ def student_recipe(teacher: Path, text: Path, out: Path, preset: StudentPreset) 
     """The recipe of a student with its teacher's tokenizers and languages.
 
     If the teacher is a run, the student has its validation and test pairs, too; these are left out of
-    training. Raises `DragomanError` if the teacher has no model.
+    training. Raises `DragomanError` if the teacher has no model, or reads another language than the text's.
     """
     folder = model_folder(teacher)
     tokenizers, (_, languages) = Tokenizers.load(folder), read_about(folder)
+    refuse_language(text, languages)
     codes = {f"{side}_language": code for side, code in asdict(languages).items() if code != UNKNOWN_LANGUAGE}
     data = DataSettings(source=text, target=out / DISTILLED, drop_overlap=True, **codes)
     tokenizer = read_recipe(teacher).tokenizer if (teacher / "recipe.toml").exists() else TokenizerSettings()
@@ -172,6 +180,16 @@ def student_recipe(teacher: Path, text: Path, out: Path, preset: StudentPreset) 
         ),
         model=model if shared else replace(model, tied="target"),
     )
+
+
+def refuse_language(text: Path, teacher: Languages) -> None:
+    """Raise `DragomanError` if the ending of a text's name says another language than a teacher reads."""
+    language = language_of_name(text.name)
+    if UNKNOWN_LANGUAGE not in (language, teacher.source) and language != primary(teacher.source):
+        raise DragomanError(
+            f"{text} is in {language}, and the teacher translates from {teacher.source}. Give a text in "
+            f"{teacher.source}, or a teacher that translates from {language}."
+        )
 
 
 def held_out_files(teacher: Path) -> dict[str, Path]:

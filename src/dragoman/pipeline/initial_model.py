@@ -81,7 +81,8 @@ def refuse_unknown_parts(recipe: Recipe, shapes: dict[str, tuple[int, ...]]) -> 
     trained = [name for name, shape in shapes.items() if is_trained(name, shape, adaptation)]
     if not trained:
         names = ("freeze",) if adaptation.lora_rank is None else ("freeze", "lora_maps")
-        given = (f"{name} is {', '.join(getattr(adaptation, name) or ['not given'])}" for name in names)
+        values = {name: getattr(adaptation, name) for name in names}
+        given = (f"{name} is {', '.join(map(repr, value))}" for name, value in values.items() if value)
         raise DragomanError(f"No weight of the initial model is left to train: {'; '.join(given)}.")
     for name in trained:
         if adaptation.lora_rank is not None and adaptation.lora_rank >= min(shapes[name]):

@@ -53,10 +53,12 @@ def no_complete_pair(path: Path, languages: Languages, codes: set[str]) -> Drago
     """The error of a file in which `codes` were found, and no pair in these languages."""
     if not codes:
         return DragomanError(f"{path} has no texts.")
-    wanted = " and ".join(shown(code) for code in (languages.source, languages.target))
+    wanted = f"both {shown(languages.source)} and {shown(languages.target)}"
+    if UNKNOWN_LANGUAGE in (languages.source, languages.target):
+        wanted = "two languages"
     found = ", ".join(map(shown, sorted(codes)))
     return DragomanError(
-        f"{path} has no pair with a text in both {wanted}; its texts are in {found}. "
+        f"{path} has no pair with a text in {wanted}; its texts are in {found}. "
         "Name the languages of the pairs: --source-language CODE --target-language CODE."
     )
 

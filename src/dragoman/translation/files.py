@@ -167,7 +167,7 @@ def refuse_another(path: Path, recorded: About, about: About) -> None:
         )
     if names := different_names(recorded, about):
         raise DragomanError(
-            f"{path} exists and was made with something else ({', '.join(names)} differ); delete it, or "
+            f"{path} exists and was made with something else (changed: {', '.join(names)}); delete it, or "
             "choose another output."
         )
 
