@@ -45,6 +45,8 @@ def run_command(line: str, monkeypatch, recipe: str) -> None:
         stdin = io.BytesIO(Path(words[words.index("<") + 1]).read_bytes())
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stdin))
         words = words[: words.index("<")]
+    if words[:2] == ["dragoman", "lab"]:
+        words.append("--quick")
     if words[:2] == ["dragoman", "train"]:
         words += f"{SHORT} {WORDS}".split()
         if "recipe.toml" in words:
@@ -63,12 +65,12 @@ def test_the_commands_and_the_python_run(folder, monkeypatch, capsysbinary):
         line for text in code_blocks("sh") for line in text.splitlines() if line.startswith("dragoman")
     ]
     assert {"train", "translate", "evaluate", "resume"} <= {line.split()[1] for line in commands}
-    servers = [line for line in commands if line.split()[1] in ("start", "serve")]
-    for line in servers:  # they run until a signal: tests/test_start.py and tests/test_serving.py
+    parsed = [line for line in commands if line.split()[1] in ("start", "serve", "distil")]
+    for line in parsed:  # tests/test_start.py, test_serving.py and test_distil.py run them
         _, verb, *words = shlex.split(line, comments=True)
         assert cli.command(verb).parse(words)
     (recipe,) = code_blocks("toml")
-    for command in (line for line in commands if line not in servers):
+    for command in (line for line in commands if line not in parsed):
         run_command(command, monkeypatch, recipe)
     assert b"BLEU = " in capsysbinary.readouterr().out
     assert len((folder / "out.de").read_text().splitlines()) == 5
