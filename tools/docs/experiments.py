@@ -5,12 +5,13 @@ from pathlib import Path
 
 from lab.frame.catalogue import experiments
 from lab.frame.experiment import SECTIONS, Experiment
-from tools.docs.markdown import escaped, page, table, toctree
+from tools.docs.markdown import escaped, page, table
 
 INTRODUCTION = """\
 Each experiment tries one claim: of the paper, of notes and tutorials, or of another toolkit. It ends with a
 verdict. [](../../lab.md) says how to run them.
 """
+ORPHAN = "---\norphan: true\n---\n\n"  # the index lists them, the sidebar of every page does not
 
 
 def pages(root: Path) -> dict[str, str]:
@@ -29,9 +30,8 @@ def pages(root: Path) -> dict[str, str]:
         "Experiments",
         INTRODUCTION,
         table(("section", "experiment", "claim", "verdict"), rows),
-        toctree(each.name for each in found),
     )
-    return {"index": index} | {each.name: experiment_page(root, each) for each in found}
+    return {"index": index} | {each.name: ORPHAN + experiment_page(root, each) for each in found}
 
 
 def result_file(root: Path, experiment: Experiment, suffix: str) -> Path:
