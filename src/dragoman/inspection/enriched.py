@@ -9,13 +9,19 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.inspection.inspection import Array, Attention, ResidualStream
-from dragoman.inspection.recording import Recording, as_array, attentions, norms, record_modules, row_of
+from dragoman.inspection.recording import (
+    Recording,
+    as_array,
+    attentions,
+    record_modules,
+    residual_stream,
+    row_of,
+)
 from dragoman.inspection.recurrent import empty
 from dragoman.model.enriched import Enriched, EnrichedDecoderLayer, EnrichedEncoderLayer
 from dragoman.model.transformer import Residual
@@ -72,20 +78,8 @@ class EnrichedParts:
 
     def stream(self) -> ResidualStream:
         """Norms of the residual stream, and of what the sub-layers add to it."""
-        outputs = self.recording.outputs
-        source, *target = outputs["embedding"]
-        encoder = [f"encoder.{number}" for number in range(len(self.model.encoder))]
-        decoder = [f"decoder.{number}" for number in range(len(self.model.decoder))]
-        return ResidualStream(
-            norms([source[0], *(outputs[name][0][0] for name in encoder)]),
-            np.stack(
-                [norms([outputs[f"{name}.{part}"][0][0] for part in ENCODER_PARTS]) for name in encoder]
-            ),
-            norms([self.along(target), *(self.along(outputs[name]) for name in decoder)]),
-            np.stack(
-                [norms([self.along(outputs[f"{name}.{part}"]) for part in DECODER_PARTS]) for name in decoder]
-            ),
-        )
+        layers = len(self.model.encoder), len(self.model.decoder)
+        return residual_stream(self.recording.outputs, layers, self.along, ENCODER_PARTS, DECODER_PARTS)
 
     @torch.no_grad()
     def lens(self) -> list[Float[Tensor, "T D"]]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, Unpack
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -30,7 +29,7 @@ from dragoman.inspection.inspection import (
 from dragoman.inspection.masks import masks_of
 from dragoman.inspection.neighbours import neighbours
 from dragoman.inspection.projections import Calls, along_translation, record_projections
-from dragoman.inspection.recording import Recording, as_array, norms, record, row_of
+from dragoman.inspection.recording import Recording, as_array, record, residual_stream, row_of
 from dragoman.inspection.recurrent import RecurrentParts, record_recurrent
 from dragoman.model.convolutional import Convolutional
 from dragoman.model.enriched import Enriched
@@ -277,20 +276,8 @@ class Search:
 
     def stream(self) -> ResidualStream:
         """Norms of the residual stream, and of what the sub-layers add to it."""
-        outputs = self.recording.outputs
-        source, *target = outputs["embedding"]
-        encoder = [f"encoder.{number}" for number in range(len(self.model.encoder))]
-        decoder = [f"decoder.{number}" for number in range(len(self.model.decoder))]
-        return ResidualStream(
-            norms([source[0], *(outputs[name][0][0] for name in encoder)]),
-            np.stack(
-                [norms([outputs[f"{name}.{part}"][0][0] for part in ENCODER_PARTS]) for name in encoder]
-            ),
-            norms([self.along(target), *(self.along(outputs[name]) for name in decoder)]),
-            np.stack(
-                [norms([self.along(outputs[f"{name}.{part}"]) for part in DECODER_PARTS]) for name in decoder]
-            ),
-        )
+        layers = len(self.model.encoder), len(self.model.decoder)
+        return residual_stream(self.recording.outputs, layers, self.along, ENCODER_PARTS, DECODER_PARTS)
 
     @torch.no_grad()
     def lens(self) -> list[Float[Tensor, "T D"]]:

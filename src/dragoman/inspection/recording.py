@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from dragoman.inspection.inspection import Array
+from dragoman.inspection.inspection import Array, ResidualStream
 from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.transformer import DecoderLayer, EncoderLayer, FeedForward, Transformer
 from dragoman.search.attention_weights import AttentionModule, record_attention
@@ -82,6 +83,29 @@ def appender(outputs: list[Tensor]) -> Callable[[nn.Module, object, Tensor | tup
 def norms(rows: Sequence[Tensor]) -> Array:
     """Euclidean norms over the last axis."""
     return as_array(torch.stack([row.norm(dim=-1) for row in rows]))
+
+
+def residual_stream(
+    outputs: Mapping[str, Sequence[Tensor]],
+    layers: tuple[int, int],
+    along: Callable[[Sequence[Tensor]], Float[Tensor, "T D"]],
+    encoder_parts: Sequence[str],
+    decoder_parts: Sequence[str],
+) -> ResidualStream:
+    """Norms of the residual stream of a Transformer or enriched model, and of what its sub-layers add to it.
+
+    `outputs` has those of the embeddings, layers and sub-layers by name. `layers` counts them in the encoder
+    and in the decoder. `along` picks the translation's row of a decoder module's outputs.
+    """
+    source, *target = outputs["embedding"]
+    encoder = [f"encoder.{number}" for number in range(layers[0])]
+    decoder = [f"decoder.{number}" for number in range(layers[1])]
+    return ResidualStream(
+        norms([source[0], *(outputs[name][0][0] for name in encoder)]),
+        np.stack([norms([outputs[f"{name}.{part}"][0][0] for part in encoder_parts]) for name in encoder]),
+        norms([along(target), *(along(outputs[name]) for name in decoder)]),
+        np.stack([norms([along(outputs[f"{name}.{part}"]) for part in decoder_parts]) for name in decoder]),
+    )
 
 
 def row_of(call: Float[Tensor, "B H W N"], row: int) -> Float[Tensor, "H N"]:
