@@ -3,7 +3,8 @@
 import gzip
 import json
 import os
-import tracemalloc
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -60,19 +61,29 @@ def test_where_there_is_no_terminal_progress_is_told_now_and_then(text, tmp_path
     assert capsys.readouterr().err == ""
 
 
-def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
-    def peak(lines):
-        path = tmp_path / f"{lines}"
-        path.write_text("a line of some forty letters, more or less\n" * lines)
-        tracemalloc.start()
-        assert translate_file(path, tmp_path / f"{lines}.out", ABOUT, shout)
-        found = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return found
+PEAKS = """
+import sys, tracemalloc
+from pathlib import Path
+from dragoman.translation import files
 
-    monkeypatch.setattr(files, "BLOCK", 1000)
-    peak(1_000)  # what is made once
-    assert peak(20_000) < 1.2 * peak(2_000)
+def peak(lines):
+    path = Path(sys.argv[1], str(lines))
+    path.write_text("a line of some forty letters, more or less\\n" * lines)
+    tracemalloc.start()
+    files.translate_file(path, path.with_suffix(".out"), {}, lambda block: [""] * len(block), print, 0, 1)
+    found = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return found
+
+files.BLOCK = 1000
+peak(3_000)  # what is made once
+assert peak(20_000) < 1.2 * peak(2_000)
+"""
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path):
+    """In a process of its own: tracemalloc counts what all threads of a process allocate."""
+    subprocess.run([sys.executable, "-c", PEAKS, str(tmp_path)], check=True)
 
 
 def test_lines_have_their_numbers_and_an_empty_file_stays_empty(text, tmp_path):
