@@ -1,5 +1,6 @@
 """ConvS2S: its equations, what its kernels reach, kernels of any width, and a run with it."""
 
+import sys
 from dataclasses import fields, replace
 from shutil import which
 from typing import get_args, get_type_hints
@@ -8,6 +9,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from dragoman.cli import main as cli
 from dragoman.model.convolutional import GatedConvolution
 from dragoman.model.settings import Architecture, ModelSettings
 from dragoman.model.symbols import PAD
@@ -106,6 +108,33 @@ def test_the_laws_hold_for_kernels_of_one_or_wider_than_the_sentence(width, law,
     check = getattr(test_laws, law)
     names = check.__code__.co_varnames[1 : check.__code__.co_argcount]
     check(built(replace(CONV, kernel_width=width)), **{name: given[name] for name in names})
+
+
+@pytest.mark.parametrize("law", ["step_by_step_equals_at_once", "padding_changes_nothing"])
+def test_an_enriched_kernel_may_be_wider_than_the_sentence_too(law, sources, targets):
+    model = built(replace(CONV, architecture="conv-enriched", heads=2, kernel_width=25))
+    getattr(test_laws, f"test_{law}")(model, sources, targets)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["restricted", "--neighbourhood", "0"], "neighbourhood is 0; it must be at least 2."),
+        (["conv", "--kernel-width", "0"], "kernel_width is 0; it must be at least 1."),
+        (["conv", "--neighbourhood", "8"], "The architecture conv has no neighbourhood; leave it out."),
+        (["rnn-enriched", "--kernel-width", "5"], "architecture lstm-enriched has no kernel_width; leave"),
+    ],
+)
+def test_a_wrong_setting_of_a_command_gets_a_sentence(arguments, message, monkeypatch, capsys, tmp_path):
+    for side in ("source", "target"):
+        (tmp_path / side).write_text("a b\nc d\n")
+    files = ["--source", str(tmp_path / "source"), "--target", str(tmp_path / "target")]
+    command = ["dragoman", "train", *files, "--out", str(tmp_path / "run"), "--preset", *arguments]
+    monkeypatch.setattr(sys, "argv", command)
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 2
+    assert message in capsys.readouterr().err
 
 
 def test_attention_is_equations_1_and_2_of_the_paper(sources, targets):

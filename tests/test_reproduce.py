@@ -283,6 +283,10 @@ def test_without_a_folder_the_named_dataset_is_read(tmp_path, monkeypatch):
             ["baselines", "--rows", "rnn"],
             "baselines has no row 'rnn'; it has the rows transformer",
         ),
+        (
+            ["learning-curves", "--rows", "A"],
+            "learning-curves has no row 'A'; it has the rows transformer, lstm, conv.",
+        ),
         (["baselines", "--scale", "paper"], "no scale 'paper' of baselines; there are: multi30k, tatoeba."),
         (["learning-curves", "--data", "{0}"], "There is no train.en in {0}, plain or as train.en.gz."),
         (["table3", "--seeds", "0"], "--seeds is 0; it must be at least 1."),
