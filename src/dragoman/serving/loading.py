@@ -32,7 +32,7 @@ def load_models(folders: Sequence[Path], engine: EngineSettings) -> Models:
         if adapter.base not in hashes:
             raise DragomanError(
                 f"{path} is an adapter, and the model that it was trained on is not served. Give both: "
-                f"dragoman serve RUN {path}."
+                f"dragoman serve RUN {path}"
             )
     models = []
     for run, content, run_hash in zip(runs, stored, hashes, strict=True):
