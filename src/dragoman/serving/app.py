@@ -103,10 +103,12 @@ def add_page(app: FastAPI) -> None:
 
     @app.get("/", include_in_schema=False)
     async def index() -> FileResponse:
+        """The page to translate with."""
         return FileResponse(PAGE / "index.html")
 
     @app.get("/inspect", include_in_schema=False)
     async def inspect() -> FileResponse:
+        """The page that looks inside a model."""
         return FileResponse(PAGE / "inspect.html")
 
     app.mount("/page/vendor", StaticFiles(directory=VENDOR))
