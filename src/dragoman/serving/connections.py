@@ -69,6 +69,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self.expect(None)
+        self.scope["dragoman.arrived"] = True  # type: ignore[typeddict-unknown-key]
         super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
