@@ -540,7 +540,7 @@ def test_training_without_kernels_is_reported_and_learns_the_same(tmp_path, monk
         monkeypatch.setattr("dragoman.native.training_kernels.start_compiling_kernels", compiles)
         recipe, messages = small_recipe(tmp_path, tmp_path / name, updates=8), []
         run(recipe, messages.append)
-        said.append("PyTorch alone trains, slower: the kernels need Linux and g++." in messages)
+        said.append("PyTorch alone trains, slower: the kernels need Linux and a C++ compiler." in messages)
         weights.append(final_weights(recipe))
     assert said == [False, True]
     for name, weight in weights[0].items():

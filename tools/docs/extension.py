@@ -12,6 +12,7 @@ from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
 
 from tools.docs import command_line, experiments, http_apis, python, recipes, results
+from tools.docs.dark_pictures import DarkPictures
 from tools.docs.markdown import write
 from tools.docs.paper_directives import Paper, PaperTable
 
@@ -87,6 +88,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
     app.add_directive("paper", Paper)
     app.add_directive("paper-table", PaperTable)
+    app.add_transform(DarkPictures)
     app.connect("builder-inited", write_pages)
     app.connect("autodoc-process-docstring", plain_docstring)
     app.connect("source-read", site_links)

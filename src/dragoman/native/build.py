@@ -50,7 +50,7 @@ DECODER = Program(
     "The decoder", "PyTorch translates, slower.", HERE / "beam_search.cpp", ("-fopenmp-simd", *WIDE)
 )
 TRAINING_KERNELS = Program(
-    "The training kernels", "PyTorch trains, slower.", HERE / "training_kernels.cpp", ("-fopenmp", *WIDE)
+    "The training kernels", "PyTorch trains, slower.", HERE / "training_kernels.cpp", ("-fopenmp-simd", *WIDE)
 )
 
 

@@ -114,13 +114,28 @@ inline float maximum(const float* x, int count) {
     return lanes[0];
 }
 
+// Element i of `chosen` is element at[i] of `one` and `other` side by side.
+template <class Vector, class Indices>
+void shuffle(const Vector& one, const Vector& other, const Indices& at, Vector& chosen) {
+#ifdef __clang__  // it lacks GCC's function for indices that are not written as constants
+    constexpr int N = sizeof(Vector) / sizeof(one[0]);
+#pragma clang loop unroll(full)
+    for (int i = 0; i < N; i++) chosen[i] = at[i] < N ? one[at[i]] : other[at[i] - N];
+#else
+    chosen = __builtin_shuffle(one, other, at);
+#endif
+}
+
 // In every lane the reduction of all lanes by `combine`, for example their sum.
 template <class Combine>
 FloatVector reduce_lanes(FloatVector vector, Combine combine) {
     Int32Vector lanes;
     for (int i = 0; i < LANES; i++) lanes[i] = i;
-    for (int step = LANES / 2; step; step /= 2)
-        vector = combine(vector, __builtin_shuffle(vector, lanes ^ step));
+    for (int step = LANES / 2; step; step /= 2) {
+        FloatVector other;
+        shuffle(vector, vector, lanes ^ step, other);
+        vector = combine(vector, other);
+    }
     return vector;
 }
 
@@ -133,8 +148,8 @@ void transpose_in_registers(Vector (&rows)[N]) {
     Vector next[N];
     for (int pass = 1; pass < N; pass *= 2) {
         for (int i = 0; i < N / 2; i++) {
-            next[2 * i] = __builtin_shuffle(rows[i], rows[i + N / 2], low);
-            next[2 * i + 1] = __builtin_shuffle(rows[i], rows[i + N / 2], low + Index(N / 2));
+            shuffle(rows[i], rows[i + N / 2], low, next[2 * i]);
+            shuffle(rows[i], rows[i + N / 2], low + Index(N / 2), next[2 * i + 1]);
         }
         std::copy_n(next, N, rows);
     }

@@ -4,15 +4,15 @@
 // Called by training_kernels.py, whose structures have the same fields. Each kernel names its formula, its
 // oracle in PyTorch and its test. Shapes: N rows of D = d_model, V vocabulary; B sentences, H heads, T
 // queries, M keys, K = d_k or d_v. Sums are in float32.
+#include <atomic>
 #include <cmath>
 #include <exception>
-#include <omp.h>
 
 #include "simd.h"
 
-#ifdef __clang__
-#error "clang has its own OpenMP, whose threads would compete with those of PyTorch"
-#endif
+// Of the OpenMP library that PyTorch has loaded, whatever the compiler: the threads of another one would
+// compete with those of PyTorch.
+extern "C" void GOMP_parallel(void (*work)(void*), void* data, unsigned threads, unsigned flags);
 
 using namespace dragoman;
 
@@ -31,15 +31,24 @@ inline void assign(BFloat16& to, float value) { to.high = uint16_t(bfloat16_bits
 template <class Arguments>
 bool parallel_for(void (*work)(const Arguments&, int64_t), const Arguments& args, int64_t count,
                   int64_t chunk) {
-    bool failed = false;
-#pragma omp parallel for num_threads(int(args.threads)) schedule(dynamic, chunk)
-    for (int64_t i = 0; i < count; i++) try {
-            work(args, i);
-        } catch (const std::bad_alloc&) {
-#pragma omp atomic write
-            failed = true;
+    struct Loop {
+        void (*work)(const Arguments&, int64_t);
+        const Arguments& args;
+        const int64_t count, chunk;
+        std::atomic<int64_t> next{0};
+        std::atomic<bool> failed{false};
+
+        void run() {
+            for (int64_t begin; (begin = next.fetch_add(chunk)) < count;)
+                for (int64_t i = begin; i < std::min(count, begin + chunk); i++) try {
+                        work(args, i);
+                    } catch (const std::bad_alloc&) {
+                        failed = true;
+                    }
         }
-    return !failed;
+    } loop{work, args, count, chunk};
+    GOMP_parallel([](void* own) { static_cast<Loop*>(own)->run(); }, &loop, unsigned(args.threads), 0);
+    return !loop.failed;
 }
 
 // 16 random bits for each of `count` elements from element `first` on: SplitMix64, one number for four

@@ -44,7 +44,7 @@ def supports(x: Tensor) -> bool:
 def start_compiling_kernels() -> bool:
     """Start to compile the kernels in a thread; False if that is impossible.
 
-    Only g++ on Linux uses the same OpenMP as PyTorch.
+    They run in the threads of PyTorch's OpenMP library, which is GCC's on Linux.
     """
     return sys.platform == "linux" and start_compiling(TRAINING_KERNELS) is not None
 

@@ -160,7 +160,7 @@ def start_compiling(recipe: Recipe, say: Say) -> None:
     from dragoman.native.training_kernels import start_compiling_kernels
 
     if recipe.training.fuses and not start_compiling_kernels():
-        say("PyTorch alone trains, slower: the kernels need Linux and g++.")
+        say("PyTorch alone trains, slower: the kernels need Linux and a C++ compiler.")
     build.start_compiling(build.DECODER)
 
 

@@ -10,7 +10,7 @@ STATUSES = {
     "400": "The request does not fit this description, asks for more than this server allows, or contradicts "
     "itself.",
     "403": "The request has no valid API key, which the server needs; or the server has switched this off.",
-    "404": "There is no model of this name.",
+    "404": "There is no model, or no adapter, of this name.",
     "408": "The body did not arrive in time.",
     "413": "The body, the text or the number of tokens is too large.",
     "429": "The queue is full, or the client has had its requests. Try again after Retry-After.",
@@ -29,14 +29,18 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 OPERATIONS = ("/health", "/ready", "/metrics")
 
 
-def complete(schema: dict[str, Any], targets: list[str]) -> dict[str, Any]:
+def complete(schema: dict[str, Any], targets: list[str], adapters: list[str]) -> dict[str, Any]:
     """Add answers, errors and examples to FastAPI's description of the routes.
 
-    `targets` are languages of models.
+    `targets` are the languages of the models, and `adapters` the names of all adapters.
     """
     components = schema.setdefault("components", {}).setdefault("schemas", {})
     answers, parts = answer_schemas()
     components.update(parts)
+    if adapters:
+        body = components["TranslateRequest"]
+        example = {"text": "A man rides a bike.", "adapter": adapters[0]}
+        body["examples"] = [*body["examples"], example]
     for path, methods in schema["paths"].items():
         components[error_name(path)] = error_schema(path)
         for method, operation in methods.items():
