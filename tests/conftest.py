@@ -1,5 +1,6 @@
 """Small models and small texts that the tests share."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from dragoman.model.transformer import build_model
 from dragoman.pipeline.recipe import Recipe
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings
+
+if "EMULATED" in os.environ:
+    import tests.emulated  # noqa: F401  it replaces `load_library`
 
 LENIENT = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile(

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from dragoman.native.build import DECODER, TRAINING_KERNELS
+from dragoman.native.build import DECODER, TRAINING_KERNELS, WIDE
 from tests.conftest import MOST_SECONDS
 
 TRY = (
@@ -173,18 +173,25 @@ def test_flags_of_the_environment_make_another_library(tmp_path):
     assert "--no-such-flag" in told(begun(tmp_path, DRAGOMAN_CXXFLAGS="--no-such-flag"))[1]
 
 
-needs_clang = pytest.mark.skipif(shutil.which("clang++") is None, reason="there is no clang++")
+def where(compiler):
+    """Skips a test where a compiler is missing."""
+    return pytest.mark.skipif(shutil.which(compiler) is None, reason=f"there is no {compiler}")
 
 
-@pytest.mark.parametrize("compiler", ["g++", pytest.param("clang++", marks=needs_clang)])
+@pytest.mark.parametrize(
+    "compiler",
+    [pytest.param(name, marks=where(name), id=name) for name in ("g++", "clang++", "aarch64-linux-gnu-g++")],
+)
 @pytest.mark.parametrize("program", [DECODER, TRAINING_KERNELS], ids=lambda program: program.source.stem)
 def test_the_sources_compile_without_a_warning(program, compiler):
-    """On x86, the branches for older processors and for AMX too."""
+    """On x86, the branches for older processors and for AMX too, and those of aarch64."""
     processors = ["native", "x86-64", "sapphirerapids"] if platform.machine() == "x86_64" else ["native"]
+    if crosses := compiler.startswith("aarch64"):
+        processors = ["armv8-a", "armv9-a"]
     for processor in processors:
         flags = [
             "-std=c++17",
-            *program.flags,
+            *(flag for flag in program.flags if not (crosses and flag in WIDE)),
             f"-march={processor}",
             "-Wall",
             "-Wextra",
@@ -204,7 +211,7 @@ def test_the_sources_compile_without_a_warning(program, compiler):
 
 
 @pytest.mark.long
-@needs_clang
+@where("clang++")
 def test_what_clang_compiles_passes_the_tests_of_the_kernels_and_the_decoder(tmp_path):
     tests = [f"tests/test_{name}.py" for name in ("kernels", "native", "engine")]
     own = os.environ | {"CXX": "clang++", "XDG_CACHE_HOME": str(tmp_path), "OMP_NUM_THREADS": "2"}

@@ -7,6 +7,7 @@ quickstart is trained in the folder of work, unless it is there.
 import argparse
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -110,6 +111,7 @@ def environment() -> dict[str, str]:
 
 def interrupted(command: str, work: Path) -> str:
     """What a training prints until its first validation, where it is interrupted, and after that."""
+    shutil.rmtree(work / "runs" / "new", ignore_errors=True)  # else it would be resumed
     process = subprocess.Popen(  # noqa: S603
         shlex.split(command),
         cwd=work,

@@ -24,7 +24,9 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import cache_folder
 
 HERE = Path(__file__).parent
-FLAGS = ("-O3", "-march=native", "-std=c++17", "-ffp-contract=fast", "-pthread", "-shared", "-fPIC")
+# clang does not know -march=native on aarch64, where GCC 12 with -O3 and SVE compiles the decoder wrongly.
+PROCESSOR = ("-O3", "-march=native") if platform.machine() == "x86_64" else ("-O2", "-mcpu=native")
+FLAGS = (*PROCESSOR, "-std=c++17", "-ffp-contract=fast", "-pthread", "-shared", "-fPIC")
 # By default compilers use half the width of the registers on Intel.
 WIDE = ("-mprefer-vector-width=512",) if platform.machine() == "x86_64" else ()
 

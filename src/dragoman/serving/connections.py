@@ -69,6 +69,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self.expect(None)
+        self.scope["dragoman.arrived"] = True  # type: ignore[typeddict-unknown-key]
         super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -91,9 +92,10 @@ class Connection(HttpToolsProtocol):
             self._timer = self.loop.call_later(min(seconds, HEAD_SECONDS), self.check)
 
     def check(self) -> None:
-        """End a connection that is too slow, or look again: a timer for each call of `expect` would cost more.
+        """End a connection that is too slow, or look again later.
 
-        No call of `expect` is for a shorter time than between two looks, so that none is late.
+        That costs less than a timer for each call of `expect`. None is late: the time between two looks is
+        not longer than any that is expected.
         """
         self._timer = None
         if self._until is None:
