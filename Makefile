@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: quickstart test test-all sanitize docs clean
+.PHONY: quickstart test test-all sanitize docs screenshots clean
 
 quickstart: .venv/installed
 	$(BIN)/dragoman quickstart
@@ -31,6 +31,12 @@ sanitize: .venv/installed-dev
 # The site, docs/_build/index.html. A link or reference that is broken is an error.
 docs: .venv/installed-docs
 	$(BIN)/sphinx-build --quiet --fail-on-warning --nitpicky -d docs/_build/.doctrees docs docs/_build
+
+# The pictures of README and site, with a run from English to German and a folder with train.en, train.de, test.en and test.de.
+RUN ?= runs/ende
+TEXT ?= .
+screenshots: .venv/installed-dev
+	$(BIN)/python -m tools.screenshots $(RUN) $(TEXT)
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12 …")'

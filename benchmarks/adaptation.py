@@ -5,6 +5,9 @@
 DATA has the folders multi30k and tatoeba-en-de, of gzip files. For each seed, a model is trained on Multi30k
 English → German and adapted to pairs of Tatoeba. BLEU is of both test sets, by beam search. An interrupted
 measurement is resumed by the same command: a run that is finished is not trained again.
+
+--initial-model gives a model to adapt in place of the trained one, as a Marian model that dragoman import
+has read. It needs a folder of its own for its runs: --runs runs/adaptation-marian.
 """
 
 import argparse
@@ -57,9 +60,10 @@ def measure(seed: int, given: argparse.Namespace) -> Scores:
     old, old_valid = (side_files(data, OLD, name) for name in ("train", "valid"))
     new, new_valid = some_pairs(data, given.pairs, given.runs), side_files(data, NEW, "valid")
     begin = {"preset": given.preset, "training": {"updates": given.updates, "seed": seed}}
-    runs = {"initial": train(folder / "initial", old, old_valid, begin)}
+    initial: Path = given.initial_model or train(folder / "initial", old, old_valid, begin)
+    runs = {"initial": initial}
     for name, replay in (("adapted", {}), ("adapted with replay", {"replay": old})):
-        adaptation = {"initial_model": str(runs["initial"]), "replay_valid": old_valid, **replay}
+        adaptation = {"initial_model": str(initial), "replay_valid": old_valid, **replay}
         settings = {"adaptation": adaptation, "training": {"updates": given.adaptation_updates, "seed": seed}}
         runs[name] = train(folder / name.replace(" ", "-"), new, new_valid, settings)
     return {name: {test: score(out, data, test) for test in (OLD, NEW)} for name, out in runs.items()}
@@ -93,6 +97,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", type=Path, metavar="DATA")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--initial-model", type=Path, help="a run to adapt, instead of training one")
     parser.add_argument("--preset", default="small")
     parser.add_argument("--updates", type=int, default=1200, help="of the initial model")
     parser.add_argument("--pairs", type=int, default=20_000, help="of Tatoeba, to adapt to")

@@ -217,6 +217,7 @@ class Handler(BaseHTTPRequestHandler):
             "model": model,
             "source": chosen["source"],
             "target": chosen["target"],
+            "adapter": request.get("adapter", ""),
             "translations": translations,
         }
 

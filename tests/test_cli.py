@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from dragoman import Translator
 from dragoman.cli import main as cli
+from dragoman.cli.os_errors import sentence_of
 from dragoman.cli.translate import Translate, TranslationJob, load
 from dragoman.native.settings import EngineSettings
 from dragoman.pipeline.recipe import Recipe
@@ -529,7 +530,7 @@ REFUSED = [
             "--target",
             "{0}/train.target",
         ],
-        "train.source/x: Not a directory.",
+        "train.source/x cannot be used: a part of this path is a file, not a folder. Give another path.",
     ),
     (
         ["train", "--out", "{0}/x", "--dataset", "wmt"],
@@ -1001,3 +1002,16 @@ def test_a_second_interruption_ends_the_process_without_a_traceback(monkeypatch)
         assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (FileExistsError(17, "File exists", "a"), "a is a file, and a folder is wanted there. Give another "),
+        (PermissionError(13, "Permission denied", "a"), "a cannot be used: permission denied. Give another "),
+        (OSError(28, "No space left on device", "a"), "a: No space left on device."),
+        (OSError(28, "No space left on device"), "The disk: No space left on device."),
+    ],
+)
+def test_errors_of_the_system_are_sentences(error, sentence):
+    assert sentence_of(error).startswith(sentence)

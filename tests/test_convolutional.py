@@ -1,12 +1,15 @@
 """ConvS2S: its equations, what its kernels reach, kernels of any width, and a run with it."""
 
+import sys
 from dataclasses import fields, replace
+from shutil import which
 from typing import get_args, get_type_hints
 
 import pytest
 import torch
 from torch.nn import functional as F
 
+from dragoman.cli import main as cli
 from dragoman.model.convolutional import GatedConvolution
 from dragoman.model.settings import Architecture, ModelSettings
 from dragoman.model.symbols import PAD
@@ -105,6 +108,33 @@ def test_the_laws_hold_for_kernels_of_one_or_wider_than_the_sentence(width, law,
     check = getattr(test_laws, law)
     names = check.__code__.co_varnames[1 : check.__code__.co_argcount]
     check(built(replace(CONV, kernel_width=width)), **{name: given[name] for name in names})
+
+
+@pytest.mark.parametrize("law", ["step_by_step_equals_at_once", "padding_changes_nothing"])
+def test_an_enriched_kernel_may_be_wider_than_the_sentence_too(law, sources, targets):
+    model = built(replace(CONV, architecture="conv-enriched", heads=2, kernel_width=25))
+    getattr(test_laws, f"test_{law}")(model, sources, targets)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["restricted", "--neighbourhood", "0"], "neighbourhood is 0; it must be at least 2."),
+        (["conv", "--kernel-width", "0"], "kernel_width is 0; it must be at least 1."),
+        (["conv", "--neighbourhood", "8"], "The architecture conv has no neighbourhood; leave it out."),
+        (["rnn-enriched", "--kernel-width", "5"], "architecture lstm-enriched has no kernel_width; leave"),
+    ],
+)
+def test_a_wrong_setting_of_a_command_gets_a_sentence(arguments, message, monkeypatch, capsys, tmp_path):
+    for side in ("source", "target"):
+        (tmp_path / side).write_text("a b\nc d\n")
+    files = ["--source", str(tmp_path / "source"), "--target", str(tmp_path / "target")]
+    command = ["dragoman", "train", *files, "--out", str(tmp_path / "run"), "--preset", *arguments]
+    monkeypatch.setattr(sys, "argv", command)
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 2
+    assert message in capsys.readouterr().err
 
 
 def test_attention_is_equations_1_and_2_of_the_paper(sources, targets):
@@ -206,6 +236,38 @@ def test_a_text_beyond_the_learned_positions_is_refused(sources, targets):
     with pytest.raises(DragomanError, match="6"):
         model.encode(sources)
     assert model.longest_source == model.longest_target == 6
+
+
+@pytest.mark.long
+@pytest.mark.skipif(which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
+@pytest.mark.usefixtures("unchecked_shapes")
+@pytest.mark.filterwarnings("ignore")  # of the compiler
+def test_compiled_layers_compute_what_others_do(sources, targets):
+    losses, gradients = [], []
+    for compiled in (False, True):
+        model = built(replace(CONV, encoder_layers=1, decoder_layers=1))
+        for layer, _ in model.layers() if compiled else ():
+            layer.compile(fullgraph=True, dynamic=True)
+        for length in (sources.size(1), 4):  # a shape that was not compiled
+            features, _ = model.decode(targets, model.encode(sources[:, :length]))
+            losses.append(model.logits(features).logsumexp(-1).sum())
+            losses[-1].backward()
+        gradients.append([weight.grad for weight in model.parameters()])
+    torch.testing.assert_close(losses[:2], losses[2:])
+    torch.testing.assert_close(*gradients)
+
+
+def test_layers_are_called_once_and_are_all_but_embeddings_and_the_maps_around_them(sources, targets):
+    model, called = built(CONV), []
+    layers = [layer for layer, _ in model.layers()]
+    for layer in layers:
+        layer.register_forward_hook(lambda module, *_: called.append(module))
+    model.decode(targets, model.encode(sources))
+    assert called == layers, "what is called is what `--compile` replaces"
+    own = {id(weight) for layer in layers for weight in layer.parameters()}
+    others = {name.split(".")[0] for name, weight in model.named_parameters() if id(weight) not in own}
+    maps = {f"{side}_{end}" for side in ("encoder", "decoder") for end in ("input", "output")}
+    assert others == maps | {"target_embedding", "source_positions", "target_positions"}
 
 
 def test_a_stopped_run_ends_with_the_weights_of_one_that_was_not(tmp_path):

@@ -21,13 +21,14 @@ from dragoman.system.files import MANIFEST
 from dragoman.translation.model_folder import ABOUT, SETTINGS, WEIGHTS
 from tests.browser import browser  # noqa: F401
 from tests.conftest import MOST_SECONDS
-from tools.docs import command_line, experiments, markdown, python, recipes, results
+from tools.docs import command_line, experiments, http_apis, markdown, python, recipes, results
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 GENERATED = {
     "command-line": command_line.pages(),
     "settings": recipes.pages(),
+    "http": http_apis.pages(),
     "python": python.pages(ROOT / "src" / "dragoman"),
     "results": results.pages(ROOT),
     "experiments": experiments.pages(ROOT),
@@ -216,6 +217,45 @@ def command_options(settings: type) -> list:
     from dragoman.cli.parsing import options_of
 
     return [option for option in options_of(settings) if option.help]
+
+
+def test_every_route_of_the_server_is_documented():
+    app, routes = http_apis.application()
+    description = app.openapi()
+    index, *apis = GENERATED["http"].values()
+    text = "\n".join(apis)
+    for route in routes:
+        if route.path not in description["paths"]:
+            assert f"| `{route.path}{'/' * (not hasattr(route, 'methods'))}` |" in index
+            continue
+        assert re.search(rf"\| \[`[^`]* {re.escape(route.path)}`\]\(", index)
+        section = text[text.index(f"({http_apis.label(route.path)})=\n") :].split("\n(http")[0]
+        for method, operation in description["paths"][route.path].items():
+            assert method.upper() in section.splitlines()[1]
+            assert all(status in section for status in operation["responses"].keys() - {"200"})
+        assert f"curl localhost:8000{route.path}" in section
+    for name, schema in description["components"]["schemas"].items():
+        rows = text.partition(f"### {name}\n")[2].split("\n#")[0]
+        assert name.endswith("Error") or all(f"| `{each}` |" in rows for each in schema["properties"])
+
+
+def test_types_of_fields_are_words():
+    shown = {
+        "string (at most 5 characters)": {"type": "string", "maxLength": 5},
+        "list (2) of lists of strings": {
+            "type": "array",
+            "minItems": 2,
+            "maxItems": 2,
+            "items": {"type": "array", "items": {"type": "string"}},
+        },
+        "integer or [Score](#score)": {
+            "anyOf": [{"type": "integer"}, {"$ref": "#/components/schemas/Score"}, {"type": "null"}]
+        },
+        '`"a"` or `1`': {"enum": ["a", 1, None]},
+        "value": {},
+    }
+    assert {http_apis.kind(schema): schema for schema in shown.values()} == shown
+    assert http_apis.prose("a_b `c_d`\n  e") == r"a\_b `c_d` e"
 
 
 def test_every_module_of_python_is_documented():

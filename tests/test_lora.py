@@ -13,7 +13,6 @@ from torch import nn
 from dragoman.cli.adapter import export_adapter, import_adapter
 from dragoman.cli.export import Export, refuse_contradictions
 from dragoman.cli.import_model import Import
-from dragoman.interop.adapter import Adapter
 from dragoman.model.transformer import build_model
 from dragoman.pipeline.run import run
 from dragoman.system.errors import DragomanError
@@ -23,6 +22,7 @@ from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.training.low_rank import LowRankAdam
 from dragoman.training.objective import step_optimizer
+from dragoman.translation.adapter import Adapter
 from dragoman.translation.model_folder import StoredModel, Tokenizers, model_hash, save_model
 from dragoman.translation.translator import Translator
 from tests.conftest import TINY

@@ -374,6 +374,26 @@ def test_a_model_can_be_chosen_and_is_remembered(page, page_url):
     assert page.locator(".model select").input_value() == "ende-big"
 
 
+def test_an_adapter_can_be_chosen_and_is_asked_about(page, page_url):
+    models = [dict(page_server.MODELS[0], adapters=["medical"])]
+    page.route("**/v1/models", lambda route: route.fulfill(json={"models": models}))
+    page.reload()
+    page.locator(".model select").select_option("ende with medical")
+    translate(page, page_url, "Hello world.")
+    word(page, 0).click()
+    page.wait_for_selector("[role=menuitem]")
+    for path in ("v1/translate/stream", "v1/alternatives"):
+        body = requests_to(page, path)[-1]["body"]
+        assert (body["model"], body["adapter"]) == ("ende", "medical")
+    assert "model=ende&adapter=medical" in page.get_attribute(".model a", "href")
+    page.reload()
+    page.wait_for_selector(".model select")
+    assert page.locator(".model select").input_value() == "ende with medical"
+    page.locator(".model select").select_option("ende")
+    translate(page, page_url, "Hello world.")
+    assert "adapter" not in requests_to(page, "v1/translate/stream")[-1]["body"]
+
+
 # Words
 
 

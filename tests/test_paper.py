@@ -38,6 +38,7 @@ SETTINGS = (
     | {"two": replace(PRESETS["tiny"], tied="none")}
 )
 TRANSFORMERS = {name: each for name, each in SETTINGS.items() if each.architecture == "transformer"}
+ENRICHED = {name: each for name, each in SETTINGS.items() if each.architecture.endswith("-enriched")}
 
 
 def on_meta(settings, source, target):
@@ -53,11 +54,9 @@ def test_counted_parameters_are_those_of_the_built_model(name):
     assert count_parameters(settings, *sizes) == sum(weight.numel() for weight in model.parameters())
 
 
-@pytest.mark.parametrize("name", TRANSFORMERS)
+@pytest.mark.parametrize("name", TRANSFORMERS | ENRICHED)
 def test_every_weight_of_a_transformer_is_of_a_part(name):
-    assert "other" not in {
-        part_of(weight) for weight, _ in on_meta(TRANSFORMERS[name], 5, 5).named_parameters()
-    }
+    assert "other" not in {part_of(weight) for weight, _ in on_meta(SETTINGS[name], 5, 5).named_parameters()}
 
 
 AS_WRITTEN = [
@@ -75,12 +74,53 @@ def test_counted_multiply_adds_are_those_of_a_forward_pass(name, as_written):
     for module in model.modules() if as_written else ():
         if isinstance(module, MultiHeadAttention):
             module.attention_weights_hook = lambda _: None
-    ids = [torch.ones(1, length, dtype=torch.long, device="meta") for length in (source, target)]
+    parts = multiply_adds_by_part(settings, vocabulary, source, target)
+    assert flops_of(model, source, target) == 2 * sum(parts.values())
+
+
+def flops_of(model, source, target):
+    """Floating-point operations of a forward pass, as torch counts them."""
+    device = next(model.parameters()).device
+    ids = [torch.ones(1, length, dtype=torch.long, device=device) for length in (source, target)]
     with FlopCounterMode(display=False) as counter:
         features, _ = model.decode(ids[1], model.encode(ids[0]))
         model.logits(features)
-    parts = multiply_adds_by_part(settings, vocabulary, source, target)
-    assert counter.get_total_flops() == 2 * sum(parts.values())
+    return counter.get_total_flops()
+
+
+@pytest.mark.parametrize("name", ENRICHED)
+def test_counted_multiply_adds_of_an_enriched_model_are_those_of_a_forward_pass(name):
+    settings = ENRICHED[name]
+    model = build_model(settings, 50, 50).eval().double()  # torch does not count a fused LSTM
+    for layer in model.decoder:
+        layer.cross_attention.attention_weights_hook = lambda _: None
+    assert flops_of(model, 9, 7) == 2 * sum(multiply_adds_by_part(settings, 50, 9, 7).values())
+
+
+@pytest.mark.parametrize(
+    ("architecture", "encoder", "decoder"),
+    [
+        # A gate has products with the token and the state; an encoder's directions are half as wide.
+        ("lstm-enriched", 2 * 4 * (8 * 4 + 4 * 4), 4 * (8 * 8 + 8 * 8)),
+        ("gru-enriched", 2 * 3 * (8 * 4 + 4 * 4), 3 * (8 * 8 + 8 * 8)),
+        ("conv-enriched", 5 * 8 * 2 * 8, 5 * 8 * 2 * 8),  # five inputs; values and their gates
+    ],
+)
+def test_multiply_adds_of_a_token_mixer_are_those_counted_by_hand(architecture, encoder, decoder):
+    kernel = {"kernel_width": 5} if architecture == "conv-enriched" else {}
+    settings = ModelSettings(architecture, d_model=8, heads=2, encoder_layers=2, decoder_layers=3, **kernel)
+    parts = multiply_adds_by_part(settings, 50, 9, 7)
+    assert parts["encoder token mixer"] == 2 * 9 * encoder
+    assert parts["decoder token mixer"] == 3 * 7 * decoder
+
+
+@pytest.mark.parametrize("name", ["rnn-enriched", "conv-enriched", "restricted"])
+def test_a_preset_of_a_baseline_with_the_papers_parts_has_a_report(name, monkeypatch, capsys):
+    status, out, _ = run_cli(monkeypatch, capsys, name, "--json")
+    found, settings = json.loads(out), PRESETS[name]
+    assert status == 0
+    assert sum(found["parameters"].values()) == count_parameters(settings, 37_000, 37_000)
+    assert found["cost"]["per_target_token"] == multiply_adds_per_target_token(settings, 37_000, 25)
 
 
 def test_a_token_costs_what_its_sentence_costs_divided_by_its_tokens():
@@ -235,6 +275,7 @@ def test_wrong_input_gets_a_sentence(monkeypatch, capsys, tmp_path):
             "auto.toml leaves the sizes of its model to the text: its preset is auto.",
         ),
         ([tmp_path / "gru.toml"], "gru.toml is of the architecture gru; the paper's parameters"),
+        (["rnn"], "rnn is of the architecture lstm; the paper's parameters"),
         (["base", "--vocabulary", 0], "vocabulary is 0; it must be at least 1."),
         (["base", "--hours", -1], "hours is -1.0; it must be at least 0."),
         ([tmp_path], "holds no model. Train one with"),

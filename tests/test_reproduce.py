@@ -15,7 +15,7 @@ from dragoman.cli import main as cli
 from dragoman.cli.train import run_training
 from dragoman.model.costs import count_parameters
 from dragoman.model.settings import ModelSettings
-from dragoman.pipeline.recipe import Recipe
+from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.pipeline.reproduce import report
 from dragoman.pipeline.reproduce.page import write_page
 from dragoman.pipeline.reproduce.passport import text_hashes
@@ -283,6 +283,10 @@ def test_without_a_folder_the_named_dataset_is_read(tmp_path, monkeypatch):
             ["baselines", "--rows", "rnn"],
             "baselines has no row 'rnn'; it has the rows transformer",
         ),
+        (
+            ["learning-curves", "--rows", "A"],
+            "learning-curves has no row 'A'; it has the rows transformer, lstm, conv.",
+        ),
         (["baselines", "--scale", "paper"], "no scale 'paper' of baselines; there are: multi30k, tatoeba."),
         (["learning-curves", "--data", "{0}"], "There is no train.en in {0}, plain or as train.en.gz."),
         (["table3", "--seeds", "0"], "--seeds is 0; it must be at least 1."),
@@ -370,6 +374,25 @@ def test_every_rows_parameters_at_a_scale_fit_its_sizes():
     counts = {row.name: count_parameters(scale.model(row.model), 6_000, 6_000) for row in TABLE3.rows}
     assert counts["base"] == counts["A1"] == counts["A4"] == counts["D1"]
     assert counts["B1"] < counts["B2"] < counts["base"] < counts["C7"] < counts["C5"]
+
+
+@pytest.mark.parametrize("names", ["big", pytest.param("C,big", marks=pytest.mark.long)])
+def test_rows_of_other_sizes_are_run_in_proportion(names, texts, tmp_path):
+    """Depths, widths and updates of C and big, from the command's rows to the page, a 32nd as wide."""
+    rows, scale = TABLE3.choose(names), replace(TOY, width=32, updates=4, warmup_steps=2)
+    request = Request(TABLE3, scale, rows, 1, tmp_path, texts)
+    results = {result.row: result for result in run_table(request, lambda _: None)}
+    page = write_page(request, list(results.values()))
+    base = TABLE3.rows[0].model
+    for row in rows:
+        recipe = read_recipe(request.folder / row.name / "seed-1" / "run")
+        for name in ("d_model", "d_ff", "key_width", "value_width", "encoder_layers", "decoder_layers"):
+            divisor = 2 if name.endswith("layers") else 32
+            assert getattr(recipe.model, name) * divisor == getattr(row.model, name)
+        vocabulary = recipe.tokenizer.vocabulary
+        assert results[row.name].parameters == count_parameters(recipe.model, vocabulary, vocabulary)
+        assert recipe.training.updates == (12 if row.name == "big" else 4)
+        assert row.model == base or describe(row, scale, rows[0]) in page
 
 
 def test_quick_is_the_same_with_a_fifth_of_the_updates_and_the_same_peak_rate():

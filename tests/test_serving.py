@@ -130,6 +130,19 @@ def test_every_setting_of_a_search_is_a_field_of_a_request(client):
     assert all(schema[name]["description"] for name in names)
 
 
+def test_examples_of_the_description_are_answered(client):
+    description = client.get("/openapi.json").json()
+    schemas, sent = description["components"]["schemas"], 0
+    for path, methods in description["paths"].items():
+        for content in methods.get("post", {}).get("requestBody", {}).get("content", {}).values():
+            shared = schemas.get(content["schema"].get("$ref", "").rsplit("/", 1)[-1], {})
+            if body := content.get("example") or shared.get("examples", [None])[0]:
+                answer = client.post(path, json=body)
+                assert answer.status_code == 200 or "prefix" in answer.text, (path, answer.text)
+                sent += 1
+    assert sent >= 8
+
+
 def test_paragraphs_come_back_as_they_were(client, translator):
     text = "amber birch.\n\n  cedar delta. Ember fjord\r\n\tgrove\n"
     answer = client.post(V1, json={"text": text}).json()["translations"][0]

@@ -4,6 +4,7 @@ import json
 import sys
 import tarfile
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,12 +14,14 @@ from dragoman.evaluation.metrics import bleu
 from dragoman.evaluation.paper import tokenised_bleu
 from dragoman.model.settings import ModelSettings
 from dragoman.pipeline.paper.figures import TABLE_2, TRAINING_RUNS, estimated_flops
+from dragoman.pipeline.recipe import complete_recipe
 from dragoman.pipeline.reproduce import table2, table2_runs
 from dragoman.pipeline.reproduce.table2 import PAPER, SCALES, choose, rows_of
 from dragoman.pipeline.reproduce.table2_page import write_page
 from dragoman.pipeline.reproduce.table2_runs import Outcome, Table2Request, finished, run_rows
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import read_arrays
+from dragoman.system.toml import read_toml, to_table
 from dragoman.text import datasets
 from dragoman.text.archive_dataset import ArchiveDataset, Part, Text
 from dragoman.text.archives import Archive
@@ -27,6 +30,7 @@ from tests.conftest import write_copies
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
+TOML = Path(__file__).parents[1] / "experiments" / "table2"
 TINY = ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=1, decoder_layers=1)
 ROWS = tuple(
     replace(
@@ -181,6 +185,20 @@ def test_rows_are_the_papers(row):
     assert (recipe.search.beam_size, recipe.search.length_penalty) == (4, 0.6)
     assert row.dataset in datasets.DATASETS
     assert row.pair == "-".join(datasets.DATASETS[row.dataset].languages)
+
+
+@pytest.mark.parametrize("row", PAPER, ids=lambda row: row.name)
+def test_a_rows_file_is_its_recipe(row):
+    path = TOML / f"{row.name}.toml"
+    recipe = complete_recipe(read_toml(path), str(path), lambda each: each, bool, lambda _: None)
+    assert recipe.data == DataSettings(dataset=row.dataset)
+    assert recipe.out == Path("runs") / row.name
+    ours = row.recipe(recipe.data)
+    assert to_table(replace(recipe, preset=ours.preset, out=None)) == to_table(ours)
+
+
+def test_every_file_is_of_a_row():
+    assert {path.stem for path in TOML.glob("*.toml")} == {row.name for row in PAPER}
 
 
 def test_the_rehearsal_keeps_the_proportions():

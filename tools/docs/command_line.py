@@ -43,7 +43,14 @@ def verb_page(command: Command[Any]) -> str:
 
 
 def groups(command: Command[Any]) -> Iterator[str]:
-    """The options under their headings, those that people use first, as in the help."""
+    """The options under their headings."""
+    for heading, options in grouped(command):
+        yield f"## {heading[0].upper()}{heading[1:]}"
+        yield from (described(command, option) for option in options)
+
+
+def grouped(command: Command[Any]) -> Iterator[tuple[str, list[Option]]]:
+    """The headings with their options, those that people use first, as in the help."""
     headings = {name: heading for heading, names in command.groups.items() for name in names}
     for heading in dict.fromkeys(
         [*headings.values(), *(option.group or "other options" for option in command.options.values())]
@@ -54,15 +61,18 @@ def groups(command: Command[Any]) -> Iterator[str]:
             if option.help and headings.get(name, option.group or "other options") == heading
         ]
         if options:
-            yield f"## {heading[0].upper()}{heading[1:]}"
-            yield from (described(command, option) for option in options)
+            yield heading, options
 
 
 def described(command: Command[Any], option: Option) -> str:
     """An option with its forms, meaning and default."""
-    off = "Turn off: " * (option.kinds == (bool,) and bool(option.default))
-    text = f"{off}{escaped(option.help)}{default(command, option)}"
+    text = f"{off(option)}{escaped(option.help)}{default(command, option)}"
     return f"::::{{option}} {forms(command, option)}\n{text}\n::::"
+
+
+def off(option: Option) -> str:
+    """What the meaning of an option begins with if it turns something off."""
+    return "Turn off: " * (option.kinds == (bool,) and bool(option.default))
 
 
 def forms(command: Command[Any], option: Option) -> str:

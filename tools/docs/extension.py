@@ -11,7 +11,8 @@ from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
 
-from tools.docs import command_line, experiments, python, recipes, results
+from tools.docs import command_line, experiments, http_apis, python, recipes, results
+from tools.docs.dark_pictures import DarkPictures
 from tools.docs.markdown import write
 from tools.docs.paper_directives import Paper, PaperTable
 
@@ -23,6 +24,7 @@ def write_pages(app: Sphinx) -> None:
     reference = Path(app.srcdir) / "reference"
     write(reference / "command-line", command_line.pages())
     write(reference / "settings", recipes.pages())
+    write(reference / "http", http_apis.pages())
     write(reference / "python", python.pages(ROOT / "src" / "dragoman"))
     write(reference / "results", results.pages(ROOT))
     write(Path(app.srcdir) / "explanation" / "experiments", experiments.pages(ROOT))
@@ -86,6 +88,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
     app.add_directive("paper", Paper)
     app.add_directive("paper-table", PaperTable)
+    app.add_transform(DarkPictures)
     app.connect("builder-inited", write_pages)
     app.connect("autodoc-process-docstring", plain_docstring)
     app.connect("source-read", site_links)

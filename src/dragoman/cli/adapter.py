@@ -15,8 +15,8 @@ def export_adapter(run: Path, base: Path | None, out: Path) -> None:
 
     Raises `DragomanError` if the base is unknown, or if the changes are not of low rank.
     """
-    from dragoman.interop.adapter import Adapter, largest_difference
     from dragoman.pipeline.recipe import read_recipe
+    from dragoman.translation.adapter import Adapter, largest_difference
     from dragoman.translation.model_folder import StoredModel
 
     if base is None and (run / "recipe.toml").exists():
@@ -39,7 +39,7 @@ def import_adapter(asked: "Import") -> None:
 
     Raises `DragomanError` if the base is not given, or another one than the adapter's.
     """
-    from dragoman.interop.adapter import Adapter
+    from dragoman.translation.adapter import Adapter
 
     if asked.origin != "adapter":
         raise DragomanError(f"--base is for --from adapter; a model of {asked.origin} is complete.")

@@ -109,7 +109,9 @@ def main() -> None:
         sys.stdout = None
         sys.exit(141)
     except OSError as error:
-        sys.exit(print_error(f"{error.filename or 'The disk'}: {error.strerror or error}."))
+        from dragoman.cli.os_errors import sentence_of
+
+        sys.exit(print_error(sentence_of(error)))
     except KeyboardInterrupt:
         signal.signal(
             signal.SIGINT, signal.SIG_DFL

@@ -20,7 +20,7 @@ class Serve:
     """Serve runs: a page for people, and three HTTP APIs for programs."""
 
     runs: tuple[Path, ...] = ()
-    """Runs, or folders with runs in them."""
+    """Runs, adapters that were trained on them, or folders with runs and adapters in them."""
     server: ServerSettings = field(default_factory=ServerSettings)
     engine: EngineSettings = field(default_factory=EngineSettings)
 
@@ -47,7 +47,7 @@ def check_installed() -> None:
 
 
 def serve_runs(runs: tuple[Path, ...], engine: EngineSettings, settings: ServerSettings) -> NoReturn:
-    """Serve runs until a signal comes, then end the program."""
+    """Serve runs and adapters until a signal comes, then end the program."""
     check_installed()
     if engine.native:
         start_compiling(DECODER)

@@ -5,12 +5,15 @@ from dragoman.model.settings import ModelSettings
 from dragoman.model.shapes import Shapes, linear_shapes, transformer_shapes
 from dragoman.model.variant_shapes import varied_shapes
 
+ENRICHED = ("lstm-enriched", "gru-enriched", "conv-enriched")
+"""Architectures that have the Transformer's parts but self-attention (model/enriched.py)."""
+
 
 def baseline_shapes(settings: ModelSettings, shapes: Shapes) -> Shapes:
     """The weights of `build_baseline`'s model: `shapes` has its embeddings, or a whole Transformer."""
     if settings.architecture == "transformer":
         return varied_shapes(settings, shapes)
-    if settings.architecture in ("lstm-enriched", "gru-enriched", "conv-enriched"):
+    if settings.architecture in ENRICHED:
         return enriched_shapes(settings, shapes)
     if settings.architecture == "conv":
         return shapes | convolutional_shapes(settings)

@@ -1,5 +1,6 @@
 """The architectures that the paper compares with, and variants of its own."""
 
+from dragoman.model.baseline_shapes import ENRICHED
 from dragoman.model.convolutional import Convolutional
 from dragoman.model.enriched import Enriched
 from dragoman.model.interface import Model
@@ -33,7 +34,7 @@ def build_baseline(settings: ModelSettings, source_vocabulary: int, target_vocab
     """As `build_model`, for all but the paper's Transformer."""
     if settings.architecture == "transformer":
         return VariedTransformer(settings, source_vocabulary, target_vocabulary)
-    if settings.architecture in ("lstm-enriched", "gru-enriched", "conv-enriched"):
+    if settings.architecture in ENRICHED:
         other = () if settings.architecture == "conv-enriched" else OF_CONVOLUTIONS
         settings.refuse(*OF_THE_TRANSFORMER, *other, "input_feeding")
         return Enriched(settings, source_vocabulary, target_vocabulary)

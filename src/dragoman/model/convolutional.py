@@ -168,6 +168,9 @@ class Convolutional(Model):
         self.encoder = nn.ModuleList(EncoderBlock(settings, n) for n in range(settings.encoder_layers))
         self.decoder = nn.ModuleList(DecoderBlock(settings, n) for n in range(settings.decoder_layers))
 
+    def layers(self) -> list[tuple[nn.Module, list[str]]]:
+        return [(block, []) for block in (*self.encoder, *self.decoder)]
+
     def embed(self, ids: Tensor, embedding: nn.Embedding, positions: Tensor) -> Float[Tensor, "B T D"]:
         """Embeddings plus positions [T D] (section 3.1)."""
         scale = 1.0 if self.settings.positions == "learned" else EMBEDDING_STD

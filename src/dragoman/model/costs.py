@@ -1,11 +1,14 @@
 """Parameters and multiply-adds of a Transformer by part, from its settings. This module imports no torch.
 
+Enriched models count too: they have another sub-layer in the place of self-attention, the token mixer.
+
 A multiply-add is one product and one sum of a matrix product, 2 floating-point operations. Sums, softmax,
 layer normalisation and the look-up of embeddings are not counted, as in torch's FlopCounterMode.
 """
 
 import math
 
+from dragoman.model.baseline_shapes import ENRICHED, token_mixer_shapes
 from dragoman.model.settings import ModelSettings
 from dragoman.model.shapes import weight_shapes
 
@@ -19,6 +22,7 @@ PARTS = {
     "self_attention": "self-attention",
     "cross_attention": "encoder-decoder attention",
     "feed_forward": "feed-forward",
+    "token_mixer": "token mixer",
 }
 """What the names of a part's weights contain; the first that fits decides."""
 
@@ -53,28 +57,40 @@ def count_parameters(settings: ModelSettings, source_vocabulary: int, target_voc
 def multiply_adds_by_part(settings: ModelSettings, vocabulary: int, source: int, target: int) -> Counts:
     """Multiply-adds of one forward pass over a sentence of `source` and `target` tokens, ends included.
 
-    As computed, a masked score costs as much as another one. Of a Transformer alone.
+    As computed, a masked score costs as much as another one. Of a Transformer or an enriched model alone.
     """
     width, depth = settings.d_model, settings.decoder_layers
     keys, values = settings.heads * settings.key_width, settings.heads * settings.value_width
-    own = width * (2 * keys + 2 * values)  # W^Q, W^K, W^V and W^O, for each token
     pairs = keys + values  # of QKᵀ and of the weights with V, for each query and key
-    # Additive scores cost as much as QKᵀ; general ones have another product for each query.
-    queries = keys * settings.key_width if settings.attention_score == "general" else 0
+    name = "token mixer" if settings.architecture in ENRICHED else "self-attention"
     counts = {
-        "encoder self-attention": settings.encoder_layers
-        * (source * (own + queries) + self_attention_pairs(settings, source) * pairs),
+        f"encoder {name}": settings.encoder_layers * first_sub_layer(settings, source, encodes=True),
         "encoder feed-forward": settings.encoder_layers * source * 2 * width * settings.d_ff,
-        "decoder self-attention": depth
-        * (target * (own + queries) + self_attention_pairs(settings, target, causal=True) * pairs),
+        f"decoder {name}": depth * first_sub_layer(settings, target, encodes=False),
         "encoder-decoder attention": depth
-        * (target * (width * pairs + queries) + source * width * pairs + target * source * pairs),
+        * (target * (width * pairs + query_map(settings)) + source * width * pairs + target * source * pairs),
         "decoder feed-forward": depth * target * 2 * width * (settings.decoder_d_ff or settings.d_ff),
         "logits": target * width * vocabulary,
     }
     if settings.concatenate_positions:
         counts["positions"] = (source + target) * 2 * width**2
     return counts
+
+
+def first_sub_layer(settings: ModelSettings, tokens: int, encodes: bool) -> int:
+    """Multiply-adds of self-attention over a text, or of the token mixer of an enriched model."""
+    if settings.architecture in ENRICHED:
+        # Each of its matrices has one product with a token, or with the state before the token.
+        shapes = token_mixer_shapes(settings, "", encodes).values()
+        return tokens * sum(math.prod(shape) for shape in shapes if len(shape) == 2)
+    pairs = settings.heads * (settings.key_width + settings.value_width)
+    own = 2 * settings.d_model * pairs + query_map(settings)  # with W^Q, W^K, W^V and W^O
+    return tokens * own + self_attention_pairs(settings, tokens, causal=not encodes) * pairs
+
+
+def query_map(settings: ModelSettings) -> int:
+    """Multiply-adds of a query with W, if scores are general. Additive scores cost as much as QKᵀ."""
+    return settings.heads * settings.key_width**2 if settings.attention_score == "general" else 0
 
 
 def self_attention_pairs(settings: ModelSettings, tokens: int, causal: bool = False) -> int:

@@ -230,15 +230,7 @@ class NativeDecoder:
             for length in lengths
         ]
         offsets = [*accumulate((n_best * (length + 1) for length in max_lengths), initial=0)]
-        shortlists = [np.empty(0, np.int32)]
-        if self.shortlist is not None:
-            shortlists = [
-                np.union1d(self.shortlist.allowed(row), constraints.prefix).astype(np.int32)
-                for row in sources
-            ]
         return {
-            "shortlist": np.concatenate(shortlists),
-            "shortlist_offsets": array("i", accumulate(map(len, shortlists), initial=0)),
             "source_ids": array("i", chain(*sources)),
             "source_offsets": array("i", accumulate(lengths, initial=0)),
             "max_lengths": array("i", max_lengths),
@@ -253,6 +245,19 @@ class NativeDecoder:
             "lengths": zeros("i", len(sources) * n_best),
             "log_probs": zeros("f", len(sources) * n_best),
             "scores": zeros("f", len(sources) * n_best),
+            **self._shortlists(sources, constraints),
+        }
+
+    def _shortlists(self, sources: list[list[int]], constraints: Constraints) -> dict[str, Numbers]:
+        """The tokens that each sentence may have, if there is a shortlist."""
+        if self.shortlist is None:
+            return {}
+        allowed = [
+            np.union1d(self.shortlist.allowed(row), constraints.prefix).astype(np.int32) for row in sources
+        ]
+        return {
+            "shortlist": np.concatenate(allowed),
+            "shortlist_offsets": array("i", accumulate(map(len, allowed), initial=0)),
         }
 
     def _length_normalization(self, longest: int, settings: SearchSettings) -> Array:
@@ -355,7 +360,7 @@ def address(numbers: Numbers) -> int | None:
 
 def zeros(typecode: str, count: int) -> "array[Any]":
     """An array of so many zeros."""
-    return array(typecode, bytes(count * array(typecode).itemsize))
+    return array(typecode, (0,)) * count
 
 
 def transformer_settings(settings: ModelSettings, precision: Precision) -> TransformerSettings:

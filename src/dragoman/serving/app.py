@@ -22,9 +22,9 @@ from dragoman.native.settings import EngineSettings
 from dragoman.serving import deepl, docs, libretranslate, openapi, v1
 from dragoman.serving.errors import ApiError, answer_api_error, answer_defect, error_response
 from dragoman.serving.keys import Keys, RateLimit
+from dragoman.serving.loading import load_models
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.middleware import Gateway
-from dragoman.serving.models import Models
 from dragoman.serving.service import Service
 from dragoman.serving.settings import ServerSettings
 
@@ -32,12 +32,12 @@ PAGE = Path(__file__).parent / "page"
 
 
 def load_app(folders: Sequence[Path], engine: EngineSettings, settings: ServerSettings) -> Gateway:
-    """The application for the runs in these folders.
+    """The application for the runs and adapters in these folders.
 
     Raises `DragomanError` if a model or the file of keys cannot be loaded.
     """
     keys = None if settings.api_keys is None else Keys.load(settings.api_keys)
-    service = Service(Models.load(folders, engine), settings, Metrics())
+    service = Service(load_models(folders, engine), settings, Metrics())
     app = make_app(service, keys)
     # What is loaded stays, so the collector need not look at it, and it runs less often.
     gc.collect()
@@ -103,10 +103,12 @@ def add_page(app: FastAPI) -> None:
 
     @app.get("/", include_in_schema=False)
     async def index() -> FileResponse:
+        """The page to translate with."""
         return FileResponse(PAGE / "index.html")
 
     @app.get("/inspect", include_in_schema=False)
     async def inspect() -> FileResponse:
+        """The page that looks inside a model."""
         return FileResponse(PAGE / "inspect.html")
 
     app.mount("/page/vendor", StaticFiles(directory=VENDOR))
@@ -120,11 +122,13 @@ def describe_errors(app: FastAPI, service: Service) -> None:
 
     def described() -> dict[str, Any]:
         if app.openapi_schema is None:
-            targets = [model.target for model in service.models.models]
+            models = service.models.models
+            targets = [model.target for model in models]
+            adapters = [each.adapter for model in models for each in model.adapted]
             with warnings.catch_warnings():
                 # FastAPI gives the methods of a route one name; `complete` gives them their own.
                 warnings.simplefilter("ignore", UserWarning)
-                app.openapi_schema = openapi.complete(generate(), targets)
+                app.openapi_schema = openapi.complete(generate(), targets, adapters)
         return app.openapi_schema
 
     app.openapi = described  # type: ignore[method-assign]

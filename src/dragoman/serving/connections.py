@@ -10,15 +10,49 @@ MESSAGE_SECONDS = 15.0  # then its body; `read_body` answers earlier
 MOST_CONNECTIONS = 900  # of a process: most systems allow it 1,024 open files
 
 
+class JoinedWrites:
+    """Of a transport what a connection uses. It sends the head of an answer and its body at once.
+
+    uvicorn writes them one after the other, and a system call costs more than what makes the answer.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop, self._held = transport, loop, b""
+        self.is_closing = transport.is_closing
+
+    def write(self, data: bytes) -> None:
+        """Send data with those that are held; hold them until the loop's next step if there are none."""
+        if self._held:
+            data, self._held = self._held + data, b""
+            self._transport.write(data)
+        else:
+            self._held = data
+            self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Send what is held."""
+        if self._held:
+            data, self._held = self._held, b""
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """Close the connection when all is sent."""
+        self.flush()
+        self._transport.close()
+
+
 class Connection(HttpToolsProtocol):
     """A connection that is closed if a request does not arrive in time, or if there are too many."""
 
+    _until: float | None = None
+    """The time at which what is expected has to be there."""
     _timer: asyncio.TimerHandle | None = None
     when_lost: Callable[[], object] | None = None
     """Called if the client closes the connection."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.transport = JoinedWrites(transport, self.loop)  # type: ignore[assignment]
         if len(self.connections) > MOST_CONNECTIONS:
             self.refuse("503 Service Unavailable", "The server has too many connections; try again later.")
         else:
@@ -35,10 +69,13 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self.expect(None)
+        self.scope["dragoman.arrived"] = True  # type: ignore[typeddict-unknown-key]
         super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.expect(None)
+        if self._timer is not None:
+            self._timer.cancel()
         super().connection_lost(exc)
         if self.when_lost is not None:
             self.when_lost()
@@ -50,9 +87,24 @@ class Connection(HttpToolsProtocol):
 
     def expect(self, seconds: float | None) -> None:
         """Close the connection in so many seconds, unless this is called again before; None for never."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None if seconds is None else self.loop.call_later(seconds, self.too_slow)
+        self._until = None if seconds is None else self.loop.time() + seconds
+        if self._timer is None and seconds is not None:
+            self._timer = self.loop.call_later(min(seconds, HEAD_SECONDS), self.check)
+
+    def check(self) -> None:
+        """End a connection that is too slow, or look again later.
+
+        That costs less than a timer for each call of `expect`. None is late: the time between two looks is
+        not longer than any that is expected.
+        """
+        self._timer = None
+        if self._until is None:
+            return
+        left = self._until - self.loop.time()
+        if left > 0:
+            self._timer = self.loop.call_later(min(left, HEAD_SECONDS), self.check)
+        else:
+            self.too_slow()
 
     def too_slow(self) -> None:
         """End a connection whose request does not arrive."""

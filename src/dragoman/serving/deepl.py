@@ -44,8 +44,10 @@ class TranslateParameters(BaseModel):
     """
 
     text: Annotated[list[str], BeforeValidator(as_list)] = Field([], description="Texts, 50 at most.")
-    target_lang: str | None = Field(None, max_length=35)
-    source_lang: str | None = Field(None, max_length=35)
+    target_lang: str | None = Field(None, max_length=35, description="Language code.")
+    source_lang: str | None = Field(
+        None, max_length=35, description="Language code; if it is left out, the language is identified."
+    )
     tag_handling: Literal["xml", "html", "", None] = None
     ignore_tags: Names = []
     splitting_tags: Names = []
@@ -95,7 +97,7 @@ def router(service: Service) -> APIRouter:
             ]
         }
 
-    @routes.api_route("/v2/languages", methods=["GET", "POST"])
+    @routes.api_route("/v2/languages", methods=["GET", "POST"], openapi_extra=described(LanguagesParameters))
     async def languages(request: Request) -> list[dict[str, Any]]:
         """The languages that are read, or those that are written."""
         asked = await parameters(request, LanguagesParameters)

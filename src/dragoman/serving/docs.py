@@ -30,6 +30,7 @@ def add_docs(app: FastAPI) -> None:
 
     @app.get("/docs", include_in_schema=False)
     async def documentation() -> HTMLResponse:
+        """The description of the APIs as a page."""
         return HTMLResponse(HTML)
 
     app.mount("/docs/static", StaticFiles(directory=Path(str(files(fastapi_offline))) / "static"))

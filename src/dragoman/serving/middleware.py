@@ -8,6 +8,7 @@ import secrets
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs
@@ -186,12 +187,11 @@ class Replay:
 async def read_body(scope: Scope, receive: Receive, max_bytes: int) -> bytes:
     """A request's body. Raises `ApiError`: 413 if it is too long, 408 if it is too slow."""
     declared = dict(scope["headers"]).get(b"content-length", b"0")
-    too_large = ApiError(413, f"The body has more than {max_bytes:,} bytes, which this server allows.")
     if not declared.isdigit() or int(declared) > max_bytes:
-        raise too_large
+        raise too_large(max_bytes)
     parts, size = [], 0
     try:
-        async with asyncio.timeout(BODY_SECONDS):
+        async with nullcontext() if scope.get("dragoman.arrived") else asyncio.timeout(BODY_SECONDS):
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
@@ -199,11 +199,16 @@ async def read_body(scope: Scope, receive: Receive, max_bytes: int) -> bytes:
                 parts.append(message.get("body", b""))
                 size += len(parts[-1])
                 if size > max_bytes:
-                    raise too_large
+                    raise too_large(max_bytes)
                 if not message.get("more_body"):
                     return b"".join(parts)
     except TimeoutError as error:
         raise ApiError(408, f"The body did not arrive within {BODY_SECONDS:g} seconds.") from error
+
+
+def too_large(max_bytes: int) -> ApiError:
+    """The error of a request with a longer body."""
+    return ApiError(413, f"The body has more than {max_bytes:,} bytes, which this server allows.")
 
 
 def key_of(scope: Scope, body: bytes) -> str:

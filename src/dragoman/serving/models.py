@@ -1,22 +1,13 @@
 """The models that a server has, by name and by their pair of languages."""
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman.native.build import DECODER, is_compiled
-from dragoman.native.settings import EngineSettings
 from dragoman.serving.errors import ApiError
 from dragoman.serving.languages import language_name
-from dragoman.system.errors import DragomanError
-from dragoman.system.files import array_types
 from dragoman.text.identification import identify
 from dragoman.text.settings import UNKNOWN_LANGUAGE
-from dragoman.translation.model_folder import WEIGHTS, model_folder, read_settings
 from dragoman.translation.translator import Translator
-
-NICE = 10  # the event loop goes before the threads that search: all requests wait for it
 
 
 @dataclass(frozen=True)
@@ -32,7 +23,11 @@ class ServedModel:
     parameters: int = 0
     """Numbers in the weights; tied ones count once."""
     folder: Path | None = None
-    """Where it was loaded from: a run, or the model in it."""
+    """Where it was loaded from: a run, or the model in it. None for a model with an adapter."""
+    adapter: str = ""
+    """The name of the adapter that is merged in the weights."""
+    adapted: tuple["ServedModel", ...] = ()
+    """The same model with each of its adapters."""
 
 
 @dataclass(frozen=True)
@@ -41,24 +36,27 @@ class Models:
 
     models: tuple[ServedModel, ...]
 
-    @classmethod
-    def load(cls, folders: Sequence[Path], engine: EngineSettings) -> "Models":
-        """Load runs, and the runs in folders.
+    def with_adapter(self, name: str) -> "Models":
+        """The models that have an adapter of this name, with it. Raises `ApiError` 404 if none has."""
+        adapted = [each for model in self.models for each in model.adapted if each.adapter == name]
+        if not adapted:
+            raise ApiError(404, f"There is no adapter {name!r}; /v1/models lists those that are served.")
+        return Models(tuple(adapted))
 
-        Raises `DragomanError` if there is none, if one cannot be loaded, or if two have the same name.
-        """
-        runs = [run for folder in folders for run in runs_in(folder)]
-        names = [run.resolve().name for run in runs]
-        if double := next((name for name in names if names.count(name) > 1), None):
-            raise DragomanError(f"Two models are named {double}; rename one of their folders.")
-        return cls(tuple(map(load_model, names, runs, [engine] * len(runs))))
+    @property
+    def _in_words(self) -> str:
+        """What all of them have in common, after "There is no model"."""
+        adapter = self.models[0].adapter
+        return f" with the adapter {adapter!r}" if adapter else ""
 
     def named(self, name: str) -> ServedModel:
         """The model of a name. Raises `ApiError` 404 if there is none."""
         for model in self.models:
             if model.name == name:
                 return model
-        raise ApiError(404, f"There is no model {name!r}; /v1/models lists those that are served.")
+        raise ApiError(
+            404, f"There is no model {name!r}{self._in_words}; /v1/models lists those that are served."
+        )
 
     def between(self, source: str, target: str, text: str = "") -> ServedModel:
         """The model from a language into another that is closest to their codes; "" matches every language.
@@ -78,7 +76,7 @@ class Models:
             )
         pairs = ", ".join(sorted(f"{model.source} to {model.target}" for model in self.models))
         asked = f"from {source or 'any language'} to {target or 'any language'}"
-        raise ApiError(400, f"There is no model {asked}. There is: {pairs}.", "no_such_pair")
+        raise ApiError(400, f"There is no model {asked}{self._in_words}. There is: {pairs}.", "no_such_pair")
 
     def language_of(self, text: str, target: str = "") -> str:
         """The likeliest source language of a text among those that have a model into `target`."""
@@ -122,51 +120,6 @@ def closeness(asked: str, language: str) -> int:
     return 2 if asked.replace("_", "-").lower() == language.lower() else 1
 
 
-def runs_in(folder: Path) -> list[Path]:
-    """The folder itself if it holds a model, else the folders in it that do, by name.
-
-    Raises `DragomanError` if there is none.
-    """
-    if not folder.is_dir():
-        raise DragomanError(f"{folder} is not a folder; give the folder of a run, or one with runs in it.")
-    if (folder / "model.toml").exists() or (folder / "model").is_dir():
-        return [folder]
-    runs = [
-        path
-        for path in sorted(folder.iterdir())
-        if (path / "model.toml").exists() or (path / "model" / "model.toml").exists()
-    ]
-    if not runs:
-        raise DragomanError(f"{folder} holds no model, and neither do the folders in it.")
-    return runs
-
-
-def load_model(name: str, run: Path, engine: EngineSettings) -> ServedModel:
-    """Load a run with the name that requests give it."""
-    translator = Translator.load(
-        run,
-        precision=engine.precision,
-        workers=engine.workers,
-        native=engine.native,
-        shortlist=engine.shortlist,
-        cuda_graphs=engine.cuda_graphs,
-    )
-    # A model whose C++ is still being compiled is opened by the first request, with the usual priority.
-    if is_compiled(DECODER) and translator.native_backend is not None:
-        translator.native_backend.set_nice(NICE)
-    folder, languages = model_folder(run), translator.languages
-    shapes = [shape for _, shape in array_types(folder / WEIGHTS).values()]
-    return ServedModel(
-        name,
-        languages.source,
-        languages.target,
-        translator,
-        read_settings(folder).architecture,
-        sum(map(math.prod, shapes)),
-        run,
-    )
-
-
 def describe(model: ServedModel) -> dict[str, object]:
     """What /v1/models says about a model."""
     return {
@@ -178,4 +131,5 @@ def describe(model: ServedModel) -> dict[str, object]:
         "architecture": model.architecture,
         "parameters": model.parameters,
         "precision": model.translator.engine_settings.precision,
+        "adapters": [each.adapter for each in model.adapted],
     }

@@ -3,13 +3,14 @@
 import re
 from typing import Any
 
+from dragoman.serving.answers import answer_schemas
 from dragoman.serving.errors import error_body
 
 STATUSES = {
     "400": "The request does not fit this description, asks for more than this server allows, or contradicts "
     "itself.",
     "403": "The request has no valid API key, which the server needs; or the server has switched this off.",
-    "404": "There is no model of this name.",
+    "404": "There is no model, or no adapter, of this name.",
     "408": "The body did not arrive in time.",
     "413": "The body, the text or the number of tokens is too large.",
     "429": "The queue is full, or the client has had its requests. Try again after Retry-After.",
@@ -20,7 +21,7 @@ STATUSES = {
 READING = ("403", "413", "408", "429", "500", "503")
 """What a request that translates nothing can get: also it can have a body, which is read."""
 EXAMPLES: dict[str, dict[str, Any]] = {
-    "/translate": {"q": "A man rides a bike.", "format": "text"},
+    "/translate": {"q": "A man rides a bike.", "source": "auto", "target": "de"},
     "/detect": {"q": "A man rides a bike."},
     "/v2/translate": {"text": ["A man rides a bike."], "target_lang": "DE"},
 }
@@ -28,15 +29,26 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 OPERATIONS = ("/health", "/ready", "/metrics")
 
 
-def complete(schema: dict[str, Any], targets: list[str]) -> dict[str, Any]:
-    """Add errors and examples to FastAPI's description of the routes. `targets` are languages of models."""
+def complete(schema: dict[str, Any], targets: list[str], adapters: list[str]) -> dict[str, Any]:
+    """Add answers, errors and examples to FastAPI's description of the routes.
+
+    `targets` are the languages of the models, and `adapters` the names of all adapters.
+    """
     components = schema.setdefault("components", {}).setdefault("schemas", {})
+    answers, parts = answer_schemas()
+    components.update(parts)
+    if adapters:
+        body = components["TranslateRequest"]
+        example = {"text": "A man rides a bike.", "adapter": adapters[0]}
+        body["examples"] = [*body["examples"], example]
     for path, methods in schema["paths"].items():
         components[error_name(path)] = error_schema(path)
         for method, operation in methods.items():
             operation["operationId"] = "_".join([method, *re.findall(r"\w+", path)])
             responses = operation["responses"]
             responses.pop("422", None)
+            if path in answers:
+                responses["200"]["content"]["application/json"]["schema"] = answers[path]
             for status in statuses_of(path, method):
                 responses[status] = error_answer(path, status)
             add_example(path, operation, targets)
@@ -89,7 +101,8 @@ def add_example(path: str, operation: dict[str, Any], targets: list[str]) -> Non
     if path not in EXAMPLES:
         return
     example = dict(EXAMPLES[path])
-    if "target_lang" in example and targets:
-        example["target_lang"] = targets[0].upper()
+    for name in ("target", "target_lang"):
+        if name in example and targets:
+            example[name] = targets[0].upper() if name == "target_lang" else targets[0]
     for content in operation.get("requestBody", {}).get("content", {}).values():
         content["example"] = example

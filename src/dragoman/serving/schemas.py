@@ -40,6 +40,7 @@ class Choice(Strict):
     source: str = Field("", max_length=35, description="Language code of the text; `auto` identifies it.")
     target: str = Field("", max_length=35, description="Language code of the translation.")
     model: str = Field("", max_length=200, description="A model's name, in place of the languages.")
+    adapter: str = Field("", max_length=200, description="The name of one of the model's adapters.")
 
 
 Search: type[Choice] = create_model("Search", __base__=Choice, **search_fields())
@@ -103,6 +104,7 @@ class TranslateResponse(BaseModel):
     model: str
     source: str
     target: str
+    adapter: str = Field("", description="The adapter that the request asked for.")
     translations: list[TranslatedText]
 
 

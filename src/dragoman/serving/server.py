@@ -17,6 +17,7 @@ from dragoman.serving.app import load_app
 from dragoman.serving.connections import Connection
 from dragoman.serving.log import configure_logging
 from dragoman.serving.middleware import HEADERS, Gateway
+from dragoman.serving.models import ServedModel
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
@@ -62,7 +63,7 @@ class Server(uvicorn.Server):
 
 
 def serve(folders: Sequence[Path], engine: EngineSettings, settings: ServerSettings, say: Say) -> None:
-    """Serve the runs in these folders until a signal comes. Running requests are answered first.
+    """Serve the runs and adapters in these folders until a signal comes. Running requests are answered first.
 
     Raises `DragomanError` if a model cannot be loaded or the address cannot be used.
     """
@@ -78,9 +79,16 @@ def serve(folders: Sequence[Path], engine: EngineSettings, settings: ServerSetti
 
 
 def names(app: Gateway) -> str:
-    """The models in words: `ende (en to de)`."""
-    models = app.service.models.models
-    return ", ".join(f"{model.name} ({model.source} to {model.target})" for model in models)
+    """The models in words: `ende (en to de)`; with adapters, `ende (en to de; adapters: medical, legal)`."""
+    return ", ".join(
+        f"{model.name} ({model.source} to {model.target}{adapters_of(model)})"
+        for model in app.service.models.models
+    )
+
+
+def adapters_of(model: ServedModel) -> str:
+    """The adapters of a model in words; "" if it has none."""
+    return f"; adapters: {', '.join(each.adapter for each in model.adapted)}" if model.adapted else ""
 
 
 @contextmanager

@@ -275,31 +275,38 @@ class Service:
 
         Raises `ApiError`: 504 for the deadline, 499 for the client.
         """
-        waiting = [asyncio.wrap_future(future) for future in futures]
-        reasons: list[ApiError] = []
-
-        def stop(reason: ApiError) -> None:
-            reasons.append(reason)
-            for each in waiting:
-                each.cancel()
-
         loop = asyncio.get_running_loop()
+        end: asyncio.Future[ApiError | None] = loop.create_future()
+        unfinished = len(futures)
+
+        def stop(reason: ApiError | None) -> None:
+            if not end.done():
+                end.set_result(reason)
+
+        def count() -> (
+            None
+        ):  # without a reference to the futures, which keep it: cycles wait for the collector
+            nonlocal unfinished
+            unfinished -= 1
+            if not unfinished:
+                stop(None)
+
+        for future in futures:
+            future.add_done_callback(lambda _: loop.call_soon_threadsafe(count))
         timer = loop.call_at(self.deadline_of(request), lambda: stop(self.too_late()))
         connection = request.scope.get("dragoman.connection")
         if connection is not None:
             connection.when_lost = lambda: stop(ApiError(499, "The client has gone.", "client_gone"))
         try:
-            return [await each for each in waiting]
-        except asyncio.CancelledError:
-            if reasons:
-                raise reasons[0] from None
-            raise
+            if futures and (reason := await end):
+                raise reason
+            return [future.result() for future in futures]
         finally:
             timer.cancel()
             if connection is not None:
                 connection.when_lost = None
-            for each in waiting:
-                each.cancel()
+            for future in futures:
+                future.cancel()
 
     def deadline_of(self, request: Request) -> float:
         """The time of the event loop at which a request has to be answered."""

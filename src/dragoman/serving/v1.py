@@ -60,10 +60,11 @@ def settings_of(asked: Any) -> SearchSettings:
 
 
 def choose_model(service: Service, asked: Choice, text: str) -> ServedModel:
-    """The model that a request names, or the first one between its languages."""
+    """The model that a request names, or the first one between its languages; with the adapter it names."""
+    models = service.models.with_adapter(asked.adapter) if asked.adapter else service.models
     if asked.model:
-        return service.models.named(asked.model)
-    return service.models.between(asked.source, asked.target, text)
+        return models.named(asked.model)
+    return models.between(asked.source, asked.target, text)
 
 
 def texts_of(service: Service, text: str | list[str]) -> list[str]:
@@ -350,6 +351,7 @@ def response(model: ServedModel, translations: list[dict[str, Any]]) -> dict[str
         "model": model.name,
         "source": model.source,
         "target": model.target,
+        "adapter": model.adapter,
         "translations": translations,
     }
 

@@ -167,7 +167,7 @@ class Tokenizer:
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """The pieces of ids, as they are written in the vocabulary."""
-        return [self._processor.id_to_piece(token) for token in ids]
+        return list(self._processor.id_to_piece(list(ids)))
 
     def ids(self, pieces: Sequence[str]) -> list[int]:
         """The ids of pieces. Raises `DragomanError` for one that is not in the vocabulary."""

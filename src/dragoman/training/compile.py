@@ -29,7 +29,8 @@ def compile_layers(model: Model) -> None:
     """
     if not model.layers():
         raise DragomanError(
-            "--compile is for the transformer; this architecture has no layers to compile. Leave it out."
+            "--compile is for the Transformer and ConvS2S; this architecture has no layers to compile. Leave "
+            "it out."
         )
     # It logs a traceback of the error that is raised too.
     logging.getLogger("torch._functorch").setLevel(logging.ERROR)

@@ -427,7 +427,7 @@ def sentence_ends(text: str, language: str) -> list[int]:
     """
     code = re.match(r"[A-Za-z]{2,3}(?![A-Za-z])", language)
     name = code[0].lower() if code else "en"
-    spaced = re.sub(r"\s", " ", text)  # sentencex 1.0.32 panics at some other white space
+    spaced = re.sub(r"[^\S ]", " ", text)  # sentencex 1.0.32 panics at some other white space
     ends: list[int] = []
     start = 0
     while start < len(text):

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from dragoman.translation.adapter import is_adapter
+
 
 def explain_no_model(folder: Path) -> str:
     """What to do if a folder that should have a model has none."""
@@ -9,6 +11,11 @@ def explain_no_model(folder: Path) -> str:
         return f"There is no folder {folder}. dragoman runs lists the runs."
     if not folder.is_dir():
         return f"{folder} is a file, and the folder of a run is wanted: dragoman translate RUN < {folder}"
+    if is_adapter(folder):
+        return (
+            f"{folder} is an adapter, not a model. Merge it with the model that it was trained on: "
+            f"dragoman import {folder} --from adapter --base RUN --out FOLDER"
+        )
     runs = sorted(str(path.parent.parent) for path in folder.glob("*/model/model.toml"))
     if runs:
         return f"{folder} holds runs, not a model; give one of them: {', '.join(runs)}."

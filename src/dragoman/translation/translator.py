@@ -134,17 +134,18 @@ class Translator:
         does not fit the others, if the models' vocabularies differ, and for a device or precision that this
         machine does not have.
         """
-        engine = EngineSettings(
-            precision, workers, native, None if shortlist is None else Path(shortlist), cuda_graphs
-        )
-        stored = [StoredModel.load(Path(run)) for run in runs]
+        shortlist = None if shortlist is None else Path(shortlist)
+        engine = EngineSettings(precision, workers, native, shortlist, cuda_graphs)
+        return cls.of([StoredModel.load(Path(run)) for run in runs], engine, device)
+
+    @classmethod
+    def of(cls, stored: Sequence[StoredModel], engine: EngineSettings, device: str | None) -> "Translator":
+        """As `load`, for models that have been read already. Their weights must not change."""
         tokenizers = stored[0].tokenizers
         if any(other.tokenizers != tokenizers for other in stored):
-            raise DragomanError(
-                "The models of an ensemble need the same vocabularies, and these have different ones."
-            )
+            raise DragomanError("The models of an ensemble need the same vocabularies; theirs differ.")
         device_name = device or ("cuda" if has_gpu() else "cpu")
-        in_cpp = native and device_name == "cpu" and len(stored) == 1 and supports(stored[0])
+        in_cpp = engine.native and device_name == "cpu" and len(stored) == 1 and supports(stored[0])
         if engine.shortlist is not None and not in_cpp:
             raise DragomanError(SHORTLIST_NEEDS_NATIVE)
 
@@ -153,17 +154,18 @@ class Translator:
 
             return TorchBackend.load(stored, device_name, engine)
 
-        longest = [each.settings.longest for each in stored if each.settings.longest is not None]
         translator = cls(
             tokenizers,
             open_torch,
             (lambda: NativeBackend.load(stored[0], engine)) if in_cpp else lambda: None,
             engine,
             min((each.longest_trained for each in stored if each.longest_trained is not None), default=None),
-            min(longest, default=None),
+            min(
+                (each.settings.longest for each in stored if each.settings.longest is not None), default=None
+            ),
             stored[0].languages,
         )
-        if not in_cpp or precision == "bfloat16" or cuda_graphs:
+        if not in_cpp or engine.precision == "bfloat16" or engine.cuda_graphs:
             _ = translator.torch_backend  # refuses unsupported settings, and weights that do not fit, now
         return translator
 

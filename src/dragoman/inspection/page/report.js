@@ -5,6 +5,7 @@ import { Attention } from "./attention.js";
 import { Beam } from "./beam.js";
 import { Masks } from "./masks.js";
 import { Embeddings } from "./embeddings.js";
+import { Experiments } from "./lab.js";
 import { Model } from "./model.js";
 import { Positions } from "./positions.js";
 import { Steps } from "./steps.js";
@@ -84,6 +85,7 @@ function Report({ inspection, ask, children }) {
         ${WINDOWED.includes(view)
           ? html`<${WindowForm} count=${longest} value=${window} change=${setWindow} />` : null}
         <${WindowOf} value=${window}><${View} inspection=${inspection} bench=${bench} tryOut=${tryOut} /><//>
+        <${Experiments} view=${view} />
       </div>
     </main>
     <footer>${children}</footer>`;

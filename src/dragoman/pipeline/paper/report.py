@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from dragoman.model.baseline_shapes import ENRICHED
 from dragoman.model.costs import (
     Counts,
     count_parameters,
@@ -149,12 +150,12 @@ def report_on(
     hours: float | None = None,
     gpus: int = PAPER_GPUS,
 ) -> Report:
-    """The report. Raises `DragomanError` for a model that is no Transformer."""
+    """The report. Raises `DragomanError` for an architecture without the Transformer's parts."""
     settings = subject.recipe.model
-    if settings.architecture != "transformer":
+    if settings.architecture not in ("transformer", *ENRICHED):
         raise DragomanError(
             f"{subject.name} is of the architecture {settings.architecture}; the paper's parameters, "
-            "multiply-adds and departures are those of a Transformer."
+            "multiply-adds and departures are those of a Transformer, and of enriched models."
         )
     row = row_of(subject)
     return Report(

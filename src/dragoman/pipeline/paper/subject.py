@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.pipeline.paper.figures import PAPER_VOCABULARY
-from dragoman.pipeline.recipe import Preset, Recipe, read_recipe
+from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.pipeline.reproduce.table3 import TABLE3
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import array_types
@@ -34,23 +34,19 @@ def subject_of(name: str, vocabulary: int | None) -> Subject:
     rows = {row.name: row for row in TABLE3.rows}
     path = Path(name)
     sizes = None
-    preset: Preset
-    for preset in ("tiny", "small", "base", "big", "student", "student-tiny"):
-        if name == preset:
-            recipe = Recipe(preset=preset, model=PRESETS[preset])
-            break
+    if name in PRESETS:
+        recipe = overlay(Recipe(model=PRESETS[name]), {"preset": name}, name)
+    elif name in rows:
+        recipe = TABLE3.scale("paper").recipe(rows[name], 1, DataSettings())
+    elif path.is_dir():
+        recipe, sizes = read_run(path)
+    elif path.is_file():
+        recipe = read_recipe_file(path)
     else:
-        if name in rows:
-            recipe = TABLE3.scale("paper").recipe(rows[name], 1, DataSettings())
-        elif path.is_dir():
-            recipe, sizes = read_run(path)
-        elif path.is_file():
-            recipe = read_recipe_file(path)
-        else:
-            raise DragomanError(
-                f"{name!r} is not a preset ({', '.join(PRESETS)}), not a row of Table 3 ({', '.join(rows)}), "
-                "and there is no such recipe or run."
-            )
+        raise DragomanError(
+            f"{name!r} is not a preset ({', '.join(PRESETS)}), not a row of Table 3 ({', '.join(rows)}), "
+            "and there is no such recipe or run."
+        )
     if vocabulary is not None:
         sizes = vocabulary, vocabulary
     if sizes is None:

@@ -34,8 +34,13 @@ export function setKey(given) {
   }
 }
 
+/** The models, each also with each of its adapters; labels tell them apart. */
 export async function fetchModels() {
-  return (await (await send("v1/models")).json()).models;
+  const { models } = await (await send("v1/models")).json();
+  return models.flatMap((model) => [
+    { ...model, label: model.name },
+    ...(model.adapters ?? []).map((adapter) => ({ ...model, adapter, label: `${model.name} with ${adapter}` })),
+  ]);
 }
 
 export async function translate(body, signal) {

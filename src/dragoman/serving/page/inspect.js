@@ -5,11 +5,11 @@ import { show } from "./inspection/report.js";
 import { inspect } from "./api.js";
 
 async function start() {
-  const { text, model } = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+  const { text, model, adapter } = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
   try {
-    const inspection = await inspect({ text, model });
+    const inspection = await inspect({ text, model, adapter });
     document.title = `Inspection: ${inspection.sentence}`;
-    const ask = (changes) => inspect({ text, model, changes });
+    const ask = (changes) => inspect({ text, model, adapter, changes });
     show(decoded(inspection), "The server has computed this with PyTorch just now.", ask);
   } catch (error) {
     document.querySelector("[role=status]").textContent = error.message;

@@ -84,15 +84,15 @@ function Select({ label, options, value, choose }) {
 /** Which model translates. With a language to detect, the server chooses it. */
 function ModelLine() {
   const { fitting, source, target, result } = session;
-  const name = source === "auto" ? result?.model : session.model;
-  const model = (session.models ?? []).find((one) => one.name === name);
-  const choices = fitting.map((one) => ({ code: one.name, name: one.name }));
+  const label = source === "auto" ? result?.model : session.model;
+  const model = (session.models ?? []).find((one) => one.label === label);
+  const choices = fitting.map((one) => ({ code: one.label, name: one.label }));
   if (!model) {
     const note = source === "auto" && "The server chooses the model when it knows the language.";
     return html`<div class="model">${note}</div>`;
   }
   if (source === "auto" || choices.length < 2) {
-    return html`<div class="model"><span>Model ${model.name} · ${facts(model)}</span><${Inside} /></div>`;
+    return html`<div class="model"><span>Model ${model.label} · ${facts(model)}</span><${Inside} /></div>`;
   }
   return html`<div class="model">
     <span>Model</span>
@@ -107,7 +107,7 @@ function Inside() {
   const { result, isCurrent } = session;
   const sentence = isCurrent && result?.format !== "html" && result?.sentences[0]?.source;
   if (!sentence) return null;
-  const asked = new URLSearchParams({ text: sentence, model: result.model });
+  const asked = new URLSearchParams({ text: sentence, model: result.model, adapter: result.adapter ?? "" });
   return html`<a href=${`inspect#${asked}`} target="_blank" rel="noopener">Look inside</a>`;
 }
 

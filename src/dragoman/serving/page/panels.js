@@ -39,7 +39,8 @@ export function Others({ session }) {
         )}
       </ol>`,
     )}
-    <p class="note">Score: the log-probability divided by the length penalty. Nearer to zero is better.</p>
+    <p class="note">Score: the log-probability divided by the length penalty. Nearer to zero is better.
+      Experiments about this: <code>dragoman lab length-penalties</code>, <code>dragoman lab wider-beam</code></p>
   <//>`;
 }
 

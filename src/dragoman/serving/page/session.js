@@ -16,7 +16,7 @@ export class Session {
   models = null; // null until they are known
   source = ""; // a language's code, or "auto"
   target = "";
-  model = "";
+  model = ""; // a model's label
   text = "";
   file = null; // {name, format} of a file that was opened
   result = null; // the latest complete translation
@@ -52,10 +52,10 @@ export class Session {
     try {
       const models = await api.fetchModels();
       const former = history.recall(MODEL);
-      const known = models.find((model) => model.name === former) ?? models[0];
+      const known = models.find((model) => model.label === former) ?? models[0];
       const failure = known ? null : { message: "The server has no model loaded.", again: true };
       this.#change({ models, failure });
-      if (known) this.setPair(known.source, known.target, known.name);
+      if (known) this.setPair(known.source, known.target, known.label);
     } catch (error) {
       this.#fail(error);
     }
@@ -103,7 +103,7 @@ export class Session {
   setPair(source, target = this.target, model = this.model) {
     Object.assign(this, { source, target, model });
     if (!this.targets.some(({ code }) => code === target)) this.target = this.targets[0].code;
-    if (!this.fitting.some(({ name }) => name === model)) this.model = this.fitting[0].name;
+    if (!this.fitting.some(({ label }) => label === model)) this.model = this.fitting[0].label;
     history.store(MODEL, this.model);
     this.translate();
   }
@@ -179,8 +179,10 @@ export class Session {
   }
 
   #pair() {
-    const { source, target, model } = this;
-    return source === "auto" ? { source, target } : { source, target, model };
+    const { source, target } = this;
+    if (source === "auto") return { source, target };
+    const { name: model, adapter } = this.models.find(({ label }) => label === this.model);
+    return { source, target, model, adapter };
   }
 
   #finish(result) {
@@ -243,8 +245,8 @@ export class Session {
 
   // What is asked about a result. Requests name the result's model: a detected language stays as it was.
 
-  #about({ model, source, target }, body) {
-    return { model, source, target, ...body };
+  #about({ model, adapter, source, target }, body) {
+    return { model, adapter, source, target, ...body };
   }
 
   /** Alternatives from a word on; start: the word's place in its sentence. */

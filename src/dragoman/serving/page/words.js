@@ -1,7 +1,7 @@
 // Words, sentences and alignments of a translation. All functions are pure.
 //
-// A result is {model, source, target, sourceText, text, format, sentences}. The server counts code points; a
-// result counts UTF-16 units, as JavaScript does. Sentences of HTML have no places (start is null).
+// A result is {model, adapter, source, target, sourceText, text, format, sentences}. The server counts code
+// points; a result counts UTF-16 units, as JavaScript does. Sentences of HTML have no places (start is null).
 
 // Python's str.split() separates words: its whitespace differs from \s by \x1c-\x1f, \x85 and \ufeff.
 const WORD = /[^\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/g;
@@ -14,6 +14,7 @@ export function toResult(answer, sourceText, format) {
   const inTarget = unitsOfCodePoints(text);
   return {
     model: answer.model,
+    adapter: answer.adapter || undefined, // which a request then leaves out
     source: answer.source,
     target: answer.target,
     sourceText,

@@ -54,14 +54,20 @@ class Adapter:
         """The base model with the changes. Raises `DragomanError` if it is not the adapter's base."""
         if model_hash(base) != self.base:
             raise DragomanError(f"{base} is not the model that the adapter was trained on; give that one.")
-        stored = StoredModel.load(base)
-        weights = dict(stored.weights)
+        return self.merge(StoredModel.load(base))
+
+    def merge(self, base: StoredModel) -> StoredModel:
+        """As `merged`, for the adapter's base after reading. Both share the weights that do not change.
+
+        Raises `DragomanError` if the factors do not fit.
+        """
+        weights = dict(base.weights)
         for name, (a, b) in self.factors.items():
             shape = weights[name].shape if name in weights else ()
             if a.ndim != 2 or (b.shape, a.shape) != ((*shape[:1], len(a)), (len(a), *shape[1:])):
-                raise DragomanError(f"The adapter's factors of {name} do not fit the base model {base}.")
+                raise DragomanError(f"The adapter's factors of {name} do not fit the base model.")
             weights[name] = (weights[name] + b.astype(np.float64) @ a).astype(np.float32)
-        return replace(stored, weights=weights, longest_trained=self.longest_trained)
+        return replace(base, weights=weights, longest_trained=self.longest_trained)
 
     def save(self, folder: Path) -> None:
         """Write the folder atomically."""
@@ -81,7 +87,7 @@ class Adapter:
     @classmethod
     def load(cls, folder: Path) -> "Adapter":
         """Read what `save` wrote. Raises `DragomanError` if it is missing, damaged or something else."""
-        if not (folder / ABOUT).is_file():
+        if not is_adapter(folder):
             raise DragomanError(f"{folder} is not an adapter: it has no {ABOUT}.")
         check_folder(folder)
         about, arrays = read_json(folder / ABOUT), read_arrays(folder / FACTORS)
@@ -93,6 +99,11 @@ class Adapter:
             raise DragomanError(
                 f"{folder} is not an adapter as dragoman export writes it: {error}."
             ) from error
+
+
+def is_adapter(folder: Path) -> bool:
+    """Whether the folder looks like one of `Adapter.save`."""
+    return (folder / ABOUT).is_file()
 
 
 def low_rank_factors(

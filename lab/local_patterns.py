@@ -1,0 +1,67 @@
+"""Trains four decoders on texts in which each letter follows from the two before it, by a fixed random table.
+That is information of distances 1 and 2 alone. The source does not have it. Self-attention has to find by
+training which positions are the nearest; convolutions and recurrences have it in their shape.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from lab.frame.experiment import Claim, Result, verdict_of
+from lab.frame.pictures import curves
+from lab.parts.training import BY_ARCHITECTURE, TINY, Pair, examples, mean_curve, nll, short, spread, train
+
+CLAIM = Claim(
+    title="Patterns of neighbours",
+    section="4",
+    claim="Self-attention learns local patterns worse than recurrent and convolutional layers of the same "
+    "width.",
+    claimed_by="study notes",
+    topics=("C57",),
+)
+LETTERS, LENGTH, SOURCE = 8, 16, 23
+TABLE = np.random.default_rng(7).integers(LETTERS, size=(LETTERS, LETTERS))
+LEAST = float(2 * np.log(LETTERS) / (LENGTH + 1))  # two letters are random; END, after the last one, is not
+MODELS = BY_ARCHITECTURE | {"restricted Transformer": replace(TINY, neighbourhood=4)}
+
+
+def pair(generator: np.random.Generator) -> Pair:
+    text = generator.integers(LETTERS, size=2).tolist()
+    while len(text) < LENGTH:
+        text.append(int(TABLE[text[-2], text[-1]]))
+    return [SOURCE], [4 + letter for letter in text]
+
+
+def run(quick: bool) -> Result:
+    seeds, updates = short(quick, 200)
+    rows: list[dict[str, object]] = []
+    losses: dict[str, list[list[float]]] = {name: [[] for _ in seeds] for name in MODELS}
+    for name, settings in MODELS.items():
+        for seed, seen in zip(seeds, losses[name], strict=True):
+            watch = lambda step, model, loss, seen=seen: seen.append(loss)  # noqa: E731
+            model = train(settings, pair, updates, seed, watch=watch)
+            rows.append({"model": name, "seed": seed, "nll": nll(model, examples(pair, seed))})
+
+    def found(name: str) -> list[float]:
+        return [row["nll"] for row in rows if row["model"] == name]
+
+    picture = curves(
+        "Training on patterns of two neighbours",
+        "update",
+        "nll a token in nats, of the training batches",
+        {name: mean_curve(runs, max(updates // 40, 1)) for name, runs in losses.items()},
+        f"Mean of {len(seeds)} seeds. The least possible is {LEAST:.2f}: the first two letters are random.",
+    )
+    worse = [
+        name
+        for name in ("ConvS2S", "LSTM")
+        if all(ours > other for ours, other in zip(found("Transformer"), found(name), strict=True))
+    ]
+    shown = "; ".join(f"{name} {spread(found(name))}" for name in MODELS)
+    return Result(
+        {"Held-out texts": rows},
+        picture,
+        verdict_of(bool(worse), f"the other model is the {worse[0]}" if len(worse) == 1 else ""),
+        f"After {updates} updates the loss in nats a token, mean and range of the seeds, is: {shown}. The "
+        f"least possible is {LEAST:.2f}.",
+    )

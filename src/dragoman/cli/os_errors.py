@@ -1,0 +1,14 @@
+"""Errors of the operating system as sentences."""
+
+
+def sentence_of(error: OSError) -> str:
+    """What the system refused, and what to do."""
+    path = error.filename or "The disk"
+    match error:
+        case FileExistsError():
+            return f"{path} is a file, and a folder is wanted there. Give another name, or move the file."
+        case NotADirectoryError():
+            return f"{path} cannot be used: a part of this path is a file, not a folder. Give another path."
+        case PermissionError():
+            return f"{path} cannot be used: permission denied. Give another path, or change its permissions."
+    return f"{path}: {error.strerror or error}."

@@ -1,0 +1,94 @@
+"""The models of a server, and their adapters, from folders."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from dragoman.native.build import DECODER, is_compiled
+from dragoman.native.settings import EngineSettings
+from dragoman.serving.models import Models, ServedModel
+from dragoman.system.errors import DragomanError
+from dragoman.translation.adapter import Adapter, is_adapter
+from dragoman.translation.model_folder import StoredModel, model_hash
+from dragoman.translation.translator import Translator
+
+NICE = 10  # the event loop goes before the threads that search: all requests wait for it
+Loaded = tuple[str, StoredModel, str]  # the name of a run, its content, and its hash
+
+
+def load_models(folders: Sequence[Path], engine: EngineSettings) -> Models:
+    """Load runs and adapters, and those in folders. An adapter belongs to each run with its base's hash.
+
+    Raises `DragomanError` if there is none, if one cannot be loaded, if the base of an adapter is not among
+    the runs, and if two runs, or two adapters of a run, have the same name.
+    """
+    paths = [path for folder in folders for path in served_in(folder)]
+    runs = [path for path in paths if not is_adapter(path)]
+    adapters = [(path, Adapter.load(path)) for path in paths if is_adapter(path)]
+    refuse_double("models", runs)
+    stored = [StoredModel.load(run) for run in runs]
+    hashes = list(map(model_hash, runs))
+    for path, adapter in adapters:
+        if adapter.base not in hashes:
+            raise DragomanError(
+                f"{path} is an adapter, and the model that it was trained on is not served. Give both: "
+                f"dragoman serve RUN {path}"
+            )
+    models = []
+    for run, content, run_hash in zip(runs, stored, hashes, strict=True):
+        own = [(path, adapter) for path, adapter in adapters if adapter.base == run_hash]
+        refuse_double(f"adapters of {name_of(run)}", [path for path, _ in own])
+        model = serve_model(name_of(run), content, engine)
+        adapted = [
+            replace(serve_model(model.name, adapter.merge(content), engine), adapter=name_of(path))
+            for path, adapter in own
+        ]
+        models.append(replace(model, folder=run, adapted=tuple(adapted)))
+    return Models(tuple(models))
+
+
+def served_in(folder: Path) -> list[Path]:
+    """The folder itself if it holds a model or is an adapter, else the folders in it that do, by name.
+
+    Raises `DragomanError` if there is none.
+    """
+    if not folder.is_dir():
+        raise DragomanError(f"{folder} is not a folder; give the folder of a run, or one with runs in it.")
+    if (folder / "model.toml").exists() or (folder / "model").is_dir() or is_adapter(folder):
+        return [folder]
+    found = [
+        path
+        for path in sorted(folder.iterdir())
+        if (path / "model.toml").exists() or (path / "model" / "model.toml").exists() or is_adapter(path)
+    ]
+    if not found:
+        raise DragomanError(f"{folder} holds no model and no adapter, and neither do the folders in it.")
+    return found
+
+
+def name_of(folder: Path) -> str:
+    """The name that requests give a run or an adapter: that of its folder."""
+    return folder.resolve().name
+
+
+def refuse_double(what: str, folders: Sequence[Path]) -> None:
+    """Raise `DragomanError` if two folders have the same name."""
+    names = list(map(name_of, folders))
+    if double := next((name for name in names if names.count(name) > 1), None):
+        raise DragomanError(f"Two {what} are named {double}; rename one of their folders.")
+
+
+def serve_model(name: str, stored: StoredModel, engine: EngineSettings) -> ServedModel:
+    """A model with the name that requests give it."""
+    translator = Translator.of([stored], engine, None)
+    # A model whose C++ is still being compiled is opened by the first request, with the usual priority.
+    if is_compiled(DECODER) and translator.native_backend is not None:
+        translator.native_backend.set_nice(NICE)
+    return ServedModel(
+        name,
+        stored.languages.source,
+        stored.languages.target,
+        translator,
+        stored.settings.architecture,
+        sum(weight.size for weight in stored.weights.values()),
+    )

@@ -1,0 +1,76 @@
+"""The Python of the pages, and the commands that look inside, run on a small model.
+
+tests/test_readme.py runs the README's, tests/test_docs_run.py the commands of the guides.
+"""
+
+import sys
+
+import pytest
+import torch
+
+from dragoman.cli import main as cli
+from dragoman.model.settings import ModelSettings
+from dragoman.model.transformer import Transformer
+from dragoman.text.settings import TokenizerSettings
+from dragoman.text.tokenizer import Tokenizer
+from dragoman.translation.model_folder import Tokenizers, save_model
+from tests.test_docs import DOCS, PAGES, SHELL, blocks
+
+pytestmark = pytest.mark.usefixtures("unchecked_shapes")
+WITH_TRANSFORMERS = DOCS / "interop.md"  # its import takes seconds
+PATHS = [path for path in PAGES if blocks(path, "python") and path != WITH_TRANSFORMERS]
+TEXT = ["A man rides a bike.", "Ein Mann fährt Rad.", "amber"]
+
+
+@pytest.fixture(scope="module")
+def model():
+    """A random model and its tokenizers."""
+    tokenizer = Tokenizer.train(TEXT * 5, "bpe", TokenizerSettings(), 320)
+    torch.manual_seed(0)
+    settings = ModelSettings(d_model=16, d_ff=24, heads=2, encoder_layers=1, decoder_layers=1)
+    return Transformer(settings, len(tokenizer), len(tokenizer)).eval(), Tokenizers(tokenizer, tokenizer)
+
+
+@pytest.fixture
+def folder(model, tmp_path, monkeypatch):
+    """A folder with the model that the pages name, as the current one."""
+    network, tokenizers = model
+    save_model(tmp_path / "runs" / "ende", network, network.settings, tokenizers, longest_trained=40)
+    (tmp_path / "test.en").write_text(f"{TEXT[0]}\n{TEXT[2]}\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(path):
+    """Run the blocks of a page one after the other, with the same names."""
+    names = {}
+    for code in blocks(path, "python"):
+        exec(compile(code, path.name, "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+def test_python_of_a_page_runs(path, folder):
+    assert run(path)
+
+
+@pytest.mark.long
+def test_commands_that_look_inside_run(folder, monkeypatch):
+    commands = [words for words in SHELL[DOCS / "look-inside.md"] if words[0] != "serve"]
+    for words in commands:
+        monkeypatch.setattr(sys, "argv", ["dragoman", *words])
+        cli.main()
+        if "--out" in words:
+            assert (folder / words[words.index("--out") + 1]).stat().st_size > 0
+    assert len(commands) > 6
+
+
+@pytest.mark.long
+def test_python_of_an_exported_model_runs(model, tmp_path, monkeypatch):
+    pytest.importorskip("transformers", reason="transformers is missing: pip install 'dragoman[huggingface]'")
+    from dragoman.interop import huggingface
+
+    (tmp_path / "g2p-huggingface").mkdir()
+    huggingface.write(*model, tmp_path / "g2p-huggingface")
+    monkeypatch.chdir(tmp_path)
+    assert run(WITH_TRANSFORMERS)["ids"].numel() > 0

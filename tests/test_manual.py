@@ -1,0 +1,49 @@
+"""The manual pages: they have every verb and option, and roff finds no fault in them."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from dragoman.cli.main import COMMANDS
+from tests.conftest import MOST_SECONDS
+from tools.docs import manual
+
+PAGES = manual.pages()
+
+
+def test_every_verb_and_option_has_its_place():
+    assert PAGES.keys() == {"dragoman.1", *(f"dragoman-{name}.1" for name in COMMANDS)}
+    for name, command in COMMANDS.items():
+        assert manual.bold(name) in PAGES["dragoman.1"]
+        page = PAGES[f"dragoman-{name}.1"]
+        for option in command.options.values():
+            if option.help:
+                assert manual.bold(manual.forms(command, option)) in page
+        assert command.example.splitlines()[0].replace("-", r"\-") in page
+
+
+def test_a_text_is_not_read_as_requests_or_escapes():
+    assert manual.roff(".TH 'a' \\fB -x") == r"\&.TH 'a' \efB \-x"
+    assert manual.literal("'one\n.two") == [".PP", ".nf", r"\&'one", r"\&.two", ".fi"]
+    assert manual.roff("α → …") == r"\[u03B1] \[u2192] \[u2026]"
+    assert manual.plain("`a` and\n  b") == "a and b"
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is missing: apt-get install groff")
+def test_roff_finds_no_fault():
+    assert all(text.isascii() for text in PAGES.values())
+    done = subprocess.run(
+        ["groff", "-man", "-ww", "-Tutf8", "-P-c"],
+        input="".join(PAGES.values()),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=MOST_SECONDS,
+        check=True,
+    )
+    assert not done.stderr
+    for name in COMMANDS:
+        assert f"DRAGOMAN-{name.upper()}(1)" in done.stdout
+    assert "|Y|^β" in done.stdout
+    assert r"\[u" not in done.stdout
