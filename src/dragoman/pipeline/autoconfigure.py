@@ -29,7 +29,7 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     """
     gpu = world.device.type == "cuda"
     constraint_ids(recipe.search, data.tokenizers.target)  # raises for test data that could not be translated
-    target_tokens = int(data.train.lengths()[1].sum()) + len(data.train)
+    target_tokens = int((data.train.lengths()[1] + 1).sum()) // data.train.statistics.sampled_copies
     recipe, reasons = choose_from_text(recipe, data, target_tokens, gpu)
     batches, training = recipe.batches, recipe.training
     model = make_model(recipe, data, world.device)

@@ -69,6 +69,10 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
         tokenizers.save(new)
         statistics.held_out, statistics.too_long = write_valid(new, files, data, pair_filter, tokenizers)
         train = write_corpus(new / "train", files, tokenizers.paths(new), data, pair_filter, statistics)
+        if recipe.tokenizer.bpe_dropout or recipe.tokenizer.sampling_alpha:
+            from dragoman.text.subword_sampling import sample_copies
+
+            sample_copies(new, files, tokenizers.paths(new), data, recipe.tokenizer, recipe.training.seed)
         shutil.rmtree(new / "plain", ignore_errors=True)
         complete_folder(new)
     except BaseException:
@@ -76,7 +80,7 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
         raise
     shutil.rmtree(out / "data", ignore_errors=True)
     new.rename(out / "data")
-    say(f"Text: {'; '.join(train.statistics.describe())}. {len(train):,} pairs to train on.")
+    say(f"Text: {'; '.join(train.statistics.describe())}. {statistics.kept:,} pairs to train on.")
 
 
 def write_valid(
@@ -143,8 +147,7 @@ def choose_vocabulary(recipe: Recipe, pairs: int) -> int:
 
     At most 10,000 for a small model.
     """
-    most = 37_000 if recipe.model.d_model >= 512 else 10_000
-    return min(most, max(400, round(40 * pairs**0.5)))
+    return min(37_000 if recipe.model.d_model >= 512 else 10_000, max(400, round(40 * pairs**0.5)))
 
 
 # ---- from ids to training

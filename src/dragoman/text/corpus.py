@@ -42,6 +42,8 @@ class CorpusStatistics:
     """Lines of both files that end with CRLF."""
     weights: dict[str, float] = field(default_factory=dict)
     """Of several corpora that follow each other in the files: the weight of each by its first line."""
+    sampled_copies: int = 1
+    """Copies of all pairs that follow each other in the corpus, each in other tokens (`sample_copies`)."""
 
     def describe(self) -> list[str]:
         """The numbers as parts of a sentence, without those that are zero."""
@@ -122,9 +124,8 @@ def sample_pairs(
     source: Path, target: Path, pair_filter: PairFilter, total: int, max_pairs: int
 ) -> Iterator[tuple[str, str]]:
     """Yield every k-th training pair, so that of `total` pairs at most `max_pairs` are sampled."""
-    step = max(1, -(-total // max_pairs))
     kept = (pair for pair in read_pairs(source, target) if pair_filter.keeps(*pair))
-    return islice(kept, 0, None, step)
+    return islice(kept, 0, None, max(1, -(-total // max_pairs)))
 
 
 @dataclass(frozen=True)
@@ -216,8 +217,7 @@ def raise_open_file_limit(count: int) -> None:
 
     A memory-mapped file counts as an open file.
     """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count + 500
+    wanted, (soft, hard) = count + 500, resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         allowed = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
@@ -268,11 +268,14 @@ class Corpus:
         return source, target
 
     def pairs_of_epoch(self, seed: int, epoch: int) -> Ids:
-        """The pairs of an epoch: each once, or of several corpora as many as their weights say."""
-        if self.statistics.weights:
-            from dragoman.text.mixing import draw_by_weight
+        """The pairs of an epoch: each once, or of several corpora as many as their weights say.
 
-            return draw_by_weight(self.statistics.weights, np.concatenate(self._line_numbers), seed, epoch)
+        Of sampled copies an epoch uses one.
+        """
+        if self.statistics.weights or self.statistics.sampled_copies > 1:
+            from dragoman.text.mixing import draw
+
+            return draw(self.statistics, np.concatenate(self._line_numbers), seed, epoch)
         return np.arange(len(self))
 
     def line_number(self, pair: int) -> int:

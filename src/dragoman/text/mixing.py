@@ -6,11 +6,15 @@ again only when every other pair of its corpus has been used as often.
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from dragoman.system.errors import DragomanError
+
+if TYPE_CHECKING:
+    from dragoman.text.corpus import CorpusStatistics
 
 Indices = npt.NDArray[np.int64]
 
@@ -43,6 +47,19 @@ def shuffled_passes(size: int, first: int, last: int, key: tuple[int, int]) -> I
     # The 1 keeps the key apart from that of an epoch, which is shorter.
     orders = [np.random.default_rng([*key, number, 1]).permutation(size) for number in passes]
     return np.concatenate(orders)[first - passes[0] * size : last - passes[0] * size]
+
+
+def draw(statistics: "CorpusStatistics", lines: npt.NDArray[np.integer], seed: int, epoch: int) -> Indices:
+    """The pairs of an epoch of a corpus that has weights, sampled copies of its pairs, or both.
+
+    `lines` are those of all its pairs in the text. Epochs use the copies in turn. Raises `DragomanError`
+    where `draw_by_weight` does.
+    """
+    size = len(lines) // statistics.sampled_copies
+    first = epoch % statistics.sampled_copies * size
+    if not statistics.weights:
+        return np.arange(first, first + size)
+    return first + draw_by_weight(statistics.weights, lines[:size], seed, epoch)
 
 
 def draw_by_weight(

@@ -9,6 +9,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.keys import former_name
 from dragoman.system.toml import check_bounds
 from dragoman.text.mixture import WeightedCorpus
+from dragoman.text.sampling_settings import SubwordSampling
 
 TokenKind = Literal["bpe", "unigram", "char", "word"]
 UNKNOWN_LANGUAGE = "und"  # as BCP 47 has it
@@ -129,7 +130,7 @@ class DataSettings(CorpusFiles):
 
 
 @dataclass(frozen=True)
-class TokenizerSettings:
+class TokenizerSettings(SubwordSampling):
     """The SentencePiece models, which are trained on the training files only.
 
     Raises `DragomanError` for a number that is out of bounds.

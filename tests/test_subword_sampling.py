@@ -1,0 +1,120 @@
+"""Subword regularisation: copies of the training text in sampled tokens, exact and the same each time."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dragoman.pipeline import autoconfigure
+from dragoman.pipeline.conversion import prepare_converted
+from dragoman.pipeline.prepare import PreparedData, make_batches, prepare
+from dragoman.pipeline.run import run
+from dragoman.system.errors import DragomanError
+from dragoman.text.mixture import WeightedCorpus
+from dragoman.text.settings import DataSettings, TokenizerSettings
+from dragoman.text.subword_sampling import check_sampling
+from dragoman.training.checkpoint import checkpoints
+from dragoman.training.world import World
+from tests.conftest import small_recipe, write_copies
+
+BPE = TokenizerSettings(vocabulary=340, bpe_dropout=0.3, sampled_copies=3)
+UNIGRAM = TokenizerSettings("unigram", vocabulary=330, sampling_alpha=0.3, sampled_copies=3)
+
+
+def prepared(folder, out, settings):
+    recipe = replace(small_recipe(folder, folder / out), tokenizer=settings)
+    prepare(folder / out, recipe, lambda _: None)
+    return recipe, PreparedData.load(folder / out / "data")
+
+
+@pytest.mark.parametrize(
+    "settings", [BPE, UNIGRAM, replace(BPE, share_vocabulary=False)], ids=["bpe", "unigram", "two"]
+)
+def test_each_copy_is_the_same_text_in_other_tokens_and_the_same_each_time(tmp_path, settings):
+    recipe, data = prepared(tmp_path, "one", settings)
+    prepared(tmp_path, "two", settings)
+    _, plain = prepared(tmp_path, "plain", replace(settings, bpe_dropout=0.0, sampling_alpha=0.0))
+    manifests = [(tmp_path / out / "data" / "manifest.json").read_bytes() for out in ("one", "two")]
+    assert manifests[0] == manifests[1]
+    size = len(plain.train)
+    assert len(data.train) == 3 * size
+    assert data.train.statistics.kept == size
+    sides = data.tokenizers.source, data.tokenizers.target
+    for pair in range(3 * size):
+        assert data.train.line_number(pair) == plain.train.line_number(pair % size)
+        for tokenizer, ids, own in zip(sides, data.train[pair], plain.train[pair % size], strict=True):
+            assert tokenizer.decode(ids.tolist()) == tokenizer.decode(own.tolist())
+    copies = [[data.train[n * size + pair][0].tolist() for pair in range(size)] for n in range(3)]
+    assert copies[0] != copies[1] != copies[2]
+    for pair in range(len(plain.valid)):  # validation is not sampled
+        assert all(map(np.array_equal, data.valid[pair], plain.valid[pair]))
+    batches = make_batches(recipe, data, World())
+    for epoch in range(4):
+        first = epoch % 3 * size
+        assert sorted(np.concatenate(batches.plan(epoch))) == list(range(first, first + size))
+
+
+def test_almost_no_dropout_is_the_ordinary_corpus(tmp_path):
+    prepared(tmp_path, "one", replace(BPE, bpe_dropout=1e-12, sampled_copies=1))
+    prepared(tmp_path, "plain", replace(BPE, bpe_dropout=0.0))
+    texts = [tmp_path / out / "data" / "train" for out in ("one", "plain")]
+    names = [sorted(folder.glob("*.npy")) for folder in texts]
+    assert len(names[0]) == 5
+    assert [path.read_bytes() for path in names[0]] == [path.read_bytes() for path in names[1]]
+
+
+def test_weights_and_tags_hold_in_every_copy(tmp_path):
+    first, second = write_copies(tmp_path, "first", 60), write_copies(tmp_path, "second", 40, seed=1)
+    corpora = WeightedCorpus(*first, 1.0), WeightedCorpus(*second, 3.0, "<bt>")
+    recipe = replace(
+        small_recipe(tmp_path, tmp_path / "run"), data=DataSettings(corpus=corpora), tokenizer=UNIGRAM
+    )
+    prepare_converted(tmp_path / "run", recipe, recipe.data, lambda _: None)
+    data = PreparedData.load(tmp_path / "run" / "data")
+    ((*_, tag),) = data.tokenizers.source.encode(["<bt>"])
+    tagged = np.array([tag in data.train[pair][0] for pair in range(len(data.train))])
+    assert [data.train.line_number(pair) > 60 for pair in range(len(data.train))] == tagged.tolist()
+    for epoch in range(3):
+        pairs = np.concatenate(make_batches(recipe, data, World()).plan(epoch))
+        assert set(pairs * 3 // len(data.train)) == {epoch}
+        assert abs(tagged[pairs].mean() - 0.75) < 0.03
+
+
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(autoconfigure, "LEAST_SECONDS", 0.0)
+    recipe = replace(small_recipe(tmp_path, tmp_path / "whole", updates=16, warmup_steps=4), tokenizer=BPE)
+    recipe = replace(recipe, batches=replace(recipe.batches, accumulate=8))
+    run(recipe, lambda _: None)
+
+    def interrupt(words):
+        if words.startswith("Validation at update 8"):
+            raise KeyboardInterrupt
+
+    stopped = replace(recipe, out=tmp_path / "stopped")
+    with pytest.raises(KeyboardInterrupt):
+        run(stopped, interrupt)
+    run(stopped, lambda _: None)
+    weights = [checkpoints(folder)[-1] / "model.safetensors" for folder in (recipe.out, stopped.out)]
+    assert weights[0].read_bytes() == weights[1].read_bytes()
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.0])
+@pytest.mark.parametrize("name", ["bpe_dropout", "sampling_alpha"])
+def test_values_out_of_bounds_are_refused(name, value):
+    with pytest.raises(DragomanError, match=f"{name} is {value}; it must be"):
+        check_sampling(TokenizerSettings(**{name: value}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"source_tokens": "word"}, "bpe_dropout is for bpe tokens, and source_tokens is word"),
+        ({"target_tokens": "char", "share_vocabulary": False}, "for bpe tokens, and target_tokens is char"),
+        ({"sampling_alpha": 0.1}, "give one of them"),
+        ({"sampled_copies": 0}, "sampled_copies is 0; it must be at least 1 and at most 100"),
+    ],
+)
+def test_contradictions_are_refused(tmp_path, changes, message):
+    with pytest.raises(DragomanError, match=message):
+        prepared(tmp_path, "run", replace(BPE, **changes))
+    assert not (tmp_path / "run" / "data").exists()
