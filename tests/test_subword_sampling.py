@@ -12,7 +12,8 @@ from dragoman.pipeline.run import run
 from dragoman.system.errors import DragomanError
 from dragoman.text.mixture import WeightedCorpus
 from dragoman.text.settings import DataSettings, TokenizerSettings
-from dragoman.text.subword_sampling import check_sampling
+from dragoman.text.subword_sampling import Sampler, check_sampling
+from dragoman.text.tokenizer import Tokenizer
 from dragoman.training.checkpoint import checkpoints
 from dragoman.training.world import World
 from tests.conftest import small_recipe, write_copies
@@ -118,3 +119,18 @@ def test_contradictions_are_refused(tmp_path, changes, message):
     with pytest.raises(DragomanError, match=message):
         prepared(tmp_path, "run", replace(BPE, **changes))
     assert not (tmp_path / "run" / "data").exists()
+
+
+@pytest.mark.parametrize("kind", ["word", "char"])
+def test_a_tokenizer_with_one_segmentation_is_refused(kind):
+    tokenizer = Tokenizer.train(["a b"], kind, TokenizerSettings(), 10)
+    with pytest.raises(DragomanError, match="This tokenizer cannot sample segmentations"):
+        Sampler(tokenizer, 0.1)
+
+
+def test_a_line_is_sampled_by_its_seed_and_not_by_its_neighbours():
+    tokenizer = Tokenizer.train(["abc abd bcd"] * 9, "bpe", replace(BPE, byte_fallback=False), 12)
+    sampler = Sampler(tokenizer, 0.5)
+    alone = [sampler.sample("abc abd bcd", seed) for seed in range(20)]
+    assert alone[::-1] == [sampler.sample("abc abd bcd", seed) for seed in reversed(range(20))]
+    assert len(set(map(tuple, alone))) > 1
