@@ -65,6 +65,18 @@ def test_all_views_draw_the_window(page):
     assert lens.get_by_role("gridcell").count() == TARGET
 
 
+def test_padding_follows_the_tokens_of_the_window(page):
+    known = fake_inspection(SOURCE, TARGET, 1, 2, 8)
+    choose(page, 61, 70)
+    tab(page, "Masks")
+    page.get_by_role("slider").fill("2")
+    padding = page.get_by_role("region", name="Padding: encoder-decoder attention")
+    names = [padding.locator(f"{axis} .token").all_inner_texts() for axis in (".row-names", ".column-names")]
+    columns, rows = (in_window(count, (61, 70)) for count in (SOURCE, TARGET))
+    assert names[1] == [*known.source[columns], "PAD", "PAD"]
+    assert len(names[0]) == len(range(*rows.indices(TARGET))) + 2
+
+
 def test_arrow_keys_stay_in_the_window(page):
     choose(page, 20, 22)
     page.locator("[role=treeitem][tabindex='0']").focus()

@@ -5,6 +5,7 @@ import { MASKS, decoderKeys } from "./data.js";
 import { Heat, LabelledHeat, matrixRows } from "./heat.js";
 import { Numbers, Slider } from "./parts.js";
 import { visible } from "./tokens.js";
+import { WindowOf, useWindow } from "./window.js";
 
 const [ALLOWED, MASKED] = [Float32Array.of(1), Float32Array.of(0)];
 const shade = (value) => 0.04 + 0.7 * value;
@@ -34,7 +35,7 @@ export function Masks({ inspection }) {
       </p>
     </div>
     <div class="masks">${MASKS.map((name) => html`<${Mask} key=${name} title=${TITLES[name]}
-      mask=${masks[name]} queries=${name === "encoder" ? sources : targets}
+      mask=${masks[name]} padding=${padding} queries=${name === "encoder" ? sources : targets}
       keys=${name === "encoder" || name === "cross" ? sources : targets} />`)}</div>`;
 }
 
@@ -44,15 +45,27 @@ function Swatch({ values, name }) {
   </span>`;
 }
 
-/** The first rows and columns of a mask: those of these queries and keys. */
-function Mask({ title, mask, queries, keys }) {
-  const values = Float32Array.from({ length: queries.length * keys.length }, (_, place) =>
-    mask.values[Math.floor(place / keys.length) * mask.shape[1] + (place % keys.length)]);
+/** The places of the tokens in the window, then those of the padding, which follows the last token. */
+function useShown(names, padding) {
+  const tokens = names.length - padding;
+  const [first, stop] = useWindow(tokens);
+  return [...names.keys()].filter((place) => (place >= first && place < stop) || place >= tokens);
+}
+
+/** The first rows and columns of a mask: those of these queries and keys, the padding included. */
+function Mask({ title, mask, queries, keys, padding }) {
+  const [rows, columns] = [useShown(queries, padding), useShown(keys, padding)];
+  const part = (rows, columns) =>
+    Float32Array.from(rows.flatMap((row) =>
+      columns.map((column) => mask.values[row * mask.shape[1] + column])));
   return html`<section class="panel" aria-label=${title}>
     <h3>${title}</h3>
-    <${LabelledHeat} values=${values} rowNames=${queries} columnNames=${keys}
-      share=${shade} rowsAre="query" columnsAre="key" digits=${0} label=${title} />
+    <${WindowOf} value=${null}>
+      <${LabelledHeat} values=${part(rows, columns)} rowNames=${rows.map((row) => queries[row])}
+        columnNames=${columns.map((column) => keys[column])}
+        share=${shade} rowsAre="query" columnsAre="key" digits=${0} label=${title} />
+    <//>
     <${Numbers} title="The mask as a table" head=${["Query", ...keys.map(visible)]}
-      rows=${() => matrixRows(values, keys.length, queries, 0)} />
+      rows=${() => matrixRows(part([...queries.keys()], [...keys.keys()]), keys.length, queries, 0)} />
   </section>`;
 }
