@@ -12,7 +12,7 @@ from dragoman.pipeline.run import run
 from dragoman.system.errors import DragomanError
 from dragoman.text.mixture import WeightedCorpus
 from dragoman.text.settings import DataSettings, TokenizerSettings
-from dragoman.text.subword_sampling import Sampler, check_sampling
+from dragoman.text.subword_sampling import Sampler
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.training.checkpoint import checkpoints
 from dragoman.training.world import World
@@ -103,7 +103,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["bpe_dropout", "sampling_alpha"])
 def test_values_out_of_bounds_are_refused(name, value):
     with pytest.raises(DragomanError, match=f"{name} is {value}; it must be"):
-        check_sampling(TokenizerSettings(**{name: value}))
+        TokenizerSettings(**{name: value})
 
 
 @pytest.mark.parametrize(
@@ -115,10 +115,9 @@ def test_values_out_of_bounds_are_refused(name, value):
         ({"sampled_copies": 0}, "sampled_copies is 0; it must be at least 1 and at most 100"),
     ],
 )
-def test_contradictions_are_refused(tmp_path, changes, message):
+def test_contradictions_are_refused(changes, message):
     with pytest.raises(DragomanError, match=message):
-        prepared(tmp_path, "run", replace(BPE, **changes))
-    assert not (tmp_path / "run" / "data").exists()
+        replace(BPE, **changes)
 
 
 @pytest.mark.parametrize("kind", ["word", "char"])

@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass
 
+from dragoman.system.errors import DragomanError
+
+MOST_COPIES = 100
+
 
 @dataclass(frozen=True, kw_only=True)
 class SubwordSampling:
@@ -19,3 +23,27 @@ class SubwordSampling:
     sampled_copies: int = 8
     """With bpe_dropout or sampling_alpha: the times that the training text is segmented and written. Epochs
     use these copies in turn."""
+
+    def check(self, source_tokens: str, target_tokens: str | None) -> None:
+        """Raise `DragomanError` for values out of bounds, and for tokens that cannot be sampled so.
+
+        For settings that sample.
+        """
+        for name, value in (("bpe_dropout", self.bpe_dropout), ("sampling_alpha", self.sampling_alpha)):
+            if not 0 <= value < 1:
+                raise DragomanError(f"{name} is {value}; it must be at least 0 and below 1.")
+        if not 1 <= self.sampled_copies <= MOST_COPIES:
+            raise DragomanError(
+                f"sampled_copies is {self.sampled_copies}; it must be at least 1 and at most {MOST_COPIES}."
+            )
+        if self.bpe_dropout and self.sampling_alpha:
+            raise DragomanError(
+                "bpe_dropout is for BPE tokens and sampling_alpha for unigram tokens; give one of them."
+            )
+        name, kind = ("bpe_dropout", "bpe") if self.bpe_dropout else ("sampling_alpha", "unigram")
+        for side, found in (("source", source_tokens), ("target", target_tokens)):
+            if found not in (None, kind):
+                raise DragomanError(
+                    f"{name} is for {kind} tokens, and {side}_tokens is {found}; leave {name} out, or choose "
+                    f"{kind} tokens for both sides."
+                )

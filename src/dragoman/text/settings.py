@@ -104,9 +104,8 @@ class DataSettings(CorpusFiles):
     @property
     def languages(self) -> Languages:
         """The languages that are given, or those that the endings of the training files or dataset say."""
-        named = Languages(*(language_of_name(path.name) for path in (self.source, self.target) if path))
-        if self.dataset is not None:
-            named = languages_of_name(self.dataset)
+        names = (path.name for path in (self.source, self.target) if path)
+        named = languages_of_name(self.dataset) if self.dataset else Languages(*map(language_of_name, names))
         return Languages(self.source_language or named.source, self.target_language or named.target)
 
     @property
@@ -160,6 +159,8 @@ class TokenizerSettings(SubwordSampling):
     def __post_init__(self) -> None:
         least = {"vocabulary": 5, "character_coverage": 0.98, "tokenizer_pairs": 1}
         check_bounds(self, at_least=least, at_most={"character_coverage": 1, "vocabulary": 10**7})
+        if self.bpe_dropout or self.sampling_alpha:
+            self.check(self.source_tokens, self.target_tokens)
 
 
 @dataclass(frozen=True)

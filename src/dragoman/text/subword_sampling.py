@@ -23,29 +23,6 @@ from dragoman.text.settings import DataSettings, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer, replace_surrogates
 
 SIDES = "source", "target"
-MOST_COPIES = 100
-
-
-def check_sampling(settings: TokenizerSettings) -> None:
-    """Raise `DragomanError` for values out of bounds, and for tokens that cannot be sampled so."""
-    for name in ("bpe_dropout", "sampling_alpha"):
-        if not 0 <= (value := getattr(settings, name)) < 1:
-            raise DragomanError(f"{name} is {value}; it must be at least 0 and below 1.")
-    if not 1 <= settings.sampled_copies <= MOST_COPIES:
-        raise DragomanError(
-            f"sampled_copies is {settings.sampled_copies}; it must be at least 1 and at most {MOST_COPIES}."
-        )
-    if settings.bpe_dropout and settings.sampling_alpha:
-        raise DragomanError(
-            "bpe_dropout is for BPE tokens and sampling_alpha for unigram tokens; give one of them."
-        )
-    name, kind = ("bpe_dropout", "bpe") if settings.bpe_dropout else ("sampling_alpha", "unigram")
-    for side, found in zip(SIDES, (settings.source_tokens, settings.target_tokens), strict=True):
-        if found not in (None, kind):
-            raise DragomanError(
-                f"{name} is for {kind} tokens, and {side}_tokens is {found}; leave {name} out, or choose "
-                f"{kind} tokens for both sides."
-            )
 
 
 class Sampler:
@@ -148,9 +125,8 @@ def sample_copies(
     """Replace the corpus `new / "train"`, which `write_corpus` has just written, by its sampled copies.
 
     The other arguments are those of `write_corpus`. Every copy has the same pairs
-    in the same order. Raises `DragomanError` where `check_sampling` and `Sampler` do.
+    in the same order. Raises `DragomanError` where `Sampler` does.
     """
-    check_sampling(settings)
     folder = new / "train"
     for path in tokenizers:
         Sampler(Tokenizer.load(path), settings.bpe_dropout or settings.sampling_alpha)  # raises
