@@ -11,6 +11,7 @@ from lab.parts.training import (
     mean_curve,
     paper_rate,
     rate_without_warmup,
+    recorder,
     reversing,
     short,
     spread,
@@ -43,7 +44,7 @@ def run(quick: bool) -> Result:
                     rate,
                     beta2=beta2,
                     pairs=24,
-                    watch=lambda step, model, nll, found=found: found.append(nll),
+                    watch=recorder(found),
                 )
                 losses.setdefault(f"β2 = {beta2}, {name}", []).append(found)
     tail = max(updates // 10, 1)

@@ -11,6 +11,7 @@ from lab.parts.training import (
     TINY,
     examples,
     mean_curve,
+    recorder,
     reversing,
     short,
     spread,
@@ -42,7 +43,7 @@ def run(quick: bool) -> Result:
                 updates,
                 seed,
                 pairs=24,
-                watch=lambda step, model, nll, found=found: found.append(nll),
+                watch=recorder(found),
             )
             losses[name].append(found)
             accuracy = token_accuracy(model, examples(TASK, seed))

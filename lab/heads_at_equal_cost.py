@@ -10,7 +10,7 @@ import numpy as np
 
 from lab.frame.experiment import Claim, Result, verdict_of
 from lab.frame.pictures import curves
-from lab.parts.training import TINY, Pair, examples, mean_curve, nll, short, spread, train, words
+from lab.parts.training import TINY, Pair, examples, mean_curve, nll, recorder, short, spread, train, words
 
 CLAIM = Claim(
     title="One head beside eight at equal cost",
@@ -36,9 +36,7 @@ def run(quick: bool) -> Result:
         for seed in seeds:
             settings = replace(TINY, encoder_layers=1, decoder_layers=1, heads=heads)
             found: list[float] = []
-            model = train(
-                settings, sums, updates, seed, watch=lambda step, model, nll, found=found: found.append(nll)
-            )
+            model = train(settings, sums, updates, seed, watch=recorder(found))
             losses.setdefault(heads, []).append(found)
             rows.append({"heads": heads, "seed": seed, "nll": nll(model, examples(sums, seed))})
 

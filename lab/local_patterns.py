@@ -9,7 +9,18 @@ import numpy as np
 
 from lab.frame.experiment import Claim, Result, verdict_of
 from lab.frame.pictures import curves
-from lab.parts.training import BY_ARCHITECTURE, TINY, Pair, examples, mean_curve, nll, short, spread, train
+from lab.parts.training import (
+    BY_ARCHITECTURE,
+    TINY,
+    Pair,
+    examples,
+    mean_curve,
+    nll,
+    recorder,
+    short,
+    spread,
+    train,
+)
 
 CLAIM = Claim(
     title="Patterns of neighbours",
@@ -38,8 +49,7 @@ def run(quick: bool) -> Result:
     losses: dict[str, list[list[float]]] = {name: [[] for _ in seeds] for name in MODELS}
     for name, settings in MODELS.items():
         for seed, seen in zip(seeds, losses[name], strict=True):
-            watch = lambda step, model, loss, seen=seen: seen.append(loss)  # noqa: E731
-            model = train(settings, pair, updates, seed, watch=watch)
+            model = train(settings, pair, updates, seed, watch=recorder(seen))
             rows.append({"model": name, "seed": seed, "nll": nll(model, examples(pair, seed))})
 
     def found(name: str) -> list[float]:

@@ -13,6 +13,7 @@ from lab.parts.training import (
     mean_curve,
     paper_rate,
     rate_without_warmup,
+    recorder,
     reversing,
     short,
     spread,
@@ -44,7 +45,7 @@ def run(quick: bool) -> Result:
                     seed,
                     rate,
                     pairs=24,
-                    watch=lambda step, model, nll, found=found: found.append(nll),
+                    watch=recorder(found),
                 )
                 losses.setdefault(f"{norm}-norm, {name}", []).append(found)
     tail = max(updates // 10, 1)

@@ -13,6 +13,7 @@ from dragoman import Translator
 from dragoman.cli.adapter import import_adapter
 from dragoman.cli.import_model import Import
 from dragoman.native.settings import EngineSettings
+from dragoman.serving.answers import ModelDescription
 from dragoman.serving.app import make_app
 from dragoman.serving.loading import load_models
 from dragoman.serving.metrics import Metrics
@@ -118,6 +119,12 @@ def test_every_route_that_computes_takes_an_adapter(app, merged):
     assert found == [each.token for each in translator.alternatives(TEXTS[0], 2)]
     assert inspected.status_code == 200
     assert inspected.json().get("training") is None  # that of the base would be another model's
+
+
+def test_the_description_of_a_model_has_every_field(app):
+    (answer,) = answers(app, ("/v1/models", None))
+    for model in answer.json()["models"]:
+        assert model.keys() == ModelDescription.model_fields.keys()
 
 
 def test_a_model_lists_its_adapters(app, base, adapters):

@@ -106,6 +106,11 @@ def train(
     return model.eval()
 
 
+def recorder(losses: list[float]) -> Callable[[int, Model, float], None]:
+    """What `train` takes as `watch`, to append the nll of each update."""
+    return lambda step, model, nll: losses.append(nll)
+
+
 @torch.no_grad()
 def token_log_probs(model: Model, batch: Batch) -> torch.Tensor:
     """The log-probabilities of all ids after each prefix of the targets [B T V]."""

@@ -18,6 +18,7 @@ class ModelDescription(BaseModel):
     architecture: str
     parameters: int = Field(description="Numbers in the weights; tied ones count once.")
     precision: str = Field(description="Of the weights that translate.")
+    adapters: list[str] = Field(description="Names that a request can give as `adapter`.")
 
 
 class ModelsResponse(BaseModel):

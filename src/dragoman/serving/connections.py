@@ -13,7 +13,7 @@ MOST_CONNECTIONS = 900  # of a process: most systems allow it 1,024 open files
 class JoinedWrites:
     """Of a transport what a connection uses. It sends the head of an answer and its body at once.
 
-    uvicorn writes them one after the other, and a system call costs more than what makes the answer.
+    uvicorn writes them one after the other, each with a system call of its own.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
@@ -94,8 +94,8 @@ class Connection(HttpToolsProtocol):
     def check(self) -> None:
         """End a connection that is too slow, or look again later.
 
-        That costs less than a timer for each call of `expect`. None is late: the time between two looks is
-        not longer than any that is expected.
+        That costs less than a timer for each call of `expect`. No deadline is missed: the time between two
+        looks is at most the shortest time that `expect` is given.
         """
         self._timer = None
         if self._until is None:

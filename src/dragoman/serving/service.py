@@ -283,9 +283,8 @@ class Service:
             if not end.done():
                 end.set_result(reason)
 
-        def count() -> (
-            None
-        ):  # without a reference to the futures, which keep it: cycles wait for the collector
+        # It does not refer to the futures, which refer to it: such a cycle would wait for the collector.
+        def count() -> None:
             nonlocal unfinished
             unfinished -= 1
             if not unfinished:

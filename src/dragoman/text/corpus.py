@@ -129,7 +129,7 @@ def sample_pairs(
 
 
 @dataclass(frozen=True)
-class _Shard:
+class Shard:
     """A range of lines of both files, with all that a process needs to encode them."""
 
     files: Files
@@ -151,7 +151,7 @@ class _Shard:
                 yield number, self.settings.tag(number) + source, target
 
 
-def _write_shard(shard: _Shard) -> tuple[int, int]:
+def _write_shard(shard: Shard) -> tuple[int, int]:
     """Encode the shard's lines and save their ids; return the numbers of pairs kept and too long."""
     tokenizers = [Tokenizer.load(path) for path in shard.tokenizers]
     dtypes = [np.uint16 if len(tokenizer) <= 2**16 else np.uint32 for tokenizer in tokenizers]
@@ -197,7 +197,7 @@ def write_corpus(
     partial.mkdir(parents=True)
     offsets = zip(*(line_offsets(path, shard_lines) for path in files), strict=True)
     shards = [
-        _Shard(files, pair, n * shard_lines + 1, shard_lines, partial, pair_filter, tokenizers, settings)
+        Shard(files, pair, n * shard_lines + 1, shard_lines, partial, pair_filter, tokenizers, settings)
         for n, pair in enumerate(offsets)
     ]
     counts = [_write_shard(shards[0])] if len(shards) == 1 else map_in_processes(_write_shard, shards)

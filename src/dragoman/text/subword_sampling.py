@@ -2,12 +2,12 @@
 
 BPE-dropout (Provilkov, Emelianenko and Voita 2020) and sampling of unigram segmentations (Kudo 2018), both
 SentencePiece's own. All copies are written when the text is prepared, so training reads ids as ever, and a
-resumed run equals an uninterrupted one.
+resumed run equals an uninterrupted one. Two preparations give different samples: SentencePiece 0.2.3 mixes
+its seed with randomness of the process, so the recipe's seed does not determine them.
 """
 
-import hashlib
 import json
-from collections.abc import Iterator
+import math
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -17,8 +17,8 @@ import sentencepiece
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.processors import map_in_processes
-from dragoman.text.corpus import SHARD_LINES, Corpus, Files, Ids
-from dragoman.text.lines import line_offsets, read_lines
+from dragoman.text.corpus import SHARD_LINES, Corpus, Files, PairFilter, Shard
+from dragoman.text.lines import line_offsets
 from dragoman.text.settings import DataSettings, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer, replace_surrogates
 
@@ -26,7 +26,7 @@ SIDES = "source", "target"
 
 
 class Sampler:
-    """Random segmentations of a tokenizer, which depend on the text and a seed alone.
+    """Random segmentations of a tokenizer.
 
     Raises `DragomanError` for a tokenizer that has one segmentation only.
     """
@@ -38,50 +38,28 @@ class Sampler:
         try:
             if tokenizer.codes is not None:
                 raise RuntimeError("subword-nmt splits its words")
-            self.sample("a", 0)
+            self.sample("a")
         except RuntimeError as error:
             raise DragomanError(
                 f"This tokenizer cannot sample segmentations ({error}); leave bpe_dropout and sampling_alpha "
                 "out."
             ) from error
 
-    def sample(self, line: str, seed: int) -> list[int]:
-        """The ids of a line. The generator is seeded for each line: neighbours and threads change nothing."""
-        sentencepiece.set_random_generator_seed(seed)
+    def sample(self, line: str) -> list[int]:
+        """The ids of a line."""
         ids: list[int] = self._processor.encode(
             replace_surrogates(line), enable_sampling=True, alpha=self.alpha, nbest_size=-1
         )
         return ids
 
 
-def line_seed(seed: int, copy: int, side: int, line: int) -> int:
-    """The seed, of 32 bits, of a line of the text in one of its copies."""
-    return int.from_bytes(hashlib.blake2b(f"{seed} {copy} {side} {line}".encode(), digest_size=4).digest())
-
-
 @dataclass(frozen=True)
 class _Copy:
     """One copy of a shard of the corpus, with all that a process needs to write it."""
 
-    files: Files
-    offsets: tuple[int, int]
-    """Byte offsets of the shard's first line in both files."""
-    first_line: int
-    folder: Path
-    tokenizers: tuple[Path, Path]
-    data: DataSettings
+    shard: Shard
     settings: TokenizerSettings
-    seed: int
     number: int
-
-    def text(self, side: int, wanted: Ids) -> Iterator[tuple[int, str]]:
-        """Yield the lines of a side with these numbers, sources with their tags."""
-        lines = enumerate(
-            read_lines(self.files[side], self.offsets[side], self.first_line), start=self.first_line
-        )
-        for number in wanted:
-            line = next(line for found, line in lines if found == number)
-            yield int(number), line if side else self.data.tag(int(number)) + line
 
 
 def _write_copy(copy: _Copy) -> None:
@@ -89,25 +67,25 @@ def _write_copy(copy: _Copy) -> None:
 
     A line has the ordinary segmentation where the sample is longer than `longest`, or splits a symbol.
     """
-    name, settings = f"{copy.first_line - 1:09}", copy.settings
-    prefix = f"{copy.folder}/copy{copy.number:03}-{name}"
-    numbers = np.load(copy.folder / f"{name}.lines.npy")
-    for side, (side_name, path) in enumerate(zip(SIDES, copy.tokenizers, strict=True)):
+    shard, settings = copy.shard, copy.settings
+    name = f"{shard.first_line - 1:09}"
+    prefix = f"{shard.folder}/copy{copy.number:03}-{name}"
+    numbers = np.load(shard.folder / f"{name}.lines.npy")
+    kept = set(numbers.tolist())
+    longest = shard.settings.longest or math.inf
+    for side, (side_name, path) in enumerate(zip(SIDES, shard.tokenizers, strict=True)):
         tokenizer = Tokenizer.load(path)
         sampler = Sampler(tokenizer, settings.bpe_dropout or settings.sampling_alpha)
-        known = tokenizer.encode(settings.symbols)
-        symbols = {ids[-1] for ids in known if ids}
-        ordinary = np.load(copy.folder / f"{name}.{side_name}.npy")
-        offsets = np.load(copy.folder / f"{name}.{side_name}-offsets.npy")
+        symbols = {ids[-1] for ids in tokenizer.encode(settings.symbols) if ids}
+        ordinary = np.load(shard.folder / f"{name}.{side_name}.npy")
+        offsets = np.load(shard.folder / f"{name}.{side_name}-offsets.npy")
+        pairs = (pair for pair in shard.kept_pairs() if pair[0] in kept)
         rows = []
-        for (line, text), (first, last) in zip(copy.text(side, numbers), pairwise(offsets), strict=True):
-            ids, row = (
-                sampler.sample(text, line_seed(copy.seed, copy.number, side, line)),
-                ordinary[first:last],
-            )
-            is_short = not copy.data.longest or len(ids) <= copy.data.longest
+        for (_, *texts), (first, last) in zip(pairs, pairwise(offsets), strict=True):
+            ids = sampler.sample(texts[side])
+            row = ordinary[first:last]
             is_whole = [each for each in ids if each in symbols] == [each for each in row if each in symbols]
-            rows.append(np.array(ids, ordinary.dtype) if is_short and is_whole else row)
+            rows.append(np.array(ids, ordinary.dtype) if is_whole and len(ids) <= longest else row)
         np.save(f"{prefix}.{side_name}.npy", np.concatenate(rows) if rows else ordinary)
         np.save(f"{prefix}.{side_name}-offsets.npy", np.cumsum([0, *map(len, rows)], dtype=np.uint32))
     np.save(f"{prefix}.lines.npy", numbers)
@@ -119,25 +97,25 @@ def sample_copies(
     tokenizers: tuple[Path, Path],
     data: DataSettings,
     settings: TokenizerSettings,
-    seed: int,
     shard_lines: int = SHARD_LINES,
 ) -> None:
     """Replace the corpus `new / "train"`, which `write_corpus` has just written, by its sampled copies.
 
-    The other arguments are those of `write_corpus`. Every copy has the same pairs
-    in the same order. Raises `DragomanError` where `Sampler` does.
+    The other arguments are those of `write_corpus`. Every copy has the same pairs in the same order.
+    Raises `DragomanError` where `Sampler` does.
     """
     folder = new / "train"
     for path in tokenizers:
         Sampler(Tokenizer.load(path), settings.bpe_dropout or settings.sampling_alpha)  # raises
     ordinary, statistics = list(folder.glob("*.npy")), Corpus(folder).statistics
-    offsets = list(zip(*(line_offsets(path, shard_lines) for path in files), strict=True))
-    copies = [
-        _Copy(files, pair, n * shard_lines + 1, folder, tokenizers, data, settings, seed, number)
-        for number in range(settings.sampled_copies)
+    offsets = zip(*(line_offsets(path, shard_lines) for path in files), strict=True)
+    every = PairFilter()  # `write_corpus` has chosen the pairs
+    shards = [
+        Shard(files, pair, n * shard_lines + 1, shard_lines, folder, every, tokenizers, data)
         for n, pair in enumerate(offsets)
     ]
-    if len(offsets) == 1:
+    copies = [_Copy(shard, settings, number) for number in range(settings.sampled_copies) for shard in shards]
+    if len(shards) == 1:
         for copy in copies:
             _write_copy(copy)
     else:
