@@ -58,7 +58,7 @@ class Trial:
         return f"peak-{self.peak:g}-dropout-{self.dropout:g}"
 
 
-TRIALS = (Trial(0.002, 0.1), Trial(0.004, 0.1), Trial(0.008, 0.1), Trial(0.002, 0.2))
+TRIALS = (Trial(0.002, 0.1), Trial(0.004, 0.1), Trial(0.008, 0.1), Trial(0.016, 0.1), Trial(0.002, 0.2))
 """The trials of every row."""
 TRIAL_SHARE = 4
 """A trial has the updates of a training divided by this, and so its warm-up."""
