@@ -349,11 +349,11 @@ def difference(
             sums[line] += one - other, 1
     draws = np.random.default_rng(1).integers(0, len(sums), (2_000, len(sums)))
     totals = sums[draws].sum(1)
-    low, high = np.percentile(100 * totals[:, 0] / totals[:, 1], [2.5, 97.5])
+    low, high = np.percentile(100 * totals[:, 0] / np.maximum(1, totals[:, 1]), [2.5, 97.5])
     total, words = sums.sum(0)
     return {
         "words": int(words),
-        "points": round(100 * total / words, 2),
+        "points": round(100 * total / max(1, words), 2),
         "interval": [round(low, 2), round(high, 2)],
     }
 
