@@ -10,8 +10,9 @@ is there already is not trained again.
 
 Measured with the words of LEXICON, whose translation is known: each is wrapped in <b>…</b>, and the sentence
 is translated with its tags. The tag is right if it encloses the word's translation and nothing else. Words
-count whose translation occurs once. The layer and head that align are those that the product uses (the last
-layer, the mean of its heads) and those that are right most often on the validation data.
+count whose translation occurs once. The same for two successive words. The layer and head that align are
+those that the product uses (the last layer, the mean of its heads) and those that are right most often on the
+validation data; and the same with mutual links alone, whose words both have the most attention to each other.
 """
 
 import argparse
@@ -68,8 +69,21 @@ hand:hand sidewalk:gehweg|bürgersteig fire:feuer flag:flagge|fahne motorcycle:m
 LEXICON = dict(entry.split(":") for entry in ENTRIES.split())
 """English words, and the stems that translate them."""
 ENDINGS = "(e|er|en|es|em|s|n|ern)?"
-Reading = tuple[int | None, int | None]
-PRODUCT: Reading = (None, None)
+
+
+class Reading(NamedTuple):
+    """How words are aligned: by which layer and head, and whether by both directions."""
+
+    layer: int | None
+    head: int | None
+    mutual: bool = False
+    """Keep a link only if its target word also has the most attention to its source word."""
+
+    def __str__(self) -> str:
+        return f"{self.layer}:{self.head or 0}{' mutual' * self.mutual}"
+
+
+PRODUCT = Reading(None, None)
 """The layer and head that the product reads: the last, and the mean of all."""
 
 
@@ -195,11 +209,11 @@ def train(recipe: Recipe, data: PreparedData, guides: Guides, references: list[T
 
 
 class Planted(NamedTuple):
-    """A word of a sentence whose translation is known."""
+    """Successive words of a sentence whose translations are known."""
 
     line: int
     word: int
-    translation: re.Pattern[str]
+    translations: tuple[re.Pattern[str], ...]
 
 
 def bare(word: str) -> str:
@@ -210,7 +224,7 @@ def bare(word: str) -> str:
 def planted_words(lines: Sequence[str]) -> list[Planted]:
     """The words of the lexicon that a sentence has once."""
     return [
-        Planted(number, place, re.compile(f"({LEXICON[word]}){ENDINGS}"))
+        Planted(number, place, (re.compile(f"({LEXICON[word]}){ENDINGS}"),))
         for number, line in enumerate(lines)
         for words in [[bare(word) for word in line.split()]]
         for place, word in enumerate(words)
@@ -218,44 +232,67 @@ def planted_words(lines: Sequence[str]) -> list[Planted]:
     ]
 
 
+def planted_phrases(lines: Sequence[str]) -> list[Planted]:
+    """Two such words with a space alone between them."""
+    words = {(one.line, one.word): one for one in planted_words(lines)}
+    return [
+        Planted(line, word, one.translations + words[line, word + 1].translations)
+        for (line, word), one in words.items()
+        if (line, word + 1) in words and lines[line].split()[word][-1].isalnum()
+    ]
+
+
 def places(planted: Planted, translation: str) -> list[int]:
-    """The words of a translation that translate the planted word."""
-    words = translation.split()
-    return [place for place, word in enumerate(words) if planted.translation.fullmatch(bare(word))]
+    """The words of a translation that translate each planted word; empty unless each has one such word."""
+    words = [bare(word) for word in translation.split()]
+    found = [
+        [place for place, word in enumerate(words) if each.fullmatch(word)] for each in planted.translations
+    ]
+    return [place for (place,) in found] if all(len(each) == 1 for each in found) else []
 
 
 def with_tag(planted: Planted, line: str) -> str:
-    """The sentence with <b>…</b> around the word, and not around its punctuation."""
+    """The sentence with <b>…</b> around the words, and not around the punctuation beside them."""
     words = line.split()
-    word = words[planted.word]
-    words[planted.word] = re.sub(r"^(\W*)(.*?)(\W*)$", r"\1<b>\2</b>\3", word)
+    last = planted.word + len(planted.translations) - 1
+    words[planted.word] = re.sub(r"^(\W*)", r"\1<b>", words[planted.word], count=1)
+    words[last] = re.sub(r"(\W*)$", r"</b>\1", words[last], count=1)
     return " ".join(words)
 
 
 def lands(planted: Planted, tagged: str) -> tuple[bool, bool]:
-    """Whether the tag encloses the translation alone, and whether it encloses it."""
+    """Whether the tag encloses the translations alone, and whether it encloses them all."""
     inside = re.search(r"<b>(.*?)</b>", tagged)
-    words = inside[1].split() if inside else []
-    found = [planted.translation.fullmatch(bare(word)) is not None for word in words]
-    return found == [True], any(found)
+    words = [bare(word) for word in inside[1].split()] if inside else []
+    encloses = all(any(each.fullmatch(word) for word in words) for each in planted.translations)
+    return encloses and len(words) == len(planted.translations), encloses
 
 
 def alignments(
     translator: Translator, pairs: Sequence[tuple[str, Sequence[str]]], readings: Sequence[Reading]
 ) -> dict[Reading, list[list[tuple[int, int]]]]:
-    """The word alignments of sentences and their translations' tokens, by each layer and head."""
+    """The word alignments of sentences and their translations' tokens, by each reading."""
     found: dict[Reading, dict[int, list[tuple[int, int]]]] = {reading: {} for reading in readings}
     for batch, *rows in forced_batches(translator, pairs, 4_000):
         weights = cross_attention(translator.torch_backend.model, *rows)
         for reading in readings:
-            chosen = select_head(weights, *reading)
+            chosen = select_head(weights, reading.layer, reading.head)
             for (number, source, target), own in zip(batch, chosen, strict=True):
                 words = (
                     translator.tokenizers.source.word_ids(pairs[number][0]),
                     word_starts(pairs[number][1]),
                 )
-                found[reading][number] = word_alignment(own[: len(target), : len(source)], *words)
+                found[reading][number] = links(own[: len(target), : len(source)], words, reading.mutual)
     return {reading: [found[reading][number] for number in range(len(pairs))] for reading in readings}
+
+
+def links(weights: Tensor, words: tuple[list[int], list[int]], mutual: bool) -> list[tuple[int, int]]:
+    """The word alignment by the weights [T S]; with `mutual` the links of both directions."""
+    forward = word_alignment(weights, *words)
+    if not mutual:
+        return forward
+    backward = {(source, target) for target, source in word_alignment(weights.T, *words[::-1])}
+    return [link for link in forward if link in backward]
 
 
 class Measured(NamedTuple):
@@ -264,6 +301,8 @@ class Measured(NamedTuple):
     tags: list[bool | None]
     including: list[bool | None]
     """Whether the tag encloses the translation, and perhaps other words."""
+    phrases: list[bool | None]
+    """As `tags`, for tags around two words."""
     links: list[bool | None]
     """Whether, in the reference, the word's translation is aligned with it."""
     error_rate: float
@@ -278,7 +317,8 @@ def measure(
 ) -> tuple[dict[Reading, Measured], list[str]]:
     """Every reading of a model, and the model's translations (beam 4)."""
     sources, targets = lines
-    planted, found = planted_words(sources), translator.n_best(sources, SearchSettings())
+    planted, phrases = planted_words(sources), planted_phrases(sources)
+    found = translator.n_best(sources, SearchSettings())
     texts, tokens = [best[0].text for best in found], [best[0].tokens for best in found]
     encoded = [
         translator.tokenizers.target.pieces(ids) for ids in translator.tokenizers.target.encode(targets)
@@ -289,10 +329,11 @@ def measure(
     measured = {}
     for reading in readings:
         outcomes = [outcome(each, sources, texts, own[reading]) for each in planted]
-        links = [linked(each, targets[each.line], forced[reading][each.line]) for each in planted]
+        two = [outcome(each, sources, texts, own[reading])[0] for each in phrases]
+        right = [linked(each, targets[each.line], forced[reading][each.line]) for each in planted]
         given = [Alignment(frozenset(one), frozenset(one)) for one in forced[reading]]
         rate = alignment_error_rate(given, gold).value
-        measured[reading] = Measured(*map(list, zip(*outcomes, strict=True)), links, rate)
+        measured[reading] = Measured(*map(list, zip(*outcomes, strict=True)), two, right, rate)
     check_by_product(translator, planted, sources, texts, own)
     return measured, texts
 
@@ -302,7 +343,7 @@ def outcome(
 ) -> tuple[bool | None, bool | None]:
     """`lands` for the model's translation, if it has one place for the tag."""
     text = texts[planted.line]
-    if len(places(planted, text)) != 1:
+    if not places(planted, text):
         return None, None
     _, tags = remove_tags(with_tag(planted, sources[planted.line]))
     return lands(planted, restore_tags(tags, text, alignment[planted.line]))
@@ -311,7 +352,7 @@ def outcome(
 def linked(planted: Planted, target: str, alignment: list[tuple[int, int]]) -> bool | None:
     """Whether the only translation of a planted word is aligned with it."""
     found = places(planted, target)
-    return (planted.word, found[0]) in alignment if len(found) == 1 else None
+    return (planted.word, found[0]) in alignment if found else None
 
 
 def check_by_product(
@@ -353,14 +394,24 @@ def difference(
     total, words = sums.sum(0)
     return {
         "words": int(words),
-        "points": round(100 * total / max(1, words), 2),
-        "interval": [round(low, 2), round(high, 2)],
+        "points": round(float(100 * total / max(1, words)), 2),
+        "interval": [round(float(low), 2), round(float(high), 2)],
     }
 
 
-def best_reading(measured: dict[Reading, Measured]) -> Reading:
-    """The layer and head whose tags are right most often."""
-    return max(measured, key=lambda reading: percentage(measured[reading].tags))
+def chosen_readings(measured: dict[Reading, Measured]) -> dict[str, Reading]:
+    """The product's reading, and the one whose tags are right most often; the same of mutual links."""
+
+    def best(mutual: bool) -> Reading:
+        alike = [reading for reading in measured if reading.mutual == mutual]
+        return max(alike, key=lambda reading: percentage(measured[reading].tags))
+
+    return {
+        "product": PRODUCT,
+        "best": best(False),
+        "product_mutual": PRODUCT._replace(mutual=True),
+        "best_mutual": best(True),
+    }
 
 
 def row(measured: Measured) -> dict[str, object]:
@@ -368,6 +419,8 @@ def row(measured: Measured) -> dict[str, object]:
     return {
         "words": sum(one is not None for one in measured.tags),
         "tags": percentage(measured.tags),
+        "phrases": sum(one is not None for one in measured.phrases),
+        "tags_around_phrases": percentage(measured.phrases),
         "tags_including": percentage(measured.including),
         "reference_links": percentage(measured.links),
         "alignment_error_rate": round(measured.error_rate, 2),
@@ -467,31 +520,31 @@ def measure_model(
     """Validation data by every layer and head; test data by the product's and the best one."""
     settings = translator.torch_backend.model.settings
     heads = [None, *range(1, settings.heads + 1)]
-    every = [PRODUCT, *((layer, head) for layer in range(1, settings.decoder_layers + 1) for head in heads)]
+    layers = range(1, settings.decoder_layers + 1)
+    every = [PRODUCT, *(Reading(layer, head) for layer in layers for head in heads)]
+    every += [PRODUCT._replace(mutual=True), *(Reading(layers[-1], head, True) for head in heads)]
     valid = measure(translator, texts["valid"], both[ends[0] : ends[1]], every)
-    chosen = list(dict.fromkeys([PRODUCT, best_reading(valid[0])]))
-    return {"valid": valid, "test2016": measure(translator, texts["test2016"], both[ends[1] :], chosen)}
+    readings = list(dict.fromkeys(chosen_readings(valid[0]).values()))
+    return {"valid": valid, "test2016": measure(translator, texts["test2016"], both[ends[1] :], readings)}
 
 
 def compare(
     found: Found, ordinary: Found, texts: dict[str, tuple[list[str], list[str]]]
 ) -> dict[str, object]:
     """A model's scores, and how far its tags and links are ahead of the ordinary model's."""
-    best, before = (best_reading(each["valid"][0]) for each in (found, ordinary))
-    result: dict[str, object] = {"best_reading": best}
+    own, other = (chosen_readings(each["valid"][0]) for each in (found, ordinary))
+    result: dict[str, object] = {"readings": {kind: str(reading) for kind, reading in own.items()}}
     for name, (measured, translations) in found.items():
         lines = [each.line for each in planted_words(texts[name][0])]
         result[name] = {"bleu": round(bleu(translations, texts[name][1]).value, 2)}
-        for kind, own, other in (("product", PRODUCT, PRODUCT), ("best", best, before)):
-            mine, theirs = measured[own], ordinary[name][0][other]
+        for kind in own:
+            mine, theirs = measured[own[kind]], ordinary[name][0][other[kind]]
             result[name][kind] = row(mine) | {
                 "tags_ahead": difference(mine.tags, theirs.tags, lines),
                 "links_ahead": difference(mine.links, theirs.links, lines),
             }
     result["valid_readings"] = {
-        f"{layer}:{head or 0}": row(measured)
-        for (layer, head), measured in found["valid"][0].items()
-        if layer
+        str(reading): row(each) for reading, each in found["valid"][0].items() if reading.layer
     }
     return result
 
