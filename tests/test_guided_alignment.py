@@ -103,6 +103,7 @@ def test_mutual_links_are_those_of_both_directions(benchmark):
     assert benchmark["links"](weights, words, True) == [(0, 1)]
 
 
+@pytest.mark.long
 def test_the_benchmark_trains_measures_and_resumes(benchmark, monkeypatch, tmp_path, capsys):
     for name, count, seed in (("train", 80, 1), ("valid", 12, 2), ("test2016", 12, 3)):
         for side, lines in zip(("en", "de"), list(zip(*pairs(count, seed), strict=True))[:2], strict=True):
