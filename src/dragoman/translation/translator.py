@@ -64,7 +64,7 @@ class PreparedSentences:
     parts: list[list[list[int]]]
     """The ids of each sentence's parts, END last in each; most sentences are one part."""
 
-    @property
+    @cached_property
     def sources(self) -> list[list[int]]:
         """The ids of all parts, in order."""
         return [part for each in self.parts for part in each]
@@ -77,7 +77,8 @@ class PreparedSentences:
     @property
     def needs_alignment(self) -> bool:
         """Whether PyTorch has to align a translation with its sentence, to place tags or unknown words."""
-        return self.settings.replace_unknown or any(tags for _, tags in self.without_tags)
+        settings = self.settings
+        return settings.replace_unknown or (settings.keep_tags and any(tags for _, tags in self.without_tags))
 
 
 class Backend(Protocol):
@@ -475,7 +476,7 @@ def refuse_non_texts(sentences: object) -> None:
     """Raise `DragomanError` for anything but a sequence of texts."""
     if isinstance(sentences, str):
         raise DragomanError("translate takes a list of sentences and got one string; put it in a list.")
-    if not isinstance(sentences, Sequence):
+    if not isinstance(sentences, list | tuple | Sequence):  # the usual ones first, which takes less time
         raise DragomanError(f"translate takes a list of sentences and got {type(sentences).__name__}.")
     for number, sentence in enumerate(sentences):
         if not isinstance(sentence, str):
