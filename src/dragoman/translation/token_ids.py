@@ -45,9 +45,8 @@ def split_length(settings: SearchSettings, longest_trained: int | None, longest_
     """The number of tokens above which a sentence is translated in parts; 0 for never."""
     if settings.split is not None:
         return settings.split
-    if settings.needs_whole_sentences:
-        return 0
-    return max(2, longest_trained or longest_source or DEFAULT_SPLIT)
+    longest = max(2, longest_trained or longest_source or DEFAULT_SPLIT)
+    return 0 if settings.needs_whole_sentences else longest
 
 
 def refuse_too_long(sentences: Sequence[str], ids: list[list[int]], longest_source: int | None) -> None:

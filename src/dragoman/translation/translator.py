@@ -77,8 +77,7 @@ class PreparedSentences:
     @property
     def needs_alignment(self) -> bool:
         """Whether PyTorch has to align a translation with its sentence, to place tags or unknown words."""
-        settings = self.settings
-        return settings.replace_unknown or (settings.keep_tags and any(tags for _, tags in self.without_tags))
+        return self.settings.replace_unknown or any(tags for _, tags in self.without_tags)
 
 
 class Backend(Protocol):
