@@ -341,11 +341,11 @@ class Translator:
         self, sentence: str, tags: list[Tag], source: list[int], target: list[int], settings: SearchSettings
     ) -> str:
         """The text of a translation's ids, with unknown tokens replaced and tags restored."""
+        text = self.detokenize(target)
         if not tags and not settings.replace_unknown:
-            return self.detokenize(target)
+            return text
         from dragoman.translation import analysis
 
-        text = self.detokenize(target)
         if settings.replace_unknown:
             text = analysis.replace_unknown(self, sentence, source, target)
         return restore_tags(tags, text, analysis.align_ids(self, sentence, source, target)) if tags else text
