@@ -45,8 +45,7 @@ def split_length(settings: SearchSettings, longest_trained: int | None, longest_
     """The number of tokens above which a sentence is translated in parts; 0 for never."""
     if settings.split is not None:
         return settings.split
-    longest = max(2, longest_trained or longest_source or DEFAULT_SPLIT)
-    return 0 if settings.needs_whole_sentences else longest
+    return 0 if settings.needs_whole_sentences else max(2, longest_trained or longest_source or DEFAULT_SPLIT)
 
 
 def refuse_too_long(sentences: Sequence[str], ids: list[list[int]], longest_source: int | None) -> None:
