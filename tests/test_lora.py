@@ -175,9 +175,14 @@ def test_another_base_and_a_change_of_full_rank_are_refused(base, tuned, exporte
         ),
         ({"lora_rank": 32}, {}, r"lora_rank is 32, and .* is a matrix of \d+ × \d+; give a rank below 32"),
         (
-            {"lora_rank": 2, "lora_maps": ["attn"]},
+            {"lora_rank": 2, "lora_maps": ["attention", "attn"]},
             {},
-            "No weight .* to train: lora_maps is 'attn'",
+            "lora_maps names 'attn', and no linear map .* are made of .*, encoder, .*self_attention",
+        ),
+        (
+            {"lora_rank": 2, "lora_maps": ["encoder.0"], "freeze": ["encoder"]},
+            {},
+            "No weight .* to train: freeze is 'encoder'; lora_maps is 'encoder.0'",
         ),
     ],
 )

@@ -16,6 +16,11 @@ def explain_no_model(folder: Path) -> str:
             f"{folder} is an adapter, not a model. Merge it with the model that it was trained on: "
             f"dragoman import {folder} --from adapter --base RUN --out FOLDER"
         )
+    if (folder / "config.json").exists():
+        return (
+            f"{folder} has a config.json, as models of Hugging Face do. Read it first: "
+            f"dragoman import {folder} --from huggingface --out FOLDER"
+        )
     runs = sorted(str(path.parent.parent) for path in folder.glob("*/model/model.toml"))
     if runs:
         return f"{folder} holds runs, not a model; give one of them: {', '.join(runs)}."
