@@ -8,7 +8,15 @@ measurement is resumed by the same command: a run that is finished is not traine
 measured is not measured again.
 
 --initial-model gives a model to adapt in place of the trained one, as a Marian model that dragoman import
-has read. It needs a folder of its own for its runs: --runs runs/adaptation-marian.
+has read. It needs a folder of its own for its runs. A model of Marian's kind, with all that its format has:
+
+    dragoman train multi30k/train.en.gz multi30k/train.de.gz --valid-source multi30k/valid.en.gz
+        --valid-target multi30k/valid.de.gz --preset tiny --updates 900 --positions sinusoidal-halves
+        --activation swish --attention-bias --output-bias --out runs/marian
+    dragoman export runs/marian --to huggingface --out marian-en-de
+    dragoman import marian-en-de --from huggingface --out runs/imported
+    python benchmarks/adaptation.py DATA --initial-model runs/imported --adaptation-updates 250
+        --runs runs/adaptation-marian
 """
 
 import argparse

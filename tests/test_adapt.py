@@ -352,6 +352,7 @@ def test_a_recipe_that_contradicts_its_initial_model_is_refused(trained, folder,
             {"replay": ["none.en", "none.de"]},
             "Of the text to replay, source is none.en, and there is no such file",
         ),
+        ({"replay": ["empty", "empty"]}, "too few different sentences .*; give --replay-valid SOURCE TARGET"),
         ({"replay": ["empty", "empty"], "replay_valid": ["valid"] * 2}, "No pair of .* is left to replay"),
     ],
 )

@@ -42,7 +42,11 @@ def prepare_replay(
     old_files = files
     if old.source is not None and old.target is not None:
         old_files = old.source, old.target
-        _, old_filter = scan_corpus(*old_files, old, {}, hold_out=old.valid_source is None)
+        try:
+            _, old_filter = scan_corpus(*old_files, old, {}, hold_out=old.valid_source is None)
+        except DragomanError as error:
+            options = "--valid-source and --valid-target", "--replay-valid SOURCE TARGET"
+            raise DragomanError(str(error).replace(*options)) from error
         files = add_old_pairs(new / "plain", recipe, files, old_files, (pair_filter, old_filter), say)
     write_valid(new / OLD, old_files, old, old_filter, tokenizers)
     return files

@@ -10,7 +10,10 @@ def explain_no_model(folder: Path) -> str:
     if not folder.exists():
         return f"There is no folder {folder}. dragoman runs lists the runs."
     if not folder.is_dir():
-        return f"{folder} is a file, and the folder of a run is wanted: dragoman translate RUN < {folder}"
+        return (
+            f"{folder} is a file, and the folder of a run is wanted. A file is translated by: "
+            f"dragoman translate RUN < {folder}"
+        )
     if is_adapter(folder):
         return (
             f"{folder} is an adapter, not a model. Merge it with the model that it was trained on: "
