@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.cli.console import say
+from dragoman.cli.languages import warn_of_files
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.cli.translate import load
 from dragoman.model.settings import Precision
@@ -46,6 +47,7 @@ def score(given: Given) -> None:
     from dragoman.model.loss import perplexity
 
     total, tokens = 0.0, 0
+    warn_of_files(asked.run, translator.languages, [asked.source], [asked.target])
     for block in blocks_of_pairs(translator, asked.source, asked.target, "scored"):
         forced = [
             (source, list(filter(None, target.split(" "))) if asked.tokens else target)
