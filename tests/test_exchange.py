@@ -43,6 +43,10 @@ def test_an_export_is_written_after_verification(options, run, tmp_path, monkeyp
         monkeypatch, capsysbinary, "export", run, "--to", *options, "--out", tmp_path / "there"
     )
     assert status == 0
+    names = {"huggingface": "a MarianMTModel", "ctranslate2": "a CTranslate2 model"}
+    for precision in ("float32", *options[2:]):
+        assert f"Writing {names[options[0]]} in {precision}.\nComparing tokens" in err
+    assert err.count(", log-probabilities and greedy translations of 8 sentences in") == 1
     assert "there: for 8 sentences the log-probabilities there and here differ by" in err
     check_folder(tmp_path / "there")
 
