@@ -15,6 +15,7 @@ from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.cli.translate import load
 from dragoman.model.settings import Precision
 from dragoman.native.settings import EngineSettings
+from dragoman.system.wording import counted
 
 if TYPE_CHECKING:
     from dragoman.translation.translator import Translator
@@ -63,7 +64,8 @@ def score(given: Given) -> None:
             sys.stdout.buffer.write(line.encode("utf-8", "replace") + b"\n")
         sys.stdout.buffer.flush()
     nll = -total / tokens
-    say(f"{tokens:,} tokens; negative log-likelihood {nll:.4f} a token, perplexity {perplexity(nll):.2f}.")
+    losses = f"negative log-likelihood {nll:.4f} a token, perplexity {perplexity(nll):.2f}"
+    say(f"{counted(tokens, 'token')}; {losses}.")
 
 
 def blocks_of_pairs(

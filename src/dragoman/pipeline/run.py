@@ -259,7 +259,7 @@ def finish(recipe: Recipe, data: PreparedData, state: TrainingState, say: Say, w
     say(f"Kept: {chosen.description}. Of the candidates it has the lowest validation loss ({losses}).")
     early = f", as {recipe.training.patience} validations (--patience) brought no gain"
     early *= state.step < make_schedule(recipe).updates
-    say(f"Trained for {state.step:,} updates{early}: {duration(state.seconds)}.")
+    say(f"Trained for {state.step:,} update{'s' * (state.step > 1)}{early}: {duration(state.seconds)}.")
     result = {
         "model": chosen.description,
         "kept": chosen.kind,
