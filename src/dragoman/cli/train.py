@@ -9,6 +9,7 @@ from typing import Any
 
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.model.architectures import check_architecture, refuse_ignored
 from dragoman.pipeline.recipe import Recipe, complete_recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.machine import has_gpu
@@ -46,6 +47,8 @@ def recipe_of(given: Given) -> Recipe:
     recipe = complete_recipe(
         table, origin, lambda default: settings_from(Recipe, given, default), has_gpu, say
     )
+    check_architecture(recipe.model)
+    refuse_ignored(recipe.model, set(given))
     recipe.search.refuse_contradictions(given)
     return recipe
 

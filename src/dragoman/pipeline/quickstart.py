@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rich.table import Table
 
+from dragoman.model.architectures import check_architecture
 from dragoman.model.settings import PRESETS
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
@@ -120,6 +121,7 @@ def quickstart(out: Path, minutes: float, updates: int | None, say: Say, own: Pa
     recipe = quickstart_recipe(out, minutes)
     if own is not None:
         recipe = replace(overlay(recipe, read_toml(own), str(own)), out=out)
+        check_architecture(recipe.model)
     if updates is not None:
         recipe = replace(recipe, training=replace(recipe.training, updates=updates))
     if not (out / "dictionary" / "test.json").exists():
