@@ -198,6 +198,7 @@ class Command(Generic[T]):
     def refuse_unknown(self, argument: str) -> NoReturn:
         """Raise `DragomanError` for an argument that the verb does not have."""
         flags = [option.flag for option in self.options.values()]
+        flags += [f"--no-{option.flag[2:]}" for option in self.options.values() if option.kinds == (bool,)]
         if not argument.startswith("-"):
             raise DragomanError(f"{argument!r} is one argument too many. See dragoman {self.name} --help.")
         near = difflib.get_close_matches(argument, flags, n=1)
