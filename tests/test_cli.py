@@ -26,6 +26,7 @@ from dragoman.pipeline.recipe import Recipe
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import read_toml
+from dragoman.text.datasets import DATASETS
 from tests.conftest import MOST_SECONDS
 from tests.processes import fork, run_command
 
@@ -897,6 +898,13 @@ def test_packed_standard_input_is_unpacked(folder, monkeypatch, capsysbinary, tm
             else:
                 cli.main()
                 assert capsysbinary.readouterr().out.decode() == expected
+
+
+def test_the_named_datasets_are_listed(monkeypatch, capsysbinary):
+    status, out, err = call(monkeypatch, capsysbinary, "train", "--dataset", "list")
+    assert (status, err) == (0, "")
+    assert [line.split()[0] for line in out.splitlines()] == list(DATASETS)
+    assert all(len(line.split()) > 1 for line in out.splitlines())
 
 
 def test_two_text_files_are_source_and_target(folder, monkeypatch, capsysbinary, tmp_path):

@@ -29,14 +29,19 @@ class Train(Recipe):
 
 
 def train(given: Given) -> None:
-    """Train a model."""
+    """Train a model, or list the named datasets."""
+    if given.get("dataset") == "list":
+        from dragoman.text.datasets import listing
+
+        print(listing())
+        return
     run_recipe(recipe_of(given))
 
 
 def recipe_of(given: Given) -> Recipe:
     """The recipe that the arguments ask for. Without a recipe, the run's folder is named after the texts.
 
-    Raises `DragomanError` as `read_files` and `complete_recipe`.
+    Raises `DragomanError` as `read_files`, `complete_recipe` and `check_architecture`.
     """
     table, origin, texts = read_files(given.pop("files", ()), given)
     given |= texts
