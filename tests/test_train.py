@@ -683,7 +683,7 @@ def test_other_peoples_files_are_not_replaced(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "mine.txt").write_text("precious")
     with pytest.raises(
-        DragomanError, match="is not a run, and it has data, which a run would replace; choose another --out"
+        DragomanError, match="is not a run, and it has data, which a run would damage; choose another --out"
     ):
         run(recipe, silent)
     assert (tmp_path / "data" / "mine.txt").read_text() == "precious"

@@ -142,7 +142,9 @@ def measure_layers(asked: Reproduce, given: Given) -> None:
     from dragoman.inspection.figures.layer_costs import layer_pictures
     from dragoman.pipeline.reproduce.table1 import content, measure_table, write_table
 
-    folder, measured = asked.out / "table1", measure_table(asked.quick, say)
+    folder = asked.out / "table1"
+    folder.mkdir(parents=True, exist_ok=True)  # an error is told before minutes of measurements
+    measured = measure_table(asked.quick, say)
     table = content(measured, command(), __version__)
     print(write_table(folder, measured, table, layer_pictures(table)))
     say(f"The page is {folder / 'table.md'}; its pictures are beside it.")

@@ -15,7 +15,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.machine import has_gpu
 from dragoman.system.toml import read_toml
 from dragoman.text.compression import plain_name
-from dragoman.text.mixture import is_parallel
+from dragoman.text.mixture import check_symbols, is_parallel
 
 COMMAND_LINE = "the command line"  # where settings come from without a recipe
 
@@ -52,6 +52,7 @@ def recipe_of(given: Given) -> Recipe:
     recipe = complete_recipe(
         table, origin, lambda default: settings_from(Recipe, given, default), has_gpu, say
     )
+    check_symbols(recipe.tokenizer.symbols)
     check_architecture(recipe.model)
     refuse_ignored(recipe.model, set(given))
     recipe.search.refuse_contradictions(given)
