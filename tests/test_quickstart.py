@@ -102,6 +102,13 @@ def test_a_missing_dictionary_says_what_to_install(monkeypatch):
         read_dictionary()
 
 
+def test_a_missing_package_of_the_scores_is_told_before_the_training(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "jiwer", None)
+    with pytest.raises(DragomanError, match=r"need jiwer: pip install 'dragoman\[quickstart\]'"):
+        quickstart.quickstart(tmp_path / "run", 1.0, 1, pytest.fail)
+    assert not (tmp_path / "run").exists()
+
+
 def test_its_recipe_is_small(tmp_path):
     assert quickstart_recipe(tmp_path, 5).model.d_model == 128
 

@@ -114,10 +114,13 @@ PUBLISHED = (
 def quickstart(out: Path, minutes: float, updates: int | None, say: Say, own: Path | None = None) -> None:
     """Prepare, train, score, and show results.
 
-    Without `updates`, as many as fit into `minutes`; `own` overrides the recipe.
+    Without `updates`, as many as fit into `minutes`; `own` overrides the recipe. Raises `DragomanError` for
+    packages that are not installed, before the training.
     """
     from dragoman.pipeline.run import run
 
+    if importlib.util.find_spec("jiwer") is None:  # it is needed at the end
+        raise DragomanError("Error rates need jiwer: pip install 'dragoman[quickstart]'")
     recipe = quickstart_recipe(out, minutes)
     if own is not None:
         recipe = replace(overlay(recipe, read_toml(own), str(own)), out=out)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.system.errors import DragomanError
@@ -50,8 +50,8 @@ class Shortlist:
         return cls(table, np.sort(frequent[counts[frequent] > 0]).astype(np.int32))
 
     def save(self, path: Path) -> None:
-        """Write a safetensors file."""
-        save_file(vars(self), path)
+        """Write a safetensors file. Raises `OSError`."""
+        path.write_bytes(save(vars(self)))
 
     @classmethod
     def load(cls, path: Path, sizes: tuple[int, int]) -> "Shortlist":
