@@ -503,8 +503,11 @@ REFUSED = [
     (["train", "{0}/none.toml"], "none.toml cannot be read: No such file or directory."),
     (["train", "--hedas", "3"], "dragoman train has no option --hedas. Did you mean --heads?"),
     (["train", "--no-share-vocabulery"], "has no option --no-share-vocabulery. Did you mean --no-share-voc"),
-    (["clean", "a", "b", "--no-langage"], "has no option --no-langage. Did you mean --no-language?"),
-    (["clean", "a", "b", "--langage"], "has no option --langage. Did you mean --language?"),
+    (
+        ["clean", "a", "b", "--out", "c", "--no-langage"],
+        "has no option --no-langage. Did you mean --no-language?",
+    ),
+    (["clean", "a", "b", "--out", "c", "--langage"], "has no option --langage. Did you mean --language?"),
     (["train", "--precision", "half"], "--precision is 'half'; it has to be one of float32, bfloat16."),
     (["train", "--heads", "7"], "d_model 256 does not divide into 7 heads"),
     (["train", "--log-every", "0"], "log_every is 0; it must be at least 1"),
@@ -578,8 +581,8 @@ REFUSED = [
         "symbols has '<a>'; each has to be a text, given once",
     ),
     (
-        ["import", "{0}/none", "--from", "huggingface", "--out", "{0}/x"],
-        "none/config.json cannot be read: No such file or directory.",
+        ["import", "{0}", "--from", "huggingface", "--out", "{0}/x"],
+        "{0}/config.json cannot be read: No such file or directory.",
     ),
     (["translate", "{0}/run", "--n-best", "9"], "n_best is 9; a beam of 4 has no more than 4."),
     (
