@@ -502,6 +502,7 @@ REFUSED = [
     ),
     (["train", "{0}/none.toml"], "none.toml cannot be read: No such file or directory."),
     (["train", "--hedas", "3"], "dragoman train has no option --hedas. Did you mean --heads?"),
+    (["clean", "a", "b", "--otu", "c"], "dragoman clean has no option --otu. Did you mean --out?"),
     (["train", "--no-share-vocabulery"], "has no option --no-share-vocabulery. Did you mean --no-share-voc"),
     (
         ["clean", "a", "b", "--out", "c", "--no-langage"],
