@@ -90,12 +90,13 @@ def compare(asked: Import, imported: "Imported") -> None:
         sentences = (
             sample_sentences(asked.samples) if asked.samples else samples(tokenizers, model.longest_source)
         )
+        count = counted(len(sentences), "sentence")
+        say(
+            f"Comparing tokens, log-probabilities and greedy translations of {count} in transformers and here."
+        )
         other = engine(asked.model, *(vocabulary.rows for vocabulary in imported.vocabularies))
         difference = verify(other, model, tokenizers, sentences)
-        say(
-            f"For {counted(len(sentences), 'sentence')} the log-probabilities there and here differ by "
-            f"{difference:.1g} nats at most."
-        )
+        say(f"For {count} the log-probabilities there and here differ by {difference:.1g} nats at most.")
 
 
 def read_model(asked: Import) -> "Imported":

@@ -88,6 +88,11 @@ def read_files(files: Sequence[Path], given: Given) -> tuple[dict[str, Any], str
         return {}, COMMAND_LINE, {"source": files[0], "target": files[1]}
     if not files:
         return {}, COMMAND_LINE, {}
+    if files[0].is_dir():
+        raise DragomanError(
+            f"{files[0]} is a folder, and two texts or a recipe are wanted. A run is resumed with: dragoman "
+            f"resume {files[0]}"
+        )
     if is_parallel(files[0]):
         if "source" in given or "target" in given:
             raise DragomanError(f"{files[0]} has both sides of a corpus; leave --source and --target out.")
