@@ -60,10 +60,7 @@ def test_an_exported_model_translates_alike_after_import(run, tmp_path, monkeypa
     back = ["import", tmp_path / "there", "--from", "huggingface", "--out", tmp_path / "back", *samples]
     status, _, err = call(monkeypatch, capsysbinary, *back)
     assert status == 0
-    assert (
-        "greedy translations of 4 sentences in transformers and here.\nFor 4 sentences the log-probabilities there and here differ by"
-        in err
-    )
+    assert "greedy translations of 4 sentences in transformers and here.\nFor 4 sentences the log" in err
     before, after = (
         call(monkeypatch, capsysbinary, "translate", folder, stdin=TEXT)[1]
         for folder in (run, tmp_path / "back")

@@ -91,9 +91,8 @@ def compare(asked: Import, imported: "Imported") -> None:
             sample_sentences(asked.samples) if asked.samples else samples(tokenizers, model.longest_source)
         )
         count = counted(len(sentences), "sentence")
-        say(
-            f"Comparing tokens, log-probabilities and greedy translations of {count} in transformers and here."
-        )
+        what = "tokens, log-probabilities and greedy translations"
+        say(f"Comparing {what} of {count} in transformers and here.")
         other = engine(asked.model, *(vocabulary.rows for vocabulary in imported.vocabularies))
         difference = verify(other, model, tokenizers, sentences)
         say(f"For {count} the log-probabilities there and here differ by {difference:.1g} nats at most.")
