@@ -496,7 +496,7 @@ def test_an_empty_corpus_is_refused_with_the_names_of_its_files(tmp_path):
     with pytest.raises(
         DragomanError,
         match="No pair of .*train.source and .*train.source is left for training: 200 pairs; "
-        "200 have a source",
+        "200 with a source",
     ):
         run(replace(recipe, data=copies), silent)
 
@@ -524,9 +524,10 @@ def test_what_a_recipe_leaves_open_is_chosen_and_reported(tmp_path):
     assert "Chosen: a vocabulary of" in said
     assert "as many updates as 0.01 minutes allow, and 200 passes at most" in said
     assert "Expected: less than a minute, at " in said
-    assert re.search("warm-up steps?, half of the updates: so few may not converge", said)
     recorded = recorded_recipe(recipe.out)
     assert recorded.training.updates >= 1
+    half = "warm-up steps?, half of the updates: so few may not converge"
+    assert re.search(half, said) or recorded.training.updates == 1  # on a slow machine
     assert recorded.batches.source_tokens_per_batch == 1024
 
 
