@@ -72,7 +72,7 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
         if recipe.tokenizer.bpe_dropout or recipe.tokenizer.sampling_alpha:
             from dragoman.text.subword_sampling import sample_copies
 
-            sample_copies(new, files, tokenizers.paths(new), data, recipe.tokenizer)
+            sample_copies(new, files, tokenizers.paths(new), data, recipe.tokenizer, recipe.training.seed)
         shutil.rmtree(new / "plain", ignore_errors=True)
         complete_folder(new)
     except BaseException:
