@@ -1,4 +1,4 @@
-"""Random segmentations have the probabilities of the papers, and are SentencePiece's own without randomness."""
+"""Random segmentations have the probabilities of the papers; without randomness they are SentencePiece's."""
 
 import io
 import math
@@ -27,7 +27,7 @@ LINES = [
     "Zwei junge Hunde spielen im frischen Schnee und rennen umher .",
     "A man in a blue shirt rides a bike down the street .",
     "Two young dogs are playing and running in the fresh snow .",
-    "Three children are standing under a 12-metre tree; \"look!\"",
+    'Three children are standing under a 12-metre tree; "look!"',
 ] * 20
 TEXTS = [
     *LINES[:5],
@@ -76,7 +76,7 @@ def test_without_randomness_the_segmentation_is_that_of_sentencepiece(tokenizer)
     assert [exact.sample(text, random) for text in TEXTS] == tokenizer.encode(TEXTS)
 
     @given(st.text(max_size=30))
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=60, deadline=None)
     def check(text):
         assert [exact.sample(text, random)] == tokenizer.encode([text])
 
@@ -96,11 +96,11 @@ def test_samples_differ_and_decode_to_the_text_of_the_ordinary_segmentation(toke
     for text, ordinary in zip(TEXTS, tokenizer.encode(TEXTS), strict=True):
         samples = [strong.sample(text, random) for _ in range(20)]
         assert {tokenizer.decode(ids) for ids in samples} == {tokenizer.decode(ordinary)}
-        if len(text) > 30:
+        if text in LINES:
             assert len(set(map(tuple, samples))) > 10
 
     @given(st.text(max_size=30), st.integers(0, 99))
-    @settings(max_examples=200, deadline=None)
+    @settings(max_examples=60, deadline=None)
     def check(text, seed):
         (ordinary,) = tokenizer.encode([text])
         assert tokenizer.decode(strong.sample(text, generator(seed))) == tokenizer.decode(ordinary)
@@ -119,8 +119,8 @@ def test_symbols_are_never_split(tokenizer):
 def test_a_dropout_of_one_gives_characters(byte_fallback):
     tokenizer = trained("bpe", byte_fallback=byte_fallback)
     ids = SegmentationSampler(tokenizer.model, 1.0).sample("Ein Hund <bt>ж", generator())
-    assert tokenizer.pieces(ids)[:-2] == [*"▁Ein▁Hund▁", "<bt>"][:-1] + ["<bt>"][: not byte_fallback]
-    assert tokenizer.pieces(ids)[-2:] == (["<0xD0>", "<0xB6>"] if byte_fallback else ["<bt>", "<unk>"])
+    last = ["<0xD0>", "<0xB6>"] if byte_fallback else ["<unk>"]
+    assert tokenizer.pieces(ids) == [*"▁Ein▁Hund▁", "<bt>", *last]
 
 
 def changed(model, change):
@@ -211,7 +211,7 @@ def dropout_probabilities(word, scores, dropout):
                     if kept:
                         _, place = min(kept)
                         joined = pieces[place] + pieces[place + 1]
-                        following[pieces[:place] + (joined,) + pieces[place + 2 :]] += share
+                        following[*pieces[:place], joined, *pieces[place + 2 :]] += share
                     else:
                         ended[pieces] += share
         reached = following
@@ -228,18 +228,18 @@ def test_dropout_has_the_probabilities_of_the_papers_algorithm(word, dropout):
     probabilities = dropout_probabilities(word, SCORES, dropout)
     assert math.isclose(sum(probabilities.values()), 1)
     random, splitter = generator(), BpeDropout(SCORES, set(), dropout)
-    counts = Counter(tuple(splitter.split(word, random.random)) for _ in range(4_000))
+    counts = Counter(tuple(splitter.split(word, random.random)) for _ in range(3_000))
     check_counts(counts, probabilities)
 
 
 def test_dropout_of_subword_nmt_has_the_same_probabilities():
-    codes = "#version: 0.2\na b\nc d\nb c\nab c\nab cd\n"
+    codes = "#version: 0.2\nb c\na b\nc d\nab cd\n"
     scores = {line.replace(" ", ""): -float(rank) for rank, line in enumerate(codes.splitlines()[1:])}
     theirs = BPE(io.StringIO(codes))
     python_random.seed(0)
-    lines = (theirs.process_line("bcabcdx", dropout=0.4) for _ in range(4_000))
+    lines = (theirs.process_line("abcdx", dropout=0.4) for _ in range(3_000))
     counts = Counter(tuple(line.replace("@@", "").split()) for line in lines)
-    check_counts(counts, dropout_probabilities("bcabcdx", scores, 0.4))
+    check_counts(counts, dropout_probabilities("abcdx", scores, 0.4))
 
 
 def segmentations(word, scores):
@@ -264,7 +264,7 @@ def unigram_probabilities(word, scores, alpha):
 def test_unigram_samples_have_the_probabilities_of_the_segmentations(alpha):
     scores = {"a": -3.0, "b": -3.5, "c": -4.0, "ab": -5.0, "bc": -6.5, "abc": -7.0, "ca": -5.5}
     random, sampling = generator(), UnigramSampling(scores, alpha)
-    counts = Counter(tuple(sampling.split("abcab", random.random)) for _ in range(4_000))
+    counts = Counter(tuple(sampling.split("abcab", random.random)) for _ in range(3_000))
     check_counts(counts, unigram_probabilities("abcab", scores, alpha))
 
 
@@ -277,11 +277,11 @@ def test_unigram_samples_of_sentencepiece_have_the_same_probabilities():
     probabilities = unigram_probabilities("▁street", scores, alpha)
     theirs = (
         processor.encode("street", out_type=str, enable_sampling=True, alpha=alpha, nbest_size=-1)
-        for _ in range(4_000)
+        for _ in range(3_000)
     )
     check_counts(Counter(map(tuple, theirs)), probabilities, deviations=20)
     ours, random = SegmentationSampler(model, alpha), generator()
-    counts = Counter(tuple(processor.id_to_piece(ours.sample("street", random))) for _ in range(4_000))
+    counts = Counter(tuple(processor.id_to_piece(ours.sample("street", random))) for _ in range(3_000))
     check_counts(counts, probabilities)
 
 
@@ -290,25 +290,19 @@ def test_dropout_of_sentencepiece_is_the_same_where_a_merge_has_one_chance():
 
     The two are one where a step has one possible merge, as in the word of this test.
     """
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(["abcd"] * 9),
-        model_writer=model,
-        model_type="bpe",
-        vocab_size=12,
-        pad_id=PAD,
-        unk_id=UNKNOWN,
-        bos_id=START,
-        eos_id=END,
-        minloglevel=2,
-    )
-    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-    scores = {processor.id_to_piece(token): processor.get_score(token) for token in range(4, 8)}
-    assert sorted(map(len, scores)) == [2, 3, 4, 5]
+    scores = {"ab": -1.0, "abc": -2.0, "abcd": -3.0, "▁abcd": -4.0}
+
+    def replace_pieces(proto):
+        del proto.pieces[END + 1 :]
+        for piece, score in (scores | dict.fromkeys("▁abcd", -9.0)).items():
+            proto.pieces.add(piece=piece, score=score)
+
+    model = changed(trained("bpe", byte_fallback=False).model, replace_pieces)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     probabilities = dropout_probabilities("▁abcd", scores, 0.3)
     theirs = (
         processor.encode("abcd", out_type=str, enable_sampling=True, alpha=0.3, nbest_size=-1)
-        for _ in range(4_000)
+        for _ in range(3_000)
     )
     check_counts(Counter(map(tuple, theirs)), probabilities, deviations=20)
 
@@ -320,7 +314,8 @@ def test_another_process_has_the_same_samples_of_a_seed(tokenizer, tmp_path):
         "from pathlib import Path\n"
         "from dragoman.text.segmentations import SegmentationSampler\n"
         "sampler = SegmentationSampler(Path(sys.argv[1]).read_bytes(), 0.3)\n"
-        "print([sampler.sample(line, np.random.default_rng([7, n])) for n, line in enumerate(sys.argv[2:])])\n"
+        "randoms = map(np.random.default_rng, ([7, n] for n in range(len(sys.argv))))\n"
+        "print(list(map(sampler.sample, sys.argv[2:], randoms)))\n"
     )
     texts = [replace_surrogates(text) for text in TEXTS]
     ran = subprocess.run(

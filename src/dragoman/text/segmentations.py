@@ -22,10 +22,11 @@ from dragoman.text.tokenizer import SPACE, replace_surrogates
 Random = Callable[[], float]
 """Gives numbers that are uniform in [0, 1)."""
 Merge = tuple[float, int, int, int]
-"""The negative score of the merged piece, where it begins in the word, where its parts meet, and where it ends.
+"""The negative score of the merged piece, and its places in the word: begin, where its parts meet, and end.
 The least is merged first: that of the highest score, then the one furthest left."""
 CACHED_WORDS = 20_000
-UNKNOWN_PENALTY = 10.0  # SentencePiece's: the log-probability of an unknown character is so far below the least
+UNKNOWN_PENALTY = 10.0
+"""By how much the log-probability of an unknown character is below the least of a piece, in SentencePiece."""
 
 
 class BpeDropout:
@@ -134,8 +135,7 @@ class SegmentationSampler:
     """Random segmentations of lines, as ids of a SentencePiece model of BPE or unigram pieces.
 
     `strength` is the probability to leave a merge out, or the power of the unigram probabilities. Lines are
-    normalised by SentencePiece. What a segmentation says of a text is never changed: without dropout, and with
-    an infinite power, it is SentencePiece's own.
+    normalised by SentencePiece. With a dropout of 0, or a very large power, samples are SentencePiece's encoding.
     """
 
     def __init__(self, model: bytes, strength: float) -> None:
