@@ -132,8 +132,10 @@ def train_tokenizers(
         sampled = sample_pairs(*files, pair_filter, pairs, settings.tokenizer_pairs)
         lines = (pair[side] for pair in sampled for side in sides)
         tokenizer = Tokenizer.train(lines, kind, settings, vocabulary)
-        if settings.vocabulary is not None and kind in ("bpe", "unigram") and len(tokenizer) < vocabulary:
-            say(f"Asked for a vocabulary of {vocabulary:,} tokens; the text has only {len(tokenizer):,}.")
+        if settings.vocabulary and kind in ("bpe", "unigram", "byte") and len(tokenizer) != vocabulary:
+            say(
+                f"Asked for a vocabulary of {vocabulary:,} tokens; there are {len(tokenizer):,} {kind} tokens."
+            )
         return tokenizer
 
     if settings.share_vocabulary:

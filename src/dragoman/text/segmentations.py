@@ -135,7 +135,7 @@ class SegmentationSampler:
     """Random segmentations of lines, as ids of a SentencePiece model of BPE or unigram pieces.
 
     `strength` is the probability to leave a merge out, or the power of the unigram probabilities. Lines are
-    normalised by SentencePiece. With a dropout of 0, or a very large power, samples are SentencePiece's encoding.
+    normalised by SentencePiece. With a dropout of 0, or a very large power, samples are what it encodes.
     """
 
     def __init__(self, model: bytes, strength: float) -> None:
