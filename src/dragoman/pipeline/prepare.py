@@ -133,9 +133,7 @@ def train_tokenizers(
         lines = (pair[side] for pair in sampled for side in sides)
         tokenizer = Tokenizer.train(lines, kind, settings, vocabulary)
         if settings.vocabulary and kind in ("bpe", "unigram", "byte") and len(tokenizer) != vocabulary:
-            say(
-                f"Asked for a vocabulary of {vocabulary:,} tokens; there are {len(tokenizer):,} {kind} tokens."
-            )
+            say(f"Asked for a vocabulary of {vocabulary:,} {kind} tokens; there are {len(tokenizer):,}.")
         return tokenizer
 
     if settings.share_vocabulary:

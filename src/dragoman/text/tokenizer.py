@@ -74,11 +74,12 @@ class Tokenizer:
         vocabulary too small for its characters.
         """
         is_subword, is_byte = kind in ("bpe", "unigram"), kind == "byte"
+        if is_byte:  # the only character in the vocabulary is SentencePiece's symbol for a space
+            lines, vocabulary = [" "], 10**7
         model = io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(
-                # Bytes need no text: the only character among them is SentencePiece's symbol for a space.
-                sentence_iterator=iter([" "] if is_byte else lines),
+                sentence_iterator=iter(lines),
                 model_writer=model,
                 model_type="char" if is_byte else kind,
                 vocab_size=vocabulary,
