@@ -17,7 +17,7 @@ from dragoman.system.processors import map_in_processes
 from dragoman.text.corpus import SHARD_LINES, Corpus, Files, PairFilter, Shard
 from dragoman.text.lines import line_offsets
 from dragoman.text.model_proto import model_kind
-from dragoman.text.segmentations import SegmentationSampler
+from dragoman.text.segmentation_sampling import SegmentationSampler
 from dragoman.text.settings import DataSettings, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 

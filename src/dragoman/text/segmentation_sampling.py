@@ -24,7 +24,7 @@ Random = Callable[[], float]
 Merge = tuple[float, int, int, int]
 """The negative score of the merged piece, and its places in the word: begin, where its parts meet, and end.
 The least is merged first: that of the highest score, then the one furthest left."""
-CACHED_WORDS = 20_000
+CACHED_WORDS = 5_000
 UNKNOWN_PENALTY = 10.0
 """By how much the log-probability of an unknown character is below the least of a piece, in SentencePiece."""
 

@@ -18,7 +18,7 @@ from subword_nmt.apply_bpe import BPE
 
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.text.model_proto import PieceType, model_kind, piece_types, read_fields
-from dragoman.text.segmentations import BpeDropout, SegmentationSampler, UnigramSampling
+from dragoman.text.segmentation_sampling import BpeDropout, SegmentationSampler, UnigramSampling
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer, replace_surrogates
 from tests.conftest import MOST_SECONDS
@@ -318,7 +318,7 @@ def test_another_process_has_the_same_samples_of_a_seed(tokenizer, tmp_path):
     program = (
         "import sys, numpy as np\n"
         "from pathlib import Path\n"
-        "from dragoman.text.segmentations import SegmentationSampler\n"
+        "from dragoman.text.segmentation_sampling import SegmentationSampler\n"
         "sampler = SegmentationSampler(Path(sys.argv[1]).read_bytes(), 0.3)\n"
         "randoms = map(np.random.default_rng, ([7, n] for n in range(len(sys.argv))))\n"
         "print(list(map(sampler.sample, sys.argv[2:], randoms)))\n"
