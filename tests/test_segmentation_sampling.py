@@ -230,7 +230,7 @@ SCORES = {piece: -float(rank) for rank, piece in enumerate(MERGES)}
 
 
 @pytest.mark.parametrize("word", ["abcd", "aaabcdx", "ababcd"])
-@pytest.mark.parametrize("dropout", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("dropout", [0.1, 0.5])
 def test_dropout_has_the_probabilities_of_the_papers_algorithm(word, dropout):
     probabilities = dropout_probabilities(word, SCORES, dropout)
     assert math.isclose(sum(probabilities.values()), 1)
