@@ -543,7 +543,7 @@ def test_a_vocabulary_that_the_text_does_not_fill_is_reported(tmp_path):
         reports = [message for message in messages if message.startswith("Asked for a vocabulary")]
         assert len(reports) == count
         for size in sizes:
-            assert f"Asked for a vocabulary of 100,000 tokens; the text has only {size:,}." in reports
+            assert f"Asked for a vocabulary of 100,000 bpe tokens; there are {size:,}." in reports
 
 
 def test_training_without_kernels_is_reported_and_learns_the_same(tmp_path, monkeypatch):

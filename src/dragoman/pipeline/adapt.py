@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.model.settings import PRESETS
+from dragoman.pipeline.byte_lengths import with_byte_lengths
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import check_bounds, overlay
@@ -96,7 +97,7 @@ def kept_settings(initial_model: Path) -> Recipe:
         None if code == UNKNOWN_LANGUAGE else code for code in (languages.source, languages.target)
     )
     data = DataSettings(source_language=source, target_language=target)
-    return Recipe(data=data, tokenizer=tokenizer, model=read_settings(folder))
+    return with_byte_lengths(Recipe(data=data, tokenizer=tokenizer, model=read_settings(folder)), tokenizer)
 
 
 def refuse_other_languages(asked: DataSettings, kept: DataSettings, initial_model: Path) -> None:

@@ -11,7 +11,7 @@ from dragoman.system.toml import check_bounds
 from dragoman.text.mixture import WeightedCorpus
 from dragoman.text.sampling_settings import SubwordSampling
 
-TokenKind = Literal["bpe", "unigram", "char", "word"]
+TokenKind = Literal["bpe", "unigram", "char", "word", "byte"]
 UNKNOWN_LANGUAGE = "und"  # as BCP 47 has it
 CONVERTED = {".gz", ".zst", ".tmx", ".tsv", ".jsonl"}  # endings of files that are not lines, or compressed
 LANGUAGE_CODE = re.compile(r"[a-zA-Z]{2,3}(-[a-zA-Z0-9]{2,8})*")
@@ -137,11 +137,13 @@ class TokenizerSettings(SubwordSampling):
     """
 
     source_tokens: TokenKind = "bpe"
-    """Pieces of words (bpe, unigram), characters, or symbols that spaces already separate (word)."""
+    """Pieces of words (bpe, unigram), characters, symbols that spaces already separate (word), or bytes of
+    UTF-8 (byte)."""
     target_tokens: TokenKind | None = None
     """The same for the target; None is as the source."""
     vocabulary: int | None = None
-    """Number of tokens (of each vocabulary, if there are two); None chooses from the size of the corpus."""
+    """Number of tokens (of each vocabulary, if there are two); None chooses from the size of the corpus. A
+    vocabulary of bytes always has the same."""
     share_vocabulary: bool = True
     """One vocabulary for source and target, as the paper has it (section 5.1)."""
     byte_fallback: bool = True
