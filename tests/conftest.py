@@ -1,5 +1,6 @@
 """Small models and small texts that the tests share."""
 
+import gc
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,14 @@ settings.register_profile(
 )  # nothing here asserts a time
 settings.load_profile("untimed")
 torch.set_num_threads(1)  # the models are tiny, and pytest runs a process on each core
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Let the garbage collector look at what tests make, and only at that. `tests/__init__.py` stopped it."""
+    gc.freeze()
+    gc.enable()
+
 
 MOST_SECONDS = 600  # then a process hangs: no machine is so slow
 

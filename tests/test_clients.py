@@ -55,7 +55,8 @@ def expected(translator):
 def service_of(translator, *pairs, **settings):
     """A service with the translator as the model of each pair of languages."""
     models = [ServedModel("-".join(pair), *pair, translator) for pair in pairs]
-    return Service(Models(tuple(models)), ServerSettings(port=0, **settings), Metrics())
+    limits = {"port": 0, "deadline": MOST_SECONDS} | settings
+    return Service(Models(tuple(models)), ServerSettings(**limits), Metrics())
 
 
 @contextmanager
