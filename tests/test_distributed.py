@@ -509,6 +509,33 @@ def test_a_signal_to_one_process_stops_all_of_them(text):
     assert len(checkpoints(out)) == 1
 
 
+# Without the last step of torch.compile, which writes C++ and compiles it for half a minute: PyTorch runs the
+# graphs of layers and of their gradients.
+GRAPHS = """
+import sys
+import torch
+from torch._dynamo.backends.debugging import aot_eager
+from dragoman.cli.main import main
+
+def run_graph(graph, inputs):
+    print("A graph of", len(graph.graph.nodes), "nodes", file=sys.stderr)
+    return aot_eager(graph, inputs)
+
+in_cpp = torch.compile
+torch.compile = lambda *given, **options: in_cpp(*given, backend=run_graph, **options)
+main()
+"""
+
+
+def test_graphs_of_layers_train_as_layers_do(text, one):
+    asked = [sys.executable, "-c", GRAPHS, *arguments(text, text / "graphs", "--compile")]
+    messages = subprocess.run(asked, check=True, capture_output=True, text=True, timeout=MOST_SECONDS).stderr
+    sizes = list(map(int, re.findall(r"A graph of (\d+) nodes", messages)))
+    assert sum(size > 20 for size in sizes) >= 2  # the encoder's layer and the decoder's
+    assert_near(one, text / "graphs")
+
+
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
 def test_compiled_layers_train_as_uncompiled_ones_do(text, one):
     asked = in_a_process(arguments(text, text / "compiled", "--compile"))
