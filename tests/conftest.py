@@ -2,6 +2,8 @@
 
 import gc
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -138,14 +140,23 @@ def targets() -> torch.Tensor:
     return torch.randint(4, VOCABULARY, (3, 6))
 
 
-@pytest.fixture(scope="module")
-def unchecked_shapes():
-    """For whole programs, which take twice as long where the shapes of every call are checked; other tests do
-    that.
+@contextmanager
+def no_shape_checks() -> Iterator[None]:
+    """For long searches and whole programs, which take twice as long where the shapes of every call are
+    checked; other tests do that.
     """
     jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
+    try:
+        yield
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(scope="module")
+def unchecked_shapes() -> Iterator[None]:
+    """As `no_shape_checks`, for all tests of a file."""
+    with no_shape_checks():
+        yield
 
 
 def write_copies(folder: Path, name: str, lines: int, seed: int = 0) -> tuple[Path, Path]:

@@ -156,7 +156,7 @@ wide = ModelSettings(d_model=16, d_ff=16, heads=8, d_k=64, d_v=64, encoder_layer
 weights = numpy_weights(build_model(wide, 50, 50).eval())
 decoder = NativeDecoder(load_library(DECODER), wide, weights, "float32", 1)
 small = [[5, 6, 3]], SearchSettings(beam_size=1, max_length=300), Constraints(min_length=300)
-settings = SearchSettings(beam_size=16, max_length=10_000, batch_tokens=10**6)
+settings = SearchSettings(beam_size=48, max_length=10_000, batch_tokens=10**6)
 large = [[7, 3]], settings, Constraints(min_length=10_000)
 in_use = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (in_use + 60 * 2**20, -1))
