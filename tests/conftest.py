@@ -31,6 +31,22 @@ settings.load_profile("untimed")
 torch.set_num_threads(1)  # the models are tiny, and pytest runs a process on each core
 
 
+LONG_FILES = {
+    "test_benchmarks",
+    "test_distributed",
+    "test_native",
+    "test_safety",
+    "test_search",
+    "test_train",
+}
+"""Files that take longest."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the long files: a worker that runs one when all else is done has the machine for itself."""
+    items.sort(key=lambda item: item.path.stem not in LONG_FILES)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
     """Let the garbage collector look at what tests make, and only at that. `tests/__init__.py` stopped it."""
