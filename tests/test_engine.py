@@ -155,11 +155,11 @@ from dragoman.translation.model_folder import numpy_weights
 wide = ModelSettings(d_model=16, d_ff=16, heads=8, d_k=64, d_v=64, encoder_layers=1, decoder_layers=6)
 weights = numpy_weights(build_model(wide, 50, 50).eval())
 decoder = NativeDecoder(load_library(DECODER), wide, weights, "float32", 1)
-small = [[5, 6, 3]], SearchSettings(beam_size=1, max_length=300), Constraints(min_length=300)
-settings = SearchSettings(beam_size=48, max_length=10_000, batch_tokens=10**6)
+small = [[5, 6, 3]], SearchSettings(beam_size=1, max_length=600), Constraints(min_length=600)
+settings = SearchSettings(beam_size=16, max_length=10_000, batch_tokens=10**6)
 large = [[7, 3]], settings, Constraints(min_length=10_000)
 in_use = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (in_use + 60 * 2**20, -1))
+resource.setrlimit(resource.RLIMIT_AS, (in_use + 30 * 2**20, -1))
 futures = [decoder.submit(*each) for each in (small, large, small)]
 assert isinstance(futures[1].exception({SECONDS}), MemoryError), futures[1]
 assert not futures[0].done(), "it ended before memory was short"
