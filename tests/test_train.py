@@ -442,7 +442,7 @@ def test_copying_is_learnt_in_seconds_and_translated(tmp_path, kind):
             d_ff=128,
             heads=4,
             encoder_layers=2,
-            decoder_layers=2,
+            decoder_layers=1,
             dropout=0.0,
         ),
         batches=BatchSettings(source_tokens_per_batch=600, target_tokens_per_batch=600),
