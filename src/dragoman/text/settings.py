@@ -68,7 +68,7 @@ class CorpusFiles:
     test_target: Path | None = None
     """Their translations."""
     folder: Path | None = None
-    """The folder that relative paths above are in; None is the current one."""
+    """The folder of relative paths above; None is the current one."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class DataSettings(CorpusFiles):
     dataset: str | None = None
     """A named dataset (multi30k-en-de) instead of the paths above; found in `folder`, or downloaded to it."""
     source_language: str | None = None
-    """Code of the language of the source, as en or pt-BR; None is what the file's ending says (train.en)."""
+    """Code of the source language, such as en or pt-BR; None is what the file's extension says (train.en)."""
     target_language: str | None = None
     """The same for the target."""
     longest: int = 250
@@ -138,11 +138,11 @@ class TokenizerSettings(SubwordSampling):
     source_tokens: TokenKind = "bpe"
     """Pieces of words (bpe, unigram), characters, or symbols that spaces already separate (word)."""
     target_tokens: TokenKind | None = None
-    """The same for the target; None is as the source."""
+    """The same for the target; None is the same as for the source."""
     vocabulary: int | None = None
     """Number of tokens (of each vocabulary, if there are two); None chooses from the size of the corpus."""
     share_vocabulary: bool = True
-    """One vocabulary for source and target, as the paper has it (section 5.1)."""
+    """One vocabulary for source and target, as in the paper (section 5.1)."""
     byte_fallback: bool = True
     """Encode characters outside the vocabulary as bytes, so that nothing is unknown (bpe and unigram)."""
     character_coverage: float = 0.9999
