@@ -2,8 +2,9 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 
-from dragoman.search.contradictions import refuse_contradictions
+from dragoman.search.contradictions import WHOLE_SENTENCE_ONLY, refuse_contradictions
 from dragoman.search.options import SearchOptions
 from dragoman.system.keys import former_name
 from dragoman.system.toml import check_bounds, check_types
@@ -76,6 +77,11 @@ class SearchSettings:
     batch_tokens: int = 32_000
     """Sentences · beam size · (longest source + max_extra_tokens) decoded at once. Affects only memory and
     speed."""
+
+    @cached_property
+    def needs_whole_sentences(self) -> bool:
+        """Whether a setting does not apply to the parts of a sentence, so that none is split."""
+        return self.n_best > 1 or any(getattr(self, name) for name in WHOLE_SENTENCE_ONLY)
 
     @property
     def is_standard_beam_search(self) -> bool:

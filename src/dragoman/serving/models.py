@@ -64,6 +64,8 @@ class Models:
         `auto` stands for the language of `text` among those that have a model. Raises `ApiError` 400 if there
         is no such model.
         """
+        if not source and not target:
+            return self.models[0]
         if source == "auto":
             source = self.language_of(text, target)
         fitting = [

@@ -141,8 +141,7 @@ class Tokenizer:
         """The ids of each text. SentencePiece starts threads for a list; a few texts take less time."""
         if sum(map(len, texts)) <= FEW_CHARACTERS:
             return [self._processor.encode(text) for text in texts]
-        ids: list[list[int]] = self._processor.encode(texts)
-        return ids
+        return list(self._processor.encode(texts))
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids up to the first END. Raises `IndexError` for ids outside the vocabulary."""
