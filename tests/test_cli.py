@@ -541,7 +541,7 @@ REFUSED = [
     (["translate", "{0}/none"], "There is no folder {0}/none. dragoman runs lists the runs."),
     (
         ["translate", "{0}/test.source"],
-        "is a file, and the folder of a run is wanted: dragoman translate RUN <",
+        "is a file, and the folder of a run is wanted. A file is translated by: dragoman translate RUN <",
     ),
     (["translate", "{0}/run", "--n-best", "9"], "n_best is 9; a beam of 4 has no more than 4."),
     (

@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 def export_adapter(run: Path, base: Path | None, out: Path) -> None:
     """Write what an adaptation has changed, and compare the merged model with the run's.
 
-    Raises `DragomanError` if the base is unknown, or if the changes are not of low rank.
+    Raises `DragomanError` if a model is missing, the base unknown, or a change not of low rank.
     """
     from dragoman.pipeline.recipe import read_recipe
     from dragoman.translation.adapter import Adapter, largest_difference
-    from dragoman.translation.model_folder import StoredModel
+    from dragoman.translation.model_folder import StoredModel, model_folder
 
+    model_folder(run)  # raises if there is no model
     if base is None and (run / "recipe.toml").exists():
         base = read_recipe(run).adaptation.initial_model
     if base is None:

@@ -14,6 +14,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.toml import check_bounds, overlay
 from dragoman.text.mixture import refuse_both_sides
 from dragoman.text.settings import UNKNOWN_LANGUAGE, DataSettings, TokenizerSettings
+from dragoman.training.settings import TrainingSettings
 from dragoman.translation.model_folder import Tokenizers, model_folder, read_about, read_settings
 
 CHANGEABLE = ("dropout", "attention_dropout")  # settings of the model that no weight depends on
@@ -38,9 +39,20 @@ def adapted_recipe(
     recipe = flags(overlay(kept, table, origin))
     refuse_changes(recipe, kept, initial_model)
     check_recipe(recipe)
-    if recipe.adaptation.lora_rank is not None:  # the rank of an average is that of all its parts together
-        recipe = replace(recipe, training=replace(recipe.training, average=1))
-    return recipe
+    return recipe if recipe.adaptation.lora_rank is None else without_average(recipe)
+
+
+def without_average(recipe: Recipe) -> Recipe:
+    """The recipe without an average of checkpoints, whose rank would be that of all of them together.
+
+    Raises `DragomanError` if it asks for one.
+    """
+    if recipe.training.average not in (1, TrainingSettings().average):
+        raise DragomanError(
+            f"average is {recipe.training.average}, and checkpoints of adapters are not averaged: the "
+            "average would have a higher rank. Leave average out."
+        )
+    return replace(recipe, training=replace(recipe.training, average=1))
 
 
 def refuse_contradictions(recipe: Recipe) -> None:

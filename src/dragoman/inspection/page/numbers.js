@@ -57,7 +57,7 @@ function Steps({ held, place, queries, keys, weights, decoder }) {
       <${Pager} label="Keys" start=${start} total=${keys.length} move=${setStart} />
     </div>
     <div class="scroll" tabindex="0" role="group" aria-label="Steps of equation 1">
-      <table class="steps">
+      <table class="equation">
         <thead><tr>${HEAD.map(([name, formula]) => html`<th key=${name} scope="col">${name}
           <small>${formula}</small></th>`)}</tr></thead>
         <tbody>
