@@ -168,7 +168,8 @@ def test_the_margin_of_the_translation_is_shown(open_report, transformer):  # no
         node.score for number, node in enumerate(found.nodes) if node.end == "finished" and number != best
     ]
     margin = found.nodes[best].score - max(others)
-    assert f"The translation's score is {margin:.4f} above that of the next" in page.locator("#view").inner_text()
+    words = f"The translation's score is {margin:.4f} above that of the next finished one."
+    assert words in page.locator("#view").inner_text()
 
 
 def test_the_page_leaves_out_what_a_recurrent_model_lacks(open_report, recurrent):  # noqa: F811
