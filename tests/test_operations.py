@@ -339,6 +339,10 @@ def test_refusals_count_for_their_route(server):
 def test_every_operation_is_described_with_its_errors(server):
     with server.client() as client:
         description = client.get("/openapi.json").json()
+    for methods in description["paths"].values():
+        assert "requestBody" not in methods.get("get", {})
+    names = {each["name"] for each in description["paths"]["/v2/translate"]["get"]["parameters"]}
+    assert {"text", "source_lang", "target_lang"} <= names
     operations = [each for methods in description["paths"].values() for each in methods.values()]
     assert len({each["operationId"] for each in operations}) == len(operations)
     for path in (V1, "/v1/translate/stream", "/v1/score", "/translate", "/v2/translate"):

@@ -143,6 +143,12 @@ def test_examples_of_the_description_are_answered(client):
     assert sent >= 8
 
 
+def test_a_model_of_unknown_languages_names_its_sides(client):
+    (model,) = client.get("/v1/models").json()["models"]
+    assert (model["source"], model["target"]) == ("und", "und")
+    assert (model["source_name"], model["target_name"]) == ("Source", "Target")
+
+
 def test_paragraphs_come_back_as_they_were(client, translator):
     text = "amber birch.\n\n  cedar delta. Ember fjord\r\n\tgrove\n"
     answer = client.post(V1, json={"text": text}).json()["translations"][0]

@@ -68,9 +68,9 @@ def pages() -> dict[str, str]:
 
 
 def operations(description: Schema, tag: str) -> Iterator[tuple[str, str, Schema]]:
-    """The paths of an API, each with its methods and with the operation of the last one."""
+    """The paths of an API, each with its methods and with the operation of POST if it has that."""
     for path, methods in description["paths"].items():
-        *_, operation = methods.values()
+        operation = methods.get("post") or next(iter(methods.values()))
         if tag in operation["tags"]:
             yield path, " or ".join(method.upper() for method in methods), operation
 

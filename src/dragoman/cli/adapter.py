@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from dragoman.cli.console import say
 from dragoman.system.errors import DragomanError
+from dragoman.system.wording import counted
 
 if TYPE_CHECKING:
     from dragoman.cli.import_model import Import
@@ -29,8 +30,8 @@ def export_adapter(run: Path, base: Path | None, out: Path) -> None:
     adapter.save(out)
     size = sum(path.stat().st_size for path in out.iterdir()) / 2**20
     say(
-        f"{out}: {len(adapter.factors)} adapters of {base}, {size:.1f} MiB. Merged, the weights differ "
-        f"from those of {run} by {difference:.1g} at most."
+        f"{out}: {counted(len(adapter.factors), 'adapter')} of {base}, {size:.1f} MiB. Merged, the weights "
+        f"differ from those of {run} by {difference:.1g} at most."
     )
     say(f"Merge with: dragoman import {out} --from adapter --base {base} --out FOLDER")
 

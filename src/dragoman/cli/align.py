@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dragoman.cli.languages import warn_of_files
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.cli.score import blocks_of_pairs
 
@@ -37,6 +38,7 @@ def align(given: Given) -> None:
     from dragoman.translation.translator import Translator
 
     translator = Translator.load(asked.run)
+    warn_of_files(asked.run, translator.languages, [asked.source], [asked.target])
     for block in blocks_of_pairs(translator, asked.source, asked.target, "aligned"):
         for pair, links in zip(block, translator.align(block, asked.layer, asked.head), strict=True):
             if asked.json:

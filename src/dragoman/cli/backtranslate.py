@@ -11,6 +11,7 @@ from dragoman.native.build import DECODER, start_compiling
 from dragoman.native.settings import EngineSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
+from dragoman.system.wording import counted
 from dragoman.text.mixture import check_tag
 
 TRANSLATIONS = "translations"  # line n is the translation of line n of the text
@@ -65,7 +66,7 @@ def backtranslate(given: Given) -> None:
         say(f"Lines left out because their translation is empty or has a NUL: {report.untranslated:,}.")
     source, target = (asked.out / name for name in names)
     symbols = f" --symbols '{asked.tag}'" * bool(asked.tag)  # else the tag is several tokens
-    say(f"{report.pairs:,} pairs of {report.lines:,} lines.")
+    say(f"{counted(report.pairs, 'pair')} of {counted(report.lines, 'line')}.")
     say(f"Train with: dragoman train {source} {target}{symbols} --out runs/NAME")
 
 

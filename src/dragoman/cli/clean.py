@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.system.errors import DragomanError
+from dragoman.system.wording import counted
 from dragoman.text.clean_settings import CleanSettings
 from dragoman.text.mixture import is_parallel
 from dragoman.text.settings import UNKNOWN_LANGUAGE, DataSettings, Languages
@@ -73,8 +74,8 @@ def clean(given: Given) -> None:
         print_table(report)
     removed = report.pairs - report.kept
     say(
-        f"{asked.out} has {report.kept:,} of {report.pairs:,} pairs. Removed: {removed:,}; their reasons are "
-        f"in {asked.out / REMOVED}."
+        f"{asked.out} has {report.kept:,} of {counted(report.pairs, 'pair')}. Removed: {removed:,}; their "
+        f"reasons are in {asked.out / REMOVED}."
     )
     say(f"Train with: dragoman train {asked.out / report.source} {asked.out / report.target} --out runs/NAME")
 

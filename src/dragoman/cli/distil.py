@@ -8,6 +8,7 @@ from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, option_name, settings_from
 from dragoman.cli.train import COMMAND as TRAIN
 from dragoman.cli.train import run_training
+from dragoman.model.architectures import check_architecture, refuse_ignored
 from dragoman.model.settings import ModelSettings, Precision
 from dragoman.pipeline.distil import Distillation, StudentPreset, distil, student_recipe
 from dragoman.pipeline.recipe import Recipe, check_file_pairs
@@ -77,7 +78,10 @@ def plan(given: Given) -> tuple[Distillation, Recipe]:
     of_search = {each.name for each in fields(SearchSettings)}
     own = {name: value for name, value in given.items() if name not in of_search}
     check_file_pairs(settings_from(DataSettings, own))
-    return distillation, settings_from(Recipe, own, recipe)
+    recipe = settings_from(Recipe, own, recipe)
+    check_architecture(recipe.model)
+    refuse_ignored(recipe.model, set(own))
+    return distillation, recipe
 
 
 def candidates(given: Given) -> Given:

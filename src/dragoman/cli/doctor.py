@@ -63,7 +63,7 @@ def print_findings(data: DataSettings) -> bool:
     from dragoman.text.datasets import resolve_dataset
     from dragoman.text.doctor import examine
 
-    data = resolve_dataset(data)
+    data = resolve_dataset(data, say)
     (check_files if data.needs_conversion() else check_file_pairs)(data)
     folder, data = data.folder, resolve_paths(data)
     if data.corpus:

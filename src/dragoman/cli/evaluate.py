@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.cli.console import say
+from dragoman.cli.languages import warn_of_files, warn_of_language
 from dragoman.cli.parsing import Command, Given, refuse_replacing, settings_from
 from dragoman.cli.translate import load
 from dragoman.evaluation.metrics import Tokenization
@@ -77,6 +78,10 @@ def evaluate(given: Given) -> None:
     comet = Comet(asked.comet) if asked.comet else None
     baseline = load(asked.baseline, asked.engine) if names_run(asked.baseline) else None
     translator = load((asked.run, *asked.ensemble), asked.engine)
+    warn_of_files(asked.run, translator.languages, asked.source, asked.target)
+    if (language := asked.paper_bleu) is not None:
+        languages = translator.languages
+        warn_of_language(asked.run, languages, f"--paper-bleu is {language}", language, languages.target)
     if count := sum(translator.count_long_sentences(test.sources, asked.search) for test in tests):
         say(translator.long_message(count, asked.search))
     results: list[SetScores] = []

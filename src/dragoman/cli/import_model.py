@@ -9,6 +9,7 @@ from dragoman.cli.console import say
 from dragoman.cli.export import refuse_existing, sample_sentences
 from dragoman.cli.parsing import Command, Given, option_name, settings_from
 from dragoman.system.errors import DragomanError
+from dragoman.system.wording import counted
 from dragoman.text.settings import Languages, languages_of_name
 
 if TYPE_CHECKING:
@@ -90,12 +91,12 @@ def compare(asked: Import, imported: "Imported") -> None:
         sentences = (
             sample_sentences(asked.samples) if asked.samples else samples(tokenizers, model.longest_source)
         )
+        count = counted(len(sentences), "sentence")
+        what = "tokens, log-probabilities and greedy translations"
+        say(f"Comparing {what} of {count} in transformers and here.")
         other = engine(asked.model, *(vocabulary.rows for vocabulary in imported.vocabularies))
         difference = verify(other, model, tokenizers, sentences)
-        say(
-            f"For {len(sentences)} sentences the log-probabilities there and here differ by {difference:.1g} "
-            "nats at most."
-        )
+        say(f"For {count} the log-probabilities there and here differ by {difference:.1g} nats at most.")
 
 
 def read_model(asked: Import) -> "Imported":

@@ -12,6 +12,7 @@ from dragoman.inspection.views import Kind, Picture
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
+from dragoman.system.wording import counted
 
 if TYPE_CHECKING:
     from dragoman.inspection.changes import Change
@@ -218,7 +219,7 @@ def inspect_heads(run: Path, file: Path, out: Path, search: SearchSettings) -> N
     from dragoman.translation.translator import Translator
 
     lines, translator = list(read_lines(file)), Translator.load(run)
-    say(f"{file} has {len(lines):,} lines; they are translated, and scored again without each head.")
+    say(f"Translating {counted(len(lines), 'line')} of {file}, then scoring without each head.")
     columns = TextColumn("heads"), MofNCompleteColumn(), TimeRemainingColumn()
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -234,7 +235,7 @@ def inspect_heads(run: Path, file: Path, out: Path, search: SearchSettings) -> N
     )
     with atomic_write(out) as path:
         path.write_bytes(content)
-    say(f"{out} has the mean effect of each head on {effects.lines:,} lines.")
+    say(f"{out} has the mean effect of each head on {counted(effects.lines, 'line')}.")
 
 
 COMMAND = Command(

@@ -7,6 +7,7 @@ from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, refuse_replacing, settings_from
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
+from dragoman.system.wording import counted
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def linearise(given: Given) -> None:
             words.write(" ".join(tree.words) + "\n")
             brackets.write(symbols(tree, asked.tags) + "\n")
             count += 1
-    say(f"{asked.source} has the words of {count:,} trees, and {asked.target} their symbols.")
+    say(f"{asked.source} has the words of {counted(count, 'tree')}, and {asked.target} their symbols.")
 
 
 COMMAND = Command(

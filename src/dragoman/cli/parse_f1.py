@@ -64,8 +64,7 @@ def restore_all(lines: list[str], gold: list["Tree"]) -> tuple[list["Tree"], lis
 
     if len(lines) != len(gold):
         raise DragomanError(
-            f"There are {len(lines)} lines of symbols and {len(gold)} gold trees; line n has to belong to "
-            "line n."
+            f"Lines of symbols: {len(lines)}, gold trees: {len(gold)}; line n has to belong to line n."
         )
     restored = [restore(line, tree.words) for line, tree in zip(lines, gold, strict=True)]
     return [tree for tree, _ in restored], [repairs for _, repairs in restored]

@@ -54,6 +54,7 @@ def reproduce(given: Given) -> None:
     if asked.list:
         print("\n\n".join([TABLE1, TABLE2, *(listing(table) for table in TABLES.values())]))
         return
+    refuse_empty_names(given)
     if asked.table == "table1":
         measure_layers(asked, given)
         return
@@ -81,6 +82,16 @@ def reproduce(given: Given) -> None:
             say(f"The page is {request.folder / 'table.md'}.")
 
     run_training(run)
+
+
+def refuse_empty_names(given: Given) -> None:
+    """Raise `DragomanError` if --rows has a name that is empty, which would be taken for all rows."""
+    rows = given.get("rows")
+    if rows is not None and not all(map(str.strip, rows.split(","))):
+        raise DragomanError(
+            f"--rows is {rows!r}, in which a name is empty; give names separated by commas, as A,B1,D, or "
+            "leave it out for all rows."
+        )
 
 
 def make_page(request: "Request") -> str | None:
@@ -132,7 +143,9 @@ def measure_layers(asked: Reproduce, given: Given) -> None:
     from dragoman.inspection.figures.layer_costs import layer_pictures
     from dragoman.pipeline.reproduce.table1 import content, measure_table, write_table
 
-    folder, measured = asked.out / "table1", measure_table(asked.quick, say)
+    folder = asked.out / "table1"
+    folder.mkdir(parents=True, exist_ok=True)  # an error is told before minutes of measurements
+    measured = measure_table(asked.quick, say)
     table = content(measured, command(), __version__)
     print(write_table(folder, measured, table, layer_pictures(table)))
     say(f"The page is {folder / 'table.md'}; its pictures are beside it.")

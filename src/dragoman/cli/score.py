@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.cli.console import say
+from dragoman.cli.languages import warn_of_files
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.cli.translate import load
 from dragoman.model.settings import Precision
 from dragoman.native.settings import EngineSettings
+from dragoman.system.wording import counted
 
 if TYPE_CHECKING:
     from dragoman.translation.translator import Translator
@@ -46,6 +48,7 @@ def score(given: Given) -> None:
     from dragoman.model.loss import perplexity
 
     total, tokens = 0.0, 0
+    warn_of_files(asked.run, translator.languages, [asked.source], [asked.target])
     for block in blocks_of_pairs(translator, asked.source, asked.target, "scored"):
         forced = [
             (source, list(filter(None, target.split(" "))) if asked.tokens else target)
@@ -61,7 +64,8 @@ def score(given: Given) -> None:
             sys.stdout.buffer.write(line.encode("utf-8", "replace") + b"\n")
         sys.stdout.buffer.flush()
     nll = -total / tokens
-    say(f"{tokens:,} tokens; negative log-likelihood {nll:.4f} a token, perplexity {perplexity(nll):.2f}.")
+    losses = f"negative log-likelihood {nll:.4f} a token, perplexity {perplexity(nll):.2f}"
+    say(f"{counted(tokens, 'token')}; {losses}.")
 
 
 def blocks_of_pairs(

@@ -28,6 +28,8 @@ class Serve:
 def serve(given: Given) -> None:
     """Serve runs until a signal comes, or add an API key to a file."""
     asked = settings_from(Serve, given)
+    if not given.get("new_key", "name").strip():
+        raise DragomanError("--new-key is blank; give a name for the key: --api-keys FILE --new-key NAME")
     if asked.server.new_key and asked.server.api_keys is not None:
         from dragoman.serving.keys import add_key
 

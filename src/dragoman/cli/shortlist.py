@@ -7,6 +7,7 @@ from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, refuse_replacing, settings_from
 from dragoman.system.files import atomic_write
 from dragoman.system.toml import check_bounds
+from dragoman.system.wording import counted
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def shortlist(given: Given) -> None:
     asked.out.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(asked.out) as new:
         learnt.save(new)
-    say(f"{asked.out} has the translations of the tokens of {len(ids[0]):,} pairs.")
+    say(f"{asked.out} has the translations of the tokens of {counted(len(ids[0]), 'pair')}.")
     say(f"Use it with: dragoman translate {asked.run} --shortlist {asked.out}")
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.cli.console import say, warn
+from dragoman.cli.languages import warn_of_files
 from dragoman.cli.parsing import Command, Given, refuse_replacing, settings_from
 from dragoman.native.build import DECODER, start_compiling
 from dragoman.native.settings import EngineSettings
@@ -77,6 +78,8 @@ def translate(given: Given) -> None:
     # PyTorch traces.
     engine = dataclasses.replace(asked.engine, native=False) if asked.trace else asked.engine
     job = TranslationJob(load((asked.run, *asked.ensemble), engine), asked)
+    if asked.input is not None:  # the end of a document's name says its format
+        warn_of_files(asked.run, job.translator.languages, [asked.input])
     try:
         if asked.document is not None:
             document_to_output(job, asked.document, asked.output)

@@ -13,6 +13,7 @@ from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
+from dragoman.system.wording import counted
 from dragoman.text.corpus import Files, PairFilter
 from dragoman.training.checkpoint import (
     TrainingState,
@@ -142,10 +143,10 @@ def choose_for_adaptation(recipe: Recipe, most: int, updates_per_epoch: int) -> 
     reasons = []
     if updates is None:
         updates = min(most, MOST_PASSES * updates_per_epoch)
-        reasons.append(f"{updates:,} updates, at most {MOST_PASSES} passes over the text")
+        reasons.append(f"{counted(updates, 'update')}, at most {MOST_PASSES} passes over the text")
     if warmup is None:
         warmup = max(1, updates // 10)
-        reasons.append(f"{warmup:,} warm-up steps, a tenth of the updates")
+        reasons.append(f"{counted(warmup, 'warm-up step')}, a tenth of the updates")
     if peak_rate is None:
         peak_rate = PEAK_RATE if recipe.adaptation.lora_rank is None else LORA_PEAK_RATE
         why = "so that little is forgotten" if peak_rate == PEAK_RATE else "since adapters begin with 0"

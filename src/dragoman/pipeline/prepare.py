@@ -80,7 +80,7 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
         raise
     shutil.rmtree(out / "data", ignore_errors=True)
     new.rename(out / "data")
-    say(f"Text: {'; '.join(train.statistics.describe())}. {statistics.kept:,} pairs to train on.")
+    say(f"Text: {'; '.join(train.statistics.describe())}. Pairs to train on: {statistics.kept:,}.")
 
 
 def write_valid(

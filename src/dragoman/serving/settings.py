@@ -50,11 +50,12 @@ class ServerSettings:
     """Write texts into the log. Without this option the log contains no text of a request."""
 
     def __post_init__(self) -> None:
-        positive = ("processes", "deadline", "queue_tokens", "max_body", "max_texts", "max_tokens")
+        positive = ("processes", "queue_tokens", "max_body", "max_texts", "max_tokens")
         check_bounds(
             self,
             at_least=dict.fromkeys(("port", "requests_per_minute"), 0)
-            | dict.fromkeys((*positive, "max_beam_size", "max_n_best"), 1e-3),
+            | dict.fromkeys((*positive, "max_beam_size", "max_n_best"), 1)
+            | {"deadline": 1e-3},
             at_most={"port": 65_535, "processes": 256, "deadline": 3_600, "max_beam_size": 1_000},
         )
         if self.new_key and self.api_keys is None:
