@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Align:
-    """Write the word alignment of each pair of lines: 0-0 1-2 …, source-target, counted from 0."""
+    """Write the word alignment of each pair of lines as source-target pairs, counted from 0: 0-0 1-2 …"""
 
     run: Path
     """The run's folder, or the folder `model` in it."""
@@ -29,7 +29,7 @@ class Align:
     head: int | None = None
     """The head that is read, counted from 1. None is the mean of all."""
     json: bool = False
-    """Write one JSON object a line: the pair, its alignment, its tokens, and the attention weights."""
+    """Write one JSON object per line: the pair, its alignment, its tokens, and the attention weights."""
 
 
 def align(given: Given) -> None:

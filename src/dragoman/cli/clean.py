@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Clean:
-    """Write a parallel corpus without what doctor warns of. Removed pairs go to a file with the reasons."""
+    """Write a parallel corpus without the pairs that doctor reports. They go to a file with the reasons."""
 
     source: Path
-    """Sentences to translate from: UTF-8, one a line, plain or compressed (.gz, .zst); or one file that has
+    """Sentences to translate from: UTF-8, one per line, plain or compressed (.gz, .zst); or one file that has
     both sides (.tmx, .tsv, .jsonl)."""
     out: Path
     """A new folder for the cleaned files, removed.jsonl and report.json."""
@@ -40,7 +40,7 @@ class Clean:
     test_target: Path | None = None
     """Their translations."""
     source_language: str | None = None
-    """Code of the language of the source, as en or pt-BR; None is what the file's ending says (train.en)."""
+    """Code of the source language, such as en or pt-BR; None is what the file's extension says (train.en)."""
     target_language: str | None = None
     """The same for the target."""
     checks: CleanSettings = field(default_factory=CleanSettings)
@@ -121,7 +121,7 @@ def print_table(report: "CleanReport") -> None:
 
 COMMAND = Command(
     "clean",
-    "Write a parallel corpus without what doctor warns of.",
+    "Write a parallel corpus without the pairs that doctor reports.",
     clean,
     Clean,
     example="dragoman clean train.en train.de --out clean --test-source test.en --test-target test.de",

@@ -22,15 +22,15 @@ CANDIDATES = 8  # with references
 
 @dataclass(frozen=True)
 class Distil:
-    """Train a small student on a teacher's translations. The same command resumes an interrupted one."""
+    """Train a small student on a teacher's translations. The same command resumes after an interruption."""
 
     run: Path
     """The teacher: the folder of a run, or the folder `model` in it."""
     text: Path = field(metadata=option_name("data"))
     """Sentences that the teacher translates: its own training text, or more; no translations are needed."""
     references: Path | None = None
-    """Their translations by people: of the teacher's n best translations (8 by default) the student then
-    learns the one with the highest sentence BLEU."""
+    """Human translations of them: of the teacher's n best translations (8 by default) the student then learns
+    the one with the highest sentence BLEU."""
     preset: StudentPreset = "student"
     """Sizes of the student: student (6 + 2 layers, half of the teacher's width), student-tiny (12 + 1,
     narrower), or sizes that do not depend on the teacher."""

@@ -26,7 +26,7 @@ class Doctor(CorpusFiles):
     test_source: Path | None = None
     """Test sentences: checked for overlap with the training data, and for what training refuses."""
     source_language: str | None = None
-    """Code of the language of the source, for a file with texts in several languages."""
+    """Code of the source language, for a file with texts in several languages."""
     target_language: str | None = None
     """The same for the target."""
     files: tuple[Path, ...] = ()

@@ -30,15 +30,15 @@ class Evaluate:
     run: Path
     """The run's folder, or the folder `model` in it."""
     source: tuple[Path, ...]
-    """Sentences to translate. Several files are several test sets, whose scores are one table."""
+    """Sentences to translate. Several files are several test sets, scored in one table."""
     target: tuple[Path, ...]
-    """Their reference translations: a file for each test set."""
+    """Their reference translations: one file for each test set."""
     ensemble: tuple[Path, ...] = ()
     """Other runs with the same vocabulary, whose probabilities are averaged with this one's."""
     search: SearchSettings = field(default_factory=SearchSettings)
     engine: EngineSettings = field(default_factory=EngineSettings)
     hypotheses: tuple[Path, ...] = ()
-    """Write the translations to this file; to one for each test set."""
+    """Write the translations to this file; with several test sets, to one file for each."""
     tokenize: Tokenization | None = None
     """sacreBLEU's tokenizer. None is 13a, or characters if a set's references have no spaces."""
     lowercase: bool = False
@@ -47,10 +47,11 @@ class Evaluate:
     """Compare with another run, or with a file of translations for each test set, by paired bootstrap
     resampling."""
     paper_bleu: str | None = None
-    """The target's language (de, fr …): add BLEU as in the paper, of Moses tokens with split compounds
-    (extra: dragoman[paper])."""
+    """Add BLEU as in the paper, on Moses tokens with split compounds, for this target language (extra:
+    dragoman[paper])."""
     comet: Path | None = None
-    """Add COMET by this checkpoint: model.ckpt of a folder on this machine (extra: dragoman[comet])."""
+    """Add COMET, computed with this checkpoint, a file model.ckpt on this machine (extra:
+    dragoman[comet])."""
 
 
 @dataclass(frozen=True)

@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Export:
-    """Write a model in another engine's format, unless its log-probabilities differ there."""
+    """Write a model in another engine's format, after a check that both engines agree."""
 
     run: Path
     """The run's folder, or the folder `model` in it."""
     to: Literal["huggingface", "ctranslate2", "onnx", "argos", "adapter"]
-    """The format: transformers' MarianMTModel, CTranslate2's, two ONNX graphs, a package of Argos Translate
-    and LibreTranslate, or what an adaptation with --lora-rank has changed."""
+    """The format: MarianMTModel of transformers, CTranslate2, two ONNX graphs, a package for Argos Translate
+    and LibreTranslate, or the adapter of a run with --lora-rank."""
     out: Path
-    """The folder to write; for argos a file, which ends in .argosmodel."""
+    """The folder to write; for argos a file whose name ends in .argosmodel."""
     precision: Literal["float32", "int8"] = "float32"
-    """Of the weights; int8 is for CTranslate2 and Argos Translate alone."""
+    """Number type of the weights; int8 is only for CTranslate2 and Argos Translate."""
     samples: Path | None = None
-    """Sentences to compare with, one a line. None is a few of the model's own vocabulary."""
+    """Sentences to compare with, one per line. None is a few random ones of the model's vocabulary."""
     source_language: str | None = None
-    """For argos: the code of the source's language, as en or pt-BR; None is what the run says."""
+    """For argos: the code of the source language, such as en or pt-BR; None is what the run says."""
     target_language: str | None = None
     """The same for the target."""
     base: Path | None = None

@@ -18,20 +18,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Import:
-    """Read a model of another toolkit. One of Hugging Face is compared with transformers, if installed."""
+    """Convert a model of another toolkit. One of Hugging Face is compared with transformers, if installed."""
 
     model: Path
-    """Its folder or checkpoint."""
+    """The folder or checkpoint of the model."""
     origin: Literal["huggingface", "fairseq", "opennmt-py", "joeynmt", "adapter"] = field(
         metadata=option_name("from")
     )
-    """The toolkit that it comes from; adapter is one of dragoman export, which is merged with its base."""
+    """The toolkit of the model; adapter is an adapter of dragoman export, which is merged with its base
+    model."""
     out: Path
-    """The folder to write, as a run's."""
+    """The folder to write, which can be used like that of a run."""
     samples: Path | None = None
-    """Sentences to compare with, one a line. None is a few of the model's own vocabulary."""
+    """Sentences to compare with, one per line. None is a few random ones of the model's vocabulary."""
     source_language: str | None = None
-    """Code of the language that it reads, as en or pt-BR; None is what its name says (opus-mt-en-de)."""
+    """Code of the language that it reads, such as en or pt-BR; None is what its name says (opus-mt-en-de)."""
     target_language: str | None = None
     """The same for the language that it writes."""
     base: Path | None = None

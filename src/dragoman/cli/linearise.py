@@ -15,7 +15,7 @@ class Linearise:
     """Write the words of parse trees, and the trees as symbols, to train a parser on."""
 
     trees: Path
-    """A treebank in brackets, one tree a line, plain or gzip."""
+    """A treebank in brackets, one tree per line, plain or gzip."""
     source: Path
     """Write the words of each tree to this file."""
     target: Path

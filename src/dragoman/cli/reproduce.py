@@ -24,7 +24,7 @@ TABLE2 = "table2: WMT 2014, English to German and French, base and big; scales: 
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Train the rows of a table of the paper, several seeds each, and compare. The same command resumes."""
+    """Train the rows of one of the paper's tables with several seeds, and compare them with the paper."""
 
     table: str | None = None
     """The table: table1, table2, table3, baselines or learning-curves."""
@@ -34,11 +34,12 @@ class Reproduce:
     """The text and the sizes; `paper` is the paper's own recipe, and the
     default of table2."""
     rows: str = ""
-    """Rows or groups, separated by commas, as A,B1,D; the first row is always there. The default is all."""
+    """Rows or groups, separated by commas, such as A,B1,D; the first row is always included. The default is
+    all."""
     seeds: int = 3
     """Runs of each row, with seeds 1, 2 and so on."""
     quick: bool = False
-    """A fifth of the updates, or fewer sizes: what the table will look like, in minutes."""
+    """A fifth of the updates, or fewer sizes: a preview of the table, in minutes."""
     data: Path | None = None
     """The folder of the text files; the default is the scale's named dataset, or the current folder."""
     out: Path = Path("results")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Score:
-    """Write the log-probability of each given translation in nats, by forced decoding, with the end token."""
+    """Write the log-probability of each given translation in nats, by forced decoding, END included."""
 
     run: Path
     """The run's folder, or the folder `model` in it."""
@@ -34,11 +34,11 @@ class Score:
     ensemble: tuple[Path, ...] = ()
     """Other runs with the same vocabulary, whose probabilities are averaged with this one's."""
     precision: Precision = "float32"
-    """Of matrix products, as for `translate`."""
+    """Number type of matrix products, as for `translate`."""
     tokens: bool = False
-    """The translations are tokens with a space between, as in `translate --json`."""
+    """The translations are given as tokens separated by spaces, as in `translate --json`."""
     json: bool = False
-    """Write one JSON object a line, with the log-probability of each token."""
+    """Write one JSON object per line, with the log-probability of each token."""
 
 
 def score(given: Given) -> None:

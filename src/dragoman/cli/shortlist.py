@@ -15,17 +15,17 @@ class MakeShortlist:
     """Learn from parallel text which tokens may translate which, to translate faster."""
 
     run: Path
-    """The run's folder, or the folder `model` in it: the file is for its vocabularies."""
+    """The run's folder, or the folder `model` in it. The shortlist works with its vocabularies only."""
     source: Path
-    """Sentences, as those of the model's training data."""
+    """Sentences such as those of the model's training data."""
     target: Path
     """Their translations: line n belongs to line n."""
     out: Path
     """The file to write."""
     most: int = 30
-    """Maximum number of translations of a token: the likeliest."""
+    """Number of likeliest translations that are kept for each source token."""
     always: int = 200
-    """Number of frequent tokens that every translation may have."""
+    """Number of frequent tokens that every translation may contain."""
 
     def __post_init__(self) -> None:
         check_bounds(self, at_least={"most": 1, "always": 0}, at_most={"most": 10_000, "always": 1_000_000})

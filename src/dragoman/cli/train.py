@@ -25,7 +25,8 @@ class Train(Recipe):
     """Train a model from text files, or from a recipe. The same command resumes an interrupted run."""
 
     files: tuple[Path, ...] = ()
-    """Two texts, one file with both (.tmx, .tsv, .jsonl), or a recipe in TOML; options win over it."""
+    """Two text files, one file with both sides (.tmx, .tsv, .jsonl), or a recipe in TOML; options override
+    it."""
 
 
 def train(given: Given) -> None:

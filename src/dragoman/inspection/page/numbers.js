@@ -24,8 +24,8 @@ export function HeadNumbers({ projections, kind, layer, head, queries, keys, wei
   const title = html`<h3>One query in numbers</h3>`;
   if (place.includes(-1) || weights === null) {
     return html`<section class="panel" aria-label="One query in numbers">${title}
-      <p class="note">There is room for the queries, keys and values of ${nameOfHeld(held)} alone.${" "}
-        <${ChosenByOption} layer=${layer} head=${head} /> writes those of this head; a file .json has
+      <p class="note">There is room only for the queries, keys and values of ${nameOfHeld(held)}.${" "}
+        <${ChosenByOption} layer=${layer} head=${head} /> writes those of this head; a .json file has
         all.</p></section>`;
   }
   return html`<section class="panel" aria-label="One query in numbers">${title}
