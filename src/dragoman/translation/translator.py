@@ -268,9 +268,7 @@ class Translator:
         """The sentences as `submit` takes them. Raises as `n_best`, before any search."""
         settings = SearchSettings.of(settings, options)
         refuse_non_texts(sentences)
-        without_tags = [
-            remove_tags(sentence) if settings.keep_tags else (sentence, []) for sentence in sentences
-        ]
+        without_tags = [remove_tags(line) if settings.keep_tags else (line, []) for line in sentences]
         texts = [text for text, _ in without_tags]
         parts = encode_parts(
             self.tokenizers.source, texts, settings, self.longest_trained, self.longest_source
