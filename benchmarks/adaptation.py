@@ -4,14 +4,25 @@
 
 DATA has the folders multi30k and tatoeba-en-de, of gzip files. For each seed, a model is trained on Multi30k
 English → German and adapted to pairs of Tatoeba. BLEU is of both test sets, by beam search. An interrupted
-measurement is resumed by the same command: a run that is finished is not trained again.
+measurement is resumed by the same command: a run that is finished is not trained again, and a seed that is
+measured is not measured again.
 
 --initial-model gives a model to adapt in place of the trained one, as a Marian model that dragoman import
-has read. It needs a folder of its own for its runs: --runs runs/adaptation-marian.
+has read. It needs a folder of its own for its runs. A model of Marian's kind, with all that its format has:
+
+    dragoman train multi30k/train.en.gz multi30k/train.de.gz --valid-source multi30k/valid.en.gz
+        --valid-target multi30k/valid.de.gz --preset tiny --updates 900 --positions sinusoidal-halves
+        --activation swish --attention-bias --output-bias --out runs/marian
+    dragoman export runs/marian --to huggingface --out marian-en-de
+    dragoman import marian-en-de --from huggingface --out runs/imported
+    python benchmarks/adaptation.py DATA --initial-model runs/imported --adaptation-updates 250
+        --runs runs/adaptation-marian
 """
 
 import argparse
+import json
 import statistics
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +65,16 @@ def train(out: Path, train: list[str], valid: list[str], settings: dict[str, Any
     return run(complete_recipe(table, "adaptation.py", lambda each: each, has_gpu, print), print)
 
 
+def measured(seed: int, given: argparse.Namespace) -> Scores:
+    """The scores of a seed, which are kept beside its runs."""
+    kept: Path = given.runs / f"seed-{seed}" / "bleu.json"
+    if not kept.exists():
+        scores = measure(seed, given)
+        kept.write_text(json.dumps(scores, indent=1) + "\n")
+    found: Scores = json.loads(kept.read_text())
+    return found
+
+
 def measure(seed: int, given: argparse.Namespace) -> Scores:
     """Train, adapt twice, and score the three models."""
     data, folder = given.data, given.runs / f"seed-{seed}"
@@ -69,6 +90,7 @@ def measure(seed: int, given: argparse.Namespace) -> Scores:
     return {name: {test: score(out, data, test) for test in (OLD, NEW)} for name, out in runs.items()}
 
 
+@cache
 def score(out: Path, data: Path, test: str) -> float:
     """BLEU of a model's translation of a test set."""
     source, target = (list(read_lines(Path(path))) for path in side_files(data, test, TESTS[test]))
@@ -107,7 +129,7 @@ def main() -> None:
     )
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     given = parser.parse_args()
-    scores = {str(seed): measure(seed, given) for seed in given.seeds}
+    scores = {str(seed): measured(seed, given) for seed in given.seeds}
     found = passport(asked("adaptation.py", given, "data")) | {"bleu": scores}
     print(f"{keep(found, given.results, 'adaptation')}\n\n{markdown(scores)}")
 

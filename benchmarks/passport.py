@@ -12,15 +12,18 @@ from pathlib import Path
 
 import torch
 
+# What runs, from the top of the checkout. Results are written in there, and run nothing.
+CODE = (":(top)src", ":(top)lab", ":(top)benchmarks", ":(top,exclude)benchmarks/results")
+
 
 def passport(command: str) -> dict[str, object]:
-    """What was run, of which commit (`dirty`: with changes to what runs that are not in it), when, and on
-    what.
+    """What was run, of which commit (`dirty`: with changes to what runs that are not in it, new files
+    too), when, and on what.
     """
     return {
         "command": command,
         "commit": git("rev-parse", "--short", "HEAD"),
-        "dirty": bool(git("status", "--porcelain", "--", "../src", "*.py")),
+        "dirty": bool(git("status", "--porcelain", "--untracked-files=all", "--", *CODE)),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "torch": torch.__version__,
         "threads": torch.get_num_threads(),

@@ -1,6 +1,9 @@
 """Small models and small texts that the tests share."""
 
+import gc
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +29,30 @@ settings.register_profile(
 )  # nothing here asserts a time
 settings.load_profile("untimed")
 torch.set_num_threads(1)  # the models are tiny, and pytest runs a process on each core
+
+
+LONG_FILES = {
+    "test_benchmarks",
+    "test_distributed",
+    "test_native",
+    "test_safety",
+    "test_search",
+    "test_train",
+}
+"""Files that take longest."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the long files: a worker that runs one when all else is done has the machine for itself."""
+    items.sort(key=lambda item: item.path.stem not in LONG_FILES)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Let the garbage collector look at what tests make, and only at that. `tests/__init__.py` stopped it."""
+    gc.freeze()
+    gc.enable()
+
 
 MOST_SECONDS = 600  # then a process hangs: no machine is so slow
 
@@ -129,14 +156,23 @@ def targets() -> torch.Tensor:
     return torch.randint(4, VOCABULARY, (3, 6))
 
 
-@pytest.fixture(scope="module")
-def unchecked_shapes():
-    """For whole programs, which take twice as long where the shapes of every call are checked; other tests do
-    that.
+@contextmanager
+def no_shape_checks() -> Iterator[None]:
+    """For long searches and whole programs, which take twice as long where the shapes of every call are
+    checked; other tests do that.
     """
     jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
+    try:
+        yield
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(scope="module")
+def unchecked_shapes() -> Iterator[None]:
+    """As `no_shape_checks`, for all tests of a file."""
+    with no_shape_checks():
+        yield
 
 
 def write_copies(folder: Path, name: str, lines: int, seed: int = 0) -> tuple[Path, Path]:

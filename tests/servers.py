@@ -18,8 +18,9 @@ from tests.conftest import MOST_SECONDS
 class Server:
     """A running `dragoman serve`, its address and its log."""
 
-    def __init__(self, *arguments: object) -> None:
-        command = [sys.executable, "-m", "dragoman", "serve", *map(str, arguments), "--port", "0"]
+    def __init__(self, *arguments: object, program: tuple[str, ...] = ("-m", "dragoman")) -> None:
+        settings = ["--port", "0", "--deadline", str(MOST_SECONDS)]  # on a busy machine all takes long
+        command = [sys.executable, *program, "serve", *settings, *map(str, arguments)]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
         self.log: list[str] = []
         self.address = self._read_address()
@@ -52,9 +53,9 @@ class Server:
 
 
 @contextmanager
-def serving(*arguments: object) -> Iterator[Server]:
-    """A server while the block runs."""
-    server = Server(*arguments)
+def serving(*arguments: object, program: tuple[str, ...] = ("-m", "dragoman")) -> Iterator[Server]:
+    """A server while the block runs. `program` is what Python runs."""
+    server = Server(*arguments, program=program)
     try:
         yield server
     finally:

@@ -17,15 +17,17 @@ from dragoman.interop import huggingface
 from dragoman.model.settings import ModelSettings
 from dragoman.model.transformer import build_model
 from dragoman.pipeline.adapt import refuse_other_languages
+from dragoman.pipeline.conversion import prepare_converted
 from dragoman.pipeline.initial_model import PEAK_RATE, refuse_unknown_parts
 from dragoman.pipeline.prepare import PreparedData, make_model
 from dragoman.pipeline.recipe import Recipe, complete_recipe, read_recipe
-from dragoman.pipeline.replay import add_old_pairs
+from dragoman.pipeline.replay import add_old_pairs, with_old_text
 from dragoman.pipeline.run import make_validate, run
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import silent
 from dragoman.system.toml import to_table
+from dragoman.text.conversion import ConvertedData, Part
 from dragoman.text.corpus import PairFilter
 from dragoman.text.lines import line_hash
 from dragoman.text.settings import DataSettings, TokenizerSettings
@@ -160,6 +162,75 @@ def test_old_pairs_are_replayed_equally_often_and_those_that_are_held_out_never(
     assert max(times.values()) - min(times.values()) <= 1
 
 
+@pytest.fixture
+def corpora(trained, folder, tmp_path):
+    """An adaptation to two corpora of 60 and 40 pairs, a quarter and the rest, beside old text, 40 %."""
+    asked = table(trained, folder, tmp_path / "run", {"replay_share": 0.4})
+    asked["adaptation"]["replay"] = [str(trained / f"train.{side}") for side in ("source", "target")]
+    both = [folder / f"new.{side}" for side in ("source", "target")], write_copies(tmp_path, "more", 40, 8)
+    asked["data"] = {name: path for name, path in asked["data"].items() if name.startswith("valid")}
+    asked["data"]["corpus"] = [
+        {"source": str(source), "target": str(target), "weight": weight}
+        for (source, target), weight in zip(both, (0.5, 1.5), strict=True)
+    ]
+    return asked
+
+
+def corpus_of_pairs(data: PreparedData, epoch: int, seed: int = 1) -> np.ndarray:
+    """For each pair of an epoch, its corpus: 0 and 1 are new, 2 is the old text."""
+    lines = [data.train.line_number(pair) for pair in data.train.pairs_of_epoch(seed, epoch)]
+    return np.digitize(lines, [61, 101])
+
+
+def test_beside_weighted_corpora_old_pairs_have_their_share_of_every_epoch(corpora, tmp_path):
+    said: list[str] = []
+    recipe = complete(corpora)
+    prepare_converted(tmp_path / "run", recipe, recipe.data, said.append)
+    data = PreparedData.load(tmp_path / "run" / "data")
+    assert "Of the training pairs, 40.0% are replayed; the corpora have their shares of the others." in said
+    expected = np.array([0.6 * 0.25, 0.6 * 0.75, 0.4])
+    counts = np.zeros(3)
+    for epoch in range(4):
+        counts += np.bincount(corpus_of_pairs(data, epoch), minlength=3)
+        assert abs(counts - expected * counts.sum()).max() <= 2  # each to within one pair, and so their sum
+    assert len(corpus_of_pairs(data, 0)) == pytest.approx(100 + round(100 * 0.4 / 0.6), abs=2)
+    again, other = (data.train.pairs_of_epoch(seed, 3).tolist() for seed in (1, 2))
+    assert data.train.pairs_of_epoch(1, 3).tolist() == again != other
+
+
+def test_beside_corpora_without_weights_every_pair_is_used_once_and_old_ones_have_their_share(
+    corpora, tmp_path
+):
+    for corpus in corpora["data"]["corpus"]:
+        del corpus["weight"]
+    recipe = complete(corpora)
+    prepare_converted(tmp_path / "run", recipe, recipe.data, silent)
+    counts = np.bincount(corpus_of_pairs(PreparedData.load(tmp_path / "run" / "data"), 0))
+    assert counts.tolist() == [60, 40, round(100 * 0.4 / 0.6)]
+
+
+@pytest.mark.parametrize("weight", [1.0, None, 1e308])
+def test_the_old_text_has_no_tag_and_the_proportions_of_the_corpora_stay(tmp_path, weight):
+    source, target = write_copies(tmp_path, "new", 5)
+    parts = Part(1, weight, ""), Part(4, weight and weight / 2, "<bt>")
+    lines = ConvertedData(source=source, target=target, parts=parts)
+    both = with_old_text(lines, AdaptationSettings(replay_share=0.25), silent)
+    assert [both.tag(line) for line in (1, 4, 5, 6, 7)] == ["", "<bt> ", "<bt> ", "", ""]
+    expected = {} if weight is None else {"1": 0.5, "4": 0.25, "6": 0.25}
+    assert both.weights() == pytest.approx(expected)
+
+
+def test_a_resumed_adaptation_to_corpora_beside_old_text_equals_one_that_ran_through(corpora, tmp_path):
+    whole = run(complete(corpora), silent)
+    resumed = run(complete(corpora | {"out": str(tmp_path / "resumed")}), silent)
+    (resumed / "result.json").unlink()
+    shutil.rmtree(last_checkpoint(resumed))
+    run(complete(corpora | {"out": str(resumed)}), silent)
+    found, expected = (weights(last_checkpoint(out)) for out in (resumed, whole))
+    assert all(np.array_equal(found[name], expected[name]) for name in expected)
+    assert "replay_bleu" in json.loads((resumed / "result.json").read_text())["validation"]
+
+
 def test_both_domains_are_reported_at_each_validation(adapted):
     events = [event for event in read_events(adapted / "log.jsonl") if event["event"] == "validation"]
     assert [event["step"] for event in events] == [0, 2, 4]
@@ -194,21 +265,34 @@ def test_long_sentences_are_split_as_before(trained, folder, adapted):
     assert PreparedData.load(adapted / "data").longest_before == before
 
 
-def test_an_imported_model_is_adapted(trained, folder, tmp_path):
-    lines = (trained / "train.source").read_text().splitlines() + (
-        trained / "train.target"
-    ).read_text().splitlines()
-    tokenizer = Tokenizer.train(iter(lines), "bpe", TokenizerSettings(), 320)
-    original = build_model(replace(TINY, norm="post"), len(tokenizer), len(tokenizer)).eval()
+@pytest.mark.parametrize("has_two_models", [False, True], ids=["one SentencePiece model", "two, as OPUS-MT"])
+def test_an_imported_model_is_adapted_and_resumed(trained, folder, tmp_path, has_two_models):
+    texts = [(trained / f"train.{side}").read_text().splitlines() for side in ("source", "target")]
+    tokenizer = Tokenizer.train(iter(texts[0] + texts[1]), "bpe", TokenizerSettings(), 320)
+    marian = {"activation": "swish", "positions": "sinusoidal-halves"}
+    biases = {"attention_bias": True, "output_bias": True}
+    original = build_model(replace(TINY, **marian, **biases), len(tokenizer), len(tokenizer)).eval()
     (tmp_path / "theirs").mkdir()
     huggingface.write(original, Tokenizers(tokenizer, tokenizer), tmp_path / "theirs")
+    for side, text in zip(("source", "target"), texts if has_two_models else (), strict=False):
+        own = Tokenizer.train(iter(text), "bpe", TokenizerSettings(), 290)
+        (tmp_path / "theirs" / f"{side}.spm").write_bytes(own.model)
     imported = huggingface.read(tmp_path / "theirs")
+    assert (imported.tokenizers.source is not imported.tokenizers.target) == has_two_models
     save_model(tmp_path / "ours", imported.model, imported.model.settings, imported.tokenizers)
-    out = adapt(trained, folder, tmp_path / "out", {"initial_model": str(tmp_path / "ours")}, updates=2)
+    old = [str(trained / f"train.{side}") for side in ("source", "target")]
+    out = adapt(trained, folder, tmp_path / "out", {"initial_model": str(tmp_path / "ours"), "replay": old})
     before, after = StoredModel.load(tmp_path / "ours"), StoredModel.load(out)
     assert after.settings == before.settings
+    assert after.settings.tied == "all"
     assert after.tokenizers == before.tokenizers
-    assert after.longest_trained == imported.model.settings.longest or DEFAULT_SPLIT
+    assert after.longest_trained == (imported.model.settings.longest or DEFAULT_SPLIT)
+    expected = weights(last_checkpoint(out))
+    (out / "result.json").unlink()
+    shutil.rmtree(last_checkpoint(out))
+    run(read_recipe(out), silent)
+    found = weights(last_checkpoint(out))
+    assert all(np.array_equal(found[name], expected[name]) for name in expected)
 
 
 @pytest.mark.parametrize(
@@ -268,6 +352,7 @@ def test_a_recipe_that_contradicts_its_initial_model_is_refused(trained, folder,
             {"replay": ["none.en", "none.de"]},
             "Of the text to replay, source is none.en, and there is no such file",
         ),
+        ({"replay": ["empty", "empty"]}, "too few different sentences .*; give --replay-valid SOURCE TARGET"),
         ({"replay": ["empty", "empty"], "replay_valid": ["valid"] * 2}, "No pair of .* is left to replay"),
     ],
 )
@@ -278,6 +363,15 @@ def test_what_does_not_fit_the_text_or_the_weights_is_refused(trained, folder, t
     with pytest.raises(DragomanError, match=message):
         adapt(trained, folder, tmp_path / "out", adaptation)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_model_that_is_not_imported_yet_is_refused_with_the_command_that_reads_it(
+    trained, folder, tmp_path
+):
+    (tmp_path / "config.json").write_text("{}")
+    asked = table(trained, folder, tmp_path / "out", {"initial_model": str(tmp_path)})
+    with pytest.raises(DragomanError, match="Read it first: dragoman import .* --from huggingface --out"):
+        complete(asked)
 
 
 def test_running_averages_cannot_be_frozen():

@@ -174,8 +174,8 @@ def test_languages_get_the_programs_codes_and_names():
         argos.Languages.of("en", "../de")
 
 
-@pytest.mark.parametrize(("kind", "told"), [("word", "words"), ("char", "characters")])
-def test_vocabularies_of_words_and_characters_are_refused(kind, told):
+@pytest.mark.parametrize(("kind", "told"), [("word", "words"), ("char", "characters"), ("byte", "bytes")])
+def test_vocabularies_of_other_than_subwords_are_refused(kind, told):
     words = Tokenizer.train(TARGET, kind, TokenizerSettings(), 60)
     pieces = Tokenizer.train([*SOURCE, *TARGET] * 5, "bpe", TokenizerSettings(), 350)
     with pytest.raises(

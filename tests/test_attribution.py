@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.inspection.attribution import attribute, differentiable, forced_log_probs
+from dragoman.inspection.attribution import attribute, differentiable, forced_log_probs, points_and_shares
 from dragoman.inspection.attribution_picture import attribution_picture
 from dragoman.inspection.inspect import inspect
 from dragoman.native.packed_linear import pack
@@ -32,6 +32,12 @@ def test_contributions_sum_to_what_the_source_changes(translator):
     np.testing.assert_allclose(found.integrated.sum(1), change, atol=5e-3)
     coarse = attribute(translator, LINES[0], LINES[2], steps=2)
     assert np.abs(coarse.integrated.sum(1) - change).max() > np.abs(found.integrated.sum(1) - change).max()
+
+
+def test_means_of_polynomials_are_exact():
+    points, shares = points_and_shares(3)
+    for degree in range(6):
+        assert float(shares @ points**degree) == pytest.approx(1 / (degree + 1))
 
 
 def test_log_probabilities_are_those_of_forced_decoding(translator):

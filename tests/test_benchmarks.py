@@ -110,21 +110,39 @@ def test_the_benchmark_for_a_cpu_measures_and_writes_its_passport(tmp_path):
     assert {"aten::mm", "(in no operator)"} <= names
 
 
-def test_a_measurement_says_whether_what_it_measured_was_changed_since_the_commit(tmp_path):
-    program = tmp_path / "benchmarks" / "passport.py"
-    program.parent.mkdir()
-    shutil.copy(BENCHMARKS / "passport.py", program)
+@pytest.mark.parametrize(
+    ("program", "name"),
+    [("benchmarks/passport.py", "passport"), ("src/dragoman/pipeline/reproduce/passport.py", "commit")],
+)
+def test_a_passport_says_whether_what_runs_was_changed_since_the_commit(program, name, tmp_path):
+    copy = tmp_path / program
+    copy.parent.mkdir(parents=True)
+    shutil.copy(BENCHMARKS.parent / program, copy)
+    (tmp_path / ".gitignore").write_text("__pycache__/\n")
     me = ["-c", "user.name=me", "-c", "user.email=me@example.org"]
-    for words in (["init", "-q"], ["add", "."], [*me, "commit", "-q", "-m", "one"]):
+    hidden = ["config", "status.showUntrackedFiles", "no"]
+    for words in (["init", "-q"], ["add", "."], [*me, "commit", "-q", "-m", "one"], hidden):
         subprocess.run(["git", *words], cwd=tmp_path, check=True)
-    passport = runpy.run_path(str(program))["passport"]
-    assert passport("")["commit"]
-    assert not passport("")["dirty"]
-    (tmp_path / "train.en").touch()
-    assert not passport("")["dirty"]
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src" / "new.py").touch()
-    assert passport("")["dirty"]
+    function = runpy.run_path(str(copy))[name]
+
+    def stamp():
+        return function("") if name == "passport" else function()
+
+    def dirty_with(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        dirty = stamp()["dirty"]
+        path.unlink()
+        return dirty
+
+    assert stamp()["commit"]
+    assert not stamp()["dirty"]
+    for other in ("train.en", "results/lab/claim.json", "benchmarks/results/a.json", "lab/__pycache__/a.pyc"):
+        assert not dirty_with(tmp_path / other), other
+    for new in ("src/new.py", "lab/parts/new.py", "benchmarks/new.lua", "benchmarks/new.py"):
+        assert dirty_with(tmp_path / new), new
+    copy.write_text(copy.read_text() + "# changed\n")
+    assert stamp()["dirty"]
 
 
 def test_a_measurement_never_takes_the_place_of_another(tmp_path, monkeypatch):

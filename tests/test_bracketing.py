@@ -165,9 +165,7 @@ def test_unequal_trees_are_refused():
         bracketing_by_length([tree, other], [tree, tree])
     with pytest.raises(DragomanError, match="word 3 is 'the end', and 'c' in the gold tree"):
         compare_trees(tree, replace(tree, leaves=(*tree.leaves, other.leaves[1])))
-    with pytest.raises(
-        DragomanError, match="There are 1 trees and 2 gold trees; line n has to belong to line n"
-    ):
+    with pytest.raises(DragomanError, match="Trees: 1, gold trees: 2; line n has to belong to line n"):
         bracketing_by_length([tree], [tree, tree])
     with pytest.raises(DragomanError, match="There is nothing to score: no trees and no gold trees"):
         bracketing_by_length([], [])
@@ -235,9 +233,9 @@ def test_ill_formed_lines_are_repaired_counted_and_scored(treebank, monkeypatch,
         (
             "(NP NN )NP\n",
             [],
-            "There are 1 lines of symbols and 3 gold trees; line n has to belong to line n.",
+            "Lines of symbols: 1, gold trees: 3; line n has to belong to line n.",
         ),
-        ("(S (NN a))\n", ["--bracketed"], "There are 1 trees and 3 gold trees"),
+        ("(S (NN a))\n", ["--bracketed"], "Trees: 1, gold trees: 3"),
         ("word\n", ["--bracketed"], "symbols, line 1: 'word' is not a tree"),
         (
             f"{GOLD}\n" * 3,

@@ -41,6 +41,15 @@ def told(process):
     return out.strip(), error
 
 
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is missing")
+@pytest.mark.parametrize("linux", [True, False])
+def test_only_linux_asks_for_the_number_of_a_thread(linux):
+    """macOS does not have this call of the system."""
+    options = ["-std=c++17", "-E"] + ["-U__linux__"] * (not linux)
+    done = subprocess.run(["g++", *options, DECODER.source], check=True, capture_output=True, text=True)
+    assert ("setpriority(" in done.stdout.rpartition("take(sentences, turn)")[2]) == linux
+
+
 def test_it_is_compiled_once_and_kept(tmp_path):
     own = {"CXX": "env g++"}  # as `ccache g++`
     assert [told(process) for process in [begun(tmp_path, **own) for _ in range(2)]] == [("5", "")] * 2

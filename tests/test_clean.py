@@ -331,7 +331,7 @@ def test_a_file_with_both_sides_is_cleaned_as_two_are(dirty, tmp_path, monkeypat
     ("arguments", "message"),
     [
         (("train.en", "--out", "out"), "train.en needs its other side: dragoman clean SOURCE TARGET. A"),
-        (("train.tsv", "--out", "out"), "train.tsv, line 1: 1 columns; it has to have two"),
+        (("train.tsv", "--out", "out"), "train.tsv, line 1: 1 column; it has to have two"),
         (("train.en", "train.tsv", "--out", "out"), "train.tsv has both sides of a corpus; give it alone"),
         (("train.en", "train.de", "--out", "."), "exists; choose another --out, or delete it."),
         (("train.en", "none.de", "--out", "out"), "none.de cannot be read"),

@@ -26,6 +26,7 @@ from dragoman.pipeline.recipe import Recipe
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import read_toml
+from dragoman.text.datasets import DATASETS
 from tests.conftest import MOST_SECONDS
 from tests.processes import fork, run_command
 
@@ -401,7 +402,7 @@ def test_a_run_is_compared_with_another_or_with_a_file(monkeypatch, capsysbinary
         monkeypatch, capsysbinary, "evaluate", folder / "run", *files, "--baseline", folder / "short"
     )
     assert status == 2
-    assert "There are 1 translations and 5 references" in err
+    assert "Translations: 1, references: 5" in err
 
 
 def test_a_finished_run_is_left_alone_and_another_recipe_refused(monkeypatch, capsysbinary, folder):
@@ -488,13 +489,27 @@ REFUSED = [
     ),
     (["translate", "{0}/run", "other"], "'other' is one argument too many. See dragoman translate --help."),
     (["translate"], "dragoman: The following arguments are required: RUN. See dragoman translate --help."),
+    (["serve", "{0}/run", "--processes", "0"], "processes is 0; it must be at least 1."),
+    (["serve", "--api-keys", "{0}/x", "--new-key", ""], "--new-key is blank; give a name for the key:"),
     (["serve"], "dragoman: The following arguments are required: RUN. See dragoman serve --help."),
     (
         ["score", *EVALUATE[1:], "--beam-size", "4"],
         "dragoman score has no option --beam-size. See dragoman score --help-all.",
     ),
+    (
+        ["reproduce", "table1", "--quick", "--out", "{0}/test.source"],
+        "test.source/table1 cannot be used: a part of this path is a file, not a folder.",
+    ),
     (["train", "{0}/none.toml"], "none.toml cannot be read: No such file or directory."),
+    (["train", "{0}/run"], "run is a folder, and two texts or a recipe are wanted. A run is resumed with:"),
     (["train", "--hedas", "3"], "dragoman train has no option --hedas. Did you mean --heads?"),
+    (["clean", "a", "b", "--otu", "c"], "dragoman clean has no option --otu. Did you mean --out?"),
+    (["train", "--no-share-vocabulery"], "has no option --no-share-vocabulery. Did you mean --no-share-voc"),
+    (
+        ["clean", "a", "b", "--out", "c", "--no-langage"],
+        "has no option --no-langage. Did you mean --no-language?",
+    ),
+    (["clean", "a", "b", "--out", "c", "--langage"], "has no option --langage. Did you mean --language?"),
     (["train", "--precision", "half"], "--precision is 'half'; it has to be one of float32, bfloat16."),
     (["train", "--heads", "7"], "d_model 256 does not divide into 7 heads"),
     (["train", "--log-every", "0"], "log_every is 0; it must be at least 1"),
@@ -541,7 +556,35 @@ REFUSED = [
     (["translate", "{0}/none"], "There is no folder {0}/none. dragoman runs lists the runs."),
     (
         ["translate", "{0}/test.source"],
-        "is a file, and the folder of a run is wanted: dragoman translate RUN <",
+        "is a file, and the folder of a run is wanted. A file is translated by: dragoman translate RUN <",
+    ),
+    (
+        ["translate", "{0}/run", "--input", "{0}/test.source", "--shortlist", "{0}/run"],
+        "run is a folder; make one with: dragoman shortlist RUN",
+    ),
+    (
+        ["translate", "{0}/run", "--input", "{0}/test.source", "--shortlist", "{0}/none"],
+        "none is missing; make one with: dragoman shortlist RUN",
+    ),
+    (
+        ["translate", "{0}/run", "--input", "{0}/test.source", "--shortlist", "{0}/test.target"],
+        "test.target is no shortlist; make one with: dragoman shortlist RUN",
+    ),
+    (
+        ["train", "{0}/train.source", "{0}/train.target", "--out", "{0}/run/model"],
+        "run/model is not a run, and it has model.toml, which a run would damage; choose another --out.",
+    ),
+    (
+        ["train", "{0}/train.source", "{0}/train.target", "--out", "{0}/x", "--symbols", ""],
+        "symbols has ''; each has to be a text, given once, and not one of </s>, <pad>, <s>, <unk>.",
+    ),
+    (
+        ["train", "{0}/train.source", "{0}/train.target", "--out", "{0}/x", "--symbols", "<a>", "<a>"],
+        "symbols has '<a>'; each has to be a text, given once",
+    ),
+    (
+        ["import", "{0}", "--from", "huggingface", "--out", "{0}/x"],
+        "{0}/config.json cannot be read: No such file or directory.",
     ),
     (["translate", "{0}/run", "--n-best", "9"], "n_best is 9; a beam of 4 has no more than 4."),
     (
@@ -712,12 +755,24 @@ def test_the_verbs_are_listed(monkeypatch, capsysbinary):
     assert out.strip() == f"dragoman {cli.__version__}"
 
 
-@pytest.mark.parametrize("verb", cli.COMMANDS)
-def test_help_needs_no_torch(verb):
-    code = f"import sys; sys.argv = ['dragoman', '{verb}', '--help']\nfrom dragoman.cli import main as cli\n"
-    code += "try: cli.main()\nfinally: assert 'torch' not in sys.modules"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "usage: dragoman" in done.stdout
+HELP = """
+import sys
+from dragoman.cli import main as cli
+
+for verb in cli.COMMANDS:
+    sys.argv = ["dragoman", verb, "--help"]
+    try:
+        cli.main()
+    except SystemExit as end:
+        assert not end.code, verb
+    assert "torch" not in sys.modules, verb
+"""
+
+
+def test_help_needs_no_torch():
+    done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert all(f"usage: dragoman {verb} " in done.stdout for verb in cli.COMMANDS)
 
 
 def test_every_setting_is_a_flag_defined_once(monkeypatch, capsysbinary):
@@ -894,6 +949,13 @@ def test_packed_standard_input_is_unpacked(folder, monkeypatch, capsysbinary, tm
             else:
                 cli.main()
                 assert capsysbinary.readouterr().out.decode() == expected
+
+
+def test_the_named_datasets_are_listed(monkeypatch, capsysbinary):
+    status, out, err = call(monkeypatch, capsysbinary, "train", "--dataset", "list")
+    assert (status, err) == (0, "")
+    assert [line.split()[0] for line in out.splitlines()] == list(DATASETS)
+    assert all(len(line.split()) > 1 for line in out.splitlines())
 
 
 def test_two_text_files_are_source_and_target(folder, monkeypatch, capsysbinary, tmp_path):

@@ -133,7 +133,7 @@ def test_scores_are_those_of_comet_itself(checkpoint):
     assert score.value == pytest.approx(100 * expected.system_score)
     assert len(set(lines)) > 6
     assert score.signature.startswith("model:regression_metric|sha256:")
-    with pytest.raises(DragomanError, match="There are 1 translations and 12 references"):
+    with pytest.raises(DragomanError, match="Translations: 1, references: 12"):
         ours.line_scores(sources, hypotheses[:1], references)
 
 

@@ -123,9 +123,15 @@ def test_an_enriched_kernel_may_be_wider_than_the_sentence_too(law, sources, tar
         (["conv", "--kernel-width", "0"], "kernel_width is 0; it must be at least 1."),
         (["conv", "--neighbourhood", "8"], "The architecture conv has no neighbourhood; leave it out."),
         (["rnn-enriched", "--kernel-width", "5"], "architecture lstm-enriched has no kernel_width; leave"),
+        (["rnn-enriched", "--d-model", "17", "--heads", "1"], "d_model 17 is odd, and an encoder of"),
+        (["small", "--input-feeding"], "The architecture transformer has no input_feeding; leave it out."),
+        (["restricted", "--attention-score", "additive"], "leave neighbourhood or attention_score out."),
+        (["rnn", "--heads", "4"], "The architecture lstm has no heads; leave it out."),
+        (["tiny", "--architecture", "gru", "--d-ff", "4"], "The architecture gru has no d_ff; leave it out."),
+        (["conv", "--heads", "4"], "The architecture conv has no heads; leave it out."),
     ],
 )
-def test_a_wrong_setting_of_a_command_gets_a_sentence(arguments, message, monkeypatch, capsys, tmp_path):
+def test_a_wrong_setting_is_refused_before_text_is_read(arguments, message, monkeypatch, capsys, tmp_path):
     for side in ("source", "target"):
         (tmp_path / side).write_text("a b\nc d\n")
     files = ["--source", str(tmp_path / "source"), "--target", str(tmp_path / "target")]
@@ -134,7 +140,10 @@ def test_a_wrong_setting_of_a_command_gets_a_sentence(arguments, message, monkey
     with pytest.raises(SystemExit) as end:
         cli.main()
     assert end.value.code == 2
-    assert message in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert message in told
+    assert "Text:" not in told
+    assert not (tmp_path / "run").exists()
 
 
 def test_attention_is_equations_1_and_2_of_the_paper(sources, targets):

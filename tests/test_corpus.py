@@ -9,6 +9,7 @@ import pytest
 from dragoman.system.errors import DragomanError
 from dragoman.text.corpus import (
     Corpus,
+    CorpusStatistics,
     PairFilter,
     sample_pairs,
     scan_corpus,
@@ -80,9 +81,15 @@ def test_pairs_that_are_too_long_are_left_out_and_counted(tmp_path, files, model
         number for number, line in enumerate(files[0].read_text().splitlines(), 1) if len(line.split()) <= 4
     ]
     assert [corpus.line_number(pair) for pair in range(len(corpus))] == short
-    assert f"{corpus.statistics.too_long} are longer than the recipe allows" in "; ".join(
+    assert f"{corpus.statistics.too_long} longer than the recipe allows" in "; ".join(
         corpus.statistics.describe()
     )
+
+
+def test_one_is_told_in_the_singular():
+    told = CorpusStatistics(pairs=1, empty=1, crlf=1).describe()
+    lines = "1 line with CRLF at the end; the carriage return is removed"
+    assert told == ["1 pair", "1 with an empty side, left out", lines]
 
 
 def test_empty_sides_copies_and_overlap_are_counted(tmp_path):
@@ -94,9 +101,9 @@ def test_empty_sides_copies_and_overlap_are_counted(tmp_path):
     assert (statistics.pairs, statistics.empty, statistics.copies) == (5, 2, 1)
     assert statistics.overlap == {"test": 3}
     told = "; ".join(statistics.describe())
-    assert "2 have an empty side and are left out" in told
-    assert "1 have a source equal to its target" in told
-    assert "3 have a source that is also in the test data" in told
+    assert "2 with an empty side, left out" in told
+    assert "1 with a source equal to its target" in told
+    assert "3 with a source that is also in the test data" in told
 
 
 def test_drop_copies_and_drop_overlap_leave_such_pairs_out(tmp_path):
@@ -143,7 +150,7 @@ def test_the_tokenizer_is_trained_on_every_kth_pair(tmp_path, files):
 
 
 def test_a_corpus_without_pairs_is_refused_and_leaves_no_folder(tmp_path, files, models):
-    with pytest.raises(DragomanError, match="No pair of .* is left for training: 120 pairs; 120 are longer"):
+    with pytest.raises(DragomanError, match="No pair of .* is left for training: 120 pairs; 120 longer"):
         build(tmp_path / "corpus", files, models, longest=1)
     assert not list(tmp_path.glob("corpus*"))
 
@@ -177,7 +184,7 @@ def test_crlf_line_ends_are_removed_and_counted(tmp_path, files, models):
         copy.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
     unix, crlf = build(tmp_path / "unix", files, models), build(tmp_path / "crlf", windows, models)
     assert (unix.statistics.crlf, crlf.statistics.crlf) == (0, 240)
-    assert "240 lines end with CRLF; the carriage return is removed" in crlf.statistics.describe()
+    assert "240 lines with CRLF at the end; the carriage return is removed" in crlf.statistics.describe()
     assert not any("CRLF" in sentence for sentence in unix.statistics.describe())
     for pair in range(len(unix)):
         for ours, theirs in zip(unix[pair], crlf[pair], strict=True):

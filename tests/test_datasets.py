@@ -9,6 +9,7 @@ import pytest
 from dragoman.system.errors import DragomanError
 from dragoman.text import datasets
 from dragoman.text.datasets import Dataset, DatasetFile, resolve_dataset
+from dragoman.text.downloads import download
 from dragoman.text.settings import DataSettings
 
 
@@ -34,11 +35,28 @@ def toy(tmp_path, monkeypatch):
 def test_missing_files_are_downloaded_decompressed_and_verified(toy):
     said = []
     found = resolve_dataset(toy, said.append)
-    assert said == ["toy: a toy. Its licence: ours."]
+    first, *others = said
+    assert first == "toy: a toy. Its licence: ours."
+    assert others == [f"Downloading {file.url} (0.0 MiB)." for file in datasets.DATASETS["toy"].files]
     assert found.source.read_text() == "line 0\n"
     assert found.test_target.read_text() == "line 5\n"
     assert found.dataset is None
     assert len(list(toy.folder.iterdir())) == 6
+
+
+def test_a_terminal_shows_the_progress_of_a_download(tmp_path, monkeypatch, capsys):
+    (tmp_path / "web.gz").write_bytes(bytes(3 * 2**20))
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes standard error for a terminal
+    said = []
+    download((tmp_path / "web.gz").as_uri(), tmp_path / "here.gz", said.append)
+    shown = capsys.readouterr().err
+    assert "web.gz" in shown
+    assert "3.1/3.1 MB" in shown
+    assert said == [f"Downloading {(tmp_path / 'web.gz').as_uri()} (3.0 MiB)."]
+    assert (tmp_path / "here.gz").read_bytes() == bytes(3 * 2**20)
+    monkeypatch.delenv("FORCE_COLOR")
+    download((tmp_path / "web.gz").as_uri(), tmp_path / "here.gz", said.append)
+    assert capsys.readouterr().err == ""
 
 
 def test_a_gzip_file_in_the_folder_is_used(toy, tmp_path):

@@ -28,6 +28,7 @@ from dragoman.training.checkpoint import checkpoints
 from dragoman.training.distributed import ProcessGroup
 from dragoman.training.objective import Objective, accumulate_gradients
 from dragoman.training.world import World, process_group
+from dragoman.translation import files
 from dragoman.translation.translator import Translator
 from tests.conftest import MOST_SECONDS, write_copies
 from tests.processes import dragoman, fork, run_command, start, worst
@@ -171,10 +172,7 @@ def test_processes_accumulate_the_gradients_of_small_batches(text):
         "90",
         "--clip-norm",
         "0.5",
-        "--updates",
-        "8",
-        "--checkpoint-every",
-        "8",
+        *("--updates", "4", "--validate-every", "4", "--checkpoint-every", "4"),
     )
     for name, ranks, flags in (("cut-one", 1, ()), ("cut-two", 2, ()), ("cut-spread", 2, ("--shard",))):
         train(text, text / name, ranks, *more, *flags)
@@ -346,9 +344,12 @@ def test_torchrun_restarts_a_run_after_a_process_was_killed(text, longer):
 
 
 @pytest.mark.parametrize("ranks", ["forked", pytest.param("torchrun", marks=pytest.mark.long)])
-def test_a_file_that_two_processes_have_translated_is_that_of_one(text, one, ranks):
+def test_a_file_that_two_processes_have_translated_is_that_of_one(text, one, ranks, monkeypatch):
+    if ranks == "forked":
+        monkeypatch.setattr(files, "BLOCK", 100)
+    count = 2 * files.BLOCK + files.BLOCK // 20  # three blocks
     lines = (text / "train.source").read_text().splitlines()
-    (text / "many").write_text("".join(f"{line}\n" for line in (lines * 14)[:4_100]))  # three blocks
+    (text / "many").write_text("".join(f"{line}\n" for line in (lines * 14)[:count]))
     asked = [
         "translate",
         str(one),
@@ -366,7 +367,7 @@ def test_a_file_that_two_processes_have_translated_is_that_of_one(text, one, ran
         assert dragoman(2, [*asked, str(out)], told) == 0, told.read_text()
     assert dragoman(1, [*asked, str(text / "alone")], told) == 0, told.read_text()
     assert out.read_bytes() == (text / "alone").read_bytes()
-    assert out.read_bytes().count(b"\n") == 4_100
+    assert out.read_bytes().count(b"\n") == count
 
 
 def test_a_killed_process_ends_the_run_and_the_same_command_resumes_it(text, longer):
@@ -509,6 +510,33 @@ def test_a_signal_to_one_process_stops_all_of_them(text):
     assert len(checkpoints(out)) == 1
 
 
+# Without the last step of torch.compile, which writes C++ and compiles it for half a minute: PyTorch runs the
+# graphs of layers and of their gradients.
+GRAPHS = """
+import sys
+import torch
+from torch._dynamo.backends.debugging import aot_eager
+from dragoman.cli.main import main
+
+def run_graph(graph, inputs):
+    print("A graph of", len(graph.graph.nodes), "nodes", file=sys.stderr)
+    return aot_eager(graph, inputs)
+
+in_cpp = torch.compile
+torch.compile = lambda *given, **options: in_cpp(*given, backend=run_graph, **options)
+main()
+"""
+
+
+def test_graphs_of_layers_train_as_layers_do(text, one):
+    asked = [sys.executable, "-c", GRAPHS, *arguments(text, text / "graphs", "--compile")]
+    messages = subprocess.run(asked, check=True, capture_output=True, text=True, timeout=MOST_SECONDS).stderr
+    sizes = list(map(int, re.findall(r"A graph of (\d+) nodes", messages)))
+    assert sum(size > 20 for size in sizes) >= 2  # the encoder's layer and the decoder's
+    assert_near(one, text / "graphs")
+
+
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
 def test_compiled_layers_train_as_uncompiled_ones_do(text, one):
     asked = in_a_process(arguments(text, text / "compiled", "--compile"))

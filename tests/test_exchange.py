@@ -43,6 +43,10 @@ def test_an_export_is_written_after_verification(options, run, tmp_path, monkeyp
         monkeypatch, capsysbinary, "export", run, "--to", *options, "--out", tmp_path / "there"
     )
     assert status == 0
+    names = {"huggingface": "a MarianMTModel", "ctranslate2": "a CTranslate2 model"}
+    for precision in ("float32", *options[2:]):
+        assert f"Writing {names[options[0]]} in {precision}.\nComparing tokens" in err
+    assert err.count(", log-probabilities and greedy translations of 8 sentences in") == 1
     assert "there: for 8 sentences the log-probabilities there and here differ by" in err
     check_folder(tmp_path / "there")
 
@@ -56,7 +60,7 @@ def test_an_exported_model_translates_alike_after_import(run, tmp_path, monkeypa
     back = ["import", tmp_path / "there", "--from", "huggingface", "--out", tmp_path / "back", *samples]
     status, _, err = call(monkeypatch, capsysbinary, *back)
     assert status == 0
-    assert "For 4 sentences the log-probabilities there and here differ by" in err
+    assert "greedy translations of 4 sentences in transformers and here.\nFor 4 sentences the log" in err
     before, after = (
         call(monkeypatch, capsysbinary, "translate", folder, stdin=TEXT)[1]
         for folder in (run, tmp_path / "back")

@@ -224,7 +224,7 @@ GOOD = unit(("en", "one"), ("de", "eins"))
             "2 texts .* 'en' .'en-US', 'en-GB'.; name one",
         ),
         ("a.tmx", tmx_of(unit(("de", "a"), ("de", "b"))), "2 texts .* 'de' .'de'.; leave one of them"),
-        ("a.tsv", "a\tb\nc\n", "a.tsv, line 2: 1 columns; it has to have two"),
+        ("a.tsv", "a\tb\nc\n", "a.tsv, line 2: 1 column; it has to have two"),
         ("a.tsv", "a\tb\tc\n", "3 columns; it has to have two"),
         ("a.tsv", "a\0\tb\n", "line 1, byte 2: a NUL"),
         ("a.tsv", "", "a.tsv is empty"),

@@ -24,7 +24,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import Tokenizers, save_model
-from tests.conftest import MODELS, VARIANTS
+from tests.conftest import MODELS, VARIANTS, no_shape_checks
 
 LINES = ["ein Mann fährt Rad", "two dogs play", "der Schnee ist kalt", "a man rides a bike"]
 TRANSFORMERS = [name for name in MODELS if name.startswith("transformer")]
@@ -54,6 +54,7 @@ def translator(request):
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=["beam", "greedy", "groups", "prefix"])
+@no_shape_checks()
 def test_the_translation_and_its_search_are_the_ordinary_ones(translator, settings):
     for line in LINES:
         found = inspect(translator, line, settings)

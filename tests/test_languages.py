@@ -68,6 +68,44 @@ def test_a_run_keeps_its_languages_and_shows_them(tmp_path):
     assert StoredModel.load(tmp_path / "copy").languages == Languages("en", "pt-BR")
 
 
+def test_files_in_the_wrong_direction_get_a_warning_and_are_used(monkeypatch, capsysbinary, folder, tmp_path):
+    stored = replace(StoredModel.load(folder / "run"), languages=Languages("en-GB", "de"))
+    stored.save(tmp_path / "run")
+    english, german = tmp_path / "test.en", tmp_path / "test.de"
+    english.write_text("amber birch\n")
+    german.write_text("AMBER BIRCH\n")
+    wrong = (
+        f"{german} is in de by the end of its name, but {tmp_path / 'run'} translates from en-GB to de; "
+        "en-GB is expected there.\n"
+    )
+    commands = {
+        "translate": (["--input", english], ["--input", german]),
+        "evaluate": (["-s", english, "-t", german], ["-s", german, "-t", english]),
+        "score": (["-s", english, "-t", german], ["-s", german, "-t", english]),
+        "align": (["-s", english, "-t", german], ["-s", german, "-t", english]),
+    }
+    for verb, (right, other) in commands.items():
+        for arguments, count in ((right, 0), (other, 1)):
+            status, out, err = call(monkeypatch, capsysbinary, verb, tmp_path / "run", *arguments)
+            assert (status, err.count(wrong)) == (0, count), (verb, err)
+            assert err.count("is expected there") == count * (1 if verb == "translate" else 2)
+            assert out
+    unnamed = german.rename(tmp_path / "test")
+    status, _, err = call(monkeypatch, capsysbinary, "translate", tmp_path / "run", "--input", unnamed)
+    assert (status, "is expected there" in err) == (0, False)
+
+
+def test_a_paper_bleu_of_another_language_gets_a_warning(monkeypatch, capsysbinary, folder, tmp_path):
+    replace(StoredModel.load(folder / "run"), languages=Languages("en", "de")).save(tmp_path / "run")
+    (tmp_path / "one").write_text("amber\n")
+    files = ["-s", tmp_path / "one", "-t", tmp_path / "one"]
+    for language, warned in (("fr", True), ("de", False)):
+        _, _, err = call(
+            monkeypatch, capsysbinary, "evaluate", tmp_path / "run", *files, "--paper-bleu", language
+        )
+        assert ("--paper-bleu is fr, but" in err) == warned
+
+
 def test_a_model_of_before_has_unknown_languages(folder):
     about = folder / "run" / "model" / "about.json"
     assert json.loads(about.read_text())["source_language"] == "und"

@@ -173,11 +173,17 @@ def test_another_base_and_a_change_of_full_rank_are_refused(base, tuned, exporte
             {"shard": True},
             "Adapters are not trained with --shard; leave it out, or --lora-rank",
         ),
+        ({"lora_rank": 2}, {"average": 4}, "average is 4, and checkpoints of adapters are not averaged"),
         ({"lora_rank": 32}, {}, r"lora_rank is 32, and .* is a matrix of \d+ × \d+; give a rank below 32"),
         (
-            {"lora_rank": 2, "lora_maps": ["attn"]},
+            {"lora_rank": 2, "lora_maps": ["attention", "attn"]},
             {},
-            "No weight .* to train: lora_maps is 'attn'",
+            "lora_maps names 'attn', and no linear map .* are made of .*, encoder, .*self_attention",
+        ),
+        (
+            {"lora_rank": 2, "lora_maps": ["encoder.0"], "freeze": ["encoder"]},
+            {},
+            "No weight .* to train: freeze is 'encoder'; lora_maps is 'encoder.0'",
         ),
     ],
 )
@@ -192,6 +198,8 @@ def test_settings_of_adapters_that_do_not_fit_are_refused(
 def test_a_base_is_asked_for_where_it_is_needed_and_only_there(base, exported, tmp_path):
     with pytest.raises(DragomanError, match="does not say which model was adapted; give it as --base RUN"):
         export_adapter(base, None, tmp_path / "out")
+    with pytest.raises(DragomanError, match="There is no folder .*nowhere"):
+        export_adapter(tmp_path / "nowhere", None, tmp_path / "out")
     with pytest.raises(
         DragomanError, match="--from adapter needs the model that it was trained on: give --base"
     ):

@@ -73,7 +73,7 @@ def test_all_comparisons_are_symmetric_and_have_the_scores_of_each_alone():
 
 
 def test_different_numbers_of_lines_are_refused():
-    with pytest.raises(DragomanError, match="There are 1 translations and 2 references"):
+    with pytest.raises(DragomanError, match="Translations: 1, references: 2"):
         list(reported_scores(["a"], ["a", "b"]))
 
 

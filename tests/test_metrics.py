@@ -43,7 +43,7 @@ def test_a_word_is_right_if_it_is_any_of_its_pronunciations():
 
 
 def test_different_numbers_of_lines_and_none_are_refused():
-    with pytest.raises(DragomanError, match="There are 2 translations and 1 references"):
+    with pytest.raises(DragomanError, match="Translations: 2, references: 1"):
         bleu(HYPOTHESES, REFERENCES[:1])
     with pytest.raises(DragomanError, match="There is nothing to score"):
         chrf([], [])
@@ -124,7 +124,7 @@ def test_scores_and_p_values_are_those_of_sacrebleus_command(tmp_path):
 def test_different_measures_are_not_compared():
     with pytest.raises(DragomanError, match="are different measures: their numbers cannot be compared"):
         difference(bleu(HYPOTHESES, REFERENCES), bleu(HYPOTHESES, REFERENCES, lowercase=True))
-    with pytest.raises(DragomanError, match="There are 1 translations and 2 references"):
+    with pytest.raises(DragomanError, match="Translations: 1, references: 2"):
         compare(HYPOTHESES, HYPOTHESES[:1], REFERENCES)
 
 

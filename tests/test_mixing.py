@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dragoman.model.transformer import build_model
 from dragoman.pipeline import autoconfigure
-from dragoman.pipeline.conversion import prepare_converted, refuse_adaptation
+from dragoman.pipeline.conversion import prepare_converted, refuse_unknown_tags
 from dragoman.pipeline.prepare import PreparedData, make_batches
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
 from dragoman.pipeline.run import run
@@ -245,19 +245,10 @@ def test_corpora_beside_a_source_are_refused(tmp_path):
         run(Recipe(out=tmp_path / "run", data=data), lambda _: None)
 
 
-def test_an_adaptation_refuses_corpora_beside_replay_and_a_tag_that_its_vocabulary_lacks(
-    recipe, tmp_path, trained
-):
-    old = replace(recipe.adaptation, initial_model=trained / "run", replay=("a", "b"))
-    for adaptation, message in (
-        (old, "Text to replay is not mixed with several corpora; give it as one of the corpora"),
-        (
-            replace(old, replay=None),
-            "The tag <bt> is not a token of the initial model in .*run",
-        ),
-    ):
-        with pytest.raises(DragomanError, match=message):
-            run(replace(recipe, adaptation=adaptation), lambda _: None)
+def test_an_adaptation_refuses_a_tag_that_its_vocabulary_lacks(recipe, trained):
+    adaptation = replace(recipe.adaptation, initial_model=trained / "run")
+    with pytest.raises(DragomanError, match="The tag <bt> is not a token of the initial model in .*run"):
+        run(replace(recipe, adaptation=adaptation), lambda _: None)
 
 
 def test_a_tag_that_the_lines_have_already_is_refused(recipe, tmp_path):
@@ -279,4 +270,4 @@ def test_an_adaptation_takes_a_tag_that_its_vocabulary_has(tmp_path, kind):
     for tag, expected in (("<bt>", nullcontext()), ("<ft>", refused)):
         corpora = DataSettings(corpus=(WeightedCorpus(tmp_path / "a.tmx", tag=tag),))
         with expected:
-            refuse_adaptation(replace(recipe, data=corpora))
+            refuse_unknown_tags(replace(recipe, data=corpora))

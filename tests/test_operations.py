@@ -22,6 +22,7 @@ from dragoman.serving.app import make_app
 from dragoman.serving.errors import ApiError
 from dragoman.serving.log import Records, request_id
 from dragoman.serving.metrics import Metrics
+from dragoman.serving.middleware import BODY_SECONDS
 from dragoman.serving.service import MOST_CHARACTERS, Preparation, Service
 from dragoman.serving.settings import ServerSettings
 from tests.conftest import MOST_SECONDS
@@ -40,6 +41,12 @@ ENDLESS = {"text": "amber", "min_length": 10_000, "max_length": 10_000, "beam_si
 @pytest.fixture(scope="module")
 def run(trained):
     return trained / "run"
+
+
+@pytest.fixture(scope="module")
+def server(run):
+    with serving(run) as running:
+        yield running
 
 
 def resources(server):
@@ -86,7 +93,7 @@ def cancel_requests(server, count, clients=32):
 
 
 def check_cancelled_requests(run, count, tolerance):
-    with serving(run, "--deadline", 600) as server, server.client() as client:
+    with serving(run) as server, server.client() as client:
         cancel_requests(server, max(100, count // 10))
         wait_until_idle(client)
         threads, files, memory = resources(server)
@@ -156,7 +163,7 @@ def test_five_minutes_of_more_than_the_server_can_do(run):
 def test_health_answers_while_a_long_text_is_prepared(run):
     html = "<p>" + "<b>a</b>. B. c! D? " * 8_000
     with (
-        serving(run, "--deadline", 600) as server,
+        serving(run) as server,
         server.client() as client,
         server.client() as other,
         ThreadPoolExecutor(1) as thread,
@@ -179,8 +186,8 @@ def test_health_answers_while_a_long_text_is_prepared(run):
         ("/v2/translate", {"text": ["a. " * 200_000], "target_lang": "und"}, "message"),
     ],
 )
-def test_a_text_that_cannot_fit_is_refused_before_it_is_cut(run, path, body, field):
-    with serving(run) as server, server.client() as client:
+def test_a_text_that_cannot_fit_is_refused_before_it_is_cut(server, path, body, field):
+    with server.client() as client:
         answer = client.post(path, json=body)
         assert answer.status_code == 413
         assert "600,000 characters, and 320,000 are allowed" in str(answer.json()[field])
@@ -204,14 +211,20 @@ def read_all(connected):
 HEAD = f"POST {V1} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n".encode()
 
 
-@pytest.fixture(scope="module")
-def server(run):
-    with serving(run) as running:
-        yield running
+IMPATIENT = """
+from dragoman.cli.main import main
+from dragoman.serving import connections, middleware
+
+connections.HEAD_SECONDS /= 5
+connections.MESSAGE_SECONDS /= 5
+middleware.BODY_SECONDS /= 5
+main()
+"""
 
 
-def test_slow_heads_and_slow_bodies_end(server):
+def test_slow_heads_and_slow_bodies_end(run):
     with (
+        serving(run, program=("-c", IMPATIENT)) as server,
         connection(server) as silent,
         connection(server) as head,
         connection(server) as body,
@@ -227,7 +240,7 @@ def test_slow_heads_and_slow_bodies_end(server):
             assert b"The request did not arrive in time." in answer
         answer = read_all(body)
         assert answer.startswith(b"HTTP/1.1 408")
-        assert b"The body did not arrive within 10 seconds." in answer
+        assert f"The body did not arrive within {BODY_SECONDS / 5:g} seconds.".encode() in answer
         assert client.post(V1, json={"text": "amber"}).status_code == 200
 
 
@@ -339,6 +352,10 @@ def test_refusals_count_for_their_route(server):
 def test_every_operation_is_described_with_its_errors(server):
     with server.client() as client:
         description = client.get("/openapi.json").json()
+    for methods in description["paths"].values():
+        assert "requestBody" not in methods.get("get", {})
+    names = {each["name"] for each in description["paths"]["/v2/translate"]["get"]["parameters"]}
+    assert {"text", "source_lang", "target_lang"} <= names
     operations = [each for methods in description["paths"].values() for each in methods.values()]
     assert len({each["operationId"] for each in operations}) == len(operations)
     for path in (V1, "/v1/translate/stream", "/v1/score", "/translate", "/v2/translate"):
@@ -386,9 +403,9 @@ def test_too_much_preparation_is_refused():
     assert preparation.submit(lambda: 3, MOST_CHARACTERS).result() == 3
 
 
-def test_sentences_with_addresses_keep_them_and_others_are_split(run):
+def test_sentences_with_addresses_keep_them_and_others_are_split(server):
     text = "see https://example.org/a?b=1 amber birch.\n" + "amber birch cedar " * 20
-    with serving(run) as server, server.client() as client:
+    with server.client() as client:
         answer = client.post(V1, json={"text": text}).json()["translations"][0]
         assert "https://example.org/a?b=1" in answer["text"]
         alone = client.post(V1, json={"text": text.split("\n")[1]}).json()["translations"][0]

@@ -67,5 +67,7 @@ def test_the_quickstart_runs_where_it_is_installed(built, suffix, tmp_path):
     run(binaries / "pip", "install", "--quiet", f"dragoman[quickstart] @ {built[suffix].as_uri()}")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    assert "WER = " in run(binaries / "dragoman", "quickstart", "--updates", 20, cwd=elsewhere)
+    told = run(binaries / "dragoman", "quickstart", "--updates", 20, cwd=elsewhere)
+    assert "WER = " in told
+    assert "pip install 'dragoman[serve]'" in told
     assert "parameters-by-hand" in run(binaries / "dragoman", "lab", "--list", cwd=elsewhere)

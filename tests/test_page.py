@@ -651,8 +651,8 @@ def test_an_html_file_is_opened_and_its_translation_downloaded(page, page_url, t
     ("name", "content", "message"),
     [
         ("a.pdf", b"%PDF", "“a.pdf” is neither a text file (.txt) nor a web page (.html)."),
-        ("a.txt", b"\xff\xfe\x00", "“a.txt” is not a text in UTF-8."),
-        ("a.txt", b"a" * 2_000_001, "“a.txt” is larger than 2 MB, the most that this page reads."),
+        ("a.txt", b"\xff\xfe\x00", "“a.txt” is not a text file in UTF-8."),
+        ("a.txt", b"a" * 2_000_001, "“a.txt” is larger than 2 MB, the limit of this page."),
     ],
     ids=["kind", "encoding", "size"],
 )
@@ -784,7 +784,7 @@ def test_a_proxy_s_error_page_is_a_sentence(open_page, page_url):
 def test_offline_is_said_and_the_translation_resumes_afterwards(page, page_url):
     page.context.set_offline(True)
     page.fill("textarea", "Hello world.")
-    page.wait_for_selector("text=You are offline. The translation will go on when the connection is back.")
+    page.wait_for_selector("text=You are offline. The translation will continue when the connection is back.")
     page.context.set_offline(False)
     shows(page, translation_of(page_url, "Hello world."))
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,8 @@ from dragoman.interop import ctranslate2, huggingface
 from dragoman.interop.verify import samples, verify
 from dragoman.pipeline import quickstart
 from dragoman.pipeline.quickstart import (
+    CHECKOUT,
+    next_steps,
     parse_dictionary,
     part_of,
     quickstart_recipe,
@@ -99,8 +102,30 @@ def test_a_missing_dictionary_says_what_to_install(monkeypatch):
         read_dictionary()
 
 
+def test_a_missing_package_of_the_scores_is_told_before_the_training(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "jiwer", None)
+    with pytest.raises(DragomanError, match=r"need jiwer: pip install 'dragoman\[quickstart\]'"):
+        quickstart.quickstart(tmp_path / "run", 1.0, 1, pytest.fail)
+    assert not (tmp_path / "run").exists()
+
+
 def test_its_recipe_is_small(tmp_path):
     assert quickstart_recipe(tmp_path, 5).model.d_model == 128
+
+
+@pytest.mark.parametrize(
+    ("checkout", "install", "other"),
+    [
+        (True, "pip install '.[serve]'", "pip install 'dragoman[serve]'"),
+        (False, "pip install 'dragoman[serve]'", ".venv"),
+    ],
+)
+def test_what_to_do_next_fits_how_the_package_was_installed(checkout, install, other):
+    told = next_steps(Path("runs/quickstart"), checkout)
+    assert install in told
+    assert other not in told
+    assert "    dragoman serve runs/quickstart " in told
+    assert (CHECKOUT / "pyproject.toml").is_file()  # these tests run in a checkout
 
 
 def test_another_run_is_left_alone(tmp_path):

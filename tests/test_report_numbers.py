@@ -80,7 +80,7 @@ def test_what_a_file_has_no_room_for_is_told(open_report, monkeypatch):  # noqa:
     monkeypatch.setattr(report, "FILE", room.Room(0, 0, 0))
     page = open_report(fake_inspection(6, 5, 2, 2, 16))
     shown = open_head(page, "cross", 0)
-    assert "layer 2 alone" in shown.inner_text()
+    assert "head 1 of layer 2." in shown.inner_text()
     assert "dragoman inspect --layer 1 --head 1" in shown.inner_text()
     head = page.get_by_role("region", name="The head")
     assert "There is no room for its weights here." in head.inner_text()

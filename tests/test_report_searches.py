@@ -116,7 +116,7 @@ def test_an_unknown_view_gets_a_sentence(recurrent, transformer):
     ("name", "words"),
     [
         ("sampling", "Each path is a sample, drawn at temperature 1, the 9 likeliest; the likeliest is"),
-        ("forced words", "Each number of forced tokens met has its beam"),
+        ("forced words", "There is a beam for each number of forced tokens met"),
     ],
 )
 def test_the_page_shows_every_search(open_report, transformer, name, words):  # noqa: F811
@@ -135,10 +135,10 @@ def test_a_sample_shows_what_it_was_drawn_from(open_report, transformer):  # noq
     (share,) = {
         math.exp(each.log_probability) for each in found.drawn[0] if each.token == found.nodes[1].token
     }
-    shown = page.locator("dt:text-is('Probability that it was drawn with') + dd").inner_text()
+    shown = page.locator("dt:text-is('Probability with which it was drawn') + dd").inner_text()
     assert float(shown.split()[0]) == pytest.approx(100 * share, abs=0.51)
     page.locator("[data-number='0']").click()
-    bars = page.locator("table.bars", has_text="What the next token was drawn from").locator("tbody tr")
+    bars = page.locator("table.bars", has_text="From what the next token was drawn").locator("tbody tr")
     assert bars.count() == len(found.drawn[0])
 
 
@@ -168,7 +168,8 @@ def test_the_margin_of_the_translation_is_shown(open_report, transformer):  # no
         node.score for number, node in enumerate(found.nodes) if node.end == "finished" and number != best
     ]
     margin = found.nodes[best].score - max(others)
-    assert f"The translation's is {margin:.4f} above the next" in page.locator("#view").inner_text()
+    words = f"The translation's score is {margin:.4f} above that of the next finished one."
+    assert words in page.locator("#view").inner_text()
 
 
 def test_the_page_leaves_out_what_a_recurrent_model_lacks(open_report, recurrent):  # noqa: F811
@@ -184,5 +185,5 @@ def test_the_page_leaves_out_what_a_recurrent_model_lacks(open_report, recurrent
     assert page.locator("[role=tab][aria-selected=true]").inner_text() == "Beam"
     tab(page, "States")
     page.get_by_role("button", name="Encoder", exact=True).click()
-    alone = "PyTorch gives the states of the last encoder layer alone"
+    alone = "PyTorch returns only the states of the last encoder layer"
     assert (alone in page.locator("#view").inner_text()) == (recurrent.model.encoder_layers > 1)

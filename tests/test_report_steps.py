@@ -94,6 +94,24 @@ def test_a_step_shows_the_weights_of_its_query_and_what_it_predicts(open_report,
             assert shown == pytest.approx(expected[step - 1, :step].tolist(), abs=6e-4)
 
 
+def test_only_the_query_is_bold_and_bars_stand_beside_their_tokens(open_report, small):  # noqa: F811
+    page = open_report(small)
+    tab(page, "Decoding steps")
+    page.get_by_role("slider").fill("3")
+    names = page.locator(".steps table").first.locator("th")
+    weights = names.evaluate_all("all => all.map((name) => getComputedStyle(name).fontWeight)")
+    assert weights == ["400", "400", "700", "400", "400", "400"]
+    middles = page.locator(".steps tr:has(.bar div)").evaluate_all(
+        """rows => rows.map((row) => ["th", ".bar div"].map((name) => {
+          const box = row.querySelector(name).getBoundingClientRect();
+          return box.top + box.height / 2;
+        }))"""
+    )
+    assert middles
+    for token, bar in middles:
+        assert bar == pytest.approx(token, abs=2)
+
+
 def test_arrow_keys_change_the_step_from_the_slider_and_from_the_panel(open_report, small):  # noqa: F811
     page = open_report(small)
     tab(page, "Decoding steps")

@@ -31,6 +31,7 @@ from dragoman.text.settings import DataSettings
 from dragoman.training.objective import learning_rate
 from tests.conftest import MOST_SECONDS, write_copies
 from tests.processes import as_ranks, fork, worst
+from tests.test_cli import call
 
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
@@ -265,8 +266,10 @@ def test_without_a_folder_the_named_dataset_is_read(tmp_path, monkeypatch):
     folder = tmp_path / "dragoman" / "multi30k-en-de"
     folder.mkdir(parents=True)
     (folder / "train.en").write_text("not it\n")
+    said = []
     with pytest.raises(DragomanError, match="is not the dataset's train.en.* Or name the folder .* --data"):
-        find_texts(TABLE3.scale("multi30k"), None)
+        find_texts(TABLE3.scale("multi30k"), None, said.append)
+    assert said[0].startswith("multi30k-en-de: 29,000 image descriptions")
 
 
 @pytest.mark.parametrize(
@@ -367,6 +370,16 @@ def test_rows_are_chosen_by_group_or_name_and_the_first_is_always_there():
     assert names("D") == ["base", "D1", "D2", "D3", "D4"]
     assert names("B2, E") == ["base", "B2", "E"]
     assert names("") == [row.name for row in TABLE3.rows]
+
+
+@pytest.mark.parametrize("table", ["table2", "table3", "baselines"])
+@pytest.mark.parametrize("rows", [",", "", " ", "A,,B", "A,"])
+def test_an_empty_name_of_a_row_is_refused(table, rows, monkeypatch, capsysbinary, tmp_path):
+    command = ["reproduce", table, "--rows", rows, "--out", tmp_path / "out"]
+    status, _, err = call(monkeypatch, capsysbinary, *command)
+    assert status == 2
+    assert f"--rows is {rows!r}, in which a name is empty; give names separated by commas" in err
+    assert not (tmp_path / "out").exists()
 
 
 def test_every_rows_parameters_at_a_scale_fit_its_sizes():

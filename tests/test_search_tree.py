@@ -18,7 +18,7 @@ from dragoman.search.grid_beam import tokens_met
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch
 from dragoman.translation.token_ids import constraint_ids
-from tests.conftest import MODELS
+from tests.conftest import MODELS, no_shape_checks
 from tests.test_inspection import LINES, TRANSFORMERS, translator_of
 
 SHOWN = [name for name in MODELS if MODELS[name].architecture != "conv"]
@@ -85,6 +85,7 @@ def forced_log_probs(translator, source, target):
 
 
 @pytest.mark.parametrize("settings", [*SAMPLING, *FORCED, *BEAMS], ids=short)
+@no_shape_checks()
 def test_the_translation_is_the_ordinary_one(translator, settings):
     for line in LINES[:2]:
         found, ordinary = inspect(translator, line, settings), translator.n_best([line], settings)[0]

@@ -21,6 +21,7 @@ from dragoman.serving.server import names
 from dragoman.serving.service import Service
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
+from dragoman.text.settings import Languages
 from dragoman.translation.adapter import Adapter
 from dragoman.translation.model_folder import StoredModel, model_hash
 
@@ -119,6 +120,20 @@ def test_every_route_that_computes_takes_an_adapter(app, merged):
     assert found == [each.token for each in translator.alternatives(TEXTS[0], 2)]
     assert inspected.status_code == 200
     assert inspected.json().get("training") is None  # that of the base would be another model's
+
+
+def test_the_apis_without_a_field_for_an_adapter_translate_with_the_model_itself(base, adapters, tmp_path):
+    stored, adapter = StoredModel.load(base), Adapter.load(adapters / "legal")
+    replace(stored, languages=Languages("en", "de")).save(tmp_path / "base" / "model")
+    replace(adapter, base=model_hash(tmp_path / "base")).save(tmp_path / "legal")
+    libretranslate, deepl = answers(
+        app_of(tmp_path / "base", tmp_path / "legal"),
+        ("/translate", {"q": TEXTS, "source": "en", "target": "de"}),
+        ("/v2/translate", {"text": TEXTS, "target_lang": "DE"}),
+    )
+    expected = Translator.load(base).translate(TEXTS)
+    assert libretranslate.json()["translatedText"] == expected
+    assert [each["text"] for each in deepl.json()["translations"]] == expected
 
 
 def test_the_description_of_a_model_has_every_field(app):

@@ -143,6 +143,12 @@ def test_examples_of_the_description_are_answered(client):
     assert sent >= 8
 
 
+def test_a_model_of_unknown_languages_names_its_sides(client):
+    (model,) = client.get("/v1/models").json()["models"]
+    assert (model["source"], model["target"]) == ("und", "und")
+    assert (model["source_name"], model["target_name"]) == ("Source", "Target")
+
+
 def test_paragraphs_come_back_as_they_were(client, translator):
     text = "amber birch.\n\n  cedar delta. Ember fjord\r\n\tgrove\n"
     answer = client.post(V1, json={"text": text}).json()["translations"][0]
@@ -330,7 +336,7 @@ def wait_until_idle(client):
 
 def test_a_full_queue_refuses_at_once_and_says_when(run):
     with (
-        serving(run, "--queue-tokens", 30, "--deadline", 600) as server,
+        serving(run, "--queue-tokens", 30) as server,
         server.client() as client,
         server.client() as other,
         ThreadPoolExecutor(1) as thread,
@@ -348,7 +354,7 @@ def test_a_full_queue_refuses_at_once_and_says_when(run):
 
 
 def test_a_client_that_goes_away_frees_its_place(run):
-    with serving(run, "--deadline", 600) as server, server.client() as client:
+    with serving(run) as server, server.client() as client:
         for _ in range(20):
             with pytest.raises(httpx.TimeoutException):
                 httpx.post(server.address + V1, json=endless(), timeout=0.05)
@@ -357,7 +363,7 @@ def test_a_client_that_goes_away_frees_its_place(run):
 
 
 def test_a_signal_ends_the_server_after_the_requests_that_run(run):
-    with serving(run, "--deadline", 600) as server:
+    with serving(run) as server:
         request = {"text": "amber birch " * 40, "min_length": 300, "max_length": 300, "beam_size": 16}
         with ThreadPoolExecutor(1) as thread, server.client() as client, server.client() as other:
             running = thread.submit(other.post, V1, json=request)

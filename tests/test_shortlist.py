@@ -2,6 +2,7 @@
 
 import json
 import random
+import resource
 
 import numpy as np
 import pytest
@@ -68,7 +69,7 @@ def test_what_is_saved_is_loaded(tmp_path):
         ):
             Shortlist.load(tmp_path / "list", sizes)
     (tmp_path / "list").write_bytes(b"no safetensors")
-    with pytest.raises(DragomanError, match="list cannot be read"):
+    with pytest.raises(DragomanError, match="list is no shortlist; make one with: dragoman shortlist"):
         Shortlist.load(tmp_path / "list", SIZES)
     right = {name: torch.from_numpy(value) for name, value in vars(learnt).items()}
     wrong = (
@@ -83,6 +84,17 @@ def test_what_is_saved_is_loaded(tmp_path):
         save_tensors(tmp_path / "other", tensors)
         with pytest.raises(DragomanError, match="is no shortlist; make one with: dragoman shortlist RUN"):
             Shortlist.load(tmp_path / "other", SIZES)
+
+
+def test_a_full_disk_is_an_error_of_the_system(tmp_path):
+    learnt = Shortlist.learn(pairs_of_a_dictionary(50), SIZES, most=3, always=4)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            learnt.save(tmp_path / "list")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def test_from_the_command_line(folder, tmp_path, monkeypatch, capsysbinary):  # noqa: F811

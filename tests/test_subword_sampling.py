@@ -14,7 +14,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.corpus import Corpus, CorpusStatistics, PairFilter, write_corpus
 from dragoman.text.mixture import WeightedCorpus
 from dragoman.text.settings import DataSettings, TokenizerSettings
-from dragoman.text.subword_sampling import Sampler, sample_copies
+from dragoman.text.subword_sampling import make_sampler, sample_copies
 from dragoman.text.tokenizer import Tokenizer
 from dragoman.training.checkpoint import checkpoints
 from dragoman.training.world import World
@@ -54,18 +54,38 @@ def test_each_copy_is_the_same_text_in_other_tokens(tmp_path, settings):
         assert sorted(np.concatenate(batches.plan(epoch))) == list(range(first, first + size))
 
 
-def test_copies_of_several_shards_have_the_same_text_in_the_same_order(tmp_path):
+def sampled(folder, plain, settings, seed, shard_lines):
+    """The ids of the sampled copies of a prepared text, side by side."""
+    recipe, data = plain
+    files, paths = (recipe.data.source, recipe.data.target), data.tokenizers.paths(recipe.out / "data")
+    write_corpus(folder / "train", files, paths, recipe.data, PairFilter(), CorpusStatistics(), shard_lines)
+    sample_copies(folder, files, paths, recipe.data, settings, seed, shard_lines)
+    return [[side.tolist() for side in pair] for pair in Corpus(folder / "train")]
+
+
+@pytest.mark.parametrize("settings", [BPE, UNIGRAM], ids=["bpe", "unigram"])
+def test_the_seed_alone_determines_the_samples(tmp_path, settings):
+    plain = prepared(tmp_path, "plain", replace(settings, bpe_dropout=0.0, sampling_alpha=0.0))
+    one = sampled(tmp_path / "one", plain, settings, 1, 10_000)
+    assert sampled(tmp_path / "again", plain, settings, 1, 10_000) == one
+    assert sampled(tmp_path / "shards", plain, settings, 1, 40) == one  # by several processes
+    assert sampled(tmp_path / "other", plain, settings, 2, 10_000) != one
+
+
+def test_a_recipe_has_the_samples_of_its_seed(tmp_path):
+    folders = [prepared(tmp_path, out, BPE)[0].out / "data" / "train" for out in ("one", "again")]
+    one, again = ([path.read_bytes() for path in sorted(folder.glob("*.npy"))] for folder in folders)
+    assert one == again
+
+
+def test_a_sample_that_is_too_long_is_left_for_the_ordinary_segmentation(tmp_path):
     recipe, data = prepared(tmp_path, "plain", replace(BPE, bpe_dropout=0.0))
-    files = recipe.data.source, recipe.data.target
-    paths, train = data.tokenizers.paths(tmp_path / "plain" / "data"), tmp_path / "train"
-    write_corpus(train, files, paths, recipe.data, PairFilter(), CorpusStatistics(), shard_lines=40)
-    plain = list(Corpus(train))
-    sample_copies(tmp_path, files, paths, recipe.data, BPE, shard_lines=40)
-    copies = list(Corpus(train))
-    assert len(copies) == 3 * len(plain) > 3 * 40
-    for side, tokenizer in enumerate((data.tokenizers.source, data.tokenizers.target)):
-        texts = [[tokenizer.decode(pair[side].tolist()) for pair in corpus] for corpus in (plain, copies)]
-        assert texts[1] == 3 * texts[0]
+    ordinary = [[side.tolist() for side in pair] for pair in data.train]
+    longest = max(len(side) for pair in ordinary for side in pair)
+    recipe = replace(recipe, data=replace(recipe.data, longest=longest))
+    copies = sampled(tmp_path, (recipe, data), replace(BPE, bpe_dropout=0.99, sampled_copies=1), 1, 10_000)
+    assert len(copies) > len(ordinary)  # with the validation pairs
+    assert max(len(side) for pair in copies for side in pair) == longest
 
 
 def test_almost_no_dropout_is_the_ordinary_corpus(tmp_path):
@@ -131,8 +151,15 @@ def test_contradictions_are_refused(changes, message):
         replace(BPE, **changes)
 
 
-@pytest.mark.parametrize("kind", ["word", "char"])
-def test_a_tokenizer_with_one_segmentation_is_refused(kind):
-    tokenizer = Tokenizer.train(["a b"], kind, TokenizerSettings(), 10)
-    with pytest.raises(DragomanError, match="This tokenizer cannot sample segmentations"):
-        Sampler(tokenizer, 0.1)
+@pytest.mark.parametrize("kind", ["word", "char", "unigram"])
+def test_a_tokenizer_of_other_tokens_is_refused(kind):
+    tokenizer = Tokenizer.train(["a b"] * 9, kind, TokenizerSettings(byte_fallback=False), 10)
+    message = f"bpe_dropout is for bpe tokens, and those of this tokenizer are {kind}; leave bpe_dropout out"
+    with pytest.raises(DragomanError, match=message):
+        make_sampler(tokenizer, BPE)
+
+
+def test_words_that_subword_nmt_splits_are_refused():
+    words = Tokenizer.train(["a b"], "word", TokenizerSettings(), 10)
+    with pytest.raises(DragomanError, match="sampling_alpha is for unigram tokens, and those of this token"):
+        make_sampler(Tokenizer(words.model, "#version: 0.2\na b\n"), UNIGRAM)

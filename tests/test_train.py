@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -441,7 +442,7 @@ def test_copying_is_learnt_in_seconds_and_translated(tmp_path, kind):
             d_ff=128,
             heads=4,
             encoder_layers=2,
-            decoder_layers=2,
+            decoder_layers=1,
             dropout=0.0,
         ),
         batches=BatchSettings(source_tokens_per_batch=600, target_tokens_per_batch=600),
@@ -474,7 +475,7 @@ def test_validation_pairs_that_are_held_out_are_no_longer_than_those_to_train_on
     prepare(recipe.out, replace(recipe, data=replace(recipe.data, longest=9)), messages.append)
     data = PreparedData.load(recipe.out / "data")
     assert long.strip() not in map(str.strip, data.valid_source)
-    assert "1 are longer than the recipe allows and are left out" in messages[0]
+    assert "1 longer than the recipe allows, left out" in messages[0]
     assert len(data.train) + len(data.valid) == 200
 
 
@@ -495,9 +496,19 @@ def test_an_empty_corpus_is_refused_with_the_names_of_its_files(tmp_path):
     with pytest.raises(
         DragomanError,
         match="No pair of .*train.source and .*train.source is left for training: 200 pairs; "
-        "200 have a source",
+        "200 with a source",
     ):
         run(replace(recipe, data=copies), silent)
+
+
+def test_one_update_is_told_in_the_singular(tmp_path):
+    messages = []
+    schedule = {"updates": 1, "warmup_steps": None, "validate_every": 1, "checkpoint_every": 1}
+    run(small_recipe(tmp_path, tmp_path / "run", **schedule), messages.append)
+    said = "\n".join(messages)
+    for told in ("1 warm-up step", "Training: 1 update at most", "Trained for 1 update:"):
+        assert told in said
+    assert not re.search(r"\b1 (updates|warm-up steps|pairs)", said)
 
 
 def test_what_a_recipe_leaves_open_is_chosen_and_reported(tmp_path):
@@ -513,9 +524,10 @@ def test_what_a_recipe_leaves_open_is_chosen_and_reported(tmp_path):
     assert "Chosen: a vocabulary of" in said
     assert "as many updates as 0.01 minutes allow, and 200 passes at most" in said
     assert "Expected: less than a minute, at " in said
-    assert "warm-up steps, half of the updates: so few may not converge" in said
     recorded = recorded_recipe(recipe.out)
     assert recorded.training.updates >= 1
+    half = "warm-up steps?, half of the updates: so few may not converge"
+    assert re.search(half, said) or recorded.training.updates == 1  # on a slow machine
     assert recorded.batches.source_tokens_per_batch == 1024
 
 
@@ -531,7 +543,7 @@ def test_a_vocabulary_that_the_text_does_not_fill_is_reported(tmp_path):
         reports = [message for message in messages if message.startswith("Asked for a vocabulary")]
         assert len(reports) == count
         for size in sizes:
-            assert f"Asked for a vocabulary of 100,000 tokens; the text has only {size:,}." in reports
+            assert f"Asked for a vocabulary of 100,000 bpe tokens; there are {size:,}." in reports
 
 
 def test_training_without_kernels_is_reported_and_learns_the_same(tmp_path, monkeypatch):
@@ -672,7 +684,7 @@ def test_other_peoples_files_are_not_replaced(tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "mine.txt").write_text("precious")
     with pytest.raises(
-        DragomanError, match="is not a run, and it has data, which a run would replace; choose another --out"
+        DragomanError, match="is not a run, and it has data, which a run would damage; choose another --out"
     ):
         run(recipe, silent)
     assert (tmp_path / "data" / "mine.txt").read_text() == "precious"

@@ -17,6 +17,7 @@ import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 
@@ -53,9 +54,18 @@ class Figure:
         return f"{self.name:<68} {self.value:>7,}   (bound {self.bound:,}{goal}){verdict}"
 
 
+def syntax_tree(path: Path) -> ast.Module:
+    """A Python file, parsed."""
+    return parse(path.read_text("utf-8"))
+
+
+parse = cache(ast.parse)
+"""Each file is asked for several times."""
+
+
 def has_code(path: Path) -> bool:
     """Whether a file holds more than strings and comments."""
-    body = ast.parse(path.read_text("utf-8")).body
+    body = syntax_tree(path).body
     return any(not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)) for node in body)
 
 
@@ -63,7 +73,7 @@ def code_lines(path: Path) -> int:
     """Lines of a Python file that hold code: not blank, not a comment, not a docstring."""
     source = path.read_text("utf-8")
     docstrings: set[int] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(syntax_tree(path)):
         if (
             isinstance(node, ast.Expr)
             and isinstance(node.value, ast.Constant)
@@ -230,7 +240,7 @@ def modules() -> dict[str, Path]:
 
 def imports(path: Path, known: dict[str, Path]) -> set[str]:
     """The modules of the package that a file imports, anywhere in it, but for the sake of types alone."""
-    tree = ast.parse(path.read_text("utf-8"))
+    tree = syntax_tree(path)
     types_only = {
         node
         for branch in ast.walk(tree)
@@ -305,7 +315,7 @@ def dotted(node: ast.AST) -> str:
 def speed_branches(path: Path) -> list[str]:
     """What a file does for speed alone: imports of kernels, questions about devices and compilers."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(syntax_tree(path)):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [f"imports {alias.name}" for alias in node.names if is_speed(alias.name)]

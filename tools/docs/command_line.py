@@ -10,7 +10,7 @@ from tools.docs.markdown import escaped, page, table, toctree
 
 INTRODUCTION = """\
 `dragoman VERB [arguments] [options]`. `dragoman VERB --help` shows the common options, and `--help-all` shows
-every option. An option of several values is given once, with all its values: `--ban-words Hund Katze`.
+every option. If an option takes several values, give it once, with all its values: `--ban-words Hund Katze`.
 
 Results go to standard output. Messages go to standard error. The exit status is 0 on success, 2 for an error
 that you can correct, which is printed as a sentence, 130 after Ctrl-C, and 143 after SIGTERM.

@@ -27,14 +27,14 @@ APIS = {
 }
 """The tags of the description: the name of a page, and its title."""
 INTRODUCTION = """\
-`dragoman serve RUN` answers at these paths. The pages are made from the server's own description, which a
-running server has at `/openapi.json`, and as a page at `/docs`. [](../../serving.md) describes keys, limits
+`dragoman serve RUN` answers at these paths. The pages are generated from the OpenAPI description, which
+a running server has at `/openapi.json`, and as a page at `/docs`. [](../../serving.md) describes keys, limits
 and operations.
 """
 PARAMETERS = {
     "Dragoman": "The body of a request is JSON. Unknown fields are refused, and types are not converted.",
-    "LibreTranslate": "Parameters are the fields of a JSON body or of a form, or stand in the query string.",
-    "DeepL": "Parameters are the fields of a JSON body or of a form, or stand in the query string.",
+    "LibreTranslate": "Parameters are fields of a JSON body or of a form, or are in the query string.",
+    "DeepL": "Parameters are fields of a JSON body or of a form, or are in the query string.",
     "Operations": "These take no parameters.",
 }
 SERVED = "Files of the pages above."
@@ -68,9 +68,9 @@ def pages() -> dict[str, str]:
 
 
 def operations(description: Schema, tag: str) -> Iterator[tuple[str, str, Schema]]:
-    """The paths of an API, each with its methods and with the operation of the last one."""
+    """The paths of an API, each with its methods and with the operation of POST if it has that."""
     for path, methods in description["paths"].items():
-        *_, operation = methods.values()
+        operation = methods.get("post") or next(iter(methods.values()))
         if tag in operation["tags"]:
             yield path, " or ".join(method.upper() for method in methods), operation
 

@@ -19,13 +19,13 @@ FLOORS = {
     "system": "System",
 }
 INTRODUCTION = """\
-Three names are at the top; the others are imported from their modules.
+Three names are imported from the package itself, all others from their modules.
 
 ```python
 from dragoman import SearchSettings, Translation, Translator
 ```
 
-Shapes stand in signatures: `Float[Tensor, "B T D"]` is a tensor of B sentences, T tokens and D features. The
+Signatures give shapes: `Float[Tensor, "B T D"]` is a tensor of B sentences, T tokens and D features. The
 first lines of a module say what its letters mean. A mask is True where attending is allowed.
 
 Each function and class has a link to its source.

@@ -21,8 +21,8 @@ KINDS = {
 }
 INTRODUCTION = """\
 A recipe is a TOML file with every setting of a run. Every key is also an option of
-[`dragoman train`](../command-line/train.md): `d_model` in the table `[model]` is `--d-model`. Options win
-over the recipe, and both win over the preset. Only the tables `[[data.corpus]]`, of
+[`dragoman train`](../command-line/train.md): `d_model` in the table `[model]` is `--d-model`. Options
+override the recipe, and both override the preset. Only the tables `[[data.corpus]]`, of
 [several corpora](../../data.md), are not options. A key that is left out has its default. Unknown keys are
 refused, with the nearest name.
 
@@ -38,8 +38,8 @@ target = "train.de"
 updates = 100000
 ```
 
-`dragoman train` writes the complete recipe of a run to `recipe.toml` in the run's folder, with what was
-chosen for you.
+`dragoman train` writes the complete recipe of a run to `recipe.toml` in the run's folder, including the
+values that were chosen for you.
 """
 
 

@@ -129,8 +129,8 @@ def table_3() -> str:
         "Table 3: rows and parameters",
         "The rows of the paper's Table 3 as recipes (`experiments/table3`), and their parameters, counted "
         "with 37,000 tokens of vocabulary. The last column is the vocabulary with which the count rounds to "
-        "the paper's figure: no single vocabulary explains all of them. [](experiments.md) has what was "
-        "measured.",
+        "the paper's figure: no single vocabulary explains all of them. [](experiments.md) has the "
+        "measurements.",
         table(
             (
                 "row",

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from dragoman.cli.console import say
 from dragoman.system.errors import DragomanError
+from dragoman.system.wording import counted
 
 if TYPE_CHECKING:
     from dragoman.cli.import_model import Import
@@ -13,12 +14,13 @@ if TYPE_CHECKING:
 def export_adapter(run: Path, base: Path | None, out: Path) -> None:
     """Write what an adaptation has changed, and compare the merged model with the run's.
 
-    Raises `DragomanError` if the base is unknown, or if the changes are not of low rank.
+    Raises `DragomanError` if a model is missing, the base unknown, or a change not of low rank.
     """
     from dragoman.pipeline.recipe import read_recipe
     from dragoman.translation.adapter import Adapter, largest_difference
-    from dragoman.translation.model_folder import StoredModel
+    from dragoman.translation.model_folder import StoredModel, model_folder
 
+    model_folder(run)  # raises if there is no model
     if base is None and (run / "recipe.toml").exists():
         base = read_recipe(run).adaptation.initial_model
     if base is None:
@@ -28,8 +30,8 @@ def export_adapter(run: Path, base: Path | None, out: Path) -> None:
     adapter.save(out)
     size = sum(path.stat().st_size for path in out.iterdir()) / 2**20
     say(
-        f"{out}: {len(adapter.factors)} adapters of {base}, {size:.1f} MiB. Merged, the weights differ "
-        f"from those of {run} by {difference:.1g} at most."
+        f"{out}: {counted(len(adapter.factors), 'adapter')} of {base}, {size:.1f} MiB. Merged, the weights "
+        f"differ from those of {run} by {difference:.1g} at most."
     )
     say(f"Merge with: dragoman import {out} --from adapter --base {base} --out FOLDER")
 

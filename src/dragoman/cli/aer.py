@@ -9,10 +9,10 @@ from dragoman.system.errors import DragomanError
 
 @dataclass(frozen=True)
 class AlignmentErrorRate:
-    """Print the alignment error rate of the links that dragoman align, or another aligner, has written."""
+    """Print the alignment error rate of the links that dragoman align or another aligner has written."""
 
     alignments: Path
-    """The alignments to score: source-target, counted from 0, as 0-0 1-2."""
+    """The alignments to score: source-target pairs, counted from 0, such as 0-0 1-2."""
     gold: Path
     """The gold alignments: 1-2 is a sure link, 1?2 or 1p2 a possible one."""
     one_indexed: bool = False

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dragoman.cli.languages import warn_of_files
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.cli.score import blocks_of_pairs
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Align:
-    """Write the word alignment of each pair of lines: 0-0 1-2 …, source-target, counted from 0."""
+    """Write the word alignment of each pair of lines as source-target pairs, counted from 0: 0-0 1-2 …"""
 
     run: Path
     """The run's folder, or the folder `model` in it."""
@@ -28,7 +29,7 @@ class Align:
     head: int | None = None
     """The head that is read, counted from 1. None is the mean of all."""
     json: bool = False
-    """Write one JSON object a line: the pair, its alignment, its tokens, and the attention weights."""
+    """Write one JSON object per line: the pair, its alignment, its tokens, and the attention weights."""
 
 
 def align(given: Given) -> None:
@@ -37,6 +38,7 @@ def align(given: Given) -> None:
     from dragoman.translation.translator import Translator
 
     translator = Translator.load(asked.run)
+    warn_of_files(asked.run, translator.languages, [asked.source], [asked.target])
     for block in blocks_of_pairs(translator, asked.source, asked.target, "aligned"):
         for pair, links in zip(block, translator.align(block, asked.layer, asked.head), strict=True):
             if asked.json:

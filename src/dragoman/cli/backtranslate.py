@@ -11,6 +11,7 @@ from dragoman.native.build import DECODER, start_compiling
 from dragoman.native.settings import EngineSettings
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
+from dragoman.system.wording import counted
 from dragoman.text.mixture import check_tag
 
 TRANSLATIONS = "translations"  # line n is the translation of line n of the text
@@ -18,17 +19,17 @@ TRANSLATIONS = "translations"  # line n is the translation of line n of the text
 
 @dataclass(frozen=True)
 class Backtranslate:
-    """Make pairs for training from text in the target language, by a run that translates the other way."""
+    """Make pairs for training from text in the target language, with a run for the opposite direction."""
 
     run: Path
     """The folder of a run that translates from the language of the text, or the folder `model` in it."""
     text: Path
-    """Text in the target language: UTF-8, one sentence a line, plain or compressed (.gz, .zst)."""
+    """Text in the target language: UTF-8, one sentence per line, plain or compressed (.gz, .zst)."""
     out: Path
-    """The folder for the pairs. The same command resumes an interrupted one."""
+    """The folder for the pairs. The same command resumes after an interruption."""
     tag: str = ""
-    """First word of every source, as <bt>. A model then tells translated sources from others (Caswell et al.
-    2019)."""
+    """First word of every source, such as <bt>. A model can then tell translated sources from others (Caswell
+    et al. 2019)."""
     search: SearchSettings = field(default_factory=SearchSettings)
     engine: EngineSettings = field(default_factory=EngineSettings)
 
@@ -65,7 +66,7 @@ def backtranslate(given: Given) -> None:
         say(f"Lines left out because their translation is empty or has a NUL: {report.untranslated:,}.")
     source, target = (asked.out / name for name in names)
     symbols = f" --symbols '{asked.tag}'" * bool(asked.tag)  # else the tag is several tokens
-    say(f"{report.pairs:,} pairs of {report.lines:,} lines.")
+    say(f"{counted(report.pairs, 'pair')} of {counted(report.lines, 'line')}.")
     say(f"Train with: dragoman train {source} {target}{symbols} --out runs/NAME")
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.system.errors import DragomanError
+from dragoman.system.wording import counted
 from dragoman.text.clean_settings import CleanSettings
 from dragoman.text.mixture import is_parallel
 from dragoman.text.settings import UNKNOWN_LANGUAGE, DataSettings, Languages
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Clean:
-    """Write a parallel corpus without what doctor warns of. Removed pairs go to a file with the reasons."""
+    """Write a parallel corpus without the pairs that doctor reports. They go to a file with the reasons."""
 
     source: Path
-    """Sentences to translate from: UTF-8, one a line, plain or compressed (.gz, .zst); or one file that has
+    """Sentences to translate from: UTF-8, one per line, plain or compressed (.gz, .zst); or one file that has
     both sides (.tmx, .tsv, .jsonl)."""
     out: Path
     """A new folder for the cleaned files, removed.jsonl and report.json."""
@@ -39,7 +40,7 @@ class Clean:
     test_target: Path | None = None
     """Their translations."""
     source_language: str | None = None
-    """Code of the language of the source, as en or pt-BR; None is what the file's ending says (train.en)."""
+    """Code of the source language, such as en or pt-BR; None is what the file's extension says (train.en)."""
     target_language: str | None = None
     """The same for the target."""
     checks: CleanSettings = field(default_factory=CleanSettings)
@@ -73,8 +74,8 @@ def clean(given: Given) -> None:
         print_table(report)
     removed = report.pairs - report.kept
     say(
-        f"{asked.out} has {report.kept:,} of {report.pairs:,} pairs. Removed: {removed:,}; their reasons are "
-        f"in {asked.out / REMOVED}."
+        f"{asked.out} has {report.kept:,} of {counted(report.pairs, 'pair')}. Removed: {removed:,}; their "
+        f"reasons are in {asked.out / REMOVED}."
     )
     say(f"Train with: dragoman train {asked.out / report.source} {asked.out / report.target} --out runs/NAME")
 
@@ -120,7 +121,7 @@ def print_table(report: "CleanReport") -> None:
 
 COMMAND = Command(
     "clean",
-    "Write a parallel corpus without what doctor warns of.",
+    "Write a parallel corpus without the pairs that doctor reports.",
     clean,
     Clean,
     example="dragoman clean train.en train.de --out clean --test-source test.en --test-target test.de",

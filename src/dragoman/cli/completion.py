@@ -84,6 +84,6 @@ COMMAND = Command(
     arguments="SHELL",
     positional=("shell",),
     groups={"options": ("shell",)},
-    notes="To have it always: bash and zsh, add the example's line to ~/.bashrc or ~/.zshrc; fish,\n"
+    notes="To keep it, add the line of the example to ~/.bashrc or ~/.zshrc; for fish, run\n"
     "  dragoman completion fish > ~/.config/fish/completions/dragoman.fish",
 )

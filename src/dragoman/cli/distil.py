@@ -8,6 +8,7 @@ from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, option_name, settings_from
 from dragoman.cli.train import COMMAND as TRAIN
 from dragoman.cli.train import run_training
+from dragoman.model.architectures import check_architecture, refuse_ignored
 from dragoman.model.settings import ModelSettings, Precision
 from dragoman.pipeline.distil import Distillation, StudentPreset, distil, student_recipe
 from dragoman.pipeline.recipe import Recipe, check_file_pairs
@@ -21,15 +22,15 @@ CANDIDATES = 8  # with references
 
 @dataclass(frozen=True)
 class Distil:
-    """Train a small student on a teacher's translations. The same command resumes an interrupted one."""
+    """Train a small student on a teacher's translations. The same command resumes after an interruption."""
 
     run: Path
     """The teacher: the folder of a run, or the folder `model` in it."""
     text: Path = field(metadata=option_name("data"))
     """Sentences that the teacher translates: its own training text, or more; no translations are needed."""
     references: Path | None = None
-    """Their translations by people: of the teacher's n best translations (8 by default) the student then
-    learns the one with the highest sentence BLEU."""
+    """Human translations of them: of the teacher's n best translations (8 by default) the student then learns
+    the one with the highest sentence BLEU."""
     preset: StudentPreset = "student"
     """Sizes of the student: student (6 + 2 layers, half of the teacher's width), student-tiny (12 + 1,
     narrower), or sizes that do not depend on the teacher."""
@@ -77,7 +78,10 @@ def plan(given: Given) -> tuple[Distillation, Recipe]:
     of_search = {each.name for each in fields(SearchSettings)}
     own = {name: value for name, value in given.items() if name not in of_search}
     check_file_pairs(settings_from(DataSettings, own))
-    return distillation, settings_from(Recipe, own, recipe)
+    recipe = settings_from(Recipe, own, recipe)
+    check_architecture(recipe.model)
+    refuse_ignored(recipe.model, set(own))
+    return distillation, recipe
 
 
 def candidates(given: Given) -> Given:

@@ -26,7 +26,7 @@ class Doctor(CorpusFiles):
     test_source: Path | None = None
     """Test sentences: checked for overlap with the training data, and for what training refuses."""
     source_language: str | None = None
-    """Code of the language of the source, for a file with texts in several languages."""
+    """Code of the source language, for a file with texts in several languages."""
     target_language: str | None = None
     """The same for the target."""
     files: tuple[Path, ...] = ()
@@ -63,7 +63,7 @@ def print_findings(data: DataSettings) -> bool:
     from dragoman.text.datasets import resolve_dataset
     from dragoman.text.doctor import examine
 
-    data = resolve_dataset(data)
+    data = resolve_dataset(data, say)
     (check_files if data.needs_conversion() else check_file_pairs)(data)
     folder, data = data.folder, resolve_paths(data)
     if data.corpus:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.cli.console import say
+from dragoman.cli.languages import warn_of_files, warn_of_language
 from dragoman.cli.parsing import Command, Given, refuse_replacing, settings_from
 from dragoman.cli.translate import load
 from dragoman.evaluation.metrics import Tokenization
@@ -29,15 +30,15 @@ class Evaluate:
     run: Path
     """The run's folder, or the folder `model` in it."""
     source: tuple[Path, ...]
-    """Sentences to translate. Several files are several test sets, whose scores are one table."""
+    """Sentences to translate. Several files are several test sets, scored in one table."""
     target: tuple[Path, ...]
-    """Their reference translations: a file for each test set."""
+    """Their reference translations: one file for each test set."""
     ensemble: tuple[Path, ...] = ()
     """Other runs with the same vocabulary, whose probabilities are averaged with this one's."""
     search: SearchSettings = field(default_factory=SearchSettings)
     engine: EngineSettings = field(default_factory=EngineSettings)
     hypotheses: tuple[Path, ...] = ()
-    """Write the translations to this file; to one for each test set."""
+    """Write the translations to this file; with several test sets, to one file for each."""
     tokenize: Tokenization | None = None
     """sacreBLEU's tokenizer. None is 13a, or characters if a set's references have no spaces."""
     lowercase: bool = False
@@ -46,10 +47,11 @@ class Evaluate:
     """Compare with another run, or with a file of translations for each test set, by paired bootstrap
     resampling."""
     paper_bleu: str | None = None
-    """The target's language (de, fr …): add BLEU as in the paper, of Moses tokens with split compounds
-    (extra: dragoman[paper])."""
+    """Add BLEU as in the paper, on Moses tokens with split compounds, for this target language (extra:
+    dragoman[paper])."""
     comet: Path | None = None
-    """Add COMET by this checkpoint: model.ckpt of a folder on this machine (extra: dragoman[comet])."""
+    """Add COMET, computed with this checkpoint, a file model.ckpt on this machine (extra:
+    dragoman[comet])."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,10 @@ def evaluate(given: Given) -> None:
     comet = Comet(asked.comet) if asked.comet else None
     baseline = load(asked.baseline, asked.engine) if names_run(asked.baseline) else None
     translator = load((asked.run, *asked.ensemble), asked.engine)
+    warn_of_files(asked.run, translator.languages, asked.source, asked.target)
+    if (language := asked.paper_bleu) is not None:
+        languages = translator.languages
+        warn_of_language(asked.run, languages, f"--paper-bleu is {language}", language, languages.target)
     if count := sum(translator.count_long_sentences(test.sources, asked.search) for test in tests):
         say(translator.long_message(count, asked.search))
     results: list[SetScores] = []

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.system.errors import DragomanError
+from dragoman.system.wording import counted
 from dragoman.text.settings import Languages
 
 if TYPE_CHECKING:
@@ -19,21 +20,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Export:
-    """Write a model in another engine's format, unless its log-probabilities differ there."""
+    """Write a model in another engine's format, after a check that both engines agree."""
 
     run: Path
     """The run's folder, or the folder `model` in it."""
     to: Literal["huggingface", "ctranslate2", "onnx", "argos", "adapter"]
-    """The format: transformers' MarianMTModel, CTranslate2's, two ONNX graphs, a package of Argos Translate
-    and LibreTranslate, or what an adaptation with --lora-rank has changed."""
+    """The format: MarianMTModel of transformers, CTranslate2, two ONNX graphs, a package for Argos Translate
+    and LibreTranslate, or the adapter of a run with --lora-rank."""
     out: Path
-    """The folder to write; for argos a file, which ends in .argosmodel."""
+    """The folder to write; for argos a file whose name ends in .argosmodel."""
     precision: Literal["float32", "int8"] = "float32"
-    """Of the weights; int8 is for CTranslate2 and Argos Translate alone."""
+    """Number type of the weights; int8 is only for CTranslate2 and Argos Translate."""
     samples: Path | None = None
-    """Sentences to compare with, one a line. None is a few of the model's own vocabulary."""
+    """Sentences to compare with, one per line. None is a few random ones of the model's vocabulary."""
     source_language: str | None = None
-    """For argos: the code of the source's language, as en or pt-BR; None is what the run says."""
+    """For argos: the code of the source language, such as en or pt-BR; None is what the run says."""
     target_language: str | None = None
     """The same for the target."""
     base: Path | None = None
@@ -72,14 +73,21 @@ def export(given: Given) -> None:
     sentences = (
         sample_sentences(asked.samples) if asked.samples else samples(tokenizers, model.longest_source)
     )
+    count = counted(len(sentences), "sentence")
     formats = formats_of(asked, model, tokenizers, stored.languages)
     differences = []
 
     def write(folder: Path) -> None:
-        for write_format, engine in formats:
+        for precision, (write_format, open_engine) in zip(("float32", "int8"), formats, strict=False):
+            say(f"Writing {CONTENTS[asked.to]} in {precision}.")
             write_format(folder)
             try:
-                differences.append(verify(engine(folder), model, tokenizers, sentences))
+                engine = open_engine(folder)
+                compared = " and log-probabilities"
+                if not engine.quantized:
+                    compared = ", log-probabilities and greedy translations"
+                say(f"Comparing tokens{compared} of {count} in {engine.name} and here.")
+                differences.append(verify(engine, model, tokenizers, sentences))
             except DragomanError as error:
                 raise DragomanError(f"{error} Nothing was written to {asked.out}.") from error
 
@@ -88,12 +96,18 @@ def export(given: Given) -> None:
     else:
         write_folder(asked.out, write)
     say(
-        f"{asked.out}: for {len(sentences)} sentences the log-probabilities there and here differ by "
+        f"{asked.out}: for {count} the log-probabilities there and here differ by "
         f"{differences[-1]:.1g} nats at most."
     )
     say(f"{asked.out} can be read by: {READERS[asked.to]}")
 
 
+CONTENTS = {
+    "huggingface": "a MarianMTModel",
+    "ctranslate2": "a CTranslate2 model",
+    "onnx": "two ONNX graphs, the encoder and a step of the decoder,",
+    "argos": "a package of Argos Translate",
+}
 READERS = {
     "huggingface": "transformers.MarianMTModel.from_pretrained",
     "ctranslate2": "ctranslate2.Translator",

@@ -9,6 +9,7 @@ from dragoman.cli.console import say
 from dragoman.cli.export import refuse_existing, sample_sentences
 from dragoman.cli.parsing import Command, Given, option_name, settings_from
 from dragoman.system.errors import DragomanError
+from dragoman.system.wording import counted
 from dragoman.text.settings import Languages, languages_of_name
 
 if TYPE_CHECKING:
@@ -17,20 +18,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Import:
-    """Read a model of another toolkit. One of Hugging Face is compared with transformers, if installed."""
+    """Convert a model of another toolkit. One of Hugging Face is compared with transformers, if installed."""
 
     model: Path
-    """Its folder or checkpoint."""
+    """The folder or checkpoint of the model."""
     origin: Literal["huggingface", "fairseq", "opennmt-py", "joeynmt", "adapter"] = field(
         metadata=option_name("from")
     )
-    """The toolkit that it comes from; adapter is one of dragoman export, which is merged with its base."""
+    """The toolkit of the model; adapter is an adapter of dragoman export, which is merged with its base
+    model."""
     out: Path
-    """The folder to write, as a run's."""
+    """The folder to write, which can be used like that of a run."""
     samples: Path | None = None
-    """Sentences to compare with, one a line. None is a few of the model's own vocabulary."""
+    """Sentences to compare with, one per line. None is a few random ones of the model's vocabulary."""
     source_language: str | None = None
-    """Code of the language that it reads, as en or pt-BR; None is what its name says (opus-mt-en-de)."""
+    """Code of the language that it reads, such as en or pt-BR; None is what its name says (opus-mt-en-de)."""
     target_language: str | None = None
     """The same for the language that it writes."""
     base: Path | None = None
@@ -89,12 +91,12 @@ def compare(asked: Import, imported: "Imported") -> None:
         sentences = (
             sample_sentences(asked.samples) if asked.samples else samples(tokenizers, model.longest_source)
         )
+        count = counted(len(sentences), "sentence")
+        what = "tokens, log-probabilities and greedy translations"
+        say(f"Comparing {what} of {count} in transformers and here.")
         other = engine(asked.model, *(vocabulary.rows for vocabulary in imported.vocabularies))
         difference = verify(other, model, tokenizers, sentences)
-        say(
-            f"For {len(sentences)} sentences the log-probabilities there and here differ by {difference:.1g} "
-            "nats at most."
-        )
+        say(f"For {count} the log-probabilities there and here differ by {difference:.1g} nats at most.")
 
 
 def read_model(asked: Import) -> "Imported":

@@ -12,6 +12,7 @@ from dragoman.inspection.views import Kind, Picture
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
+from dragoman.system.wording import counted
 
 if TYPE_CHECKING:
     from dragoman.inspection.changes import Change
@@ -32,7 +33,7 @@ class Inspect:
     sentence: str | None = None
     """The sentence."""
     file: Path | None = None
-    """In place of a sentence, with --show heads: a file with a sentence a line. Effects of heads are means
+    """With --show heads, instead of a sentence: a file, one sentence per line. Effects of heads are means
     over its lines, with confidence intervals."""
     out: Path = Path("inspection.html")
     """The file: .html has all views, .json the data, .svg and .png one picture."""
@@ -41,19 +42,19 @@ class Inspect:
     a head in numbers, what each head (heads) and each source token (attribution) contributes, masks,
     positions, their dot products by distance, the residual stream, the logit lens, the model."""
     layer: int | None = None
-    """The layer of an attention picture, counted from 1; without it all layers and heads are drawn. Of .html:
-    the layer whose numbers it holds if it has no room for all, by default the last."""
+    """The layer of an attention picture, counted from 1; without it all layers and heads are drawn. For
+    .html: the layer whose numbers it contains if there is no room for all, by default the last."""
     head: int | None = None
     """The head, counted from 1; without it the mean of all, and in numbers the first."""
     lines: bool = False
     """Draw attention as lines between tokens, as the paper's Figures 3 to 5."""
     words: bool = False
-    """Draw attention between words: weights to the tokens of a word are summed, its queries averaged."""
+    """Draw attention between words: sums of the weights to a word's tokens, means of its queries."""
     window: tuple[int, ...] | None = None
-    """The first and the last token (step, position) that are drawn of a long sentence, counted from 1; by
-    default 1 to 60."""
+    """The first and the last token (step, position) of a long sentence to draw, counted from 1; by default 1
+    to 60."""
     kind: Kind | None = None
-    """The attention whose numbers are drawn, by default between encoder and decoder (cross)."""
+    """The attention whose numbers are drawn, by default cross, between encoder and decoder."""
     query: int | None = None
     """The query whose numbers are drawn, counted from 1, by default the first."""
     what_if: tuple[str, ...] = ()
@@ -218,7 +219,7 @@ def inspect_heads(run: Path, file: Path, out: Path, search: SearchSettings) -> N
     from dragoman.translation.translator import Translator
 
     lines, translator = list(read_lines(file)), Translator.load(run)
-    say(f"{file} has {len(lines):,} lines; they are translated, and scored again without each head.")
+    say(f"Translating {counted(len(lines), 'line')} of {file}, then scoring without each head.")
     columns = TextColumn("heads"), MofNCompleteColumn(), TimeRemainingColumn()
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -234,12 +235,12 @@ def inspect_heads(run: Path, file: Path, out: Path, search: SearchSettings) -> N
     )
     with atomic_write(out) as path:
         path.write_bytes(content)
-    say(f"{out} has the mean effect of each head on {effects.lines:,} lines.")
+    say(f"{out} has the mean effect of each head on {counted(effects.lines, 'line')}.")
 
 
 COMMAND = Command(
     "inspect",
-    "Show what a model computes for a sentence: search, attention, and all else.",
+    "Show what a model computes for a sentence: search, attention, and more.",
     inspect,
     Inspect,
     example='dragoman inspect runs/ende "A man rides a bike." --out report.html',

@@ -18,14 +18,14 @@ FRAME = Path("lab/frame/experiment.py")
 
 @dataclass(frozen=True)
 class Lab:
-    """Try a claim about the Transformer: numbers, a picture, and whether it holds."""
+    """Test a claim about the Transformer: numbers, a picture, and whether it holds."""
 
     name: str | None = None
-    """The experiment; without it all that have not run yet. --list shows them."""
+    """The experiment; without it all that have no result yet. --list shows them."""
     listed: bool = field(default=False, metadata=option_name("list"))
     """List the experiments by section of the paper."""
     quick: bool = False
-    """Fewer sizes or updates: seconds in place of minutes."""
+    """Fewer sizes or updates: seconds instead of minutes."""
     out: Path = Path("results/lab")
     """The folder of the results: NAME.json, NAME.svg and NAME.md."""
 
@@ -102,7 +102,7 @@ def lab_root() -> Path:
 
 COMMAND = Command(
     "lab",
-    "Try the claims of the paper: numbers, a picture, a verdict.",
+    "Test the claims of the paper: numbers, a picture, a verdict.",
     lab,
     Lab,
     example="dragoman lab positions-are-linear --out results/lab",

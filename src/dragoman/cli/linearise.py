@@ -7,6 +7,7 @@ from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, refuse_replacing, settings_from
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
+from dragoman.system.wording import counted
 
 
 @dataclass(frozen=True)
@@ -14,7 +15,7 @@ class Linearise:
     """Write the words of parse trees, and the trees as symbols, to train a parser on."""
 
     trees: Path
-    """A treebank in brackets, one tree a line, plain or gzip."""
+    """A treebank in brackets, one tree per line, plain or gzip."""
     source: Path
     """Write the words of each tree to this file."""
     target: Path
@@ -45,7 +46,7 @@ def linearise(given: Given) -> None:
             words.write(" ".join(tree.words) + "\n")
             brackets.write(symbols(tree, asked.tags) + "\n")
             count += 1
-    say(f"{asked.source} has the words of {count:,} trees, and {asked.target} their symbols.")
+    say(f"{asked.source} has the words of {counted(count, 'tree')}, and {asked.target} their symbols.")
 
 
 COMMAND = Command(

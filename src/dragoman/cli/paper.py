@@ -9,7 +9,7 @@ from dragoman.system.toml import check_bounds
 
 @dataclass(frozen=True)
 class Paper:
-    """Show a model beside the paper: its parameters, its cost, and where its settings depart."""
+    """Show a model beside the paper: its parameters, its cost, and where its settings differ."""
 
     subject: str = "base"
     """A preset, a row of Table 3 (A1 … E), a recipe in TOML, or a run's folder."""
@@ -22,9 +22,9 @@ class Paper:
     tokens: int | None = None
     """Target tokens of an update, and as many source tokens; the default is the recipe's, else 25,000."""
     hours: float | None = None
-    """Time of the training, for the paper's estimate of its cost; known for base (12) and big (84)."""
+    """Hours of training, for the paper's estimate of its cost; known for base (12) and big (84)."""
     gpus: int = 8
-    """Number of GPUs, for the same."""
+    """Number of GPUs, for the same estimate."""
     json: bool = False
     """Write one JSON object."""
 
@@ -54,7 +54,7 @@ def paper(given: Given) -> None:
 
 COMMAND = Command(
     "paper",
-    "Show a model beside the paper: parameters, cost, departures.",
+    "Show a model beside the paper: parameters, cost, differences.",
     paper,
     Paper,
     example="dragoman paper big",

@@ -21,12 +21,12 @@ class ParseF1:
     hypotheses: Path
     """The symbols that `dragoman translate` has written for the words of the gold trees, or other trees."""
     gold: Path
-    """The gold trees in brackets, one a line, plain or gzip."""
+    """The gold trees in brackets, one per line, plain or gzip."""
     bracketed: bool = False
-    """The first file has trees in brackets, as the gold trees are: those of another parser."""
+    """The first file has trees in brackets, as the gold trees are, from another parser."""
     output: Path | None = None
-    """Write the trees that are scored to this file in brackets, with the gold trees' parts of speech: EVALB
-    refuses trees whose punctuation has another one."""
+    """Write the scored trees to this file in brackets, with the parts of speech of the gold trees: EVALB
+    refuses trees whose punctuation has others."""
 
 
 def parse_f1(given: Given) -> None:
@@ -64,8 +64,7 @@ def restore_all(lines: list[str], gold: list["Tree"]) -> tuple[list["Tree"], lis
 
     if len(lines) != len(gold):
         raise DragomanError(
-            f"There are {len(lines)} lines of symbols and {len(gold)} gold trees; line n has to belong to "
-            "line n."
+            f"Lines of symbols: {len(lines)}, gold trees: {len(gold)}; line n has to belong to line n."
         )
     restored = [restore(line, tree.words) for line, tree in zip(lines, gold, strict=True)]
     return [tree for tree, _ in restored], [repairs for _, repairs in restored]

@@ -9,6 +9,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from functools import cached_property, partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Generic, Literal, NoReturn, TypeVar
 
@@ -169,12 +170,23 @@ class Command(Generic[T]):
         """The options by the names of their fields."""
         return {option.field.name: option for option in options_of(self.settings)}
 
+    @cached_property
+    def flags(self) -> list[str]:
+        """The long forms of the options; a switch has two."""
+        options = [option for name, option in self.options.items() if name not in self.positional]
+        switches = [option for option in options if option.kinds == (bool,)]
+        return [each.flag for each in options] + [f"--no-{each.flag[2:]}" for each in switches]
+
     def parse(self, arguments: Sequence[str]) -> Given:
         """The values of the options that are given. Prints help and ends the program if it is asked for.
 
         Raises `DragomanError` for arguments that are not understood.
         """
         arguments = [self.current_name(argument) for argument in arguments]
+        for argument in takewhile(lambda each: each != "--", arguments):
+            flag = argument.partition("=")[0]
+            if flag.startswith("--") and flag not in (*self.flags, "--help", "--help-all"):
+                self.refuse_unknown(flag)  # before the parser tells what is missing
         parser = self.parser(everything="--help-all" in arguments)
         if "--help-all" in arguments:
             parser.print_help()
@@ -197,10 +209,9 @@ class Command(Generic[T]):
 
     def refuse_unknown(self, argument: str) -> NoReturn:
         """Raise `DragomanError` for an argument that the verb does not have."""
-        flags = [option.flag for option in self.options.values()]
         if not argument.startswith("-"):
             raise DragomanError(f"{argument!r} is one argument too many. See dragoman {self.name} --help.")
-        near = difflib.get_close_matches(argument, flags, n=1)
+        near = difflib.get_close_matches(argument, self.flags, n=1)
         hint = f"Did you mean {near[0]}?" if near else f"See dragoman {self.name} --help-all."
         raise DragomanError(f"dragoman {self.name} has no option {argument}. {hint}")
 

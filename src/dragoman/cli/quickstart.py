@@ -19,7 +19,7 @@ class Quickstart:
     updates: int | None = None
     """Number of updates, instead of minutes."""
     recipe: Path | None = None
-    """A recipe (TOML) whose keys win over the quickstart's own."""
+    """A recipe (TOML) whose keys override those of the quickstart."""
 
 
 def quickstart(given: Given) -> None:

@@ -24,7 +24,7 @@ TABLE2 = "table2: WMT 2014, English to German and French, base and big; scales: 
 
 @dataclass(frozen=True)
 class Reproduce:
-    """Train the rows of a table of the paper, several seeds each, and compare. The same command resumes."""
+    """Train the rows of one of the paper's tables with several seeds, and compare them with the paper."""
 
     table: str | None = None
     """The table: table1, table2, table3, baselines or learning-curves."""
@@ -34,11 +34,12 @@ class Reproduce:
     """The text and the sizes; `paper` is the paper's own recipe, and the
     default of table2."""
     rows: str = ""
-    """Rows or groups, separated by commas, as A,B1,D; the first row is always there. The default is all."""
+    """Rows or groups, separated by commas, such as A,B1,D; the first row is always included. The default is
+    all."""
     seeds: int = 3
     """Runs of each row, with seeds 1, 2 and so on."""
     quick: bool = False
-    """A fifth of the updates, or fewer sizes: what the table will look like, in minutes."""
+    """A fifth of the updates, or fewer sizes: a preview of the table, in minutes."""
     data: Path | None = None
     """The folder of the text files; the default is the scale's named dataset, or the current folder."""
     out: Path = Path("results")
@@ -53,6 +54,7 @@ def reproduce(given: Given) -> None:
     if asked.list:
         print("\n\n".join([TABLE1, TABLE2, *(listing(table) for table in TABLES.values())]))
         return
+    refuse_empty_names(given)
     if asked.table == "table1":
         measure_layers(asked, given)
         return
@@ -80,6 +82,16 @@ def reproduce(given: Given) -> None:
             say(f"The page is {request.folder / 'table.md'}.")
 
     run_training(run)
+
+
+def refuse_empty_names(given: Given) -> None:
+    """Raise `DragomanError` if --rows has a name that is empty, which would be taken for all rows."""
+    rows = given.get("rows")
+    if rows is not None and not all(map(str.strip, rows.split(","))):
+        raise DragomanError(
+            f"--rows is {rows!r}, in which a name is empty; give names separated by commas, as A,B1,D, or "
+            "leave it out for all rows."
+        )
 
 
 def make_page(request: "Request") -> str | None:
@@ -131,7 +143,9 @@ def measure_layers(asked: Reproduce, given: Given) -> None:
     from dragoman.inspection.figures.layer_costs import layer_pictures
     from dragoman.pipeline.reproduce.table1 import content, measure_table, write_table
 
-    folder, measured = asked.out / "table1", measure_table(asked.quick, say)
+    folder = asked.out / "table1"
+    folder.mkdir(parents=True, exist_ok=True)  # an error is told before minutes of measurements
+    measured = measure_table(asked.quick, say)
     table = content(measured, command(), __version__)
     print(write_table(folder, measured, table, layer_pictures(table)))
     say(f"The page is {folder / 'table.md'}; its pictures are beside it.")

@@ -12,9 +12,9 @@ class Runs:
     """List runs with their state and scores."""
 
     folder: Path = Path("runs")
-    """A folder; runs in the folders below it are listed too."""
+    """The folder that contains the runs; runs in the folders below it are listed too."""
     json: bool = False
-    """Write one JSON object a run."""
+    """Write one JSON object per run."""
 
 
 def runs(given: Given) -> None:

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.cli.console import say
+from dragoman.cli.languages import warn_of_files
 from dragoman.cli.parsing import Command, Given, settings_from
 from dragoman.cli.translate import load
 from dragoman.model.settings import Precision
 from dragoman.native.settings import EngineSettings
+from dragoman.system.wording import counted
 
 if TYPE_CHECKING:
     from dragoman.translation.translator import Translator
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Score:
-    """Write the log-probability of each given translation in nats, by forced decoding, with the end token."""
+    """Write the log-probability of each given translation in nats, by forced decoding, END included."""
 
     run: Path
     """The run's folder, or the folder `model` in it."""
@@ -32,11 +34,11 @@ class Score:
     ensemble: tuple[Path, ...] = ()
     """Other runs with the same vocabulary, whose probabilities are averaged with this one's."""
     precision: Precision = "float32"
-    """Of matrix products, as for `translate`."""
+    """Number type of matrix products, as for `translate`."""
     tokens: bool = False
-    """The translations are tokens with a space between, as in `translate --json`."""
+    """The translations are given as tokens separated by spaces, as in `translate --json`."""
     json: bool = False
-    """Write one JSON object a line, with the log-probability of each token."""
+    """Write one JSON object per line, with the log-probability of each token."""
 
 
 def score(given: Given) -> None:
@@ -46,6 +48,7 @@ def score(given: Given) -> None:
     from dragoman.model.loss import perplexity
 
     total, tokens = 0.0, 0
+    warn_of_files(asked.run, translator.languages, [asked.source], [asked.target])
     for block in blocks_of_pairs(translator, asked.source, asked.target, "scored"):
         forced = [
             (source, list(filter(None, target.split(" "))) if asked.tokens else target)
@@ -61,7 +64,8 @@ def score(given: Given) -> None:
             sys.stdout.buffer.write(line.encode("utf-8", "replace") + b"\n")
         sys.stdout.buffer.flush()
     nll = -total / tokens
-    say(f"{tokens:,} tokens; negative log-likelihood {nll:.4f} a token, perplexity {perplexity(nll):.2f}.")
+    losses = f"negative log-likelihood {nll:.4f} a token, perplexity {perplexity(nll):.2f}"
+    say(f"{counted(tokens, 'token')}; {losses}.")
 
 
 def blocks_of_pairs(

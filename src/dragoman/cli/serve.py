@@ -17,7 +17,7 @@ from dragoman.system.machine import configure_allocator
 
 @dataclass(frozen=True)
 class Serve:
-    """Serve runs: a page for people, and three HTTP APIs for programs."""
+    """Serve runs: a web page for people, and three HTTP APIs for programs."""
 
     runs: tuple[Path, ...] = ()
     """Runs, adapters that were trained on them, or folders with runs and adapters in them."""
@@ -28,6 +28,8 @@ class Serve:
 def serve(given: Given) -> None:
     """Serve runs until a signal comes, or add an API key to a file."""
     asked = settings_from(Serve, given)
+    if not given.get("new_key", "name").strip():
+        raise DragomanError("--new-key is blank; give a name for the key: --api-keys FILE --new-key NAME")
     if asked.server.new_key and asked.server.api_keys is not None:
         from dragoman.serving.keys import add_key
 
@@ -60,7 +62,7 @@ def serve_runs(runs: tuple[Path, ...], engine: EngineSettings, settings: ServerS
 
 COMMAND = Command(
     "serve",
-    "Serve runs: a page for people, and three HTTP APIs for programs.",
+    "Serve runs: a web page for people, and three HTTP APIs for programs.",
     serve,
     Serve,
     example="dragoman serve runs/ende --precision int8",
@@ -72,5 +74,5 @@ COMMAND = Command(
         "limits": ("deadline", "queue_tokens"),
     },
     metavars={"runs": "RUN", "api_keys": "FILE"},
-    notes="Ctrl-C or SIGTERM ends the server after the requests that are running.",
+    notes="After Ctrl-C or SIGTERM the server finishes the running requests and ends.",
 )

@@ -7,6 +7,7 @@ from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, refuse_replacing, settings_from
 from dragoman.system.files import atomic_write
 from dragoman.system.toml import check_bounds
+from dragoman.system.wording import counted
 
 
 @dataclass(frozen=True)
@@ -14,17 +15,17 @@ class MakeShortlist:
     """Learn from parallel text which tokens may translate which, to translate faster."""
 
     run: Path
-    """The run's folder, or the folder `model` in it: the file is for its vocabularies."""
+    """The run's folder, or the folder `model` in it. The shortlist works with its vocabularies only."""
     source: Path
-    """Sentences, as those of the model's training data."""
+    """Sentences such as those of the model's training data."""
     target: Path
     """Their translations: line n belongs to line n."""
     out: Path
     """The file to write."""
     most: int = 30
-    """Maximum number of translations of a token: the likeliest."""
+    """Number of likeliest translations that are kept for each source token."""
     always: int = 200
-    """Number of frequent tokens that every translation may have."""
+    """Number of frequent tokens that every translation may contain."""
 
     def __post_init__(self) -> None:
         check_bounds(self, at_least={"most": 1, "always": 0}, at_most={"most": 10_000, "always": 1_000_000})
@@ -48,7 +49,7 @@ def shortlist(given: Given) -> None:
     asked.out.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(asked.out) as new:
         learnt.save(new)
-    say(f"{asked.out} has the translations of the tokens of {len(ids[0]):,} pairs.")
+    say(f"{asked.out} has the translations of the tokens of {counted(len(ids[0]), 'pair')}.")
     say(f"Use it with: dragoman translate {asked.run} --shortlist {asked.out}")
 
 

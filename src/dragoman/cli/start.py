@@ -17,10 +17,11 @@ from dragoman.serving.settings import ServerSettings
 
 @dataclass(frozen=True)
 class Start(Recipe):
-    """Examine two text files, train a model, score it, and serve it. The same command resumes it."""
+    """Examine two text files, train a model, score it, and serve it. The same command resumes."""
 
     files: tuple[Path, ...] = ()
-    """Two texts, one file with both (.tmx, .tsv, .jsonl), or a recipe in TOML; options win over it."""
+    """Two text files, one file with both sides (.tmx, .tsv, .jsonl), or a recipe in TOML; options override
+    it."""
     server: ServerSettings = field(default_factory=ServerSettings)
 
 
@@ -57,7 +58,7 @@ def say_result(out: Path) -> None:
 
 COMMAND = Command(
     "start",
-    "From two text files to a page: examine, train, evaluate, serve.",
+    "Examine two text files, train a model, score it, and serve it on a web page.",
     start,
     Start,
     example="dragoman start train.en train.de",

@@ -9,12 +9,13 @@ from typing import Any
 
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.model.architectures import check_architecture, refuse_ignored
 from dragoman.pipeline.recipe import Recipe, complete_recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.machine import has_gpu
 from dragoman.system.toml import read_toml
 from dragoman.text.compression import plain_name
-from dragoman.text.mixture import is_parallel
+from dragoman.text.mixture import check_symbols, is_parallel
 
 COMMAND_LINE = "the command line"  # where settings come from without a recipe
 
@@ -24,18 +25,24 @@ class Train(Recipe):
     """Train a model from text files, or from a recipe. The same command resumes an interrupted run."""
 
     files: tuple[Path, ...] = ()
-    """Two texts, one file with both (.tmx, .tsv, .jsonl), or a recipe in TOML; options win over it."""
+    """Two text files, one file with both sides (.tmx, .tsv, .jsonl), or a recipe in TOML; options override
+    it."""
 
 
 def train(given: Given) -> None:
-    """Train a model."""
+    """Train a model, or list the named datasets."""
+    if given.get("dataset") == "list":
+        from dragoman.text.datasets import listing
+
+        print(listing())
+        return
     run_recipe(recipe_of(given))
 
 
 def recipe_of(given: Given) -> Recipe:
     """The recipe that the arguments ask for. Without a recipe, the run's folder is named after the texts.
 
-    Raises `DragomanError` as `read_files` and `complete_recipe`.
+    Raises `DragomanError` as `read_files`, `complete_recipe` and `check_architecture`.
     """
     table, origin, texts = read_files(given.pop("files", ()), given)
     given |= texts
@@ -46,6 +53,9 @@ def recipe_of(given: Given) -> Recipe:
     recipe = complete_recipe(
         table, origin, lambda default: settings_from(Recipe, given, default), has_gpu, say
     )
+    check_symbols(recipe.tokenizer.symbols)
+    check_architecture(recipe.model)
+    refuse_ignored(recipe.model, set(given))
     recipe.search.refuse_contradictions(given)
     return recipe
 
@@ -79,6 +89,11 @@ def read_files(files: Sequence[Path], given: Given) -> tuple[dict[str, Any], str
         return {}, COMMAND_LINE, {"source": files[0], "target": files[1]}
     if not files:
         return {}, COMMAND_LINE, {}
+    if files[0].is_dir():
+        raise DragomanError(
+            f"{files[0]} is a folder, and two texts or a recipe are wanted. A run is resumed with: dragoman "
+            f"resume {files[0]}"
+        )
     if is_parallel(files[0]):
         if "source" in given or "target" in given:
             raise DragomanError(f"{files[0]} has both sides of a corpus; leave --source and --target out.")

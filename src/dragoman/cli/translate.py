@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.cli.console import say, warn
+from dragoman.cli.languages import warn_of_files
 from dragoman.cli.parsing import Command, Given, refuse_replacing, settings_from
 from dragoman.native.build import DECODER, start_compiling
 from dragoman.native.settings import EngineSettings
@@ -40,16 +41,16 @@ class Translate:
     search: SearchSettings = field(default_factory=SearchSettings)
     engine: EngineSettings = field(default_factory=EngineSettings)
     input: Path | None = None
-    """Translate this file instead of standard input. With `--output`, an interrupted command resumes when it
-    is given again, and torchrun shares the work among processes."""
+    """Translate this file instead of standard input. With `--output`, the same command resumes after an
+    interruption, and torchrun shares the work among processes."""
     output: Path | None = None
-    """Write to this file, which appears when it is complete. FILE.json beside it lists what it was made
-    with."""
+    """Write to this file, which appears when it is complete. FILE.json beside it lists the models and
+    settings that made it."""
     document: Path | None = None
-    """Translate a document instead: sentences of a text, of HTML (.html, .htm) or of XML (.xml). Paragraphs,
-    tags and addresses stay as they are."""
+    """Translate a document instead: a text, HTML (.html, .htm) or XML (.xml) file. Paragraphs, tags and
+    addresses stay as they are."""
     json: bool = False
-    """Write one JSON object a line, with the n best translations and their scores."""
+    """Write one JSON object per line, with the n best translations and their scores."""
     trace: bool = False
     """Add every hypothesis of the search to each object: its token, parent, log-probability and why it
     ended. Needs `--json`."""
@@ -77,6 +78,8 @@ def translate(given: Given) -> None:
     # PyTorch traces.
     engine = dataclasses.replace(asked.engine, native=False) if asked.trace else asked.engine
     job = TranslationJob(load((asked.run, *asked.ensemble), engine), asked)
+    if asked.input is not None:  # the end of a document's name says its format
+        warn_of_files(asked.run, job.translator.languages, [asked.input])
     try:
         if asked.document is not None:
             document_to_output(job, asked.document, asked.output)
@@ -336,5 +339,5 @@ COMMAND = Command(
         "speed": ("precision", "workers"),
     },
     metavars={"run": "RUN", "ensemble": "RUN"},
-    notes="Pipes are translated in blocks of 2,000 lines, terminals line by line. Input may be gzip.",
+    notes="A pipe is read in blocks of 2,000 lines, a terminal line by line. Input may be gzip.",
 )

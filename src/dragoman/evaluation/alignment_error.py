@@ -54,8 +54,7 @@ def alignment_error_rate(alignments: Sequence[Alignment], gold: Sequence[Alignme
     """
     if len(alignments) != len(gold):
         raise DragomanError(
-            f"There are {len(alignments)} alignments and {len(gold)} gold alignments; line n has to belong "
-            "to line n."
+            f"Alignments: {len(alignments)}, gold alignments: {len(gold)}; line n has to belong to line n."
         )
     pairs = list(zip(alignments, gold, strict=True))
     found = sum(len(one.sure) for one in alignments)

@@ -83,9 +83,7 @@ def bracketing_by_length(trees: Sequence[Tree], gold: Sequence[Tree]) -> dict[st
     Raises `DragomanError` for different numbers of trees, or none, and with the line for different words.
     """
     if len(trees) != len(gold):
-        raise DragomanError(
-            f"There are {len(trees)} trees and {len(gold)} gold trees; line n has to belong to line n."
-        )
+        raise DragomanError(f"Trees: {len(trees)}, gold trees: {len(gold)}; line n has to belong to line n.")
     if not gold:
         raise DragomanError("There is nothing to score: no trees and no gold trees.")
     bounds = zip((0, *LENGTHS), LENGTHS, strict=False)

@@ -30,8 +30,7 @@ def check_lines(hypotheses: Sequence[object], references: Sequence[object]) -> N
     """Raise `DragomanError` for different numbers of lines, or none."""
     if len(hypotheses) != len(references):
         raise DragomanError(
-            f"There are {len(hypotheses)} translations and {len(references)} references; line n has to "
-            "belong to line n."
+            f"Translations: {len(hypotheses)}, references: {len(references)}; line n has to belong to line n."
         )
     if not hypotheses:
         raise DragomanError("There is nothing to score: no translations and no references.")

@@ -37,6 +37,6 @@ def attribution_picture(inspection: Inspection, attribution: Attribution) -> str
     gap = attribution.log_probabilities - attribution.baseline - attribution.integrated.sum(1)
     note = (
         "The sum of a row is the token's log-probability minus that with source embeddings of 0. "
-        f"The largest error of a sum is {float(np.abs(gap).max()):.3f}."
+        f"The largest error of a sum is {float(np.abs(gap).max()):.1g} nats."
     )
     return finished(drawing, [note, source_note, target_note])

@@ -132,17 +132,15 @@ def write(
 
 
 def refuse_other_than_subwords(tokenizers: Tokenizers) -> None:
-    """Raise `DragomanError` for vocabularies of words or characters.
+    """Raise `DragomanError` for vocabularies of words, characters or bytes.
 
     Unknown words in a row would be one, and sentences of characters would be joined without a space.
     """
     for side, tokenizer in (("source", tokenizers.source), ("target", tokenizers.target)):
-        begin_words = any(
-            piece.startswith(SPACE)
-            for piece in tokenizer.pieces(range(END + 1, len(tokenizer)))
-            if piece != SPACE
-        )
-        kind = "words" if tokenizer.unknown_is_word else None if begin_words else "characters"
+        pieces = tokenizer.pieces(range(END + 1, len(tokenizer)))
+        begin_words = any(piece.startswith(SPACE) for piece in pieces if piece != SPACE)
+        letters = "characters" if any(len(piece) == 1 and piece != SPACE for piece in pieces) else "bytes"
+        kind = "words" if tokenizer.unknown_is_word else None if begin_words else letters
         if kind:
             raise DragomanError(
                 f"Argos Translate reads and writes subwords, and this model's {side} vocabulary is of "

@@ -40,6 +40,7 @@ from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.model.transformer import Transformer
 from dragoman.model.weights import load_tensors, load_weights, save_tensors, weights
 from dragoman.system.errors import DragomanError
+from dragoman.system.wording import reason
 from dragoman.translation.model_folder import Tokenizers
 
 ENCODER = {
@@ -232,7 +233,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise DragomanError(f"{path} cannot be read: {error}.") from error
+        raise DragomanError(f"{path} cannot be read: {reason(error)}.") from error
     if not isinstance(content, dict):
         raise DragomanError(f"{path} holds no JSON object.")
     return content

@@ -35,6 +35,7 @@ from dragoman.interop.weights import (
 )
 from dragoman.model.settings import Activation, ModelSettings
 from dragoman.system.errors import DragomanError
+from dragoman.system.wording import reason
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.subword_nmt import WITHIN_VOCABULARY
 from dragoman.text.tokenizer import Tokenizer
@@ -153,7 +154,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     try:
         config = yaml.safe_load(path.read_text("utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise DragomanError(f"{path} cannot be read: {' '.join(str(error).split())}.") from error
+        raise DragomanError(f"{path} cannot be read: {' '.join(reason(error).split())}.") from error
     if not isinstance(config, dict):
         raise DragomanError(f"{path} holds no configuration of JoeyNMT.")
     return config
@@ -302,7 +303,7 @@ def side_of(name: str, config: Mapping[str, Any], special: Sequence[str], origin
     try:
         lines = file.read_text("utf-8").splitlines()
     except (OSError, ValueError) as error:
-        raise DragomanError(f"{file} cannot be read: {error}.") from error
+        raise DragomanError(f"{file} cannot be read: {reason(error)}.") from error
     pieces = list(dict.fromkeys([*special, *lines]))
     make_tokenizer, unknown = tokenizer_of(name, config, pieces, origin)
     return Side(file, pieces, unknown, make_tokenizer)

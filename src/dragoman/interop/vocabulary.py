@@ -10,6 +10,7 @@ from torch import Tensor
 
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.system.errors import DragomanError
+from dragoman.system.wording import reason
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import SPACE, UNKNOWN_TEXT, Tokenizer
 
@@ -115,7 +116,7 @@ def split_lines(path: Path) -> list[str]:
     try:
         return path.read_text("utf-8").removesuffix("\n").split("\n")
     except (OSError, ValueError) as error:
-        raise DragomanError(f"{path} cannot be read: {error}.") from error
+        raise DragomanError(f"{path} cannot be read: {reason(error)}.") from error
 
 
 def read_codes(path: Path) -> str:

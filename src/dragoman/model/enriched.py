@@ -25,23 +25,14 @@ from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import PAD
 from dragoman.model.transformer import FeedForward, Residual
 from dragoman.model.variants import make_attention, tell_tokens, vary_residual
-from dragoman.system.errors import DragomanError
 
 
 class Recurrence(nn.Module):
-    """A layer of an LSTM or GRU: of a whole text in both directions, each half as wide, or of a prefix.
-
-    Raises `DragomanError` if there are two directions and the width is odd.
-    """
+    """A layer of an LSTM or GRU: of a whole text in both directions, each half as wide, or of a prefix."""
 
     def __init__(self, settings: ModelSettings, both_directions: bool) -> None:
         super().__init__()
         width = settings.d_model
-        if both_directions and width % 2:
-            raise DragomanError(
-                f"d_model {width} is odd, and an encoder of {settings.architecture} has two directions of "
-                "half the width; choose an even number."
-            )
         lstm = settings.architecture == "lstm-enriched"
         self.rnn = (nn.LSTM if lstm else nn.GRU)(
             width, width // 2 if both_directions else width, batch_first=True, bidirectional=both_directions
@@ -151,8 +142,8 @@ class EnrichedState(PrefixState):
 class Enriched(Model):
     """Encoder and decoder of enriched layers.
 
-    Raises `DragomanError` for tied embeddings of different vocabularies, an odd width of a bidirectional
-    encoder, and heads that do not divide d_model.
+    Raises `DragomanError` for tied embeddings of different vocabularies, and for heads that do not divide
+    d_model.
     """
 
     def __init__(self, settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> None:

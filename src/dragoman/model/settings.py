@@ -33,7 +33,7 @@ class ModelSettings:
     d_ff: int = 2048
     """Width inside the feed-forward sub-layer (section 3.3)."""
     decoder_d_ff: int | None = None
-    """The same in the decoder; None is d_ff. A narrow one makes decoding faster."""
+    """The same in the decoder; None is d_ff. A smaller value makes decoding faster."""
     heads: int = 8
     """Number of attention heads, the paper's h (section 3.2.2)."""
     d_k: int | None = None
@@ -45,9 +45,10 @@ class ModelSettings:
     decoder_layers: int = 6
     """Depth of the decoder, the paper's N."""
     kernel_width: int = 3
-    """Inputs of a convolution, the k of Table 1, in ConvS2S."""
+    """Positions that a convolution of ConvS2S reads, the k of Table 1."""
     dilated: bool = False
-    """Kernels of ConvS2S with inputs 1, 2, 4, 8 and 16 steps apart in layer after layer, as ByteNet's."""
+    """Dilate the kernels of ConvS2S: their inputs are 1, 2, 4, 8 and 16 steps apart in successive layers, as
+    in ByteNet."""
     dropout: float = 0.1
     """P_drop: on each sub-layer's output and on the sums of embeddings and positions (section 5.4)."""
     attention_dropout: float = 0.0
@@ -55,13 +56,13 @@ class ModelSettings:
     positions: PositionKind = "sinusoidal"
     """The paper's sinusoids (section 3.5), two layouts of toolkits, a learned table (row E), or none."""
     concatenate_positions: bool = False
-    """Positions beside embeddings, both mapped to d_model, instead of their sum."""
+    """Concatenate embeddings and positions, and map both to d_model, instead of adding them."""
     max_positions: int = 1024
     """Rows of the learned table. Sinusoids have no limit."""
     first_position: int = 0
-    """The first position of a text in the sinusoids. The paper counts from 0, fairseq from 2."""
+    """The number of the first position in the sinusoids. The paper counts from 0, fairseq from 2."""
     source_end: bool = True
-    """Attention to the encoder's output for END, as in the authors' code. OpenNMT-py has none."""
+    """Attend to the END of the source, as in the authors' code. OpenNMT-py does not."""
     norm: Literal["post", "pre", "batch", "none"] = "post"
     """Layer normalisation after the residual sum as in the paper, or before the sub-layer; batch
     normalisation after the sum; or none."""
@@ -70,28 +71,28 @@ class ModelSettings:
     activation: Activation = "relu"
     """The function inside the feed-forward sub-layer (equation 2 has max(0, x))."""
     residual: bool = True
-    """Residual connections around every sub-layer (section 3.1)."""
+    """Use residual connections around every sub-layer (section 3.1)."""
     attention_score: Literal["scaled-dot", "dot", "general", "additive"] | None = None
     """What compares a query with a key: q · k / √d_k (equation 1), q · k, qᵀ W k, or vᵀ tanh(q + k).
 
-    None is the architecture's own: scaled-dot, but additive of an LSTM or GRU. These take scaled-dot for
-    their own, because earlier recipes give it for every architecture.
+    None is the architecture's own score: additive for an LSTM or GRU, else scaled-dot. For an LSTM or GRU,
+    scaled-dot means the default, because earlier recipes give it for every architecture.
     """
     input_feeding: bool = False
-    """The decoder of an LSTM or GRU reads its last attentional vector, too (Luong et al. 2015)."""
+    """The decoder of an LSTM or GRU also reads its last attentional vector (Luong et al. 2015)."""
     neighbourhood: int | None = None
-    """Self-attention restricted to so many positions around each query, the paper's r (section 4)."""
+    """Restrict self-attention to this many positions around each query, the paper's r (section 4)."""
     attention_bias: bool = False
-    """Biases in the attention's four projections. The paper has none."""
+    """Add biases to the four projections of attention. The paper has none."""
     output_bias: bool = False
-    """A bias on the logits. The paper has none."""
+    """Add a bias to the logits. The paper has none."""
     tied: Literal["all", "target", "none"] = "all"
-    """Which of both embeddings and the output projection share one matrix (section 3.4).
+    """Which of the two embeddings and the output projection share one matrix (section 3.4).
 
     Two vocabularies need "target" or "none".
     """
     scale_embeddings: bool = True
-    """Multiplication of embeddings by the square root of d_model (section 3.4)."""
+    """Multiply embeddings by the square root of d_model (section 3.4)."""
 
     def __post_init__(self) -> None:
         sizes = dict.fromkeys(("d_model", "d_ff", "decoder_d_ff", "heads", "d_k", "d_v"), MAX_WIDTH)

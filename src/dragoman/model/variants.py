@@ -19,7 +19,6 @@ from dragoman.model.interface import State
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import PAD
 from dragoman.model.transformer import DecoderLayer, EncoderLayer, Residual, Transformer
-from dragoman.system.errors import DragomanError
 
 # ---- the scores of attention (sections 3.2.1 and 3.5; Luong et al. 2015, Bahdanau et al. 2015)
 
@@ -224,18 +223,10 @@ class VariedResidual(Residual):
 
 
 class VariedTransformer(Transformer):
-    """A Transformer with the variants that its settings ask for (`ModelSettings.variants`).
-
-    Raises `DragomanError` if they cannot be combined.
-    """
+    """A Transformer with the variants that its settings ask for (`ModelSettings.variants`)."""
 
     def __init__(self, settings: ModelSettings, source_vocabulary: int, target_vocabulary: int) -> None:
         super().__init__(settings, source_vocabulary, target_vocabulary)
-        if settings.neighbourhood is not None and settings.attention_score is not None:
-            raise DragomanError(
-                f"Restricted self-attention has scaled dot products, and attention_score is "
-                f"{settings.attention_score}; leave neighbourhood or attention_score out."
-            )
         for layer in (*self.encoder, *self.decoder):
             vary_attention(cast(EncoderLayer | DecoderLayer, layer), settings)
         for residual in [module for module in self.modules() if isinstance(module, Residual)]:

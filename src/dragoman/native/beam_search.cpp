@@ -3,8 +3,10 @@
 //
 // Oracle: search/beam.py. Tested: tests/test_native.py, tests/test_engine.py.
 #include <sys/resource.h>
+#ifdef __linux__
 #include <sys/syscall.h>
 #include <unistd.h>
+#endif
 
 #include <atomic>
 #include <chrono>
@@ -532,11 +534,13 @@ class SearchEngine {
         };
         using Clock = std::chrono::steady_clock;
         Clock::duration owed{};  // time of small searches until large ones have their turn
-        for (int applied = 0; !is_closing();) {
+        for ([[maybe_unused]] int applied = 0; !is_closing();) {
             const bool turn = owed <= Clock::duration::zero();
             std::vector<Sentence> taken = take(sentences, turn);
             const auto started = Clock::now();
+#ifdef __linux__  // where a thread has a priority of its own
             if (applied != nice) setpriority(PRIO_PROCESS, id_t(syscall(SYS_gettid)), applied = nice);
+#endif
             while (!taken.empty()) {
                 try {
                     encode(model, taken, workspace);

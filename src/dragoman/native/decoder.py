@@ -29,8 +29,8 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.files import Arrays
 
 Array = npt.NDArray[Any]
-Numbers: TypeAlias = "Array | array[Any]"
-"""What C++ reads or writes. For few numbers, `array` is several times as fast as numpy."""
+Numbers: TypeAlias = "array[Any]"
+"""What a search reads or writes. For few numbers, `array` is several times as fast as numpy."""
 Result = TypeVar("Result")
 PRECISIONS: list[Precision] = ["float32", "bfloat16", "int8"]  # by their numbers in gemm.h
 LANES = 16  # the largest of simd.h
@@ -108,7 +108,7 @@ class NativeDecoder:
         self._positions = [
             Positions(settings, weights.get(f"{side}_positions.table")) for side in ("source", "target")
         ]
-        self._normalizations: dict[tuple[float, float | None], Array] = {}
+        self._normalizations: dict[tuple[float, float | None], Numbers] = {}
         arrays = padded_parameters(settings, weights)
         # C++ does not copy them.
         self._embeddings = [array for name, array in arrays.items() if name.endswith("_embedding.weight")]
@@ -214,7 +214,7 @@ class NativeDecoder:
             len(constraints.banned),
             len(constraints.prefix),
         )
-        addresses = {name: address(numbers) for name, numbers in arrays.items()}
+        addresses = {name: numbers.buffer_info()[0] if numbers else None for name, numbers in arrays.items()}
         sentences = len(arrays["max_lengths"])
         search = Search(sentences, settings.beam_size, settings.n_best, rows, *limits, **addresses)
         search.owners = self, arrays  # alive as long as C++ has the search
@@ -241,7 +241,7 @@ class NativeDecoder:
             "target_positions": self._positions[1].first(max(max_lengths) + 1),
             "length_normalization": self._length_normalization(max(max_lengths) + 1, settings),
             "output_offsets": array("q", offsets[:-1]),
-            "output_ids": np.empty(offsets[-1], np.int32),  # most of it is never written
+            "output_ids": zeros("i", offsets[-1]),
             "lengths": zeros("i", len(sources) * n_best),
             "log_probs": zeros("f", len(sources) * n_best),
             "scores": zeros("f", len(sources) * n_best),
@@ -252,21 +252,19 @@ class NativeDecoder:
         """The tokens that each sentence may have, if there is a shortlist."""
         if self.shortlist is None:
             return {}
-        allowed = [
-            np.union1d(self.shortlist.allowed(row), constraints.prefix).astype(np.int32) for row in sources
-        ]
+        allowed = [np.union1d(self.shortlist.allowed(row), constraints.prefix) for row in sources]
         return {
-            "shortlist": np.concatenate(allowed),
+            "shortlist": numbers_of(np.concatenate(allowed).astype(np.int32)),
             "shortlist_offsets": array("i", accumulate(map(len, allowed), initial=0)),
         }
 
-    def _length_normalization(self, longest: int, settings: SearchSettings) -> Array:
+    def _length_normalization(self, longest: int, settings: SearchSettings) -> Numbers:
         """The divisors of the lengths 0 to `longest`, or more."""
         key = settings.length_penalty, settings.length_power
         table = self._normalizations.get(key)
         if table is None or len(table) <= longest:
             lengths = np.arange(max(256, 2 * longest), dtype=np.float32)
-            table = length_normalization(lengths, settings).astype(np.float32)
+            table = numbers_of(length_normalization(lengths, settings).astype(np.float32))
             if len(self._normalizations) >= MOST_NORMALIZATIONS:
                 self._normalizations = {}
             self._normalizations[key] = table
@@ -329,36 +327,26 @@ class Positions:
 
     def __init__(self, settings: ModelSettings, learned: Table | None) -> None:
         self._settings, self._learned = settings, learned is not None
-        self._table = (
-            np.empty((0, settings.d_model), np.float32)
-            if learned is None
-            else np.ascontiguousarray(learned, np.float32)
-        )
+        self._table = array("f") if learned is None else numbers_of(learned.astype(np.float32))
 
-    def first(self, length: int) -> Table:
+    def first(self, length: int) -> Numbers:
         """The first rows, at least so many. Raises `DragomanError` past the end of a learned table."""
-        table = self._table  # other threads may extend it
-        if length > len(table):
+        table, width = self._table, self._settings.d_model  # other threads may extend the table
+        if length * width > len(table):
             if self._learned:
-                raise beyond(length, len(table))
+                raise beyond(length, len(table) // width)
             start = self._settings.first_position
-            table = sinusoid_table(
-                start + max(256, 2 * length), self._settings.d_model, self._settings.positions
-            )[start:]
-            self._table = table
+            rows = sinusoid_table(start + max(256, 2 * length), width, self._settings.positions)[start:]
+            self._table = table = numbers_of(rows)
         return table
 
 
-def address(numbers: Numbers) -> int | None:
-    """The address of the first number; None, which is null, if there is none."""
-    if not len(numbers):
-        return None
-    if isinstance(numbers, array):
-        return numbers.buffer_info()[0]
-    return int(numbers.__array_interface__["data"][0])
+def numbers_of(values: Array) -> Numbers:
+    """A copy of 32-bit numbers, row by row."""
+    return array("f" if values.dtype == np.float32 else "i", values.tobytes())
 
 
-def zeros(typecode: str, count: int) -> "array[Any]":
+def zeros(typecode: str, count: int) -> Numbers:
     """An array of so many zeros."""
     return array(typecode, (0,)) * count
 
@@ -386,7 +374,7 @@ def transformer_settings(settings: ModelSettings, precision: Precision) -> Trans
 
 def parameter_of(name: str, array: Array) -> Parameter:
     """A parameter as C++ reads it; a vector has one row. The array must outlive it."""
-    return Parameter(name.encode(), address(array), *np.atleast_2d(array).shape)
+    return Parameter(name.encode(), array.ctypes.data, *np.atleast_2d(array).shape)
 
 
 def padded_parameters(settings: ModelSettings, weights: Mapping[str, Array]) -> dict[str, Array]:

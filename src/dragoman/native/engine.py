@@ -91,6 +91,21 @@ class Pending:
             self.future.set_exception(error)
 
 
+class SearchFuture(Future[Result]):
+    """The result of a search. If it is cancelled, the search ends after its current step."""
+
+    def __init__(self, engine: "SearchEngine", address: int) -> None:
+        super().__init__()
+        self._engine, self._address = engine, address
+
+    def cancel(self) -> bool:
+        """As `Future.cancel`."""
+        cancelled = super().cancel()
+        if cancelled:
+            self._engine.cancel(self._address, self)
+        return cancelled
+
+
 class SearchEngine:
     """Threads in C++ that search with a packed model, and share all searches that are submitted."""
 
@@ -121,15 +136,15 @@ class SearchEngine:
         A future that is cancelled ends the search after the current step. The future gets the errors of
         `read`. Raises `DragomanError` if C++ has another structure.
         """
-        future: Future[Result] = Future()
         address = addressof(search)
+        future: SearchFuture[Result] = SearchFuture(self, address)
         with self._lock:
             check_status(self._submit(self._engine, address, sizeof(search)))
             self._pending[address] = Pending(self, search, read, future)
-        future.add_done_callback(lambda done: self._cancel(address, done) if done.cancelled() else None)
         return future
 
-    def _cancel(self, address: int, future: Future[Any]) -> None:
+    def cancel(self, address: int, future: Future[Any]) -> None:
+        """End the search at an address if it is that of a future."""
         with self._lock:  # another search may have its address by now
             if (pending := self._pending.get(address)) and pending.future is future:
                 self._lib.dragoman_cancel(self._engine, address)

@@ -14,19 +14,20 @@ class EngineSettings:
     """How fast and how exactly a model computes. Raises `DragomanError` if the values make no sense."""
 
     precision: Precision = "float32"
-    """Number type of a transformer's matrix products. bfloat16 and, on a CPU, int8 are faster and nearly as
+    """Number type of a Transformer's matrix products. bfloat16 and, on a CPU, int8 are faster and nearly as
     good."""
     workers: int | None = None
-    """Threads that each translate batches of their own; None is one a core, or OMP_NUM_THREADS. Their
+    """Threads, each of which translates batches of its own; None is OMP_NUM_THREADS, or one per core. Their
     number changes results no more than the size of batches does."""
     native: bool = True
-    """Greedy and beam search in C++ on a CPU, compiled at the first use; everything else runs in PyTorch."""
+    """Use C++ for greedy and beam search on a CPU, compiled at the first use; everything else runs in
+    PyTorch."""
     shortlist: Path | None = None
-    """A file that `dragoman shortlist` has made: search in C++ then looks at the tokens that it has for a
-    sentence, and no others."""
+    """A file made by `dragoman shortlist`: search in C++ then considers only the tokens that it lists for a
+    sentence."""
     cuda_graphs: bool = field(default=False, metadata=former_name("graphs"))
-    """On a GPU: greedy and beam search as CUDA graphs, where no rule but min_length is asked for. Not
-    measured yet."""
+    """On a GPU: run greedy and beam search as CUDA graphs, unless a constraint other than min_length is set.
+    Not measured yet."""
 
     def __post_init__(self) -> None:
         check_types(self)

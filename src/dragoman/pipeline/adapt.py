@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.model.settings import PRESETS
+from dragoman.pipeline.byte_lengths import with_byte_lengths
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
 from dragoman.system.errors import DragomanError
 from dragoman.system.toml import check_bounds, overlay
 from dragoman.text.mixture import refuse_both_sides
 from dragoman.text.settings import UNKNOWN_LANGUAGE, DataSettings, TokenizerSettings
+from dragoman.training.settings import TrainingSettings
 from dragoman.translation.model_folder import Tokenizers, model_folder, read_about, read_settings
 
 CHANGEABLE = ("dropout", "attention_dropout")  # settings of the model that no weight depends on
@@ -38,9 +40,20 @@ def adapted_recipe(
     recipe = flags(overlay(kept, table, origin))
     refuse_changes(recipe, kept, initial_model)
     check_recipe(recipe)
-    if recipe.adaptation.lora_rank is not None:  # the rank of an average is that of all its parts together
-        recipe = replace(recipe, training=replace(recipe.training, average=1))
-    return recipe
+    return recipe if recipe.adaptation.lora_rank is None else without_average(recipe)
+
+
+def without_average(recipe: Recipe) -> Recipe:
+    """The recipe without an average of checkpoints, whose rank would be that of all of them together.
+
+    Raises `DragomanError` if it asks for one.
+    """
+    if recipe.training.average not in (1, TrainingSettings().average):
+        raise DragomanError(
+            f"average is {recipe.training.average}, and checkpoints of adapters are not averaged: the "
+            "average would have a higher rank. Leave average out."
+        )
+    return replace(recipe, training=replace(recipe.training, average=1))
 
 
 def refuse_contradictions(recipe: Recipe) -> None:
@@ -84,7 +97,7 @@ def kept_settings(initial_model: Path) -> Recipe:
         None if code == UNKNOWN_LANGUAGE else code for code in (languages.source, languages.target)
     )
     data = DataSettings(source_language=source, target_language=target)
-    return Recipe(data=data, tokenizer=tokenizer, model=read_settings(folder))
+    return with_byte_lengths(Recipe(data=data, tokenizer=tokenizer, model=read_settings(folder)), tokenizer)
 
 
 def refuse_other_languages(asked: DataSettings, kept: DataSettings, initial_model: Path) -> None:

@@ -59,8 +59,8 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     updates, warmup = schedule.updates, schedule.warmup_steps
     if training.warmup_steps is None:
         half = ", half of the updates: so few may not converge" * (warmup == updates // 2)
-        low = ", which keep the learning rate at 0.002 or below" * (round(peak_rate(recipe), 4) <= 0.002)
-        reasons.append(f"{warmup:,} warm-up steps{half or low}")
+        low = ", to keep the learning rate at 0.002 or below" * (round(peak_rate(recipe), 4) <= 0.002)
+        reasons.append(f"{warmup:,} warm-up step{'s' * (warmup > 1)}{half or low}")
     if reasons:
         say(f"Chosen: {'; '.join(reasons)}.")
     say(describe_training(recipe, updates / updates_per_epoch))
@@ -156,11 +156,11 @@ def describe_model(recipe: Recipe, data: PreparedData, model: Model) -> str:
 
 def describe_training(recipe: Recipe, passes: float) -> str:
     """The schedule of the training in words."""
-    training, batches = recipe.training, recipe.batches
+    training, batches, updates = recipe.training, recipe.batches, recipe.training.updates or 0
     return (
-        f"Training: {training.updates:,} updates at most, {passes:.1f} times over the text; batches of "
-        f"{batches.source_tokens_per_batch:,} source and {batches.target_tokens_per_batch:,} target tokens"
-        f"{f' ({batches.accumulate} an update)' * (batches.accumulate > 1)}; "
+        f"Training: {updates:,} update{'s' * (updates > 1)} at most, {passes:.1f} times over the text; "
+        f"batches of {batches.source_tokens_per_batch:,} source and {batches.target_tokens_per_batch:,} "
+        f"target tokens{f' ({batches.accumulate} an update)' * (batches.accumulate > 1)}; "
         f"{training.precision}; the learning rate rises to {peak_rate(recipe):.4f} at update "
         f"{training.warmup_steps:,}; a validation every {training.validate_every:,}."
     )

@@ -7,7 +7,7 @@ from dragoman.pipeline.prepare import prepare
 from dragoman.pipeline.recipe import Recipe, resolve_paths
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
-from dragoman.text.conversion import converted
+from dragoman.text.conversion import ConvertedData, converted
 from dragoman.text.settings import DataSettings
 from dragoman.text.tokenizer import SPACE
 from dragoman.translation.model_folder import Tokenizers, model_folder
@@ -17,28 +17,29 @@ def prepare_converted(out: Path, recipe: Recipe, texts: DataSettings, say: Say) 
     """Write files of lines in place of `texts`, and `prepare` them; then delete them.
 
     The paths of `texts` are resolved, except those of corpora. Returns the recipe with the languages that a
-    file with both sides names. Raises `DragomanError` for files that cannot be read, for an adaptation that
-    cannot use the corpora, and where `prepare` does.
+    file with both sides names. Raises `DragomanError` for files that cannot be read, for tags that an initial
+    model lacks, and where `prepare` does.
     """
-    refuse_adaptation(recipe)
+    refuse_unknown_tags(recipe)
     corpora = tuple(corpus.resolved(recipe.data.folder, resolve_paths) for corpus in texts.corpus)
     symbols = recipe.tokenizer.symbols
     symbols += tuple(sorted({corpus.tag for corpus in corpora} - {"", *symbols}))
     with converted(replace(texts, corpus=corpora), out / "text.partial", say) as lines:
+        data: ConvertedData = lines
+        if lines.parts and recipe.adaptation.replay is not None:
+            from dragoman.pipeline.replay import with_old_text
+
+            data = with_old_text(lines, recipe.adaptation, say)
         tokenizer = replace(recipe.tokenizer, symbols=symbols)
-        prepare(out, replace(recipe, data=lines, tokenizer=tokenizer), say)
+        prepare(out, replace(recipe, data=data, tokenizer=tokenizer), say)
     source, target = lines.source_language, lines.target_language
     return replace(recipe, data=replace(recipe.data, source_language=source, target_language=target))
 
 
-def refuse_adaptation(recipe: Recipe) -> None:
-    """Raise `DragomanError` for corpora beside text to replay, and for tags that an initial model lacks."""
-    adaptation, corpora = recipe.adaptation, recipe.data.corpus
-    if corpora and adaptation.replay is not None:
-        raise DragomanError(
-            "Text to replay is not mixed with several corpora; give it as one of the corpora, with a weight."
-        )
-    tags = {corpus.tag for corpus in corpora} - {""}
+def refuse_unknown_tags(recipe: Recipe) -> None:
+    """Raise `DragomanError` for tags of corpora that an initial model lacks."""
+    adaptation = recipe.adaptation
+    tags = {corpus.tag for corpus in recipe.data.corpus} - {""}
     if adaptation.initial_model is None or not tags:
         return
     source = Tokenizers.load(model_folder(adaptation.initial_model)).source

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from dragoman.model.settings import PRESETS, ModelSettings, Precision
+from dragoman.pipeline.byte_lengths import with_byte_lengths
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe, resolve_paths
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
@@ -168,7 +169,7 @@ def student_recipe(teacher: Path, text: Path, out: Path, preset: StudentPreset) 
     tokenizer = read_recipe(teacher).tokenizer if (teacher / "recipe.toml").exists() else TokenizerSettings()
     shared = tokenizers.source is tokenizers.target
     model = student_settings(PRESETS[preset], read_settings(folder)) if preset in SCALED else PRESETS[preset]
-    return Recipe(
+    student = Recipe(
         out=out,
         preset=preset,
         data=overlay(data, held_out_files(teacher), "the teacher"),
@@ -180,6 +181,7 @@ def student_recipe(teacher: Path, text: Path, out: Path, preset: StudentPreset) 
         ),
         model=model if shared else replace(model, tied="target"),
     )
+    return with_byte_lengths(student, tokenizer)
 
 
 def refuse_language(text: Path, teacher: Languages) -> None:

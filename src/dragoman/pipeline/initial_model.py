@@ -13,6 +13,7 @@ from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
+from dragoman.system.wording import counted
 from dragoman.text.corpus import Files, PairFilter
 from dragoman.training.checkpoint import (
     TrainingState,
@@ -78,6 +79,7 @@ def refuse_unknown_parts(recipe: Recipe, shapes: dict[str, tuple[int, ...]]) -> 
                 f"freeze names {part!r}, and the initial model has no such part. It has "
                 f"{', '.join(parts)}, and the modules {', '.join(modules)}."
             )
+    refuse_unknown_maps(adaptation.lora_maps or (), shapes)
     trained = [name for name, shape in shapes.items() if is_trained(name, shape, adaptation)]
     if not trained:
         names = ("freeze",) if adaptation.lora_rank is None else ("freeze", "lora_maps")
@@ -95,6 +97,19 @@ def refuse_unknown_parts(recipe: Recipe, shapes: dict[str, tuple[int, ...]]) -> 
             "freeze and lora_rank do not hold the running averages of batch normalisation, which the initial "
             "model has; leave them out."
         )
+
+
+def refuse_unknown_maps(words: Iterable[str], shapes: dict[str, tuple[int, ...]]) -> None:
+    """Raise `DragomanError` for a word that is in the name of no linear map."""
+    maps = [name for name, shape in shapes.items() if len(shape) == 2]
+    for word in words:
+        if not any(word in name for name in maps):
+            parts = {part for name in maps for part in name.split(".")[:-1] if not part.isdecimal()}
+            raise DragomanError(
+                f"lora_maps names {word!r}, and no linear map of the initial model has it in its name. Their "
+                f"names are made of {', '.join(sorted(parts))}, and the numbers of layers, as in "
+                f"{maps[0].removesuffix('.weight')}."
+            )
 
 
 def is_trained(name: str, shape: Sequence[int], adaptation: AdaptationSettings) -> bool:
@@ -128,10 +143,10 @@ def choose_for_adaptation(recipe: Recipe, most: int, updates_per_epoch: int) -> 
     reasons = []
     if updates is None:
         updates = min(most, MOST_PASSES * updates_per_epoch)
-        reasons.append(f"{updates:,} updates, at most {MOST_PASSES} passes over the text")
+        reasons.append(f"{counted(updates, 'update')}, at most {MOST_PASSES} passes over the text")
     if warmup is None:
         warmup = max(1, updates // 10)
-        reasons.append(f"{warmup:,} warm-up steps, a tenth of the updates")
+        reasons.append(f"{counted(warmup, 'warm-up step')}, a tenth of the updates")
     if peak_rate is None:
         peak_rate = PEAK_RATE if recipe.adaptation.lora_rank is None else LORA_PEAK_RATE
         why = "so that little is forgotten" if peak_rate == PEAK_RATE else "since adapters begin with 0"

@@ -72,7 +72,7 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
         if recipe.tokenizer.bpe_dropout or recipe.tokenizer.sampling_alpha:
             from dragoman.text.subword_sampling import sample_copies
 
-            sample_copies(new, files, tokenizers.paths(new), data, recipe.tokenizer)
+            sample_copies(new, files, tokenizers.paths(new), data, recipe.tokenizer, recipe.training.seed)
         shutil.rmtree(new / "plain", ignore_errors=True)
         complete_folder(new)
     except BaseException:
@@ -80,7 +80,7 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
         raise
     shutil.rmtree(out / "data", ignore_errors=True)
     new.rename(out / "data")
-    say(f"Text: {'; '.join(train.statistics.describe())}. {statistics.kept:,} pairs to train on.")
+    say(f"Text: {'; '.join(train.statistics.describe())}. Pairs to train on: {statistics.kept:,}.")
 
 
 def write_valid(
@@ -132,8 +132,8 @@ def train_tokenizers(
         sampled = sample_pairs(*files, pair_filter, pairs, settings.tokenizer_pairs)
         lines = (pair[side] for pair in sampled for side in sides)
         tokenizer = Tokenizer.train(lines, kind, settings, vocabulary)
-        if settings.vocabulary is not None and kind in ("bpe", "unigram") and len(tokenizer) < vocabulary:
-            say(f"Asked for a vocabulary of {vocabulary:,} tokens; the text has only {len(tokenizer):,}.")
+        if settings.vocabulary and kind in ("bpe", "unigram", "byte") and len(tokenizer) != vocabulary:
+            say(f"Asked for a vocabulary of {vocabulary:,} {kind} tokens; there are {len(tokenizer):,}.")
         return tokenizer
 
     if settings.share_vocabulary:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rich.table import Table
 
+from dragoman.model.architectures import check_architecture
 from dragoman.model.settings import PRESETS
 from dragoman.pipeline.recipe import Recipe
 from dragoman.system.errors import DragomanError
@@ -113,13 +114,17 @@ PUBLISHED = (
 def quickstart(out: Path, minutes: float, updates: int | None, say: Say, own: Path | None = None) -> None:
     """Prepare, train, score, and show results.
 
-    Without `updates`, as many as fit into `minutes`; `own` overrides the recipe.
+    Without `updates`, as many as fit into `minutes`; `own` overrides the recipe. Raises `DragomanError` for
+    packages that are not installed, before the training.
     """
     from dragoman.pipeline.run import run
 
+    if importlib.util.find_spec("jiwer") is None:  # it is needed at the end
+        raise DragomanError("Error rates need jiwer: pip install 'dragoman[quickstart]'")
     recipe = quickstart_recipe(out, minutes)
     if own is not None:
         recipe = replace(overlay(recipe, read_toml(own), str(own)), out=out)
+        check_architecture(recipe.model)
     if updates is not None:
         recipe = replace(recipe, training=replace(recipe.training, updates=updates))
     if not (out / "dictionary" / "test.json").exists():
@@ -148,7 +153,13 @@ def report(out: Path, say: Say) -> None:
     console.print(error_table(scores[0].value, minutes), sample_table(test, predictions), sep="\n")
     for score in scores:
         print(score)
-    print(NEXT.format(out=out))
+    print(next_steps(out, (CHECKOUT / "pyproject.toml").is_file()))
+
+
+def next_steps(out: Path, checkout: bool) -> str:
+    """What to do next, in a checkout of the repository or where the package was installed."""
+    first = (IN_CHECKOUT if checkout else INSTALLED).format(out=out)
+    return NEXT.format(out=out, first=first)
 
 
 def error_table(word_errors: float, minutes: float) -> Table:
@@ -173,12 +184,20 @@ def sample_table(test: Pronunciations, predictions: list[str]) -> Table:
     return table
 
 
-NEXT = """
-Pronounce other words:
-
+CHECKOUT = Path(__file__).parents[3]  # unless the package is installed elsewhere
+IN_CHECKOUT = """\
     . .venv/bin/activate
     echo hello | dragoman translate {out}
     pip install '.[serve]'                   # once, in the project's folder, for the next command
+"""
+INSTALLED = """\
+    echo hello | dragoman translate {out}
+    pip install 'dragoman[serve]'            # once, for the next command
+"""
+NEXT = """
+Pronounce other words:
+
+{first}\
     dragoman serve {out}      # the same as a page, at http://127.0.0.1:8000
 
 Next, your own text: two files, one sentence a line; line n of one is the translation of line n of the other.

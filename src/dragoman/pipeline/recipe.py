@@ -51,11 +51,16 @@ def complete_recipe(
     applied; `gpu` says whether there is a GPU; `say` gets the preset that was chosen. Raises `DragomanError`
     for unknown keys, wrong values, contradictions and missing training data.
     """
-    asked = flags(overlay(Recipe(), {key: value for key, value in table.items() if key != "model"}, origin))
+    plain = {key: value for key, value in table.items() if key != "model"}
+    asked = flags(overlay(Recipe(), plain, origin))
     if asked.adaptation != AdaptationSettings():
         from dragoman.pipeline.adapt import adapted_recipe
 
         return adapted_recipe(asked, table, origin, flags)
+    if "byte" in (asked.tokenizer.source_tokens, asked.tokenizer.target_tokens):
+        from dragoman.pipeline.byte_lengths import with_byte_lengths
+
+        asked = flags(overlay(with_byte_lengths(Recipe(), asked.tokenizer), plain, origin))
     if asked.preset == "auto":
         from dragoman.pipeline.presets import choose_preset
 

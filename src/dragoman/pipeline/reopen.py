@@ -19,6 +19,7 @@ from dragoman.system.files import (
 )
 from dragoman.system.messages import Say, silent
 from dragoman.system.toml import overlay, to_table, write_toml
+from dragoman.system.wording import counted
 from dragoman.text.settings import DataSettings
 from dragoman.training.checkpoint import checkpoints, newest_intact, read_state, step_of
 from dragoman.training.log import read_events
@@ -135,7 +136,7 @@ def say_remaining_time(out: Path, schedule: Schedule, say: Say) -> None:
     begun = validations and validations[-1]["step"] > 0  # an adaptation validates at update 0
     if begun and done and (updates := schedule.updates - done) > 0:
         seconds = updates * 60 * validations[-1]["minutes"] / validations[-1]["step"]
-        say(f"Remaining: {updates:,} updates at most, {duration(seconds)}.")
+        say(f"Remaining: {counted(updates, 'update')} at most, {duration(seconds)}.")
 
 
 def reopen_finished(out: Path, recipe: Recipe, say: Say) -> bool:

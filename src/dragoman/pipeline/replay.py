@@ -15,6 +15,7 @@ from dragoman.pipeline.recipe import Recipe, resolve_paths
 from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
+from dragoman.text.conversion import ConvertedData, Part
 from dragoman.text.corpus import Corpus, Files, PairFilter, scan_corpus
 from dragoman.text.lines import read_lines, read_pairs
 from dragoman.text.mixing import shuffled_passes
@@ -41,7 +42,11 @@ def prepare_replay(
     old_files = files
     if old.source is not None and old.target is not None:
         old_files = old.source, old.target
-        _, old_filter = scan_corpus(*old_files, old, {}, hold_out=old.valid_source is None)
+        try:
+            _, old_filter = scan_corpus(*old_files, old, {}, hold_out=old.valid_source is None)
+        except DragomanError as error:
+            options = "--valid-source and --valid-target", "--replay-valid SOURCE TARGET"
+            raise DragomanError(str(error).replace(*options)) from error
         files = add_old_pairs(new / "plain", recipe, files, old_files, (pair_filter, old_filter), say)
     write_valid(new / OLD, old_files, old, old_filter, tokenizers)
     return files
@@ -65,6 +70,28 @@ def old_text(recipe: Recipe) -> DataSettings:
 # ---- training
 
 
+def share_of(adaptation: AdaptationSettings) -> float:
+    """The share of the training pairs that is asked for, or the default."""
+    return DEFAULT_SHARE if adaptation.replay_share is None else adaptation.replay_share
+
+
+def with_old_text(lines: ConvertedData, adaptation: AdaptationSettings, say: Say) -> ConvertedData:
+    """Text of several corpora with a last part, which `add_old_pairs` fills: the old pairs, without a tag.
+
+    If the corpora have weights, the old pairs get the replay's share as theirs, in every epoch, and the
+    corpora keep their proportions in the rest.
+    """
+    assert lines.source is not None
+    weights, share = lines.weights(), share_of(adaptation)
+    first_line = 1 + sum(1 for _ in read_lines(lines.source))
+    if not weights:
+        return replace(lines, parts=(*lines.parts, Part(first_line, None, "")))
+    total = sum(weights.values())
+    parts = [replace(part, weight=(1 - share) * ((part.weight or 0) / total)) for part in lines.parts]
+    say(f"Of the training pairs, {share:.1%} are replayed; the corpora have their shares of the others.")
+    return replace(lines, parts=(*parts, Part(first_line, share, "")))
+
+
 def add_old_pairs(
     folder: Path, recipe: Recipe, files: Files, old: Files, filters: tuple[PairFilter, PairFilter], say: Say
 ) -> Files:
@@ -73,14 +100,13 @@ def add_old_pairs(
     The lines of the new text keep their numbers. Old pairs that are held out, of either text, are not used.
     The others are used in shuffled passes, as those of a corpus that is mixed with others.
     """
-    share = recipe.adaptation.replay_share
-    share = DEFAULT_SHARE if share is None else share
+    share = share_of(recipe.adaptation)
     kept = (all(each.keeps(*pair) for each in filters) for pair in read_pairs(*old))
     usable = np.flatnonzero(np.fromiter(kept, bool))
     if not len(usable):
         raise DragomanError(f"No pair of {old[0]} and {old[1]} is left to replay.")
     count = sum(filters[0].keeps(*pair) for pair in read_pairs(*files))
-    wanted = round(share / (1 - share) * count)
+    wanted = max(round(share / (1 - share) * count), share > 0)
     drawn = usable[shuffled_passes(len(usable), 0, wanted, (recipe.training.seed, 1))]
     times = np.bincount(drawn, minlength=usable[-1] + 1)
     folder.mkdir(exist_ok=True)

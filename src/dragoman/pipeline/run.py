@@ -69,13 +69,14 @@ def lock(out: Path) -> Iterator[None]:
     """Keep other processes from training in the folder. A new folder is removed if nothing was written to it.
 
     Raises `DragomanError` if another process has locked it, or if it is not a run and has files that a run
-    would replace.
+    would damage.
     """
     is_run = (out / "recipe.toml").exists() or (out / "data" / "train" / "corpus.json").exists()
-    taken = [name for name in ("data", "model", "checkpoints", "log.jsonl") if (out / name).exists()]
+    names = ("data", "model", "model.toml", "checkpoints", "log.jsonl")
+    taken = [name for name in names if (out / name).exists()]
     if taken and not is_run:
         raise DragomanError(
-            f"{out} is not a run, and it has {', '.join(taken)}, which a run would replace; choose another "
+            f"{out} is not a run, and it has {', '.join(taken)}, which a run would damage; choose another "
             "--out."
         )
     is_new = not out.exists()
@@ -259,7 +260,7 @@ def finish(recipe: Recipe, data: PreparedData, state: TrainingState, say: Say, w
     say(f"Kept: {chosen.description}. Of the candidates it has the lowest validation loss ({losses}).")
     early = f", as {recipe.training.patience} validations (--patience) brought no gain"
     early *= state.step < make_schedule(recipe).updates
-    say(f"Trained for {state.step:,} updates{early}: {duration(state.seconds)}.")
+    say(f"Trained for {state.step:,} update{'s' * (state.step > 1)}{early}: {duration(state.seconds)}.")
     result = {
         "model": chosen.description,
         "kept": chosen.kind,

@@ -12,8 +12,8 @@ class AdaptationSettings:
     """
 
     initial_model: Path | None = None
-    """Adapt this model to the text; it is a run, or a folder of dragoman import. Its tokenizers and model
-    settings are kept; dropout may change."""
+    """Adapt this model to the text; it is a run, or a folder written by dragoman import. Its tokenizers and
+    model settings are kept; dropout may change."""
     peak_rate: float | None = None
     """Highest learning rate with an initial model, which --learning-rate-scale multiplies. None is 0.0003."""
     freeze: tuple[str, ...] | None = None
@@ -24,7 +24,7 @@ class AdaptationSettings:
     narrow matrices (LoRA), and all other weights stay as they are. Checkpoints are not averaged.
     dragoman export --to adapter writes the adapters alone."""
     lora_alpha: float | None = None
-    """Factor of the adapters, over their rank. None is twice the rank."""
+    """α: the adapters are multiplied by α / rank. None is twice the rank."""
     lora_maps: tuple[str, ...] | None = None
     """Words in the names of the linear maps in model.safetensors that get adapters: attention, feed_forward,
     encoder.0 and so on. None is attention."""
@@ -34,5 +34,5 @@ class AdaptationSettings:
     replay_share: float | None = None
     """Share of the training pairs that comes from the replay text, drawn once by the seed. None is 0.3."""
     replay_valid: tuple[str, ...] | None = None
-    """Two files of old validation pairs, scored at each validation. None is some pairs that are held out of
-    the replay text."""
+    """Source and target of old validation pairs, scored at each validation. None is some pairs that are held
+    out of the replay text."""

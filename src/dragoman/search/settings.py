@@ -2,8 +2,9 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 
-from dragoman.search.contradictions import refuse_contradictions
+from dragoman.search.contradictions import WHOLE_SENTENCE_ONLY, refuse_contradictions
 from dragoman.search.options import SearchOptions
 from dragoman.system.keys import former_name
 from dragoman.system.toml import check_bounds, check_types
@@ -27,20 +28,20 @@ class SearchSettings:
     max_extra_tokens: int = field(default=50, metadata=former_name("extra_length"))
     """Maximum length of a translation: this many tokens more than its source."""
     max_length: int | None = None
-    """Maximum length of a translation in tokens, whatever its source has."""
+    """Maximum length of a translation in tokens, for any source."""
     n_best: int = 1
-    """Translations of each sentence: at most beam_size with a beam, any number of samples."""
+    """Translations of each sentence: at most beam_size with beam search, any number with sampling."""
     length_power: float | None = None
-    """β: divide by |Y|^β instead, which fairseq, Hugging Face and CTranslate2 call length penalty."""
+    """β: divides by |Y|^β instead, which fairseq, Hugging Face and CTranslate2 call length penalty."""
     coverage_penalty: float = 0.0
     """β of β · Σ log(min(total attention to a source token, 1)), which is added to the score (Wu et al. 2016,
     eq. 14)."""
     groups: int = 1
-    """Diverse beam search: equal parts of the beam, each of which avoids tokens of earlier ones (Vijayakumar
-    et al. 2018)."""
+    """Diverse beam search: number of equal parts of the beam, each of which avoids tokens of earlier ones
+    (Vijayakumar et al. 2018)."""
     diversity: float = 0.5
-    """With several groups: nats that a token loses for each hypothesis of earlier groups that continues with
-    it."""
+    """With several groups: nats subtracted from a token for each hypothesis of earlier groups that continues
+    with it."""
     min_length: int = 0
     """Minimum length of a translation in tokens."""
     no_repeat_ngram: int = 0
@@ -55,8 +56,8 @@ class SearchSettings:
     keep_tags: bool = False
     """Translate without <tags> and {placeholders}, and put them back beside the aligned words."""
     replace_unknown: bool = False
-    """Replace each unknown token by the source word that it attends to most. Vocabularies with bytes have
-    none."""
+    """Replace each unknown token by the source word to which it attends most. With byte fallback no token is
+    unknown."""
     temperature: float = 0.0
     """Above 0: sample n_best translations from the softmax of logits / temperature. 0 is beam search."""
     top_k: int = 0
@@ -64,18 +65,23 @@ class SearchSettings:
     top_p: float = 1.0
     """Sample among the fewest likeliest tokens with this total probability."""
     sampling_seed: int = field(default=1, metadata=former_name("draw_seed"))
-    """The same seed samples the same translations of a sentence, whatever its neighbours."""
+    """The same seed samples the same translations of a sentence, whatever the other sentences are."""
     mbr: bool = False
-    """Of n_best samples take the one with the highest mean chrF2 to all: minimum Bayes risk (Eikema and Aziz
-    2020)."""
+    """Minimum Bayes risk: choose the one of n_best samples with the highest mean chrF2 to all of them (Eikema
+    and Aziz 2020)."""
     truncate: int = 0
     """Read at most this many tokens of a sentence, its end included; 0 reads all."""
     split: int | None = None
     """Translate a sentence of more tokens than this in parts, cut after punctuation or between words. None is
-    the length of the longest source of training; 0 translates every sentence as a whole."""
+    the length of the longest training source; 0 translates every sentence as a whole."""
     batch_tokens: int = 32_000
-    """Sentences · beams · (longest source + max_extra_tokens) decoded at once. Changes memory and speed
-    alone."""
+    """Sentences · beam size · (longest source + max_extra_tokens) decoded at once. Affects only memory and
+    speed."""
+
+    @cached_property
+    def needs_whole_sentences(self) -> bool:
+        """Whether a setting does not apply to the parts of a sentence, so that none is split."""
+        return self.n_best > 1 or any(getattr(self, name) for name in WHOLE_SENTENCE_ONLY)
 
     @property
     def is_standard_beam_search(self) -> bool:

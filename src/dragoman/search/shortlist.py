@@ -10,13 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import read_arrays
 
 Ids = npt.NDArray[np.int32]
+ADVICE = "make one with: dragoman shortlist RUN --source … --target … --out {}"
 EM_ITERATIONS = 5  # Model 1 has one optimum
 MAX_LINKS = 20_000_000  # token pairs that are counted: they take some gigabytes
 
@@ -49,16 +50,23 @@ class Shortlist:
         return cls(table, np.sort(frequent[counts[frequent] > 0]).astype(np.int32))
 
     def save(self, path: Path) -> None:
-        """Write a safetensors file."""
-        save_file(vars(self), path)
+        """Write a safetensors file. Raises `OSError`."""
+        path.write_bytes(save(vars(self)))
 
     @classmethod
     def load(cls, path: Path, sizes: tuple[int, int]) -> "Shortlist":
         """Read a file for vocabularies of these sizes.
 
-        Raises `DragomanError` if it is damaged or was made for others.
+        Raises `DragomanError` if it is missing, is damaged or was made for others.
         """
-        arrays = read_arrays(path)
+        if not path.is_file():
+            raise DragomanError(
+                f"{path} is {'a folder' if path.is_dir() else 'missing'}; {ADVICE.format(path)}"
+            )
+        try:
+            arrays = read_arrays(path)
+        except DragomanError as error:
+            raise DragomanError(f"{path} is no shortlist; {ADVICE.format(path)}") from error
         ids = [arrays[name] for name in ("translations", "always") if name in arrays]
         shaped = [value.ndim for value in ids] == [2, 1]
         valid = shaped and all(value.dtype == np.int32 and value.min(initial=0) >= -1 for value in ids)
@@ -67,10 +75,7 @@ class Shortlist:
             or not {UNKNOWN, END} <= set(ids[1].tolist())
             or any(np.isin([PAD, START], value).any() for value in ids)
         ):
-            raise DragomanError(
-                f"{path} is no shortlist; make one with: dragoman shortlist RUN --source … --target … --out "
-                f"{path}"
-            )
+            raise DragomanError(f"{path} is no shortlist; {ADVICE.format(path)}")
         shortlist = cls(*ids)
         if len(shortlist.translations) != sizes[0] or shortlist.highest >= sizes[1]:
             raise DragomanError(

@@ -27,6 +27,7 @@ from dragoman.serving.metrics import Metrics
 from dragoman.serving.middleware import Gateway
 from dragoman.serving.service import Service
 from dragoman.serving.settings import ServerSettings
+from dragoman.system.errors import DragomanError
 
 PAGE = Path(__file__).parent / "page"
 
@@ -58,6 +59,7 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
         redoc_url=None,
     )
     app.add_exception_handler(ApiError, answer_api_error)
+    app.add_exception_handler(DragomanError, answer_api_error)
     app.add_exception_handler(Exception, answer_defect)
     app.add_exception_handler(RequestValidationError, answer_invalid)
     app.add_exception_handler(HTTPException, answer_http_error)

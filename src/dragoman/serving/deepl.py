@@ -82,9 +82,9 @@ def router(service: Service) -> APIRouter:
         refuse_unsupported(asked)
         model = choose_model(service.models, asked)
         documents = await service.cut(
-            lambda text: document_of(asked, text, model.source), asked.text, request
+            lambda text: document_of(asked, text, model.source), asked.text, request.scope
         )
-        found = await service.translate(model, documents, SearchSettings(), request)
+        found = await service.translate(model, documents, SearchSettings(), request.scope)
         characters += sum(map(len, asked.text))
         return {
             "translations": [

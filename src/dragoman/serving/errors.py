@@ -5,6 +5,7 @@ from starlette.responses import JSONResponse
 from starlette.types import Scope
 
 from dragoman.serving.log import request_id
+from dragoman.system.errors import DragomanError
 
 CODES = {
     400: "bad_request",
@@ -30,6 +31,11 @@ class ApiError(Exception):
         super().__init__(message)
         self.status, self.message = status, message
         self.code, self.retry_after = code or CODES.get(status, "error"), retry_after
+
+
+def refusal(error: ApiError | DragomanError) -> ApiError:
+    """The error of an answer. A `DragomanError` is about what the request asks for: 400, its sentence."""
+    return error if isinstance(error, ApiError) else ApiError(400, str(error))
 
 
 def error_body(path: str, code: str, message: str) -> dict[str, object]:
@@ -60,7 +66,8 @@ async def answer_defect(request: Request, error: Exception) -> JSONResponse:
 
 
 async def answer_api_error(request: Request, error: Exception) -> JSONResponse:
-    """The handler of `ApiError`."""
-    assert isinstance(error, ApiError)
-    note_refusal(request.scope, error)
-    return error_response(request.url.path, error)
+    """The handler of `ApiError` and `DragomanError`."""
+    assert isinstance(error, ApiError | DragomanError)
+    answer = refusal(error)
+    note_refusal(request.scope, answer)
+    return error_response(request.url.path, answer)

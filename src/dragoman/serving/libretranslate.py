@@ -55,8 +55,8 @@ def router(service: Service) -> APIRouter:
             raise invalid(f"request ({len(texts)}) exceeds text limit ({service.settings.max_texts})")
         model = choose_model(service.models, source, target, " ".join(texts))
         cut = cutter(asked.format)
-        documents = await service.cut(lambda text: cut(text, model.source), texts, request)
-        found = await service.translate(model, documents, with_alternatives(count), request)
+        documents = await service.cut(lambda text: cut(text, model.source), texts, request.scope)
+        found = await service.translate(model, documents, with_alternatives(count), request.scope)
         pairs = list(zip(documents, found, strict=True))
         answer: dict[str, Any] = {"translatedText": [joined(*pair, 0) for pair in pairs]}
         if source.lower() == "auto":

@@ -3,12 +3,11 @@
 import asyncio
 import json
 import math
+import os
 import re
-import secrets
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs
@@ -16,12 +15,14 @@ from urllib.parse import parse_qs
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dragoman.serving.errors import ApiError, answer_defect, error_response, note_refusal
+from dragoman.serving.errors import ApiError, answer_defect, error_response, note_refusal, refusal
 from dragoman.serving.keys import Keys, RateLimit
 from dragoman.serving.log import request_id, write
 from dragoman.serving.service import Service
+from dragoman.system.errors import DragomanError
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+JSON = re.compile(rb"\s*application/json\s*(;|$)", re.IGNORECASE)
 OPEN_PATHS = (
     "/health",
     "/ready",
@@ -51,8 +52,8 @@ HEADERS = [
 ]
 """Of every answer, also those that no application gives: uvicorn adds them."""
 
-Direct = Callable[[Request, bytes], Awaitable[bytes | None]]
-"""From a request and its body to a body of JSON; None for a request that `Gateway.app` is to answer."""
+Direct = Callable[[Scope, bytes], Awaitable[bytes | None]]
+"""From a request and its body, of JSON, to a body of JSON; None for what `Gateway.app` is to answer."""
 
 
 @dataclass
@@ -73,14 +74,15 @@ class Gateway:
         exchange = Exchange(scope, send)
         request_id.set(exchange.id)
         try:
-            body = await read_body(scope, receive, self.service.settings.max_body)
+            body = await read_body(scope, exchange.headers, receive, self.service.settings.max_body)
             self.admit(scope, body)
             if not await self.answer_directly(scope, body, exchange):
                 await self.app(scope, Replay(body, receive), exchange.send)
-        except ApiError as error:
+        except (ApiError, DragomanError) as error:
+            answer = refusal(error)
             if not exchange.status:
-                await error_response(scope["path"], error)(scope, receive, exchange.send)
-            note_refusal(scope, error)
+                await error_response(scope["path"], answer)(scope, receive, exchange.send)
+            note_refusal(scope, answer)
         except Exception as error:
             if not exchange.status:
                 await (await answer_defect(Request(scope), error))(scope, receive, exchange.send)
@@ -91,10 +93,10 @@ class Gateway:
     async def answer_directly(self, scope: Scope, body: bytes, exchange: "Exchange") -> bool:
         """Answer a request by `direct`, if that can."""
         answer = self.direct.get(scope["path"]) if scope["method"] == "POST" else None
-        if answer is None:
+        if answer is None or not JSON.match(exchange.headers.get(b"content-type", b"")):
             return False
         exchange.route = scope["path"]
-        content = await answer(Request(scope), body)
+        content = await answer(scope, body)
         if content is None:
             return False
         headers = [
@@ -143,7 +145,7 @@ class Gateway:
             "ms": round(1000 * seconds, 1),
         }
         if code := scope.get("dragoman.code"):
-            self.service.metrics.refused.labels(code).inc()
+            self.service.metrics.refused[code] += 1
             record["code"] = code
         if exchange.error:
             record["error"] = exchange.error
@@ -156,8 +158,10 @@ class Exchange:
     """A request's id and times, and the answer's status; it adds headers to the answer."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
-        given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
-        self.id = given if REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+        self.headers = dict(scope["headers"])
+        """Of the request; their names are in lower case."""
+        given = self.headers.get(b"x-request-id", b"").decode("latin-1")
+        self.id = given if REQUEST_ID.fullmatch(given) else os.urandom(8).hex()
         self.started, self.status, self.route, self.error = time.monotonic(), 0, "", ""
         self._send = send
 
@@ -184,26 +188,33 @@ class Replay:
         return await self._receive()
 
 
-async def read_body(scope: Scope, receive: Receive, max_bytes: int) -> bytes:
+async def read_body(scope: Scope, headers: Mapping[bytes, bytes], receive: Receive, max_bytes: int) -> bytes:
     """A request's body. Raises `ApiError`: 413 if it is too long, 408 if it is too slow."""
-    declared = dict(scope["headers"]).get(b"content-length", b"0")
+    declared = headers.get(b"content-length", b"0")
     if not declared.isdigit() or int(declared) > max_bytes:
         raise too_large(max_bytes)
-    parts, size = [], 0
+    if scope.get("dragoman.arrived"):
+        return await receive_body(receive, max_bytes)
     try:
-        async with nullcontext() if scope.get("dragoman.arrived") else asyncio.timeout(BODY_SECONDS):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise ApiError(499, "The client has gone.", "client_gone")
-                parts.append(message.get("body", b""))
-                size += len(parts[-1])
-                if size > max_bytes:
-                    raise too_large(max_bytes)
-                if not message.get("more_body"):
-                    return b"".join(parts)
+        async with asyncio.timeout(BODY_SECONDS):
+            return await receive_body(receive, max_bytes)
     except TimeoutError as error:
         raise ApiError(408, f"The body did not arrive within {BODY_SECONDS:g} seconds.") from error
+
+
+async def receive_body(receive: Receive, max_bytes: int) -> bytes:
+    """The parts of a body. Raises `ApiError`: 413 if it is too long, 499 if the client goes away."""
+    parts, size = [], 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ApiError(499, "The client has gone.", "client_gone")
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > max_bytes:
+            raise too_large(max_bytes)
+        if not message.get("more_body"):
+            return b"".join(parts)
 
 
 def too_large(max_bytes: int) -> ApiError:

@@ -64,6 +64,8 @@ class Models:
         `auto` stands for the language of `text` among those that have a model. Raises `ApiError` 400 if there
         is no such model.
         """
+        if not source and not target:
+            return self.models[0]
         if source == "auto":
             source = self.language_of(text, target)
         fitting = [
@@ -120,14 +122,19 @@ def closeness(asked: str, language: str) -> int:
     return 2 if asked.replace("_", "-").lower() == language.lower() else 1
 
 
+def name_of_side(language: str, side: str) -> str:
+    """The English name of a language; that of its side if it is unknown, as of spelling and phonemes."""
+    return side if language == UNKNOWN_LANGUAGE else language_name(language)
+
+
 def describe(model: ServedModel) -> dict[str, object]:
     """What /v1/models says about a model."""
     return {
         "name": model.name,
         "source": model.source,
         "target": model.target,
-        "source_name": language_name(model.source),
-        "target_name": language_name(model.target),
+        "source_name": name_of_side(model.source, "Source"),
+        "target_name": name_of_side(model.target, "Target"),
         "architecture": model.architecture,
         "parameters": model.parameters,
         "precision": model.translator.engine_settings.precision,

@@ -44,6 +44,8 @@ def complete(schema: dict[str, Any], targets: list[str], adapters: list[str]) ->
     for path, methods in schema["paths"].items():
         components[error_name(path)] = error_schema(path)
         for method, operation in methods.items():
+            if method == "get" and "requestBody" in operation:
+                operation["parameters"] = query_parameters(operation.pop("requestBody"))
             operation["operationId"] = "_".join([method, *re.findall(r"\w+", path)])
             responses = operation["responses"]
             responses.pop("422", None)
@@ -55,6 +57,18 @@ def complete(schema: dict[str, Any], targets: list[str], adapters: list[str]) ->
     for unused in ("HTTPValidationError", "ValidationError"):
         components.pop(unused, None)
     return schema
+
+
+def query_parameters(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """The fields of a body as parameters of the query string: the body of a GET request has no meaning
+    (RFC 9110, section 9.3.1), and OpenAPI describes none.
+    """
+    schema = body["content"]["application/json"]["schema"]
+    required = schema.get("required", ())
+    return [
+        {"name": name, "in": "query", "required": name in required, "schema": field}
+        for name, field in schema["properties"].items()
+    ]
 
 
 def statuses_of(path: str, method: str) -> tuple[str, ...]:

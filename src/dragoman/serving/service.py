@@ -5,14 +5,14 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import islice
 from threading import Lock
 from typing import TypeVar
 
-from starlette.requests import Request
+from starlette.types import Scope
 
 from dragoman.native.decoder import Progress
 from dragoman.search.settings import SearchSettings
@@ -20,7 +20,6 @@ from dragoman.serving.errors import ApiError
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.models import Models, ServedModel
 from dragoman.serving.settings import ServerSettings
-from dragoman.system.errors import DragomanError
 from dragoman.translation.documents import Document, Segment, split_by_marks
 from dragoman.translation.streaming import stable_text
 from dragoman.translation.translator import PreparedSentences, Translation, Translator
@@ -45,6 +44,8 @@ class Admission:
     deadline: float
     tokens: int = 0
     """Source tokens of all requests that are being translated."""
+    requests: int = 0
+    """These requests."""
     _done: float = 0.0
     """Tokens done in the last seconds in which there was work, and those seconds."""
     _seconds: float = 0.0
@@ -52,7 +53,7 @@ class Admission:
 
     @contextmanager
     def admit(self, tokens: int) -> Iterator[None]:
-        """Count a request's tokens while it is translated.
+        """Count a request and its tokens while it is translated.
 
         Raises `ApiError` 429 if there are too many, or too many for the deadline. A request that is alone is
         admitted.
@@ -61,12 +62,14 @@ class Admission:
             raise ApiError(429, BUSY, retry_after=math.ceil(wait))
         self._advance()
         self.tokens += tokens
+        self.requests += 1
         try:
             yield
             self._done += tokens
         finally:
             self._advance()
             self.tokens -= tokens
+            self.requests -= 1
 
     def seconds_too_many(self, tokens: int) -> float:
         """Seconds until so many tokens can be admitted; 0 if they can be now."""
@@ -146,18 +149,15 @@ class Service:
     metrics: Metrics
     is_stopping: bool = False
     admission: Admission = field(init=False)
-    _running: int = 0
-    """Requests that are being translated."""
     _analysis: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "dragoman-analysis"))
     _preparation: Preparation = field(default_factory=Preparation)
 
     def __post_init__(self) -> None:
         self.admission = Admission(self.settings.queue_tokens, self.settings.deadline)
-        self.metrics.queue.set_function(lambda: self.admission.tokens)
-        self.metrics.running.set_function(lambda: self._running)
+        self.metrics.gauges = lambda: (self.admission.tokens, self.admission.requests)
 
     async def cut(
-        self, function: Callable[[str], Document], texts: Sequence[str], request: Request
+        self, function: Callable[[str], Document], texts: Sequence[str], scope: Scope
     ) -> list[Document]:
         """The documents that a function makes of the texts of a request.
 
@@ -170,23 +170,21 @@ class Service:
                 f"The request has {characters:,} characters, and {most:,} are allowed; send less text "
                 "at once.",
             )
-        self.note_texts(request, texts)
-        return await self.prepare(lambda: list(map(function, texts)), characters, request)
+        self.note_texts(scope, texts)
+        return await self.prepare(lambda: list(map(function, texts)), characters, scope)
 
-    async def prepare(self, function: Callable[[], T], characters: int, request: Request) -> T:
+    async def prepare(self, function: Callable[[], T], characters: int, scope: Scope) -> T:
         """The result of a function that cuts or tokenizes so many characters; of many in a thread.
 
-        Raises `ApiError`: 400 for a `DragomanError`, 429 if too much is being prepared, and those of
-        `in_time`.
+        Raises `ApiError` 429 if too much is being prepared, the function's errors, and those of `in_time`.
         """
-        with user_errors():
-            if characters <= FEW_CHARACTERS:
-                return function()
-            (result,) = await self.in_time([self._preparation.submit(function, characters)], request)
-            return result
+        if characters <= FEW_CHARACTERS:
+            return function()
+        (result,) = await self.in_time([self._preparation.submit(function, characters)], scope)
+        return result
 
     async def translate(
-        self, model: ServedModel, documents: Sequence[Document], search: SearchSettings, request: Request
+        self, model: ServedModel, documents: Sequence[Document], search: SearchSettings, scope: Scope
     ) -> list[NBest]:
         """The n best translations of each sentence of each document.
 
@@ -194,37 +192,42 @@ class Service:
         queue is full, 504 if the deadline passes.
         """
         self.refuse_too_much(search)
-        segments = [segment for document in documents for segment in document.segments]
-        characters = sum(len(segment.sentence) for segment in segments)
+        segments: list[Segment] = []
+        characters = 0
+        for document in documents:
+            segments += document.segments
+            characters += len(document.text)
         groups = await self.prepare(
-            lambda: prepare_groups(model.translator, segments, search), characters, request
+            lambda: prepare_groups(model.translator, segments, search), characters, scope
         )
         tokens = sum(group.prepared.tokens for group in groups)
-        with self.running(tokens):
-            found = await self.search(model, [group.prepared for group in groups], request)
+        with self.admit(tokens):
+            found = await self.search(model, [group.prepared for group in groups], scope)
         n_best: NBest = [[]] * len(segments)
+        target_tokens = 0
         for group, own in zip(groups, found, strict=True):
             for place, best in zip(group.places, own, strict=True):
                 n_best[place] = best
-        self.metrics.translated(len(segments), tokens, sum(len(best[0].tokens) for best in n_best if best))
-        ends = list(accumulate((len(document.segments) for document in documents), initial=0))
-        return [n_best[first:last] for first, last in pairwise(ends)]
+                target_tokens += len(best[0].tokens)
+        self.metrics.translated(len(segments), tokens, target_tokens)
+        rows = iter(n_best)
+        return [list(islice(rows, len(document.segments))) for document in documents]
 
     async def search(
-        self, model: ServedModel, prepared: Sequence[PreparedSentences], request: Request
+        self, model: ServedModel, prepared: Sequence[PreparedSentences], scope: Scope
     ) -> list[NBest]:
         """Translate prepared sentences. Raises `ApiError` as `translate`."""
         futures: list[Future[NBest]] = []
-        with user_errors():
-            try:
-                futures.extend(map(model.translator.submit, prepared))
-                return await self.in_time(futures, request)
-            finally:
-                for future in futures:
-                    future.cancel()
+        try:
+            futures.extend(map(model.translator.submit, prepared))
+            return await self.in_time(futures, scope)
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            raise
 
     async def stream(
-        self, model: ServedModel, document: Document, search: SearchSettings, request: Request
+        self, model: ServedModel, document: Document, search: SearchSettings, scope: Scope
     ) -> AsyncIterator[tuple[str, list[Translation]]]:
         """As `translate`, for one document, sentence by sentence.
 
@@ -239,21 +242,21 @@ class Service:
                 for segment in document.segments
             ],
             len(document.text),
-            request,
+            scope,
         )
         tokens = sum(each.tokens for each in prepared)
         progress = [Progress() for _ in prepared]
         futures: list[Future[NBest]] = []
-        with user_errors(), self.running(tokens):
+        with self.admit(tokens):
             try:
                 futures.extend(map(model.translator.submit, prepared, progress))
                 yield "", []
                 for future, sentence, own in zip(futures, prepared, progress, strict=True):
                     if not sentence.needs_alignment and len(sentence.sources) == 1:
                         async for text in growing(future, partial(stable_text, model.translator, own, 0)):
-                            self.refuse_late(request)
+                            self.refuse_late(scope)
                             yield text, []
-                    ((n_best,),) = await self.in_time([future], request)
+                    ((n_best,),) = await self.in_time([future], scope)
                     yield n_best[0].text, n_best
             finally:
                 for future in futures:
@@ -261,16 +264,16 @@ class Service:
         targets = sum(len(future.result()[0][0].tokens) for future in futures)
         self.metrics.translated(len(prepared), tokens, targets)
 
-    async def analyse(self, function: Callable[[], T], tokens: int, request: Request) -> T:
+    async def analyse(self, function: Callable[[], T], tokens: int, scope: Scope) -> T:
         """The result of a function that computes with PyTorch, in a thread of its own.
 
         Raises `ApiError` as `translate`.
         """
-        with user_errors(), self.running(tokens):
-            (result,) = await self.in_time([self._analysis.submit(function)], request)
+        with self.admit(tokens):
+            (result,) = await self.in_time([self._analysis.submit(function)], scope)
             return result
 
-    async def in_time(self, futures: Sequence[Future[T]], request: Request) -> list[T]:
+    async def in_time(self, futures: Sequence[Future[T]], scope: Scope) -> list[T]:
         """The results, unless the request's deadline passes or its client goes away: then all are cancelled.
 
         Raises `ApiError`: 504 for the deadline, 499 for the client.
@@ -283,40 +286,45 @@ class Service:
             if not end.done():
                 end.set_result(reason)
 
-        # It does not refer to the futures, which refer to it: such a cycle would wait for the collector.
         def count() -> None:
             nonlocal unfinished
             unfinished -= 1
             if not unfinished:
                 stop(None)
 
+        # It does not refer to the futures, which refer to it: such a cycle would wait for the collector.
+        def finished(_: object) -> None:
+            loop.call_soon_threadsafe(count)
+
         for future in futures:
-            future.add_done_callback(lambda _: loop.call_soon_threadsafe(count))
-        timer = loop.call_at(self.deadline_of(request), lambda: stop(self.too_late()))
-        connection = request.scope.get("dragoman.connection")
+            future.add_done_callback(finished)
+        timer = loop.call_at(self.deadline_of(scope), lambda: stop(self.too_late()))
+        connection = scope.get("dragoman.connection")
         if connection is not None:
             connection.when_lost = lambda: stop(ApiError(499, "The client has gone.", "client_gone"))
         try:
             if futures and (reason := await end):
                 raise reason
             return [future.result() for future in futures]
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            raise
         finally:
             timer.cancel()
             if connection is not None:
                 connection.when_lost = None
-            for future in futures:
-                future.cancel()
 
-    def deadline_of(self, request: Request) -> float:
+    def deadline_of(self, scope: Scope) -> float:
         """The time of the event loop at which a request has to be answered."""
-        until: float = request.scope.setdefault(
+        until: float = scope.setdefault(
             "dragoman.deadline", asyncio.get_running_loop().time() + self.settings.deadline
         )
         return until
 
-    def refuse_late(self, request: Request) -> None:
+    def refuse_late(self, scope: Scope) -> None:
         """Raise `ApiError` 504 if the request's deadline has passed."""
-        if asyncio.get_running_loop().time() > self.deadline_of(request):
+        if asyncio.get_running_loop().time() > self.deadline_of(scope):
             raise self.too_late()
 
     def too_late(self) -> ApiError:
@@ -327,29 +335,20 @@ class Service:
             "send less text at once.",
         )
 
-    @contextmanager
-    def running(self, tokens: int) -> Iterator[None]:
-        """Count a request and its tokens while it is translated.
-
-        Raises `ApiError`: 413 for a request of too many tokens, 429 if the queue is full.
-        """
+    def admit(self, tokens: int) -> AbstractContextManager[None]:
+        """As `Admission.admit`. Raises `ApiError` 413 for a request of too many tokens."""
         if tokens > self.settings.max_tokens:
             raise ApiError(
                 413,
                 f"The request has {tokens:,} tokens, and {self.settings.max_tokens:,} are allowed; send less "
                 "text at once.",
             )
-        with self.admission.admit(tokens):
-            self._running += 1
-            try:
-                yield
-            finally:
-                self._running -= 1
+        return self.admission.admit(tokens)
 
-    def note_texts(self, request: Request, texts: Sequence[str]) -> None:
+    def note_texts(self, scope: Scope, texts: Sequence[str]) -> None:
         """Keep the texts for the log, if it may have them."""
         if self.settings.log_texts:
-            request.scope["dragoman.texts"] = list(texts)
+            scope["dragoman.texts"] = list(texts)
 
     def refuse_too_much(self, search: SearchSettings) -> None:
         """Raise `ApiError` 400 for a search beyond the server's limits."""
@@ -369,12 +368,3 @@ async def growing(future: Future[T], text: Callable[[], str]) -> AsyncIterator[s
         if len(now := text()) > len(written):
             yield now
             written = now
-
-
-@contextmanager
-def user_errors() -> Iterator[None]:
-    """Raise a `DragomanError` as an `ApiError` 400 with its sentence."""
-    try:
-        yield
-    except DragomanError as error:
-        raise ApiError(400, str(error)) from error

@@ -17,29 +17,29 @@ class ServerSettings:
     """
 
     host: str = "127.0.0.1"
-    """Address to listen on. Any other than loopback needs `api_keys` or `no_auth`."""
+    """Address to listen on. Any address other than loopback needs `--api-keys` or `--no-auth`."""
     port: int = 8000
-    """Port to listen on; 0 takes a free one."""
+    """Port to listen on; 0 chooses a free one."""
     processes: int = 1
     """Server processes. Each has its own search threads; model files are mapped into memory once."""
     api_keys: Path | None = None
     """TOML file with the hashes of the API keys, as `--new-key` writes it. Requests then need a key."""
     new_key: str = ""
-    """Add a key of this name to the file of `api_keys`, print it once, and end."""
+    """Add a key with this name to the file of `--api-keys`, print the key once, and exit."""
     no_auth: bool = False
-    """Serve without keys on an address that other machines reach."""
+    """Serve without keys on an address that other machines can reach."""
     requests_per_minute: int = 0
-    """Requests of a key, or of a client address if there are no keys; 0 is no limit."""
+    """Most requests per minute of a key, or of a client address if there are no keys; 0 is no limit."""
     deadline: float = 8.0
     """Seconds after which a request is answered with 504 and its search is stopped."""
     queue_tokens: int = 50_000
-    """Source tokens of all requests that are being translated; beyond it the answer is 429."""
+    """Most source tokens of all requests that are being translated; beyond that the answer is 429."""
     max_body: int = 1_000_000
-    """Bytes of a request's body."""
+    """Most bytes of a request's body."""
     max_texts: int = 128
-    """Texts of a request."""
+    """Most texts of a request."""
     max_tokens: int = 20_000
-    """Source tokens of a request."""
+    """Most source tokens of a request."""
     max_beam_size: int = 16
     max_n_best: int = 32
     allow_origins: tuple[str, ...] = ()
@@ -47,14 +47,15 @@ class ServerSettings:
     docs: bool = True
     """The description of the APIs at /docs and /openapi.json."""
     log_texts: bool = False
-    """Write texts into the log. Without it the log holds no text of a request."""
+    """Write texts into the log. Without this option the log contains no text of a request."""
 
     def __post_init__(self) -> None:
-        positive = ("processes", "deadline", "queue_tokens", "max_body", "max_texts", "max_tokens")
+        positive = ("processes", "queue_tokens", "max_body", "max_texts", "max_tokens")
         check_bounds(
             self,
             at_least=dict.fromkeys(("port", "requests_per_minute"), 0)
-            | dict.fromkeys((*positive, "max_beam_size", "max_n_best"), 1e-3),
+            | dict.fromkeys((*positive, "max_beam_size", "max_n_best"), 1)
+            | {"deadline": 1e-3},
             at_most={"port": 65_535, "processes": 256, "deadline": 3_600, "max_beam_size": 1_000},
         )
         if self.new_key and self.api_keys is None:

@@ -10,11 +10,12 @@ import orjson
 from fastapi import APIRouter, Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic import ValidationError
+from starlette.types import Scope
 
 from dragoman.inspection.changes import changed_settings, parse_changes
 from dragoman.inspection.served_training import training_of
 from dragoman.search.settings import SearchSettings
-from dragoman.serving.errors import ApiError, error_body, note_refusal
+from dragoman.serving.errors import ApiError, error_body, note_refusal, refusal
 from dragoman.serving.models import ServedModel, describe
 from dragoman.serving.schemas import (
     AlternativesRequest,
@@ -24,7 +25,8 @@ from dragoman.serving.schemas import (
     TranslateRequest,
     TranslateResponse,
 )
-from dragoman.serving.service import CHARACTERS_PER_TOKEN, NBest, Service, user_errors
+from dragoman.serving.service import CHARACTERS_PER_TOKEN, NBest, Service
+from dragoman.system.errors import DragomanError
 from dragoman.translation import markup
 from dragoman.translation.documents import Document, plain_text
 from dragoman.translation.translator import Translation
@@ -48,14 +50,13 @@ MOST_WEIGHTS = 10_000  # attention weights of a head, in an answer
 def settings_of(asked: Any) -> SearchSettings:
     """The settings of the search that a request asks for.
 
-    Raises `ApiError` 400 if they contradict each other.
+    Raises `DragomanError` if they contradict each other.
     """
     given = asked.model_fields_set & SETTINGS
     if not given:
         return DEFAULTS
-    with user_errors():
-        settings = SearchSettings(**{name: getattr(asked, name) for name in given})
-        settings.refuse_contradictions(given)
+    settings = SearchSettings(**{name: getattr(asked, name) for name in given})
+    settings.refuse_contradictions(given)
     return settings
 
 
@@ -163,13 +164,13 @@ def attention_json(attention: Any) -> dict[str, Any]:
     }
 
 
-async def translated(service: Service, asked: Any, request: Request) -> bytes:
+async def translated(service: Service, asked: Any, scope: Scope) -> bytes:
     """The answer to a `TranslateRequest`."""
     texts = texts_of(service, asked.text)
     model = choose_model(service, asked, texts[0] if texts else "")
     settings = settings_of(asked)
-    documents = await service.cut(lambda text: document_of(asked, text, model.source), texts, request)
-    found = await service.translate(model, documents, settings, request)
+    documents = await service.cut(lambda text: document_of(asked, text, model.source), texts, scope)
+    found = await service.translate(model, documents, settings, scope)
     translations = [
         translated_text(document, n_best, asked.format == "text")
         for document, n_best in zip(documents, found, strict=True)
@@ -181,21 +182,20 @@ async def translated(service: Service, asked: Any, request: Request) -> bytes:
             rows = await service.analyse(
                 lambda by=name == "alignment": analysed(model, sentences, by),  # type: ignore[misc]
                 size,
-                request,
+                scope,
             )
             for sentence, row in zip(sentences, rows, strict=True):
                 sentence[name] = row
     return orjson.dumps(response(model, translations))
 
 
-async def translate_directly(service: Service, request: Request, body: bytes) -> bytes | None:
-    """The answer to a request of /v1/translate; None if its body is no `TranslateRequest` in JSON."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+async def translate_directly(service: Service, scope: Scope, body: bytes) -> bytes | None:
+    """The answer to a request of /v1/translate; None if its body is no `TranslateRequest`."""
     try:
-        asked = TranslateRequest.model_validate_json(body) if kind == "application/json" else None
+        asked = TranslateRequest.model_validate_json(body)
     except ValidationError:
         return None
-    return None if asked is None else await translated(service, asked, request)
+    return await translated(service, asked, scope)
 
 
 def router(service: Service) -> APIRouter:
@@ -210,7 +210,7 @@ def router(service: Service) -> APIRouter:
     @routes.post("/translate", response_model=TranslateResponse, response_model_exclude_none=True)
     async def translate(asked: TranslateRequest, request: Request) -> Any:
         """Translate one text or several. Paragraphs, blank lines and indents stay as they are."""
-        return Response(await translated(service, asked, request), media_type="application/json")
+        return Response(await translated(service, asked, request.scope), media_type="application/json")
 
     @routes.post(
         "/translate/stream",
@@ -227,9 +227,9 @@ def router(service: Service) -> APIRouter:
             raise ApiError(400, f"A stream translates one text, and this request has {len(texts)}.")
         model = choose_model(service, asked, texts[0])
         settings = settings_of(asked)
-        (document,) = await service.cut(lambda text: document_of(asked, text, model.source), texts, request)
-
-        translations = service.stream(model, document, settings, request)
+        scope = request.scope
+        (document,) = await service.cut(lambda text: document_of(asked, text, model.source), texts, scope)
+        translations = service.stream(model, document, settings, scope)
         await anext(translations)  # errors until here have a status of their own
 
         async def events() -> AsyncIterator[str]:
@@ -249,9 +249,10 @@ def router(service: Service) -> APIRouter:
                 if rest := whole["text"][len(written) :]:
                     yield event("piece", {"text": rest})
                 yield event("end", response(model, [whole]))
-            except ApiError as error:
-                note_refusal(request.scope, error)
-                yield event("error", error_body("/v1", error.code, error.message))
+            except (ApiError, DragomanError) as error:
+                answer = refusal(error)
+                note_refusal(scope, answer)
+                yield event("error", error_body("/v1", answer.code, answer.message))
 
         return StreamingResponse(events(), media_type="text/event-stream")
 
@@ -267,13 +268,13 @@ def add_analysis(routes: APIRouter, service: Service) -> None:
         """The likeliest tokens after `prefix`, each with the best translation that begins with both."""
         model, settings = choose_model(service, asked, asked.text), settings_of(asked)
         service.refuse_too_much(settings)
-        service.note_texts(request, [asked.text])
+        service.note_texts(request.scope, [asked.text])
 
         def search() -> list[Any]:
             refuse_long(model, [asked.text])
             return model.translator.alternatives(asked.text, asked.count, settings)
 
-        found = await service.analyse(search, words(asked.text) * asked.count, request)
+        found = await service.analyse(search, words(asked.text) * asked.count, request.scope)
         return {
             "alternatives": [
                 {
@@ -294,10 +295,9 @@ def add_analysis(routes: APIRouter, service: Service) -> None:
         docs/inspection.md describes the answer.
         """
         model, settings = choose_model(service, asked, asked.text), settings_of(asked)
-        with user_errors():
-            changes = parse_changes(asked.changes)
-            service.refuse_too_much(changed_settings(settings, changes))
-        service.note_texts(request, [asked.text])
+        changes = parse_changes(asked.changes)
+        service.refuse_too_much(changed_settings(settings, changes))
+        service.note_texts(request.scope, [asked.text])
 
         def compute() -> dict[str, Any]:
             from dragoman.inspection.room import LIVE, contents
@@ -310,7 +310,7 @@ def add_analysis(routes: APIRouter, service: Service) -> None:
                 found = dataclasses.replace(found, training=training_of(model.folder, model.name))
             return to_json(found, contents(found, LIVE))
 
-        return await service.analyse(compute, words(asked.text), request)
+        return await service.analyse(compute, words(asked.text), request.scope)
 
     @routes.post("/score")
     async def score(asked: ScoreRequest, request: Request) -> dict[str, Any]:
@@ -318,13 +318,13 @@ def add_analysis(routes: APIRouter, service: Service) -> None:
         pairs = [(source, target) for source, target in asked.pairs]
         model = choose_model(service, asked, pairs[0][0] if pairs else "")
         size = sum(words(source) + words(target) for source, target in pairs)
-        service.note_texts(request, [text for pair in pairs for text in pair])
+        service.note_texts(request.scope, [text for pair in pairs for text in pair])
 
         def compute() -> list[Any]:
             refuse_long(model, [text for pair in pairs for text in pair])
             return model.translator.score(pairs)
 
-        found = await service.analyse(compute, size, request)
+        found = await service.analyse(compute, size, request.scope)
         return {
             "scores": [
                 {

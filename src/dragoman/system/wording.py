@@ -1,10 +1,20 @@
-"""What a sentence says about a wrong setting: its value, and the types that it may have."""
+"""Numbers and settings in sentences."""
 
 import dataclasses
 import types
 import typing
 from pathlib import Path
 from typing import Any
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 pair` or `2,000 pairs`."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def reason(error: Exception) -> str:
+    """Why something failed, without the number and the file of an error of the system."""
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
 
 
 def shown(value: Any) -> str:

@@ -10,14 +10,9 @@ from filelock import FileLock
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write, file_hash, read_json
-from dragoman.text.archives import (
-    DOWNLOAD_ERRORS,
-    Archive,
-    download,
-    plain_lines,
-    read_member,
-    text_hash,
-)
+from dragoman.system.messages import Say, silent
+from dragoman.text.archives import Archive, plain_lines, read_member, text_hash
+from dragoman.text.downloads import DOWNLOAD_ERRORS, download
 
 Hashes = dict[str, str]  # SHA-256 of archives, and of texts without compression, by their names
 HASHES = "hashes.json"
@@ -73,7 +68,7 @@ class ArchiveDataset:
         """The names of a text's two files."""
         return [f"{text.name}.{language}" for language in self.languages]
 
-    def find(self, folder: Path) -> list[Path]:
+    def find(self, folder: Path, say: Say = silent) -> list[Path]:
         """The six texts in `folder`, plain or gzip; those that are missing are put together there.
 
         Processes that ask at once wait for the first one. Hashes are recorded in hashes.json; what has been
@@ -83,7 +78,7 @@ class ArchiveDataset:
         folder.mkdir(parents=True, exist_ok=True)
         names = [name for text in self.texts for name in self.names(text)]
         with FileLock(folder / ".lock"):
-            self.assemble(folder)
+            self.assemble(folder, say)
             paths = [located(folder, name) for name in names]
             hashes = read_hashes(folder)
             new = {
@@ -98,7 +93,7 @@ class ArchiveDataset:
                 )
         return paths
 
-    def assemble(self, folder: Path) -> None:
+    def assemble(self, folder: Path, say: Say = silent) -> None:
         """Put together the texts that are missing, from archives that are verified first."""
         missing = [
             text
@@ -108,7 +103,7 @@ class ArchiveDataset:
         archives = list(dict.fromkeys(part.archive for text in missing for part in text.parts))
         for archive in archives:
             if not (folder / archive.name).exists():
-                self.fetch(archive, folder, archives)
+                self.fetch(archive, folder, archives, say)
             verify(archive, folder)
         for text in missing:
             source, target = (folder / name for name in self.names(text))
@@ -123,10 +118,10 @@ class ArchiveDataset:
                         sources.write(f"{pair[0]}\n")
                         targets.write(f"{pair[1]}\n")
 
-    def fetch(self, archive: Archive, folder: Path, archives: list[Archive]) -> None:
+    def fetch(self, archive: Archive, folder: Path, archives: list[Archive], say: Say) -> None:
         """Download an archive. The error lists all that is missing, for who has to bring it by hand."""
         try:
-            download(archive.url, folder / archive.name)
+            download(archive.url, folder / archive.name, say)
         except DOWNLOAD_ERRORS as error:
             absent = [each for each in archives if not (folder / each.name).exists()]
             wanted = "".join(f"\n  {each.name}   from {each.url}" for each in absent)

@@ -3,22 +3,16 @@
 import gzip
 import hashlib
 import html
-import http.client
 import re
-import shutil
 import tarfile
-import urllib.error
-import urllib.request
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from dragoman.system.errors import DragomanError
-from dragoman.system.files import atomic_write
 from dragoman.text.compression import GZIP_ERRORS
 from dragoman.text.lines import open_bytes
 
-DOWNLOAD_ERRORS = (urllib.error.URLError, http.client.HTTPException, OSError)
 SEGMENT = re.compile(r"<seg[^>]*>(.*?)</seg>")
 SPOKEN = re.compile(r"</?(?:title|description)>")
 TAGGED = re.compile(r"<(\w+)>.*</\1>")
@@ -36,19 +30,6 @@ class Archive:
     def name(self) -> str:
         """The file's name in a dataset's folder."""
         return self.url.rsplit("/", 1)[1]
-
-
-def download(url: str, path: Path) -> None:
-    """Download a file as it is. Raises one of `DOWNLOAD_ERRORS` if that fails or ends early."""
-    with (
-        atomic_write(path) as new,
-        urllib.request.urlopen(url, timeout=60) as response,  # noqa: S310
-        new.open("wb") as copy,
-    ):
-        shutil.copyfileobj(response, copy)
-        expected = response.headers.get("Content-Length")
-        if expected is not None and copy.tell() != int(expected):
-            raise http.client.IncompleteRead(b"", int(expected) - copy.tell())
 
 
 def text_hash(path: Path) -> str:

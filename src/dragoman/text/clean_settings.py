@@ -46,13 +46,12 @@ class CleanSettings:
     """Remove pairs with a side this many times as long as usual, compared with the other side; 0 keeps them.
     Pairs of at most 30 characters a side are not checked."""
     overlap: bool = True
-    """Remove pairs with a side that is in the validation or test files; without --no-near-duplicates, also
-    nearly so."""
+    """Remove pairs with a side that is in the validation or test files; without --no-near-duplicates, also if
+    it is nearly the same."""
     duplicates: bool = True
     """Remove pairs that equal an earlier pair."""
     near_duplicates: bool = True
-    """Remove pairs that differ from an earlier pair in case, digits, punctuation, symbols and spaces
-    alone."""
+    """Remove pairs that differ from an earlier pair only in case, digits, punctuation, symbols and spaces."""
 
     def __post_init__(self) -> None:
         check_bounds(self, at_least={"max_words": 0, "max_ratio": 0})

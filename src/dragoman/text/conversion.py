@@ -9,6 +9,7 @@ from typing import Any, TextIO
 
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say, silent
+from dragoman.system.wording import counted
 from dragoman.text.compression import plain_name
 from dragoman.text.formats import languages_of_file, read_parallel
 from dragoman.text.lines import open_bytes, read_pairs
@@ -125,7 +126,7 @@ def joined(data: ConvertedData, folder: Path, say: Say) -> ConvertedData:
             shutil.rmtree(here, ignore_errors=True)
             share = "" if corpus.weight is None else f", {corpus.weight / total:.1%} of the training pairs"
             tag = f", after the tag {corpus.tag}" * bool(corpus.tag)
-            say(f"Corpus {number}: {pairs:,} pairs of {corpus.source}{share}{tag}.")
+            say(f"Corpus {number}: {counted(pairs, 'pair')} of {corpus.source}{share}{tag}.")
     return replace(data, source=copies[0], target=copies[1], parts=tuple(parts))
 
 

@@ -48,14 +48,14 @@ class CorpusStatistics:
     def describe(self) -> list[str]:
         """The numbers as parts of a sentence, without those that are zero."""
         counts = [
-            (self.empty, "have an empty side and are left out"),
-            (self.copies, "have a source equal to its target"),
-            *((n, f"have a source that is also in the {name} data") for name, n in self.overlap.items()),
-            (self.held_out, "are held out for validation"),
-            (self.crlf, "lines end with CRLF; the carriage return is removed"),
-            (self.too_long, "are longer than the recipe allows and are left out"),
+            (self.empty, "with an empty side, left out"),
+            (self.copies, "with a source equal to its target"),
+            *((n, f"with a source that is also in the {name} data") for name, n in self.overlap.items()),
+            (self.held_out, "held out for validation"),
+            (self.crlf, f"line{'s' * (self.crlf > 1)} with CRLF at the end; the carriage return is removed"),
+            (self.too_long, "longer than the recipe allows, left out"),
         ]
-        return [f"{self.pairs:,} pairs", *(f"{count:,} {words}" for count, words in counts if count)]
+        return [f"{self.pairs:,} pair{'s' * (self.pairs > 1)}", *(f"{n:,} {what}" for n, what in counts if n)]
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,7 @@
 
 import gzip
 import hashlib
-import http.client
 import shutil
-import urllib.error
-import urllib.request
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,6 +11,7 @@ from dragoman.system.files import atomic_write, cache_folder
 from dragoman.system.messages import Say, silent
 from dragoman.text.archive_dataset import ArchiveDataset
 from dragoman.text.compression import GZIP_ERRORS
+from dragoman.text.downloads import DOWNLOAD_ERRORS, opened
 from dragoman.text.iwslt14 import IWSLT14
 from dragoman.text.lines import open_bytes
 from dragoman.text.settings import DataSettings
@@ -39,9 +37,9 @@ class Dataset:
     files: tuple[DatasetFile, ...]
     """In the order of `CorpusFiles`: training, validation and test, each with source and target."""
 
-    def find(self, folder: Path) -> list[Path]:
+    def find(self, folder: Path, say: Say = silent) -> list[Path]:
         """The paths of the verified files in `folder`; those that are missing are downloaded."""
-        return [_find_or_download(file, folder) for file in self.files]
+        return [_find_or_download(file, folder, say) for file in self.files]
 
     def reversed(self, description: str) -> "Dataset":
         """The same files, to translate in the other direction."""
@@ -102,6 +100,11 @@ DATASETS: dict[str, Dataset | ArchiveDataset] = {
 }
 
 
+def listing() -> str:
+    """The names of all datasets, each with what it is."""
+    return "\n".join(f"{name:<16}{dataset.description}" for name, dataset in DATASETS.items())
+
+
 def resolve_dataset(settings: DataSettings, say: Say = silent) -> DataSettings:
     """The settings with the paths of the named dataset; files that are missing are downloaded to `folder`.
 
@@ -116,7 +119,7 @@ def resolve_dataset(settings: DataSettings, say: Say = silent) -> DataSettings:
     dataset = DATASETS[settings.dataset]
     say(f"{settings.dataset}: {dataset.description}. Its licence: {dataset.licence}.")
     folder = settings.folder or cache_folder() / settings.dataset
-    source, target, valid_source, valid_target, test_source, test_target = dataset.find(folder)
+    source, target, valid_source, valid_target, test_source, test_target = dataset.find(folder, say)
     return replace(
         settings,
         folder=None,
@@ -130,12 +133,12 @@ def resolve_dataset(settings: DataSettings, say: Say = silent) -> DataSettings:
     )
 
 
-def _find_or_download(file: DatasetFile, folder: Path) -> Path:
+def _find_or_download(file: DatasetFile, folder: Path, say: Say) -> Path:
     """The path of the verified file in `folder`."""
     plain, compressed = folder / file.name, folder / f"{file.name}.gz"
     path = compressed if compressed.exists() and not plain.exists() else plain
     if not path.exists():
-        _download(file, path)
+        _download(file, path, say)
     _verify(file, path)
     return path
 
@@ -154,18 +157,18 @@ def _verify(file: DatasetFile, path: Path) -> None:
         )
 
 
-def _download(file: DatasetFile, path: Path) -> None:
+def _download(file: DatasetFile, path: Path, say: Say) -> None:
     """Download a file, and write its decompressed text to `path`. Raises `DragomanError` if that fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with (
             atomic_write(path) as new,
-            urllib.request.urlopen(file.url, timeout=60) as response,  # noqa: S310
-            gzip.open(response) as text,
+            opened(file.url, say) as (packed, _),
+            gzip.open(packed) as text,
             new.open("wb") as copy,
         ):
             shutil.copyfileobj(text, copy)
-    except (urllib.error.URLError, http.client.HTTPException, OSError, *GZIP_ERRORS) as error:
+    except (*DOWNLOAD_ERRORS, *GZIP_ERRORS) as error:
         raise DragomanError(
             f"{file.name} is not in {path.parent}, and {file.url} cannot be downloaded ({error}). If this "
             "machine is offline, put the file there by hand, and name the folder with --folder."

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from dragoman.system.errors import DragomanError
-from dragoman.system.wording import shown
+from dragoman.system.wording import counted, shown
 from dragoman.text.compression import plain_name
 from dragoman.text.lines import read_lines
 from dragoman.text.records import Record, choose_languages
@@ -77,8 +77,8 @@ def read_columns(path: Path) -> Iterator[tuple[str, str]]:
         columns = line.split("\t") if line.strip() else ["", ""]
         if len(columns) != 2:
             raise DragomanError(
-                f"{path}, line {number}: {len(columns)} columns; it has to have two, source and target, with "
-                "a tab between them. `cut -f` chooses columns."
+                f"{path}, line {number}: {counted(len(columns), 'column')}; it has to have two, "
+                "source and target, with a tab between them. `cut -f` chooses columns."
             )
         yield columns[0], columns[1]
 

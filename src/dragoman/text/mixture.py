@@ -65,6 +65,16 @@ def check_tag(tag: str, name: str) -> None:
         )
 
 
+def check_symbols(symbols: Sequence[str]) -> None:
+    """Raise `DragomanError` for a symbol that is blank, the tokenizer's own, or there twice."""
+    for symbol in symbols:
+        if not symbol.strip() or symbol in {*SPECIAL, "</s>"} or symbols.count(symbol) > 1:
+            raise DragomanError(
+                f"symbols has {shown(symbol)}; each has to be a text, given once, and not one of </s>, "
+                f"{', '.join(sorted(SPECIAL))}."
+            )
+
+
 def check_corpora(corpora: Sequence[WeightedCorpus]) -> None:
     """Raise `DragomanError` for missing files, weights that give no shares, and tags that are not tokens."""
     for number, corpus in enumerate(corpora, 1):

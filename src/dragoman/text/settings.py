@@ -11,7 +11,7 @@ from dragoman.system.toml import check_bounds
 from dragoman.text.mixture import WeightedCorpus
 from dragoman.text.sampling_settings import SubwordSampling
 
-TokenKind = Literal["bpe", "unigram", "char", "word"]
+TokenKind = Literal["bpe", "unigram", "char", "word", "byte"]
 UNKNOWN_LANGUAGE = "und"  # as BCP 47 has it
 CONVERTED = {".gz", ".zst", ".tmx", ".tsv", ".jsonl"}  # endings of files that are not lines, or compressed
 LANGUAGE_CODE = re.compile(r"[a-zA-Z]{2,3}(-[a-zA-Z0-9]{2,8})*")
@@ -68,7 +68,7 @@ class CorpusFiles:
     test_target: Path | None = None
     """Their translations."""
     folder: Path | None = None
-    """The folder that relative paths above are in; None is the current one."""
+    """The folder of relative paths above; None is the current one."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,10 @@ class DataSettings(CorpusFiles):
     corpus: tuple[WeightedCorpus, ...] = ()
     """Several corpora instead of source and target, each a table [[data.corpus]] of a recipe."""
     dataset: str | None = None
-    """A named dataset (multi30k-en-de) instead of the paths above; found in `folder`, or downloaded to it."""
+    """A named dataset instead of the paths above, as multi30k-en-de (`--dataset list` shows all); found in
+    `folder`, or downloaded to it."""
     source_language: str | None = None
-    """Code of the language of the source, as en or pt-BR; None is what the file's ending says (train.en)."""
+    """Code of the source language, such as en or pt-BR; None is what the file's extension says (train.en)."""
     target_language: str | None = None
     """The same for the target."""
     longest: int = 250
@@ -136,13 +137,15 @@ class TokenizerSettings(SubwordSampling):
     """
 
     source_tokens: TokenKind = "bpe"
-    """Pieces of words (bpe, unigram), characters, or symbols that spaces already separate (word)."""
+    """Pieces of words (bpe, unigram), characters, symbols that spaces already separate (word), or bytes of
+    UTF-8 (byte)."""
     target_tokens: TokenKind | None = None
-    """The same for the target; None is as the source."""
+    """The same for the target; None is the same as for the source."""
     vocabulary: int | None = None
-    """Number of tokens (of each vocabulary, if there are two); None chooses from the size of the corpus."""
+    """Number of tokens (of each vocabulary, if there are two); None chooses from the size of the corpus. A
+    vocabulary of bytes always has the same."""
     share_vocabulary: bool = True
-    """One vocabulary for source and target, as the paper has it (section 5.1)."""
+    """One vocabulary for source and target, as in the paper (section 5.1)."""
     byte_fallback: bool = True
     """Encode characters outside the vocabulary as bytes, so that nothing is unknown (bpe and unigram)."""
     character_coverage: float = 0.9999

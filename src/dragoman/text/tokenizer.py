@@ -70,22 +70,26 @@ class Tokenizer:
     ) -> "Tokenizer":
         """Learn a vocabulary of at most `vocabulary` tokens; it is smaller if the text has fewer.
 
-        Raises `DragomanError` if the text is empty, or the vocabulary too small for its characters.
+        A vocabulary of bytes is the same for every text. Raises `DragomanError` if the text is empty, or the
+        vocabulary too small for its characters.
         """
-        is_subword = kind in ("bpe", "unigram")
+        is_subword, is_byte = kind in ("bpe", "unigram"), kind == "byte"
+        if is_byte:  # the only character in the vocabulary is SentencePiece's symbol for a space
+            lines, vocabulary = [" "], 10**7
         model = io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(
                 sentence_iterator=iter(lines),
                 model_writer=model,
-                model_type=kind,
+                model_type="char" if is_byte else kind,
                 vocab_size=vocabulary,
                 hard_vocab_limit=False,
                 use_all_vocab=kind == "char",
-                byte_fallback=is_subword and settings.byte_fallback,
+                byte_fallback=is_byte or (is_subword and settings.byte_fallback),
                 character_coverage=settings.character_coverage if is_subword else 1.0,
                 normalization_rule_name=settings.normalization,
-                add_dummy_prefix=kind != "char",
+                add_dummy_prefix=kind not in ("char", "byte"),
+                remove_extra_whitespaces=not is_byte,
                 max_sentence_length=2**20,
                 pad_id=PAD,
                 unk_id=UNKNOWN,
@@ -130,7 +134,7 @@ class Tokenizer:
         return int(self._processor.get_piece_size())
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
-        """The ids of each line. A blank line has none."""
+        """The ids of each line. A blank line has none, except in bytes, which keep all spaces."""
         segmented = [self._segment(line) for line in lines]
         if self.unknown_is_word:
             # Words are encoded one by one: SentencePiece merges adjacent unknown words into one token.
@@ -141,8 +145,7 @@ class Tokenizer:
         """The ids of each text. SentencePiece starts threads for a list; a few texts take less time."""
         if sum(map(len, texts)) <= FEW_CHARACTERS:
             return [self._processor.encode(text) for text in texts]
-        ids: list[list[int]] = self._processor.encode(texts)
-        return ids
+        return list(self._processor.encode(texts))
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids up to the first END. Raises `IndexError` for ids outside the vocabulary."""
@@ -171,11 +174,6 @@ class Tokenizer:
 
     def ids(self, pieces: Sequence[str]) -> list[int]:
         """The ids of pieces. Raises `DragomanError` for one that is not in the vocabulary."""
-        found: list[int] = [self._processor.piece_to_id(piece) for piece in pieces]
-        for piece, known in zip(pieces, self.pieces(found), strict=True):
-            if piece != known:
-                raise DragomanError(
-                    f"{piece!r} is no token of this vocabulary; give tokens as a translation has them, or "
-                    "its text."
-                )
-        return found
+        from dragoman.text.words import piece_ids
+
+        return piece_ids(self._processor, pieces)

@@ -1,10 +1,11 @@
-"""Which word each token of a line belongs to."""
+"""Which word each token of a line belongs to, and which token a piece is."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
 
 from sentencepiece import SentencePieceProcessor
 
+from dragoman.system.errors import DragomanError
 from dragoman.text.tokenizer import SPACE
 
 
@@ -44,3 +45,15 @@ def character_words(line: str, is_segmented: bool) -> list[int]:
             word, ended = word + 1, False
         numbers.append(word + (character.isspace() and ended))
     return [min(number, word) for number in numbers]
+
+
+def piece_ids(processor: SentencePieceProcessor, pieces: Sequence[str]) -> list[int]:
+    """The ids of pieces. Raises `DragomanError` for one that is not in the vocabulary."""
+    found: list[int] = [processor.piece_to_id(piece) for piece in pieces]
+    for piece, known in zip(pieces, processor.id_to_piece(found), strict=True):
+        if piece != known:
+            raise DragomanError(
+                f"{piece!r} is no token of this vocabulary; give tokens as a translation has them, or its "
+                "text."
+            )
+    return found

@@ -28,8 +28,8 @@ class TrainingSettings:
     clip_norm: float = 0.0
     """Largest gradient norm; 0 does not clip, as in the paper."""
     on_divergence: Literal["stop", "skip", "rollback"] = "stop"
-    """What to do if the gradient is NaN or infinite: end; skip the update (19 in succession at most); or roll
-    back to the last checkpoint, to the one before it if that fails again, or to the start, with half the
+    """What to do if the gradient is NaN or infinite: stop; skip the update (19 in succession at most); or
+    roll back to the last checkpoint, to the one before it if that fails again, or to the start, and halve the
     learning rate each time."""
     precision: Literal["float32", "bfloat16"] | None = None
     """Number type of matrix products; with `native` and post-norm also of activations between sub-layers.
@@ -39,7 +39,7 @@ class TrainingSettings:
     validate_every: int | None = None
     """Updates between validations; None is a twentieth of all updates, at most 1000."""
     checkpoint_every: int | None = None
-    """Updates between checkpoints; None is as between validations."""
+    """Updates between checkpoints; None is the same as between validations."""
     average: int = 5
     """Number of last checkpoints to keep and to average at the end (section 6.1: 5, for big models 20)."""
     best_by: Literal["bleu", "loss"] = "bleu"
@@ -53,12 +53,13 @@ class TrainingSettings:
     tensorboard: bool = False
     """Also write the log for TensorBoard (extra: dragoman[tensorboard])."""
     shard: bool = False
-    """Shard weights, gradients and moments over the processes (FSDP2): for models that do not fit into
-    one."""
+    """Shard weights, gradients and moments over the processes (FSDP2), for models that do not fit into one
+    GPU."""
     native: bool = True
-    """C++ on a CPU for the operations between matrix products. Without a compiler, PyTorch computes them."""
+    """Use C++ on a CPU for the operations between matrix products. Without a compiler, PyTorch computes
+    them."""
     compile: bool = False
-    """Compile each layer with torch.compile. For a GPU."""
+    """Compile each layer with torch.compile, on a GPU."""
     threads: int | None = None
     """CPU threads; None leaves the choice to PyTorch."""
 

@@ -36,7 +36,11 @@ _EMAIL = r"(?<![\w.+-])[\w.+-]++@[A-Za-z0-9-]++(?:\.[A-Za-z0-9-]++)++"
 _MENTION = r"(?<![\w@/.])@\w++(?:[.-]\w++)*+(?:@[A-Za-z0-9-]++(?:\.[A-Za-z0-9-]++)++)?"
 ADDRESS = re.compile(f"{_URL}|{_EMAIL}|{_MENTION}")
 """URLs, e-mail addresses, and the names @user and @user@host of people."""
+ADDRESS_SIGN = re.compile(r"@|://|\bwww\.")
+"""What every address contains; the search for it is fast."""
 KEPT = re.compile(rf"{ADDRESS.pattern}|{PLACEHOLDER}|{TAG.pattern}")
+LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,3}(?![A-Za-z])")
+OTHER_SPACE = re.compile(r"[^\S ]")
 MARK = re.compile(r"</?g\d+>|<g\d+/>")
 """What stands for a tag or an address in a sentence that is given to the model."""
 
@@ -290,7 +294,7 @@ def append_piece(pieces: Block, piece: Piece) -> None:
 
 def kept_spans(text: str, is_markup: bool) -> list[tuple[int, int]]:
     """Where addresses stand in a text, and in markup or beside them placeholders and what looks like tags."""
-    if not is_markup and not ADDRESS.search(text):
+    if not is_markup and not (ADDRESS_SIGN.search(text) and ADDRESS.search(text)):
         return []
     return [match.span() for match in KEPT.finditer(text)]
 
@@ -425,9 +429,9 @@ def sentence_ends(text: str, language: str) -> list[int]:
     sentencex, Wikimedia's rules and abbreviations of some 300 languages, finds them; of an unknown language
     by the rules of English. They are checked by `is_end`.
     """
-    code = re.match(r"[A-Za-z]{2,3}(?![A-Za-z])", language)
+    code = LANGUAGE_CODE.match(language)
     name = code[0].lower() if code else "en"
-    spaced = re.sub(r"[^\S ]", " ", text)  # sentencex 1.0.32 panics at some other white space
+    spaced = OTHER_SPACE.sub(" ", text)  # sentencex 1.0.32 panics at some other white space
     ends: list[int] = []
     start = 0
     while start < len(text):

@@ -10,11 +10,19 @@ def explain_no_model(folder: Path) -> str:
     if not folder.exists():
         return f"There is no folder {folder}. dragoman runs lists the runs."
     if not folder.is_dir():
-        return f"{folder} is a file, and the folder of a run is wanted: dragoman translate RUN < {folder}"
+        return (
+            f"{folder} is a file, and the folder of a run is wanted. A file is translated by: "
+            f"dragoman translate RUN < {folder}"
+        )
     if is_adapter(folder):
         return (
             f"{folder} is an adapter, not a model. Merge it with the model that it was trained on: "
             f"dragoman import {folder} --from adapter --base RUN --out FOLDER"
+        )
+    if (folder / "config.json").exists():
+        return (
+            f"{folder} has a config.json, as models of Hugging Face do. Read it first: "
+            f"dragoman import {folder} --from huggingface --out FOLDER"
         )
     runs = sorted(str(path.parent.parent) for path in folder.glob("*/model/model.toml"))
     if runs:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from dragoman.model.symbols import END
-from dragoman.search.contradictions import WHOLE_SENTENCE_ONLY
 from dragoman.search.hypothesis import Constraints
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError, is_out_of_memory
@@ -46,9 +45,7 @@ def split_length(settings: SearchSettings, longest_trained: int | None, longest_
     """The number of tokens above which a sentence is translated in parts; 0 for never."""
     if settings.split is not None:
         return settings.split
-    if settings.n_best > 1 or any(getattr(settings, name) for name in WHOLE_SENTENCE_ONLY):
-        return 0
-    return max(2, longest_trained or longest_source or DEFAULT_SPLIT)
+    return 0 if settings.needs_whole_sentences else max(2, longest_trained or longest_source or DEFAULT_SPLIT)
 
 
 def refuse_too_long(sentences: Sequence[str], ids: list[list[int]], longest_source: int | None) -> None:

@@ -64,7 +64,7 @@ class PreparedSentences:
     parts: list[list[list[int]]]
     """The ids of each sentence's parts, END last in each; most sentences are one part."""
 
-    @property
+    @cached_property
     def sources(self) -> list[list[int]]:
         """The ids of all parts, in order."""
         return [part for each in self.parts for part in each]
@@ -268,9 +268,7 @@ class Translator:
         """The sentences as `submit` takes them. Raises as `n_best`, before any search."""
         settings = SearchSettings.of(settings, options)
         refuse_non_texts(sentences)
-        without_tags = [
-            remove_tags(sentence) if settings.keep_tags else (sentence, []) for sentence in sentences
-        ]
+        without_tags = [remove_tags(line) if settings.keep_tags else (line, []) for line in sentences]
         texts = [text for text, _ in without_tags]
         parts = encode_parts(
             self.tokenizers.source, texts, settings, self.longest_trained, self.longest_source
@@ -341,11 +339,11 @@ class Translator:
         self, sentence: str, tags: list[Tag], source: list[int], target: list[int], settings: SearchSettings
     ) -> str:
         """The text of a translation's ids, with unknown tokens replaced and tags restored."""
+        text = self.detokenize(target)
         if not tags and not settings.replace_unknown:
-            return self.detokenize(target)
+            return text
         from dragoman.translation import analysis
 
-        text = self.detokenize(target)
         if settings.replace_unknown:
             text = analysis.replace_unknown(self, sentence, source, target)
         return restore_tags(tags, text, analysis.align_ids(self, sentence, source, target)) if tags else text
@@ -475,7 +473,7 @@ def refuse_non_texts(sentences: object) -> None:
     """Raise `DragomanError` for anything but a sequence of texts."""
     if isinstance(sentences, str):
         raise DragomanError("translate takes a list of sentences and got one string; put it in a list.")
-    if not isinstance(sentences, Sequence):
+    if not isinstance(sentences, list | tuple | Sequence):  # the usual ones first, which takes less time
         raise DragomanError(f"translate takes a list of sentences and got {type(sentences).__name__}.")
     for number, sentence in enumerate(sentences):
         if not isinstance(sentence, str):

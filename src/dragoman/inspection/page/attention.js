@@ -25,8 +25,8 @@ export function Attention({ inspection, tryOut }) {
   const kinds = KINDS.filter(([each]) => inspection.attention[each].shape[0] > 0);
   const heads = inspection.statistics.cross.entropy[0].length;
   return html`
-    ${kinds.length > 1 ? null : html`<p>The model has encoder-decoder attention alone, with
-      ${heads === 1 ? " one head" : ` ${heads} heads`} in a layer.</p>`}
+    ${kinds.length > 1 ? null : html`<p>The model has only encoder-decoder attention, with
+      ${heads === 1 ? " one head" : ` ${heads} heads`} in each layer.</p>`}
     <div class="tools">
       ${kinds.length > 1
         ? html`<${Choice} label="Kind of attention" choices=${kinds} value=${kind} choose=${setKind} />`
@@ -36,7 +36,7 @@ export function Attention({ inspection, tryOut }) {
         : null}
     </div>
     ${hasWords ? null : html`<p class="note">The sentence is long, so there is no room for the weights between
-      words. <code>dragoman inspect --show ${kind} --words</code> draws them; a file .json has all.</p>`}
+      words. <code>dragoman inspect --show ${kind} --words</code> draws them; a .json file has all.</p>`}
     <${Heads} key=${kind} inspection=${inspection} kind=${kind} unit=${hasWords ? unit : "tokens"}
       tryOut=${["lstm", "gru"].includes(inspection.model.architecture) ? null : tryOut} />`;
 }
@@ -98,8 +98,8 @@ function Heads({ inspection, kind, unit, tryOut }) {
   return html`
     <p>${aboutKind(kind)} Arrow keys move in the grid; Enter or a click shows a
       head below.${unit === "words" ? WORDS : ""}</p>
-    ${held.overview ? html`<p class="note">The sentence is long, so there is room for the weights of${" "}
-      ${nameOfHeld(held)} alone. A small map shows the largest weight of each part.</p>` : null}
+    ${held.overview ? html`<p class="note">The sentence is long, so there is room only for the weights
+      of ${nameOfHeld(held)}. The small maps of all heads show the largest weight of each part.</p>` : null}
     <div class="tools">
       <label>Order <select value=${order} onChange=${(event) => setOrder(event.currentTarget.value)}>
         <option value="layer">Layers and heads</option>
@@ -112,7 +112,8 @@ function Heads({ inspection, kind, unit, tryOut }) {
       columnNames=${inLayers ? Array.from({ length: columns }, (_, head) => `Head ${head + 1}`) : null}
       cell=${cell} chosen=${sorted.findIndex(({ index }) => index === chosen)}
       choose=${(place) => setChosen(sorted[place].index)} /></div>
-    ${inLayers ? null : html`<p class="note">Layer.head and the statistic, highest first.</p>`}
+    ${inLayers ? null : html`<p class="note">Below each map are layer.head and the statistic; the highest is
+      first.</p>`}
     <${Numbers} title="Statistics of all heads as a table"
       head=${["Layer.head", ...names.map(({ name, unit }) => (unit ? `${name} (${unit})` : name))]}
       rows=${() => sorted.map((each) => [
@@ -123,13 +124,13 @@ function Heads({ inspection, kind, unit, tryOut }) {
       kind=${kind} tryOut=${tryOut} />`;
 }
 
-const WORDS = ` The weights to the tokens of a word are summed, and the queries of a word are averaged; these
-  are rounded to 1/255.`;
+const WORDS = ` The weights to the tokens of a word are summed, and the queries of a word are averaged; the
+  results are rounded to 1/255.`;
 
 function aboutKind(kind) {
   const query = kind === "encoder" ? "of a source token" : "that predicts a target token";
   const keys = kind === "decoder" ? "START and the tokens before it" : "the source tokens";
-  return `A row is the query ${query}; its keys, the columns, are ${keys}.`;
+  return `Each row is the query ${query}; the columns are its keys, ${keys}.`;
 }
 
 /** The changes that buttons ask for: [change, what it does]. Attention of a ConvS2S has no heads. */
@@ -161,7 +162,7 @@ function Head({ inspection, one, all, sides, unit, names, kind, tryOut }) {
       ? html`<${HeadWeights} one=${one} all=${all} queries=${sides.queries[unit]}
           keys=${sides.keys[unit]} kind=${kind} />`
       : html`<p class="note">There is no room for its weights here.
-          <${ChosenByOption} ...${one} /> writes a file with them; a file .json has all.</p>`}
+          <${ChosenByOption} ...${one} /> writes a file with them; a .json file has all.</p>`}
     <${Facts} facts=${names.map(({ key, name: title, unit: of }) => [
       title,
       `${fixed(one.statistics[key], 2)} ${of}`,
@@ -189,8 +190,9 @@ function HeadWeights({ one, all, keys, queries, kind }) {
           lines=${(view === "lines" ? [one] : all.filter(({ layer }) => layer === one.layer)).flatMap(
             (each) => linesOf(each, keys.length),
           )} />`}
-    ${view === "map" ? null : html`<p class="note">Opacity is the weight; weights below ${FEWEST} have no
-      line. Point at a token to see its lines alone.${view === "layer" ? " A colour is a head." : ""}</p>`}
+    ${view === "map" ? null : html`<p class="note">The opacity of a line is the weight; weights below
+      ${" "}${FEWEST} have no line. Point at a token to see only its lines.${view === "layer"
+        ? " Each colour is a head." : ""}</p>`}
     <${Numbers} title=${`Weights of ${name} as a table`} head=${["Query", ...keys.map(visible)]}
       rows=${() => matrixRows(one.weights, keys.length, queries)} />`;
 }
@@ -226,7 +228,8 @@ function Alignment({ inspection, one }) {
   ];
   return html`<section class="panel" aria-label="Word alignment">
     <h3>Word alignment</h3>
-    <p class="note">As Translator.align reads it from the last layer's weights, the mean of its heads.</p>
+    <p class="note">The result of Translator.align, from the weights of the last layer, averaged over its
+      heads.</p>
     <p class="key">
       <${LineKey} name="the word alignment" group=${0} />
       <${LineKey} name=${`where ${nameOf(one).toLowerCase()} attends most to another word`} group=${1} />

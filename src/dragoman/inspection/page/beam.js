@@ -19,7 +19,7 @@ const ENDS = {
   "the search was over": "The search was over while it was in the beam.",
 };
 
-const EXTENDED = "It did not: an extension of it was kept.";
+const EXTENDED = "It did not end: an extension of it was kept.";
 
 /** The tokens of each hypothesis as one text. */
 function textsOf(nodes) {
@@ -86,8 +86,8 @@ export function Beam({ inspection, others, tryOut }) {
   const continueFrom = (number) =>
     tryOut && canContinue(tree.placed[number], inspection) ? () => tryOut(beginningOf(tree, number)) : null;
   return html`
-    <p>A box is a hypothesis; its text is its last token. A column is a step of the search, best first. The
-      translation is the thick path. ${kindOf(search)}</p>
+    <p>Each box is a hypothesis and shows its last token. Each column is a step of the search, with the best
+      hypothesis on top. The thick path is the translation. ${kindOf(search)}</p>
     <p>Score: <span class="formula">${scoreFormula(search)}</span>. ${won(tree, beam)}</p>
     <${Slider} label="Step" least=${first} most=${last} value=${step} change=${showStep} />
     <${Tree} key=${first} tree=${tree} first=${first} step=${step} last=${last}
@@ -115,8 +115,10 @@ function kindOf({ temperature, top_k: topK, top_p: topP, force_words: forced, gr
     const choice = mbr ? "minimum Bayes risk chose the translation" : "the likeliest is the translation";
     return `Each path is a sample, drawn at temperature ${temperature}${kept}; ${choice}.`;
   }
-  if (forced?.length) return "Each number of forced tokens met has its beam; the fewest are on top.";
-  if (groups > 1) return `The beam has ${groups} groups; in later ones used tokens lose ${diversity} nats.`;
+  if (forced?.length) return "There is a beam for each number of forced tokens met; the fewest are on top.";
+  if (groups > 1) {
+    return `The beam has ${groups} groups; a token loses ${diversity} nats for each use in an earlier group.`;
+  }
   return "";
 }
 
@@ -239,7 +241,7 @@ function won(tree, beam) {
   if (!others.length) return "No other hypothesis has finished.";
   const margin = winner.score - Math.max(...others.map(({ score }) => score));
   const sign = margin < 0 ? "below" : "above";
-  return `The translation's is ${fixed(Math.abs(margin), 4)} ${sign} the next of those that have finished.`;
+  return `The translation's score is ${fixed(Math.abs(margin), 4)} ${sign} that of the next finished one.`;
 }
 
 /** By how much a finished hypothesis is behind the translation. */
@@ -265,7 +267,7 @@ function metBy(beam, number) {
 /** The probability that a sample's last token was drawn with. */
 function drawnWith(beam, { parent, token }) {
   const drawn = beam.drawn?.[parent]?.find(([each]) => each === token);
-  return drawn ? [["Probability that it was drawn with", percent(probability(drawn[1]))]] : [];
+  return drawn ? [["Probability with which it was drawn", percent(probability(drawn[1]))]] : [];
 }
 
 function Hypothesis({ tree, number, beam, show, continueFrom }) {
@@ -291,12 +293,12 @@ function Hypothesis({ tree, number, beam, show, continueFrom }) {
         ...marginOf(tree, beam, node),
       ]} />
       ${continueFrom ? html`<p><button class="try" onClick=${continueFrom}>Continue from here</button></p>
-        <p class="note">The search begins again with these tokens. So does Enter in the tree.</p>` : null}
+        <p class="note">A new search begins with these tokens. Enter in the tree does the same.</p>` : null}
     </div>
     ${candidates
       ? html`<div><${Bars} tokens=${candidates} caption="Likeliest next tokens" />
           ${beam.drawn?.[number]
-            ? html`<${Bars} tokens=${beam.drawn[number]} caption="What the next token was drawn from" />`
+            ? html`<${Bars} tokens=${beam.drawn[number]} caption="From what the next token was drawn" />`
             : null}</div>`
       : html`<p class="note">The search did not extend it, so there are no next tokens.</p>`}
   </section>`;

@@ -130,8 +130,8 @@ export function Changes({ inspection, run, busy }) {
           value=${token} />`)}</datalist>`}
     <button class="go" disabled=${busy}>Run</button>
     <button type="button" onClick=${add}>Add another change</button>
-    ${isToken ? html`<p class="note">A token of the vocabulary. A space stands for ▁, with which the first
-      token of a word begins.</p>` : null}
+    ${isToken ? html`<p class="note">Enter a token of the vocabulary. A space stands for ▁, with which the
+      first token of a word begins.</p>` : null}
     ${added.length ? html`<ul class="added" aria-label="Changes so far">
       ${added.map((change, place) => html`<li key=${place}><button type="button"
         aria-label=${`Remove ${visible(change)}`}

@@ -6,8 +6,8 @@ import { Token, fixed, visible } from "./tokens.js";
 
 export function Embeddings({ inspection }) {
   return html`
-    <p>The tokens whose rows of a matrix have the greatest cosine with a token's row, nearest first. 1 is the
-      same direction. The token itself is left out.</p>
+    <p>For each token, these are the tokens whose embeddings have the greatest cosine with its own, nearest
+      first. A cosine of 1 is the same direction. The token itself is left out.</p>
     ${inspection.neighbours.map(
       ({ parts, tokens }) => html`<${Matrix} key=${parts[0]} parts=${parts} tokens=${tokens} />`,
     )}`;

@@ -23,8 +23,8 @@ export function Masks({ inspection }) {
   const [sources, targets] = [pad(source.tokens), pad(decoderKeys(inspection))];
   const near = model.neighbourhood;
   return html`
-    <p>A query attends to the filled cells of its row. The call has one sentence, and so no padding; the
-      slider adds the padding that a longer sentence in the same batch would bring.${near == null
+    <p>Each query attends to the filled cells of its row. One sentence alone has no padding; the slider adds
+      the padding that a longer sentence in the same batch would cause.${near == null
         ? "" : ` Self-attention is restricted to a neighbourhood of ${near} positions.`}</p>
     <div class="tools">
       <${Slider} label="Padding tokens" least=${0} most=${masks.padding} value=${padding}

@@ -20,15 +20,15 @@ const DECODER_SHAPES = {
   transformer: "",
   lstm: OF_CELLS,
   gru: OF_CELLS,
-  conv: "In the decoder hypotheses are rows; in the attention of a beam search, tokens of one sentence.",
+  conv: "In the decoder, hypotheses are rows; in its attention during beam search, tokens of one sentence.",
 };
 
 export function Model({ inspection }) {
   const { model, modules, parameters } = inspection;
   const setting = (value) => (Array.isArray(value) ? value.join(", ") : String(value));
   return html`
-    <p>Read from below. Shapes are [sentences, tokens, features] of the first call of each part; parameters
-      are those of one layer.${" "}
+    <p>Read the figure from bottom to top. Shapes are [sentences, tokens, features] in the first call of each
+      part; parameters are those of one layer.${" "}
       ${DECODER_SHAPES[model.architecture] ?? "The decoder's shapes are [hypotheses, tokens, features]."}</p>
     <div class="figure" role="group" aria-label="The architecture">
       ${["encoder", "decoder"].map((side) => html`<${STACKS[model.architecture] ?? Stack} key=${side}

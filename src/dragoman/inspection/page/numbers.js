@@ -24,8 +24,8 @@ export function HeadNumbers({ projections, kind, layer, head, queries, keys, wei
   const title = html`<h3>One query in numbers</h3>`;
   if (place.includes(-1) || weights === null) {
     return html`<section class="panel" aria-label="One query in numbers">${title}
-      <p class="note">There is room for the queries, keys and values of ${nameOfHeld(held)} alone.${" "}
-        <${ChosenByOption} layer=${layer} head=${head} /> writes those of this head; a file .json has
+      <p class="note">There is room only for the queries, keys and values of ${nameOfHeld(held)}.${" "}
+        <${ChosenByOption} layer=${layer} head=${head} /> writes those of this head; a .json file has
         all.</p></section>`;
   }
   return html`<section class="panel" aria-label="One query in numbers">${title}
@@ -57,7 +57,7 @@ function Steps({ held, place, queries, keys, weights, decoder }) {
       <${Pager} label="Keys" start=${start} total=${keys.length} move=${setStart} />
     </div>
     <div class="scroll" tabindex="0" role="group" aria-label="Steps of equation 1">
-      <table class="steps">
+      <table class="equation">
         <thead><tr>${HEAD.map(([name, formula]) => html`<th key=${name} scope="col">${name}
           <small>${formula}</small></th>`)}</tr></thead>
         <tbody>

@@ -21,8 +21,8 @@ export function Positions({ inspection }) {
   const most = useMemo(() => greatest(positions.values), []);
   const names = Array.from({ length: rows }, (_, position) => String(position));
   return html`
-    <p>${KINDS[model.positions] ?? model.positions} A row is a position, ${start} to ${stop - 1}, and a column
-      a dimension.</p>
+    <p>${KINDS[model.positions] ?? model.positions} Each row is a position, ${start} to ${stop - 1}, and each
+      column a dimension.</p>
     <div class="tools"><${Legend} name="Number" scale="signed"
       marks=${[[0, fixed(-most, 2)], [0.5, "0"], [1, fixed(most, 2)]]} /></div>
     <div class="wide"><${Heat} values=${drawn} columns=${columns} scale="signed"
@@ -55,8 +55,8 @@ function Distances({ distances }) {
   const ticks = all.filter(({ distance }) => (distance - first) % Math.ceil(all.length / 8) === 0);
   return html`<section class="panel" aria-label="Dot products against distance">
     <h3>Dot products against distance</h3>
-    <p class="note">The mean over all pairs of positions that are so far apart; the band is from the least to
-      the greatest. With sinusoids the product depends on the distance alone.</p>
+    <p class="note">The line is the mean over all pairs of positions at this distance; the band extends from
+      the least to the greatest. With sinusoids the product depends only on the distance.</p>
     <div class="scroll" tabindex="0" role="group" aria-label="Plot of dot products">
     <svg class="plot" viewBox=${`0 0 ${width} ${height}`} role="img"
       aria-label="Mean dot product of two positions by distance">

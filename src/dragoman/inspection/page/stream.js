@@ -31,8 +31,8 @@ function Norms({ inspection, side }) {
   return html`
     <h3>Norm by layer and position</h3>
     <p>The Euclidean norm of the vector after the embedding and after each layer, 1 to ${layers}.
-      ${rows - 1 < layers ? " PyTorch gives the states of the last encoder layer alone." : ""}
-      ${side === "decoder" ? " A column is the position that predicts the token." : ""}</p>
+      ${rows - 1 < layers ? " PyTorch returns only the states of the last encoder layer." : ""}
+      ${side === "decoder" ? " Each column is the position that predicts the token." : ""}</p>
     <div class="tools"><${Legend} name="Norm"
       marks=${[[0, "0"], [0.5, fixed(most / 2, 1)], [1, fixed(most, 1)]]} /></div>
     <${LabelledHeat} values=${norms.values} rowNames=${names} columnNames=${tokens} digits=${2}

@@ -15,8 +15,8 @@ export function Training({ inspection }) {
   const charts = [...new Set(curves.map(({ chart }) => chart))];
   const last = Math.max(...curves.map(({ points }) => points.at(-1)[0]));
   return html`
-    <p>What the log of the run says. Equation 3 of the paper with the run's numbers: learning rate = ${" "}
-      ${schedule}.</p>
+    <p>These curves are from the log of the run. Equation 3 of the paper with the run's values: learning
+      rate = ${" "}${schedule}.</p>
     <div class="charts">${charts.map((chart) => html`<${Chart} key=${chart} chart=${chart} last=${last}
       curves=${curves.filter((curve) => curve.chart === chart)} />`)}</div>
     ${samples.length ? html`<section class="panel" aria-label="Samples"><h3>Samples</h3>

@@ -39,8 +39,8 @@ export function WhatIf({ inspection, bench, tryOut }) {
   const same = one && one.translation === inspection.translation;
   const result = one ? `The translation ${same ? "stays the same" : "changes"}.` : "";
   return html`
-    <p>The same sentence with changes to the model, its input or the search. Each case is a search by the
-      model; marked tokens and hypotheses are on one side alone.</p>
+    <p>Each case translates the same sentence again, with changes to the model, its input or the search.
+      Marked tokens and hypotheses occur on one side only.</p>
     ${tryOut ? html`<${Changes} inspection=${inspection} run=${bench.run} busy=${busy} />` : null}
     ${cases.length > 1 ? html`<label class="case">Case <select value=${chosen}
       onChange=${(event) => choose(Number(event.currentTarget.value))}>

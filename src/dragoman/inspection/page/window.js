@@ -39,7 +39,7 @@ export function WindowForm({ count, value, change }) {
     ${field("from", first, from)} ${field("to", last, to)} <span>of ${count}</span>
     <button disabled=${value === null} onClick=${() => change(null)}>All</button>
     ${value
-      ? html`<span class="note">Of a shorter text the last ones are drawn. Tables and small maps have
-          all.</span>` : null}
+      ? html`<span class="note">If one text is shorter, its last tokens are drawn. Tables and small maps
+          contain everything.</span>` : null}
   </div>`;
 }

@@ -70,7 +70,7 @@ def curve_recipe(scale: Scale, row: Row, seed: int, data: DataSettings, pairs: i
 
 def run_curves(request: Request, say: Say, sizes: tuple[int, ...] = SIZES) -> list[Point]:
     """Run the cells that are missing, the smallest corpora first. Raises `DragomanError` as `run_table`."""
-    corpora = subsets(find_texts(request.scale, request.data), request.folder / "texts", sizes)
+    corpora = subsets(find_texts(request.scale, request.data, say), request.folder / "texts", sizes)
     cells = [
         make_cell(
             request.folder, f"{row.name}/{pairs}", seed, curve_recipe(request.scale, row, seed, data, pairs)

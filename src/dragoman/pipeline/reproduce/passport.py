@@ -12,6 +12,8 @@ from typing import Any
 from dragoman.text.lines import raw_lines
 
 HERE = Path(__file__).parent
+# What runs, from the top of the checkout. Results are written in there, and run nothing.
+CODE = (":(top)src", ":(top)lab", ":(top)benchmarks", ":(top,exclude)benchmarks/results")
 
 
 def passport(command: str, version: str, hashes: Mapping[str, str]) -> dict[str, Any]:
@@ -35,13 +37,14 @@ def passport(command: str, version: str, hashes: Mapping[str, str]) -> dict[str,
 def commit() -> dict[str, Any]:
     """The commit of the package's own repository, and whether its code was changed since; None without one.
 
-    A package that is installed in another repository is not tracked there.
+    A new file that is not committed is a change, unless git ignores it. A package that is installed in
+    another repository is not tracked there.
     """
     if not git("ls-files", Path(__file__).name):
         return {"commit": None}
     return {
         "commit": git("rev-parse", "--short", "HEAD"),
-        "dirty": bool(git("status", "--porcelain", "--", str(HERE.parents[1]))),
+        "dirty": bool(git("status", "--porcelain", "--untracked-files=all", "--", *CODE)),
     }
 
 

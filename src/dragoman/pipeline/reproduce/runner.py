@@ -19,7 +19,7 @@ from dragoman.pipeline.reproduce.cells import (
 from dragoman.pipeline.reproduce.passport import passport, text_hashes
 from dragoman.pipeline.reproduce.rows import Row, Scale, Table
 from dragoman.system.errors import DragomanError
-from dragoman.system.messages import Say
+from dragoman.system.messages import Say, silent
 from dragoman.text.datasets import resolve_dataset
 from dragoman.text.settings import DataSettings
 
@@ -45,7 +45,7 @@ class Request:
         return self.out / self.table.name / self.scale.name
 
 
-def find_texts(scale: Scale, folder: Path | None) -> DataSettings:
+def find_texts(scale: Scale, folder: Path | None, say: Say = silent) -> DataSettings:
     """The scale's files, in the folder or of its named dataset, plain or gzip, with their whole paths.
 
     Raises `DragomanError` if one is missing, with the names of all, and as `resolve_dataset`.
@@ -53,7 +53,7 @@ def find_texts(scale: Scale, folder: Path | None) -> DataSettings:
     wanted = {name: str(path) for name, path in scale.data.files.items()}
     if folder is None and scale.dataset is not None:
         try:
-            found = resolve_dataset(DataSettings(dataset=scale.dataset))
+            found = resolve_dataset(DataSettings(dataset=scale.dataset), say)
         except DragomanError as error:
             raise DragomanError(f"{error} Or name the folder of your own copy with --data.") from error
         own: dict[str, Any] = {name: found.files[name] for name in wanted}
@@ -83,7 +83,7 @@ def make_cells(request: Request, data: DataSettings) -> list[Cell]:
 
 def run_table(request: Request, say: Say) -> list[Result]:
     """Run the cells of a table, as `run_cells`. Raises `DragomanError` also as `find_texts`."""
-    cells = make_cells(request, find_texts(request.scale, request.data))
+    cells = make_cells(request, find_texts(request.scale, request.data, say))
     return run_cells(request, cells, say, request.table.title)
 
 

@@ -155,7 +155,7 @@ def rows_of(scale: str) -> tuple[TrainedRow, ...]:
 
 
 def choose(rows: Sequence[TrainedRow], names: str) -> list[TrainedRow]:
-    """The rows of these names, divided by commas; no name is all. Raises `DragomanError` for another name."""
+    """The rows of these names, separated by commas; none is all. Raises `DragomanError` for another."""
     asked = [name.strip() for name in names.split(",") if name.strip()]
     known = [row.name for row in rows]
     for name in asked:

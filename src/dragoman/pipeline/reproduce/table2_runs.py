@@ -77,10 +77,10 @@ class Table2Request:
         return make_cell(self.folder, row.name, SEED, row.recipe(train))
 
 
-def find_data(row: TrainedRow, folder: Path | None) -> DataSettings:
+def find_data(row: TrainedRow, folder: Path | None, say: Say) -> DataSettings:
     """The texts of a row's dataset. Raises `DragomanError` as `resolve_dataset`."""
     own = None if folder is None else folder / row.dataset
-    return resolve_dataset(DataSettings(dataset=row.dataset, folder=own))
+    return resolve_dataset(DataSettings(dataset=row.dataset, folder=own), say)
 
 
 def run_rows(request: Table2Request, say: Say) -> bool:
@@ -95,7 +95,7 @@ def run_rows(request: Table2Request, say: Say) -> bool:
     try:
         for row in request.rows:
             tokenised_bleu(["a"], ["a"], row.pair.split("-")[1])
-            data = find_data(row, request.data)
+            data = find_data(row, request.data, say)
             hashes = text_hashes(data.files)
             cell = request.cell(row, data)
             found = read_result(cell, hashes, Outcome)

@@ -97,7 +97,7 @@ def run_baselines(request: Request, say: Say) -> Tuned:
             "baselines measures the speed of a single process, and torchrun has started several; start it "
             "without torchrun."
         )
-    data, title = find_texts(request.scale, request.data), request.table.title
+    data, title = find_texts(request.scale, request.data, say), request.table.title
     trials = run_cells(request, trial_cells(request, data), say, f"{title}: trials")
     chosen = choose(request.rows, trials)
     for name, trial in chosen.items():

@@ -110,7 +110,7 @@ function reachability(error) {
   if (error.name === "AbortError") return error;
   const message = navigator.onLine
     ? "The server cannot be reached. Is “dragoman serve” still running?"
-    : "You are offline. The translation will go on when the connection is back.";
+    : "You are offline. The translation will continue when the connection is back.";
   return new ApiError(0, "unreachable", message);
 }
 

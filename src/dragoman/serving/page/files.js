@@ -8,12 +8,12 @@ export async function readFile(file) {
   const format = FORMATS[file.name.split(".").pop().toLowerCase()];
   if (!format) throw new Error(`“${file.name}” is neither a text file (.txt) nor a web page (.html).`);
   if (file.size > MOST_BYTES)
-    throw new Error(`“${file.name}” is larger than 2 MB, the most that this page reads.`);
+    throw new Error(`“${file.name}” is larger than 2 MB, the limit of this page.`);
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
     return { name: file.name, text: text.replace(/\r\n?/g, "\n"), format };
   } catch {
-    throw new Error(`“${file.name}” is not a text in UTF-8.`);
+    throw new Error(`“${file.name}” is not a text file in UTF-8.`);
   }
 }
 

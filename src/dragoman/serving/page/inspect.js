@@ -10,7 +10,7 @@ async function start() {
     const inspection = await inspect({ text, model, adapter });
     document.title = `Inspection: ${inspection.sentence}`;
     const ask = (changes) => inspect({ text, model, adapter, changes });
-    show(decoded(inspection), "The server has computed this with PyTorch just now.", ask);
+    show(decoded(inspection), "The server computed this with PyTorch just now.", ask);
   } catch (error) {
     document.querySelector("[role=status]").textContent = error.message;
   }

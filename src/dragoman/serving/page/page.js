@@ -47,8 +47,8 @@ function App() {
       ${historyOpen ? html`<${History} session=${session} redraw=${redraw} />` : null}
     </main>
     <footer>
-      <p><kbd>Ctrl</kbd> <kbd>Enter</kbd> translates at once. A click on a word of the translation shows
-        alternatives from there. Texts go to this server and nowhere else.</p>
+      <p><kbd>Ctrl</kbd> <kbd>Enter</kbd> translates at once. Click a word of the translation to see
+        alternatives. Texts are sent only to this server.</p>
     </footer>
     <p class="hidden" role="status" aria-live="polite"
       lang=${session.failure || session.seconds ? "en" : session.target || null}>

@@ -74,6 +74,6 @@ export function History({ session, redraw }) {
       </li>`,
       )}
     </ul>
-    <p class="note">The history is stored in this browser and is sent nowhere.</p>
+    <p class="note">The history is stored in this browser only.</p>
   <//>`;
 }

@@ -1,0 +1,32 @@
+"""Whether the names of files agree with the languages of a model."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dragoman.cli.console import say
+from dragoman.text.records import primary
+from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages, language_of_name
+
+
+def warn_of_files(
+    run: Path, languages: Languages, sources: Sequence[Path], targets: Sequence[Path] = ()
+) -> None:
+    """Say which files are, by the ends of their names, in another language than the run reads or writes.
+
+    It is no error: a name can be wrong.
+    """
+    for wanted, paths in ((languages.source, sources), (languages.target, targets)):
+        for path in paths:
+            language = language_of_name(path.name)
+            warn_of_language(
+                run, languages, f"{path} is in {language} by the end of its name", language, wanted
+            )
+
+
+def warn_of_language(run: Path, languages: Languages, statement: str, language: str, wanted: str) -> None:
+    """Say the statement where it gives another language than wanted. One that is not known may be any."""
+    if UNKNOWN_LANGUAGE not in (language, wanted) and primary(language) != primary(wanted):
+        say(
+            f"{statement}, but {run} translates from {languages.source} to {languages.target}; {wanted} is "
+            "expected there."
+        )

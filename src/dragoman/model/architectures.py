@@ -1,0 +1,59 @@
+"""Which settings each architecture has. Does not import torch: it is for recipes, too."""
+
+from dragoman.model.baseline_shapes import ENRICHED
+from dragoman.model.settings import ModelSettings
+from dragoman.system.errors import DragomanError
+
+PARTS_OF_A_TRANSFORMER = (
+    "decoder_d_ff",
+    "d_k",
+    "d_v",
+    "attention_dropout",
+    "source_end",
+    "norm",
+    "norm_epsilon",
+    "activation",
+    "attention_bias",
+    "output_bias",
+    "scale_embeddings",
+    "concatenate_positions",
+    "residual",
+    "neighbourhood",
+)
+"""Settings that older architectures do not have."""
+OF_EVERY_PRESET = ("d_ff", "heads")
+"""The same, but presets set them: older architectures ignore them, and the command line refuses them."""
+OF_CONVOLUTIONS = ("kernel_width", "dilated")
+OF_THE_TRANSFORMER = ("neighbourhood", "concatenate_positions", "source_end", "output_bias")
+"""Settings of the Transformer alone, also beside enriched models."""
+
+
+def check_architecture(settings: ModelSettings) -> None:
+    """Raise `DragomanError` for a setting that the architecture lacks, or for two that exclude each other."""
+    if settings.architecture == "transformer":
+        settings.refuse(*OF_CONVOLUTIONS, "input_feeding")
+    elif settings.architecture in ENRICHED:
+        other = () if settings.architecture == "conv-enriched" else OF_CONVOLUTIONS
+        settings.refuse(*OF_THE_TRANSFORMER, *other, "input_feeding")
+    elif settings.architecture == "conv":
+        settings.refuse(*PARTS_OF_A_TRANSFORMER, "attention_score", "input_feeding")
+    else:
+        settings.refuse(*PARTS_OF_A_TRANSFORMER, *OF_CONVOLUTIONS, "positions", "first_position")
+    if settings.neighbourhood is not None and settings.attention_score is not None:
+        raise DragomanError(
+            f"Restricted self-attention has scaled dot products, and attention_score is "
+            f"{settings.attention_score}; leave neighbourhood or attention_score out."
+        )
+    if settings.architecture in ("lstm-enriched", "gru-enriched") and settings.d_model % 2:
+        raise DragomanError(
+            f"d_model {settings.d_model} is odd, and an encoder of {settings.architecture} has two "
+            "directions of half the width; choose an even number."
+        )
+
+
+def refuse_ignored(settings: ModelSettings, given: set[str]) -> None:
+    """Raise `DragomanError` if what is given has a setting that the architecture ignores."""
+    if settings.architecture in ("lstm", "gru", "conv"):
+        for name in OF_EVERY_PRESET:
+            if name in given:
+                raise DragomanError(f"The architecture {settings.architecture} has no {name}; leave it out.")

@@ -1,0 +1,193 @@
+"""Vocabularies of bytes keep every text; a model of bytes is trained, resumed, used and exported as any."""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.inspection.inspect import inspect
+from dragoman.model.symbols import END
+from dragoman.pipeline import autoconfigure
+from dragoman.pipeline.prepare import PreparedData, prepare
+from dragoman.pipeline.recipe import complete_recipe
+from dragoman.pipeline.run import run
+from dragoman.system.errors import DragomanError
+from dragoman.text.settings import TokenizerSettings
+from dragoman.text.tokenizer import SPACE, UNKNOWN_TEXT, Tokenizer, replace_surrogates
+from dragoman.training.checkpoint import checkpoints
+from dragoman.translation.model_folder import read_about
+from dragoman.translation.translator import Translator
+from tests.conftest import small_recipe
+from tests.test_cli import call
+
+SYMBOLS = "<bt>", "<name>"
+BYTES = TokenizerSettings("byte", normalization="identity", symbols=SYMBOLS)
+TEXTS = st.text(st.characters(exclude_characters=SPACE, exclude_categories=["Cs"]), max_size=30)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return Tokenizer.train([], "byte", BYTES, 8_000)
+
+
+def test_the_vocabulary_has_the_bytes_the_space_and_the_symbols(tokenizer):
+    pieces = tokenizer.pieces(range(END + 1, len(tokenizer)))
+    assert pieces == [*SYMBOLS, *(f"<0x{byte:02X}>" for byte in range(256)), SPACE]
+
+
+def test_the_tokens_are_the_bytes_and_give_the_text_back(tokenizer):
+    first = END + 1 + len(SYMBOLS)
+
+    @given(TEXTS)
+    def check(text):
+        (ids,) = tokenizer.encode([text])
+        space = len(tokenizer) - 1
+        assert ids == [space if byte == ord(" ") else first + byte for byte in text.encode()]
+        assert tokenizer.decode(ids) == text
+
+    check()
+
+
+def test_symbols_are_one_token_each(tokenizer):
+    (ids,) = tokenizer.encode(["<bt>é <name> <b"])
+    pieces = ["<bt>", "<0xC3>", "<0xA9>", SPACE, "<name>", SPACE, "<0x3C>", "<0x62>"]
+    assert tokenizer.pieces(ids) == pieces
+    assert tokenizer.ids(pieces) == ids
+
+
+def test_lone_surrogates_are_replaced(tokenizer):
+    (ids,) = tokenizer.encode(["a\ud800b"])
+    assert tokenizer.decode(ids) == replace_surrogates("a\ud800b")
+
+
+def test_incomplete_characters_are_decoded_to_replacement_characters(tokenizer):
+    @given(TEXTS, st.integers(0, 40))
+    def check(text, count):
+        (ids,) = tokenizer.encode([text])
+        whole = text.encode()[:count].decode("utf-8", "ignore")
+        missing = len(text.encode()[:count]) - len(whole.encode())
+        assert tokenizer.decode(ids[:count]) == whole + missing * UNKNOWN_TEXT
+
+    check()
+
+    @given(st.lists(st.integers(0, len(tokenizer) - 1)))
+    def check_any(ids):
+        assert isinstance(tokenizer.decode(ids), str)
+
+    check_any()
+
+
+def test_the_bytes_of_a_word_are_its_tokens(tokenizer):
+    assert tokenizer.word_ids("é ab  ж") == [0, 0, 1, 1, 1, 2, 2, 2, 2]
+    assert tokenizer.word_ids("  ") == []
+
+
+def test_normalisation_is_that_of_the_settings():
+    tokenizer = Tokenizer.train([], "byte", TokenizerSettings("byte"), 8_000)
+    assert tokenizer.encode(["ﬁ\u00a0½"]) == tokenizer.encode(["fi 1⁄2"])
+
+
+def test_a_symbol_that_is_not_unicode_is_refused():
+    with pytest.raises(DragomanError, match="SentencePiece cannot make a vocabulary"):
+        Tokenizer.train([], "byte", replace(BYTES, symbols=("\ud800",)), 8_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"), [("bpe_dropout", {"bpe_dropout": 0.1}), ("sampling_alpha", {"sampling_alpha": 0.1})]
+)
+def test_bytes_are_not_sampled(name, changes):
+    with pytest.raises(DragomanError, match=f"{name} is for .* tokens, and source_tokens is byte"):
+        replace(BYTES, **changes)
+
+
+def test_the_size_of_the_vocabulary_is_told_where_another_is_asked_for(tmp_path):
+    recipe = replace(
+        small_recipe(tmp_path, tmp_path / "run"), tokenizer=TokenizerSettings("byte", vocabulary=99)
+    )
+    told = []
+    prepare(tmp_path / "run", recipe, told.append)
+    assert "Asked for a vocabulary of 99 byte tokens; there are 261." in told
+    assert len(PreparedData.load(tmp_path / "run" / "data").tokenizers.source) == 261
+
+
+@pytest.mark.parametrize(
+    ("tokens", "given", "expected"),
+    [
+        ({"source_tokens": "byte"}, {}, (1_000, 200)),
+        ({"target_tokens": "byte", "share_vocabulary": False}, {}, (1_000, 200)),
+        ({"source_tokens": "byte"}, {"longest": 250}, (250, 200)),
+        ({}, {}, (250, 50)),
+    ],
+)
+def test_lengths_of_a_recipe_are_those_of_bytes(tmp_path, tokens, given, expected):
+    data = {"source": "a.en", "target": "a.de", **given}
+    table = {"out": str(tmp_path), "preset": "tiny", "data": data, "tokenizer": tokens}
+    recipe = complete_recipe(table, "r.toml", lambda each: each, lambda: False, lambda _: None)
+    assert (recipe.data.longest, recipe.search.max_extra_tokens) == expected
+
+
+# ---- a model
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """The recipe of a run that has ended, and a folder with the same run as it was in the middle."""
+    folder = tmp_path_factory.mktemp("bytes")
+    recipe = small_recipe(folder, folder / "whole", updates=16, warmup_steps=4, validate_every=8)
+    recipe = replace(
+        recipe, tokenizer=TokenizerSettings("byte"), batches=replace(recipe.batches, accumulate=1)
+    )
+
+    def copy(words):
+        if words.startswith("Validation at update 8"):  # as if the run had ended here
+            shutil.copytree(recipe.out, folder / "stopped")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(autoconfigure, "LEAST_SECONDS", 0.0)
+        run(recipe, copy)
+    return recipe, folder / "stopped"
+
+
+def test_a_resumed_run_equals_an_uninterrupted_one(model, monkeypatch):
+    monkeypatch.setattr(autoconfigure, "LEAST_SECONDS", 0.0)
+    recipe, stopped = model
+    run(replace(recipe, out=stopped), lambda _: None)
+    weights = [checkpoints(folder)[-1] / "model.safetensors" for folder in (recipe.out, stopped)]
+    assert weights[0].read_bytes() == weights[1].read_bytes()
+
+
+def test_both_engines_translate_and_the_tokens_are_bytes(model):
+    lines = ["amber birch", "", "é 😀"]
+    engines = [Translator.load(model[0].out, native=native) for native in (True, False)]
+    one, other = (engine.translate(lines, beam_size=2, max_extra_tokens=20) for engine in engines)
+    assert one == other
+    assert one[1] == ""
+    assert read_about(model[0].out / "model")[0] > len("amber birch cedar")
+
+
+def test_words_are_aligned_and_inspected(model):
+    translator = Translator.load(model[0].out)
+    (links,) = translator.align([("é birch", "É BIRCH")])
+    assert {target for _, target in links} == {0, 1}
+    assert {source for source, _ in links} <= {0, 1}
+    inspection = inspect(translator, "é birch", prefix="É BIRCH", max_length=12)
+    assert inspection.source[:3] == ("<0xC3>", "<0xA9>", SPACE)
+    assert inspection.source_words[:-1] == (0, 0, *[1] * 6)
+    assert inspection.target_words[:8] == (0, 0, *[1] * 6)
+
+
+@pytest.mark.parametrize("name", ["ctranslate2", "huggingface"])
+def test_an_export_translates_as_the_model(model, tmp_path, monkeypatch, capsysbinary, name):
+    out = ["--to", name, "--out", tmp_path / "it"]
+    status, _, err = call(monkeypatch, capsysbinary, "export", model[0].out, *out)
+    assert status == 0, err
+
+
+def test_argos_is_refused(model, tmp_path, monkeypatch, capsysbinary):
+    out = ["--to", "argos", "--out", tmp_path / "it.argosmodel"]
+    languages = ["--source-language", "en", "--target-language", "de"]
+    status, _, err = call(monkeypatch, capsysbinary, "export", model[0].out, *out, *languages)
+    assert status == 2
+    assert "source vocabulary is of bytes; train a model with --source-tokens bpe" in err

@@ -1,0 +1,92 @@
+"""inseq gives the same attributions of an exported model, where both have the same definition.
+
+What has to be the same for it (docs/inspection.md says what differs as it comes):
+
+- inseq's integrals begin at the embedding of the unknown token, which is therefore 0 in these models, and by
+  default leave END out (`include_eos_baseline`).
+- transformers multiplies the embeddings that it is given for the decoder by √d_model. inseq gives it scaled
+  ones, so the decoder must not scale again.
+- Our log-probabilities are of the tokens that search may choose: never PAD or START.
+
+inseq attributes to embeddings times √d_model, which changes gradients, but not gradients × inputs.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from dragoman import Translator
+from dragoman.inspection.attribution import attribute, differentiable, log_probs_and_gradients
+from dragoman.interop import huggingface
+from dragoman.model.symbols import PAD, START, UNKNOWN
+from tests.test_huggingface import OURS, SOURCE, TARGET, ours
+
+inseq = pytest.importorskip("inseq", reason="inseq is missing: pip install inseq")
+pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("default")]
+MODELS = {
+    "the paper's": OURS["the paper's"],
+    "unscaled": replace(OURS["Marian's positions"], tied="all"),
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def both(request, tmp_path_factory):
+    """A translator in float64, and inseq's wrapping of the same model."""
+    folder = tmp_path_factory.mktemp("there")
+    model, tokenizers = ours(MODELS[request.param])
+    with torch.no_grad():
+        model.source_embedding.weight[UNKNOWN] = 0
+    huggingface.write(model, tokenizers, folder)
+    theirs = inseq.load_model(str(folder), "integrated_gradients")
+    theirs.model.double()
+    theirs.model.get_decoder().embed_scale = 1.0
+    theirs.model.final_logits_bias[:, [PAD, START]] = -1e9
+    return Translator.from_model(model.double(), tokenizers), theirs
+
+
+def attributed(theirs, method, **options):
+    """What inseq finds for log P of each target token: [T S D]."""
+    log_prob = {"attributed_fn": "probability", "logprob": True}
+    found = theirs.attribute(SOURCE[0], TARGET[0], method=method, show_progress=False, **log_prob, **options)
+    return found[0].source_attributions.transpose(0, 1).numpy()
+
+
+def test_gradient_times_input_is_that_of_inseq(both):
+    translator, theirs = both
+    found = attribute(translator, SOURCE[0], TARGET[0], steps=1)
+    expected = attributed(theirs, "input_x_gradient").sum(-1)
+    np.testing.assert_allclose(found.gradient_input, expected, atol=1e-5)
+
+
+def test_integrated_gradients_are_those_of_inseq(both):
+    translator, theirs = both
+    found = attribute(translator, SOURCE[0], TARGET[0], steps=8)
+    expected = attributed(theirs, "integrated_gradients", n_steps=8, include_eos_baseline=True).sum(-1)
+    np.testing.assert_allclose(found.integrated, expected, atol=1e-5)
+
+
+def test_saliency_is_the_norm_of_the_gradient(both):
+    translator, theirs = both
+    model, sides = differentiable(translator.torch_backend.model), translator.tokenizers
+    found = attribute(translator, SOURCE[0], TARGET[0], steps=1)
+    texts = zip((sides.source, sides.target), (found.source, found.target), strict=True)
+    source, target = (torch.tensor([side.ids(tokens)]) for side, tokens in texts)
+    _, (gradient,) = log_probs_and_gradients(model, source, target, torch.ones(1, dtype=torch.float64))
+    scale = math.sqrt(model.settings.d_model) if model.settings.scale_embeddings else 1.0
+    expected = np.linalg.norm(attributed(theirs, "saliency"), axis=-1)
+    np.testing.assert_allclose(gradient.norm(dim=-1) / scale, expected, atol=1e-5)
+
+
+def test_attention_is_that_of_inseq(both):
+    translator, theirs = both
+    ours = translator.attention(SOURCE[0], TARGET[0])
+    (found,) = theirs.attribute(SOURCE[0], TARGET[0], method="attention", show_progress=False)
+    for shown, expected in (  # theirs are [keys queries layers heads]
+        (ours.encoder, found.sequence_scores["encoder_self_attentions"]),
+        (ours.decoder, found.sequence_scores["decoder_self_attentions"]),
+        (ours.cross, found.source_attributions),
+    ):
+        np.testing.assert_allclose(shown, expected.permute(2, 3, 1, 0), atol=1e-5)
