@@ -416,7 +416,7 @@ def test_rate_and_updates_are_chosen_and_said(trained, folder, tmp_path):
     assert chosen.adaptation.peak_rate == PEAK_RATE
     (reasons,) = [line for line in said if line.startswith("Chosen")]
     for words in (
-        "updates, at most 10 passes over the text",
+        "at most 10 passes over the text",
         "a tenth of the updates",
         "0.0003, so that little",
     ):

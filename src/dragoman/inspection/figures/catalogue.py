@@ -75,7 +75,7 @@ FIGURES = (
     ),
     Figure(
         "layer-norm",
-        "over which numbers layer and batch normalisation take means",
+        "over which numbers layer and batch normalisation average",
         "section 3.1",
         "sentence",
         ("layer",),
@@ -87,7 +87,9 @@ FIGURES = (
     ),
     Figure("positions", "positions in both layouts, and their dot products", "section 3.5", "nothing"),
     Figure("complexity", "operations, sequential steps and path lengths of layers", "Table 1", "nothing"),
-    Figure("recurrence-paths", "paths between tokens: recurrent and attending", "section 4", "nothing"),
+    Figure(
+        "recurrence-paths", "paths between tokens with recurrence and with attention", "section 4", "nothing"
+    ),
     Figure("training", "loss, learning rate, gradient norm and validation", "section 5.3", "run"),
     Figure("label-smoothing", "the target distribution of a token", "section 5.4", "nothing"),
     Figure(
