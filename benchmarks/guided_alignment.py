@@ -12,7 +12,7 @@ Measured with the words of LEXICON, whose translation is known: each is wrapped 
 is translated with its tags. The tag is right if it encloses the word's translation and nothing else. Words
 count whose translation occurs once. The same for two successive words. The layer and head that align are
 those that the product uses (the last layer, the mean of its heads) and those that are right most often on the
-validation data; and the same with mutual links alone, whose words both have the most attention to each other.
+validation data; and the same without the links of words that have no counterpart, as tags use them.
 """
 
 import argparse
@@ -48,7 +48,7 @@ from dragoman.training.objective import (
 )
 from dragoman.training.settings import TrainingSettings
 from dragoman.training.world import World
-from dragoman.translation.alignment import select_head, word_alignment, word_starts
+from dragoman.translation.alignment import precise_alignment, select_head, word_alignment, word_starts
 from dragoman.translation.analysis import forced_batches
 from dragoman.translation.model_folder import save_model
 from dragoman.translation.tags import remove_tags, restore_tags
@@ -72,19 +72,19 @@ ENDINGS = "(e|er|en|es|em|s|n|ern)?"
 
 
 class Reading(NamedTuple):
-    """How words are aligned: by which layer and head, and whether by both directions."""
+    """How words are aligned: by which layer and head, and whether without words that have no counterpart."""
 
     layer: int | None
     head: int | None
     mutual: bool = False
-    """Keep a link only if its target word also has the most attention to its source word."""
+    """By `precise_alignment`, which prefers mutual links, as the product does."""
 
     def __str__(self) -> str:
         return f"{self.layer}:{self.head or 0}{' mutual' * self.mutual}"
 
 
 PRODUCT = Reading(None, None)
-"""The layer and head that the product reads: the last, and the mean of all."""
+"""The layer and head that the product reads: the last, and the mean of all. Tags have its mutual reading."""
 
 
 class Guide(NamedTuple):
@@ -287,12 +287,8 @@ def alignments(
 
 
 def links(weights: Tensor, words: tuple[list[int], list[int]], mutual: bool) -> list[tuple[int, int]]:
-    """The word alignment by the weights [T S]; with `mutual` the links of both directions."""
-    forward = word_alignment(weights, *words)
-    if not mutual:
-        return forward
-    backward = {(source, target) for target, source in word_alignment(weights.T, *words[::-1])}
-    return [link for link in forward if link in backward]
+    """The word alignment by the weights [T S]; with `mutual` as tags use it."""
+    return precise_alignment(weights, *words) if mutual else word_alignment(weights, *words)
 
 
 class Measured(NamedTuple):
@@ -364,7 +360,7 @@ def check_by_product(
 ) -> None:
     """Raise `AssertionError` if the first 50 tags are not where `keep_tags` puts them."""
     tagged = [with_tag(each, sources[each.line]) for each in planted[:50]]
-    alignment = own[PRODUCT]
+    alignment = own[PRODUCT._replace(mutual=True)]
     here = [
         restore_tags(remove_tags(line)[1], texts[each.line], alignment[each.line])
         for line, each in zip(tagged, planted, strict=False)

@@ -18,7 +18,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
-from dragoman.translation.alignment import select_head, word_alignment, word_starts
+from dragoman.translation.alignment import precise_alignment, select_head, word_alignment, word_starts
 from dragoman.translation.translator import Translator
 from tests.conftest import VOCABULARY
 from tests.test_search import tiny
@@ -161,6 +161,21 @@ def test_pieces_are_joined_to_words():
     ]
     assert word_alignment(weights, word_starts(source[:-1]), word_starts(target[:-1])) == expected
     assert word_alignment(weights[:1, :1], [], []) == []
+
+
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 2**32))
+def test_a_source_word_with_a_mutual_link_has_no_other(source, target, seed):
+    torch.manual_seed(seed)
+    weights = torch.rand(target + 1, source + 1).softmax(1)  # the last row and column are END's
+    inner = weights[:-1, :-1]
+    words = list(range(source)), list(range(target))
+    links, precise = word_alignment(weights, *words), precise_alignment(weights, *words)
+    assert links == [(int(inner[word].argmax()), word) for word in range(target)]
+    mutual = {word for word, other in links if int(inner[:, word].argmax()) == other}
+    assert precise == [
+        (word, other) for word, other in links if word not in mutual or int(inner[:, word].argmax()) == other
+    ]
+    assert {word for word, _ in precise} == {word for word, _ in links}, "no source word loses all its links"
 
 
 @example("\u200b a")  # the first word is normalised away

@@ -60,3 +60,17 @@ def word_alignment(
     word_weights.index_add_(1, torch.tensor(source), target_sums[:, :-1])
     present = set(target)
     return [(int(best), word) for word, best in enumerate(word_weights.argmax(1)) if word in present]
+
+
+def precise_alignment(
+    weights: Float[Tensor, "T S"], source: Sequence[int], target: Sequence[int]
+) -> list[tuple[int, int]]:
+    """`word_alignment` without the links of target words that have no counterpart, such as many articles.
+
+    A link is mutual if its source word has more attention in its target word than in every other. A source
+    word with a mutual link has no other link.
+    """
+    links = word_alignment(weights, source, target)
+    best = {word: other for other, word in word_alignment(weights.T, target, source)}
+    mutual = {word for word, other in links if best.get(word) == other}
+    return [(word, other) for word, other in links if word not in mutual or best[word] == other]

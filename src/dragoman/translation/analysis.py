@@ -23,7 +23,7 @@ from dragoman.search.trace import Node, stable_prefixes, trace_nodes
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import pad
 from dragoman.text.tokenizer import UNKNOWN_TEXT
-from dragoman.translation.alignment import select_head, word_alignment, word_starts
+from dragoman.translation.alignment import precise_alignment, select_head, word_alignment, word_starts
 from dragoman.translation.segmentation import truncate
 from dragoman.translation.token_ids import (
     batch_by_length,
@@ -255,7 +255,7 @@ def align_ids(
         source_words(translator, sentence, source),
         word_starts(tokenizer.pieces(target), tokenizer.unknown_is_word),
     )
-    return word_alignment(target_weights(translator, source, target), *words)
+    return precise_alignment(target_weights(translator, source, target), *words)
 
 
 def source_words(translator: "Translator", sentence: str, source: list[int]) -> list[int]:
