@@ -16,12 +16,15 @@ from threading import Event
 
 import httpx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
 from dragoman.serving import connections
 from dragoman.serving.app import make_app
 from dragoman.serving.errors import ApiError
 from dragoman.serving.log import Records, request_id
-from dragoman.serving.metrics import Metrics
+from dragoman.serving.metrics import BOUNDS, Metrics
 from dragoman.serving.middleware import BODY_SECONDS
 from dragoman.serving.service import MOST_CHARACTERS, Preparation, Service
 from dragoman.serving.settings import ServerSettings
@@ -461,3 +464,20 @@ def send_while_one_dies(address, victim, seconds=3.0):
 
     asyncio.run(all_of_them())
     return statuses
+
+
+@settings(max_examples=20)
+@given(st.lists(st.floats(0, 20) | st.sampled_from(BOUNDS), max_size=20))
+def test_metrics_are_those_of_prometheus_own_counters(seconds):
+    registry, ours = CollectorRegistry(), Metrics()
+    requests = Counter("dragoman_requests", "", ["route", "status"], registry=registry)
+    histogram = Histogram("dragoman_request_seconds", "", ["route"], buckets=BOUNDS, registry=registry)
+    for number, each in enumerate(seconds):
+        route, status = f"/{number % 2}", 200 + number % 3
+        ours.finished(route, status, each)
+        requests.labels(route, str(status)).inc()
+        histogram.labels(route).observe(each)
+    theirs = set(generate_latest(registry).decode().splitlines())
+    samples = {line for line in theirs if not line.startswith("#") and "_created" not in line}
+    lines = ours.text().decode().splitlines()
+    assert samples == {line for line in lines if line.startswith("dragoman_request")}

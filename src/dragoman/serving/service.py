@@ -188,8 +188,8 @@ class Service:
     ) -> list[NBest]:
         """The n best translations of each sentence of each document.
 
-        Raises `ApiError`: 400 for a request that asks for too much or for what contradicts itself, 429 if the
-        queue is full, 504 if the deadline passes.
+        Raises `ApiError`: 400 for a request that asks for too much, 429 if the queue is full, 504 if the
+        deadline passes. Raises `DragomanError` for constraints that contradict each other.
         """
         self.refuse_too_much(search)
         segments: list[Segment] = []
