@@ -115,10 +115,9 @@ class DataSettings(CorpusFiles):
     @property
     def files(self) -> dict[str, Path]:
         """The paths that are given, by the names of their fields, each joined to `folder`."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        paths = {name: value for name, value in values.items() if isinstance(value, Path)}
-        folder = paths.pop("folder", Path())
-        return {name: folder / path for name, path in paths.items()}
+        paths = {field.name: getattr(self, field.name) for field in fields(self)}
+        folder = paths.pop("folder") or Path()
+        return {name: folder / path for name, path in paths.items() if isinstance(path, Path)}
 
     def needs_conversion(self) -> bool:
         """Whether files of lines are written first: of corpora, compressed files, files with both sides."""

@@ -118,9 +118,9 @@ def _write_shard(shard: _Shard) -> None:
 def write_alignment(
     folder: Path, alignment: Path, files: Files, tokenizers: tuple[Path, Path], shard_lines: int = SHARD_LINES
 ) -> None:
-    """Write the links of a corpus beside its ids; other arguments as those of `write_corpus`, which wrote it.
+    """Write the links of a corpus beside its ids; the other arguments are those of `write_corpus`.
 
-    Raises `DragomanError` where `parse_links` does.
+    The file is not compressed. Raises `DragomanError` where `parse_links` does.
     """
     paths = *files, alignment
     offsets = zip(*(line_offsets(path, shard_lines) for path in paths), strict=True)

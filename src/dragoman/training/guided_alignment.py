@@ -42,10 +42,9 @@ class GuidedObjective(nn.Module):
         with replaced_attend(attention, keeping(attention.attend, attended)):
             loss, nll = self.objective(batch)
         ((query, memory, mask),) = attended
-        head = self.head - 1
-        log_weights = log_attention(query[:, head], memory.keys[:, head], mask[:, 0])
-        guidance = -(shares * log_weights.flatten().index_select(0, places)).sum(dtype=torch.float64)
-        return loss + self.weight * guidance, nll
+        log_weights = log_attention(query[:, self.head - 1], memory.keys[:, self.head - 1], mask[:, 0])
+        cross_entropy = -(shares * log_weights.flatten().index_select(0, places)).sum(dtype=torch.float64)
+        return loss + self.weight * cross_entropy, nll
 
 
 def last_cross_attention(model: Model) -> MultiHeadAttention:
