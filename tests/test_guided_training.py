@@ -14,6 +14,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.cli import distil, train
 from dragoman.cli.adapter import export_adapter
 from dragoman.cli.main import main
 from dragoman.inspection.inspect import inspect
@@ -509,6 +510,18 @@ def test_what_guided_alignment_excludes_is_refused(tmp_path, table, values, mess
     recipe = changed(guided_recipe(tmp_path), table, **values)
     with pytest.raises(DragomanError, match=message):
         with_alignment_head(recipe, resolve_paths(recipe.data))
+
+
+def test_a_weight_without_an_alignment_is_refused(trained):
+    text, message = (
+        str(trained / "train.source"),
+        "belongs to --guided-alignment FILE, which is missing; give",
+    )
+    weight = ["--guided-alignment-weight", "0.5"]
+    with pytest.raises(DragomanError, match=message):
+        train.recipe_of(train.COMMAND.parse([text, str(trained / "train.target"), *weight]))
+    with pytest.raises(DragomanError, match=message):
+        distil.plan(distil.COMMAND.parse([str(trained / "run"), "--data", text, *weight]))
 
 
 def test_several_corpora_and_files_with_both_sides_are_refused(tmp_path):

@@ -16,7 +16,7 @@ import numpy as np
 from dragoman.system.errors import DragomanError
 from dragoman.system.processors import map_in_processes
 from dragoman.system.wording import shown
-from dragoman.text.corpus import SHARD_LINES, Corpus, Files, Ids
+from dragoman.text.corpus import SHARD_LINES, Corpus, Files, Ids, raise_open_file_limit
 from dragoman.text.lines import line_offsets, read_lines, read_pairs
 from dragoman.text.tokenizer import Tokenizer
 
@@ -138,8 +138,9 @@ class AlignedCorpus(Corpus):
     """A corpus with the links of its pairs. Raises `DragomanError` if the folder lacks them."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
         names = sorted(path.name.split(".")[0] for path in folder.glob("*.source.npy"))
+        raise_open_file_limit(12 * len(names))  # 5 here, 5 of the batches' corpus, and 2 of links
+        super().__init__(folder)
         try:
             self._links = [self._load_side(folder, name, KIND) for name in names]
         except (OSError, ValueError) as error:
