@@ -487,8 +487,16 @@ def changed(recipe, table, **values):
 @pytest.mark.parametrize(
     ("table", "values", "message"),
     [
-        ("model", {"architecture": "lstm"}, "The architecture lstm has no alignment_head"),
-        ("model", {"architecture": "conv"}, "The architecture conv has no alignment_head"),
+        (
+            "model",
+            {"architecture": "lstm"},
+            "multi-head attention, and the architecture lstm has none; leave it",
+        ),
+        (
+            "model",
+            {"architecture": "conv"},
+            "multi-head attention, and the architecture conv has none; leave it",
+        ),
         (
             "model",
             {"attention_score": "additive"},

@@ -23,9 +23,9 @@ def with_alignment_head(recipe: Recipe, texts: DataSettings) -> Recipe:
     `texts` has the paths. Raises `DragomanError` for what guided alignment excludes, and for an alignment
     that is not of the text.
     """
+    refuse_contradictions(recipe)
     recipe = replace(recipe, model=replace(recipe.model, alignment_head=recipe.model.alignment_head or 1))
     check_architecture(recipe.model)
-    refuse_contradictions(recipe)
     assert texts.guided_alignment is not None
     if texts.source is None or texts.target is None or is_parallel(texts.source):
         raise DragomanError(
