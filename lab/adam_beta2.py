@@ -60,7 +60,7 @@ def run(quick: bool) -> Result:
         rate: min(last[f"β2 = 0.999, {rate}"]) > max(last[f"β2 = 0.98, {rate}"])  # the ranges do not touch
         for rate in RATES
     }
-    shown = "; ".join(f"{name} {spread(values)}" for name, values in last.items())
+    shown = "; ".join(f"{name}: {spread(values)}" for name, values in last.items())
     return Result(
         {
             "Loss at the end": [

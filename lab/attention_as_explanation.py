@@ -66,7 +66,7 @@ def run(quick: bool) -> Result:
         shown,
         f"Rows: target letters 1 to {LENGTH}. Columns: source letters. Mean of 100 texts, seed {seeds[0]}.",
     )
-    figures = "; ".join(f"{name} {spread(of(name, 'same token'))}" for name in names)
+    figures = "; ".join(f"{name}: {spread(of(name, 'same token'))}" for name in names)
     good = [name for name in names if min(of(name, "same token")) > 0.9]
     condition = "" if len(good) == len(names) else f"the weights are those of {' or '.join(good)}"
     return Result(

@@ -64,8 +64,8 @@ def run(quick: bool) -> Result:
         {"Held-out texts": rows},
         picture,
         verdict_of(worse and min(gap) > max(0.0, *none)),
-        f"Loss of layer and batch normalisation in use, in nats a token, by batch: {shown}. With batches of "
-        f"{small} pairs the loss of batch normalisation in use is {spread(gap)} above that with a batch's "
-        f"statistics; that of layer normalisation {spread(none)}, because the texts differ. The claim "
-        "needs separate ranges of the seeds with small batches.",
+        f"Loss of layer and batch normalisation in use, in nats a token, by batch size: {shown}. With "
+        f"batches of {small} pairs the loss of batch normalisation in use is {spread(gap)} above that with "
+        f"a batch's statistics; that of layer normalisation {spread(none)}, because the texts differ. The "
+        "claim needs separate ranges of the seeds with small batches.",
     )

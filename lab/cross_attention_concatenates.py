@@ -65,7 +65,7 @@ def run(quick: bool) -> Result:
         {"5 target and 6 source tokens": rows},
         picture,
         verdict_of(concatenated["difference from Figure 1"] < 1e-9),
-        "Queries come from the decoder, keys and values from the encoder alone. If they are "
-        f"concatenated, {share:.0%} of the weight goes to the decoder's own positions, and a token depends "
-        "on later ones. In Figure 1 it does not.",
+        "Queries come from the decoder, keys and values from the encoder alone. If the decoder's states are "
+        f"concatenated to these, they get {share:.0%} of the weight, and a token depends on later ones. In "
+        "Figure 1 it does not.",
     )

@@ -57,7 +57,8 @@ def run(quick: bool) -> Result:
         {f"d_k = {D_K}, {KEYS} queries and keys": rows},
         picture,
         verdict_of(True, "the unscaled products stay below 65,504" if after != before else ""),
-        f"If the scores are divided, they overflow from a standard deviation of {after:g} on; if the queries "
-        f"are divided, from {before:g}. The undivided product is √d_k times as large. bfloat16 has the range "
-        "of float32 and overflows in neither case. The softmax of a row with ∞ is NaN.",
+        f"If the scores are divided, they overflow when q and k have a standard deviation of {after:g} or "
+        f"more; if the queries are divided, of {before:g} or more. The undivided product is √d_k times as "
+        "large. bfloat16 has the range of float32 and overflows in neither case. The softmax of a row with "
+        "∞ is NaN.",
     )

@@ -50,7 +50,7 @@ def run(quick: bool) -> Result:
         {f"h = {heads}": mean_curve(losses[heads], max(updates // 10, 1)) for heads in HEADS},
         f"Mean of {len(seeds)} seeds.",
     )
-    shown = "; ".join(f"h = {heads} {spread(of(heads))}" for heads in HEADS)
+    shown = "; ".join(f"h = {heads}: {spread(of(heads))}" for heads in HEADS)
     best = min(HEADS, key=lambda heads: mean(of(heads)))
     better = [heads for heads in HEADS[1:] if max(of(heads)) < min(of(1))]
     condition = "" if better == list(HEADS[1:]) else f"there are {' or '.join(map(str, better))} heads"

@@ -72,7 +72,7 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(right and needed),
         "With both, each prediction depends on the earlier tokens and no others. Without the offset all "
-        f"{mask[names[0]]} predictions depend on the token that they are to predict; without the mask "
-        f"{offset[names[0]] + offset[names[1]]} pairs of a prediction and its own or a later token depend on "
-        "each other. Neither is enough alone.",
+        f"{mask[names[0]]} predictions depend on the token that they are to predict; without the mask there "
+        f"are {offset[names[0]] + offset[names[1]]} dependences on that token or on a later one. Neither is "
+        "enough alone.",
     )

@@ -76,5 +76,5 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(min(top["with residuals, trained"]) > 0.5 and lost),
         f"R² of the position after layer {LAYERS}: "
-        f"{'; '.join(f'{name} {spread(values)}' for name, values in top.items())}.",
+        f"{'; '.join(f'{name}: {spread(values)}' for name, values in top.items())}.",
     )

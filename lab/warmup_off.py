@@ -60,7 +60,7 @@ def run(quick: bool) -> Result:
     )
     post, pre = (min(last[f"{norm}-norm, without warm-up"]) for norm in ("post", "pre"))
     stuck = post > max(last["post-norm, with warm-up"]) + 0.5
-    shown = "; ".join(f"{name} {spread(values)}" for name, values in last.items())
+    shown = "; ".join(f"{name}: {spread(values)}" for name, values in last.items())
     return Result(
         {
             "Loss at the end": [
