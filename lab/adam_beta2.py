@@ -1,5 +1,5 @@
-"""Trains the same Transformers with Adam's β2 at the paper's 0.98 and at the usual 0.999, to reverse texts,
-with and without warm-up.
+"""Trains Transformers to reverse texts, with Adam's β2 at the paper's 0.98 and at the usual 0.999, each with
+warm-up and without it. For each seed, initial weights and texts are the same.
 """
 
 from statistics import mean
@@ -21,10 +21,10 @@ from lab.parts.training import (
 CLAIM = Claim(
     title="β2 of 0.98 beside 0.999",
     section="5.3",
-    claim="With Adam's usual β2 of 0.999 in place of the paper's 0.98 a Transformer trains worse.",
-    claimed_by="advice on training; the paper gives 0.98 without a reason (section 5.3)",
+    claim="With Adam's usual β2 of 0.999 in place of the paper's 0.98, a Transformer trains worse.",
+    claimed_by="advice on training; the paper, section 5.3, uses 0.98 and gives no reason",
 )
-RATES = {"with warm-up": paper_rate, "without": rate_without_warmup}
+RATES = {"with warm-up": paper_rate, "without warm-up": rate_without_warmup}
 
 CONDITIONS = {True: "there is no warm-up", False: "there is a warm-up"}
 
@@ -60,7 +60,7 @@ def run(quick: bool) -> Result:
         rate: min(last[f"β2 = 0.999, {rate}"]) > max(last[f"β2 = 0.98, {rate}"])  # the ranges do not touch
         for rate in RATES
     }
-    shown = "; ".join(f"{name} {spread(values)}" for name, values in last.items())
+    shown = "; ".join(f"{name}: {spread(values)}" for name, values in last.items())
     return Result(
         {
             "Loss at the end": [
@@ -70,7 +70,7 @@ def run(quick: bool) -> Result:
             ]
         },
         picture,
-        verdict_of(any(worse.values()), "" if all(worse.values()) else CONDITIONS[worse["without"]]),
+        verdict_of(any(worse.values()), "" if all(worse.values()) else CONDITIONS[worse["without warm-up"]]),
         f"The loss of the last {tail} of {updates} updates, in nats a token: {shown}. A difference counts "
-        "where the ranges of the seeds do not touch.",
+        "if the ranges of the seeds do not overlap.",
     )

@@ -1,6 +1,6 @@
-"""Gives this package's Adam, with the paper's settings, one gradient, of sizes over many powers of ten, and
-measures how far the weight moves; then multiplies a steady gradient by ten and counts the updates until
-the estimate of its size is halfway there, for β2 = 0.98 and others.
+"""Gives Adam with the paper's settings one gradient, of sizes from 10^−10 to 10^4, and measures how far the
+weight moves. Then multiplies a constant gradient by ten, and counts the updates until v, Adam's mean of
+squared gradients, is halfway to its new value, for several β2.
 """
 
 import math
@@ -14,8 +14,9 @@ from lab.frame.pictures import curves
 CLAIM = Claim(
     title="The first updates of Adam",
     section="5.3",
-    claim="Warm-up is needed because the first gradients are large, so that the first updates would be.",
-    claimed_by="explanations of warm-up",
+    claim="Warm-up is needed because the first gradients are large, and therefore the first updates would be "
+    "too large.",
+    claimed_by="common explanations of warm-up",
     topics=("A16",),
 )
 RATE = 7e-4
@@ -71,8 +72,8 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(spread > 0.5),
         "Adam's first update moves every weight by the learning rate, whatever the gradient's size, to "
-        f"{spread:.0e} from 10^−6 on; a large gradient makes no larger update. What warm-up spares is "
-        "full-size steps by estimates of few gradients: with β2 = 0.98 these follow a change within "
-        f"{by_beta[1]['updates until halfway']} updates, with 0.999 within "
-        f"{by_beta[3]['updates until halfway']}.",
+        f"within {spread:.0e} for gradients of 10^−6 and more, so a large gradient makes no larger update. "
+        "Warm-up avoids something else: large updates while Adam's estimates come from few gradients. With "
+        f"β2 = 0.98 these are halfway to a new value after {by_beta[1]['updates until halfway']} updates, "
+        f"with 0.999 after {by_beta[3]['updates until halfway']}.",
     )

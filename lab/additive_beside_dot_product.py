@@ -1,6 +1,7 @@
 """Times a forward pass of multi-head attention with scaled dot products and with additive scores, of the same
-sizes, and counts the numbers that the scores keep in memory: n · n for each head, or n · n · d_k. Both
-have the same number of multiplications. The time is the least of several passes with one thread.
+sizes, and counts the numbers that each keeps in memory to compute its scores: n · n a head for dot products,
+n · n · d_k for additive scores. Both have the same number of multiplications. The time is the least of
+several passes with one thread.
 """
 
 import time
@@ -66,6 +67,6 @@ def run(quick: bool) -> Result:
     because = (
         f"Both have n² · d_k multiplications a head. At {last['tokens']} tokens additive scores take "
         f"{last['times as slow']:.0f} times as long, projections included, and {d_k} times the memory: tanh "
-        "is taken of n² · d_k sums, and no matrix product does that."
+        "is computed of n² · d_k sums, which is not a matrix product."
     )
     return Result({"Time and memory": rows}, picture, verdict_of(last["times as slow"] > 2), because)

@@ -1,7 +1,6 @@
-"""Attends with one query whose keys are all masked, as that of padding in a batch, with three fillings of the
-mask: −∞ and the softmax as it is, −1e9, and −∞ with zeros for such a query, as this package has it. The
-output is then attended to by a second layer that gives the padding position no weight, and a loss of the
-other positions is differentiated.
+"""Computes attention where one query, that of a padding position, has all keys masked. Masked scores are set
+to −∞, to −1e9, or to −∞ with an output of zeros for such a query, as in this package. A second layer attends
+to the output and gives the padding position no weight; then a loss of the other positions is differentiated.
 """
 
 import torch
@@ -13,7 +12,7 @@ from lab.frame.pictures import matrices
 CLAIM = Claim(
     title="A query whose keys are all masked",
     section="3.2.3",
-    claim="The row of a padding query may be masked whole: its output is not used, so it does no harm.",
+    claim="All keys of a padding query may be masked: its output is not used, so it does no harm.",
     claimed_by="study notes, in their table of masks",
     topics=("W13", "C31"),
 )
@@ -39,9 +38,9 @@ def run(quick: bool) -> Result:
     mask[-1], mask[:, -1] = False, False  # the last position is padding, as a query and as a key
     rows, shown = [], {}
     for name, attend, filling in (
-        ("−∞, softmax as it is", naive, -torch.inf),
+        ("−∞, plain softmax", naive, -torch.inf),
         ("−1e9", naive, -1e9),
-        ("−∞, zeros for such a query", package, -torch.inf),
+        ("−∞, then zeros", package, -torch.inf),
     ):
         given = x.clone().requires_grad_()
         first, weights = attend(given, mask, filling)
@@ -67,11 +66,11 @@ def run(quick: bool) -> Result:
         "The last position is padding. NaN is white.",
         across=3,
     )
-    verdict = verdict_of(harmless, "the softmax of such a row has a value" if spread else "")
+    verdict = verdict_of(harmless, "the softmax of such a row is not NaN" if spread else "")
     because = (
         f"The softmax of a row of −∞ is NaN, and 0 · NaN is NaN: one such query makes {spread} of {TOKENS} "
-        f"rows of the next layer and {bad['NaN rows of the gradient']} rows of the gradient NaN, although "
-        "its weight there is 0. With −1e9 it gets the mean of all values, with zeros it gets zeros; both "
-        "are harmless."
+        f"rows of the next layer NaN, and {bad['NaN rows of the gradient']} rows of the gradient, although "
+        "its weight there is 0. With −1e9 the query gets the mean of all values, with the third rule zeros; "
+        "both are harmless."
     )
     return Result({f"{TOKENS} tokens, the last is padding": rows}, picture, verdict, because)

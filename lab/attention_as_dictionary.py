@@ -1,5 +1,5 @@
-"""Looks up values by equation 1 in a dictionary of one-hot keys. The query is one of the keys, times a
-sharpness: with sharpness 1 it is the key itself. The result is compared with the value of that key.
+"""Looks up values by equation 1 in a dictionary of one-hot keys. The query is one of the keys multiplied by a
+sharpness; with sharpness 1 it is the key itself. The result is compared with the value of that key.
 """
 
 import torch
@@ -11,9 +11,9 @@ from lab.frame.pictures import curves
 CLAIM = Claim(
     title="Attention as a dictionary",
     section="3.2",
-    claim="Attention is a dictionary that is looked up softly: with one-hot keys, a query that equals a "
-    "key returns exactly the value of that key.",
-    claimed_by="explanations of queries, keys and values",
+    claim="Attention is a soft look-up in a dictionary: with one-hot keys, a query that equals a key returns "
+    "exactly the value of that key.",
+    claimed_by="common explanations of queries, keys and values",
     topics=("A11", "C16"),
 )
 ENTRIES, D_V = 16, 4
@@ -45,9 +45,9 @@ def run(quick: bool) -> Result:
     )
     verdict = verdict_of(bool(exact), "the scores are far enough apart" if plain["largest error"] > 0 else "")
     because = (
-        "A query that equals a one-hot key has a score only 1 / √d_k above the others, and gets its value "
-        f"with weight {plain['weight of the matching key']:.2f} of 1, so a mixture of all values. The value "
-        f"is exact in float64 from sharpness {min(exact):,.0f} on, when the other weights are too small to "
-        "be represented."
+        "A query that equals a one-hot key has a score only 1 / √d_k above the others. The weight of its "
+        f"value is {plain['weight of the matching key']:.2f}, so the result is a mixture of all values. The "
+        f"result is exact in float64 from a sharpness of {min(exact):,.0f} on, where the other weights are "
+        "too small to change the sum."
     )
     return Result({f"{ENTRIES} one-hot keys, float64": rows}, picture, verdict, because)

@@ -1,6 +1,6 @@
 """Trains Transformers to reverse texts of 6 letters. For each target token, the weights of encoder-decoder
-attention are compared with what the token's log-probability loses when each source letter is replaced by
-another: by layer, and for the mean of all layers, all heads together.
+attention are compared with the loss of the token's log-probability when a source letter is replaced by
+another. The weights are means over the heads, of each layer and of all layers.
 """
 
 import numpy as np
@@ -17,7 +17,8 @@ CLAIM = Claim(
     section="4",
     claim="The source token with the largest weight of encoder-decoder attention is the one that a "
     "prediction depends on most.",
-    claimed_by="readings of attention as explanation (section 4: “more interpretable models”)",
+    claimed_by="folklore (attention weights as explanations); the paper, section 4, says only that "
+    "self-attention “could yield more interpretable models”",
     topics=("C59",),
 )
 LENGTH = 6
@@ -54,27 +55,25 @@ def run(quick: bool) -> Result:
         if seed == seeds[0]:
             effect = lost.mean(0).clip(0)
             shown = {f"weights, {name}": weights.mean(0) for name, weights in views.items()}
-            shown["loss of log P, of the row's"] = effect / effect.sum(1, keepdims=True)
+            shown["loss of log P, share of its row"] = effect / effect.sum(1, keepdims=True)
 
     def of(name: str, column: str) -> list[float]:
         return [row[column] for row in rows if row["attention"] == name]
 
     names = dict.fromkeys(row["attention"] for row in rows)
     picture = matrices(
-        "Attention beside what is lost without a source letter",
+        "Attention, and loss of log P without a source letter",
         shown,
         f"Rows: target letters 1 to {LENGTH}. Columns: source letters. Mean of 100 texts, seed {seeds[0]}.",
     )
-    figures = "; ".join(f"{name} {spread(of(name, 'same token'))}" for name in names)
+    figures = "; ".join(f"{name}: {spread(of(name, 'same token'))}" for name in names)
     good = [name for name in names if min(of(name, "same token")) > 0.9]
-    condition = (
-        "" if "all layers" in good and len(good) == len(names) else f"the weights are of {' or '.join(good)}"
-    )
+    condition = "" if len(good) == len(names) else f"the weights are those of {' or '.join(good)}"
     return Result(
         {"Agreement": rows},
         picture,
         verdict_of(bool(good), condition),
         f"The share of letters whose most attended source letter is the one that matters most: {figures}. "
         f"The correlation of weights and losses is {spread(of('all layers', 'correlation'))} for the mean "
-        "of all layers. A text is reversed one letter at a time; few tasks are as plain.",
+        "of all layers. In this task a target letter depends on one source letter; few tasks are so simple.",
     )

@@ -1,6 +1,6 @@
 """Sends one sentence of three words through the first encoder layer with d_model = 4 and two heads, step by
-step, with small whole numbers as weights that can be checked by hand. Each step's numbers are in a table,
-and the last is compared with the package's layer.
+step, with small whole numbers as weights that can be checked by hand. A table has the numbers of each step,
+and the result is compared with the package's layer.
 """
 
 import math
@@ -73,6 +73,6 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(error < 1e-12),
         f"The {len(steps)} steps, followed by the feed-forward sub-layer, give the layer's output to "
-        f"{error:.0e}. Head 1 of “{WORDS[2]}” takes {first[0]:.2f} of “{WORDS[0]}”, {first[1]:.2f} of "
-        f"“{WORDS[1]}” and {first[2]:.2f} of itself.",
+        f"within {error:.0e}. In head 1 the weights of “{WORDS[2]}” are {first[0]:.2f} for “{WORDS[0]}”, "
+        f"{first[1]:.2f} for “{WORDS[1]}” and {first[2]:.2f} for itself.",
     )

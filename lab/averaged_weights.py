@@ -1,5 +1,6 @@
-"""Moves the weights of a model by growing distances in three random directions, as if they were checkpoints,
-and compares the model of the mean weights with the mean of the three models' probabilities, in float64.
+"""Adds random noise of growing size to the weights of a model, three times, as if these were three
+checkpoints. The model with the mean weights is compared with the ensemble, which is the mean of the three
+models' probabilities, in float64.
 """
 
 import torch
@@ -12,7 +13,7 @@ CLAIM = Claim(
     title="Averaged checkpoints beside an ensemble of them",
     section="6.1",
     claim="A model with the mean of several checkpoints' weights predicts what their ensemble predicts.",
-    claimed_by="explanations of checkpoint averaging (section 6.1)",
+    claimed_by="common explanations of checkpoint averaging (the paper, section 6.1)",
     topics=("C64", "T9"),
 )
 MEMBERS, SEEDS = 3, (1, 2, 3)
@@ -56,7 +57,7 @@ def run(quick: bool) -> Result:
     names = ("averaged − ensemble", "one checkpoint − ensemble")
     squared, linear = (mean(1e-5, name) / mean(1e-6, name) for name in names)
     picture = curves(
-        "Distance of the checkpoints, and of what they predict",
+        "Distance of the checkpoints, and of their predictions",
         "distance of weights, relative",
         "largest difference of a probability",
         {name: [(distance, mean(distance, name)) for distance in distances] for name in names},
@@ -71,8 +72,8 @@ def run(quick: bool) -> Result:
         verdict_of(
             squared > 50 and near < 0.1, "the checkpoints are close to each other" if far > 0.3 else ""
         ),
-        f"Ten times the distance makes the difference of the averaged model from the ensemble {squared:.0f} "
-        f"times as large, that of one checkpoint {linear:.0f} times: it is of second order. Close "
-        "checkpoints, as the last of one training are, can be averaged for an ensemble at the cost of one "
-        "model; weights of other trainings cannot.",
+        f"With ten times the distance, the averaged model differs {squared:.0f} times as much from the "
+        f"ensemble, and one checkpoint {linear:.0f} times as much: the first difference is of second order. "
+        "So the average of close checkpoints, such as the last ones of a training, predicts almost what "
+        "their ensemble predicts, at the cost of one model. With distant weights it does not.",
     )

@@ -1,6 +1,6 @@
 """Trains Transformers with layer and with batch normalisation to reverse texts of 2 to 10 letters, in batches
-of 4 and of 32 pairs, and compares the loss of a batch with the statistics of the batch, as in training, and
-with the running averages, as in use.
+of 4 and of 32 pairs. The loss is measured in two ways: with the statistics of each batch, as in training (“by
+batch”), and with the running averages, as in evaluation (“in use”).
 """
 
 from dataclasses import replace
@@ -13,8 +13,8 @@ from lab.parts.training import TINY, examples, nll, reversing, short, spread, tr
 CLAIM = Claim(
     title="Batch normalisation in training",
     section="3.1",
-    claim="At unequal lengths and in small batches, batch normalisation trains worse than layer "
-    "normalisation, and its loss in use is higher than in training.",
+    claim="With sentences of unequal lengths and small batches, batch normalisation trains worse than layer "
+    "normalisation, and its loss is higher in evaluation than in training.",
     claimed_by="study notes and tutorials",
     topics=("C41",),
 )
@@ -64,7 +64,8 @@ def run(quick: bool) -> Result:
         {"Held-out texts": rows},
         picture,
         verdict_of(worse and min(gap) > max(0.0, *none)),
-        f"Loss of layer and batch normalisation in use, in nats a token, by batch: {shown}. With batches of "
-        f"{small} pairs the loss of batch normalisation in use is {spread(gap)} above that with a batch's "
-        f"statistics; that of layer normalisation {spread(none)}, because the texts are others.",
+        f"Loss of layer and batch normalisation in use, in nats a token, by batch size: {shown}. With "
+        f"batches of {small} pairs the loss of batch normalisation in use is {spread(gap)} above that with "
+        f"a batch's statistics; that of layer normalisation {spread(none)}, because the texts differ. The "
+        "claim needs separate ranges of the seeds with small batches.",
     )

@@ -1,6 +1,6 @@
-"""Cuts sentence pairs of random lengths into batches with a cap of tokens a side, by length as this package
-does and in random order under the same caps, and counts the padding. Lengths are log-normal with a median
-of 20 tokens; a target's length is its source's, times a factor around 1.
+"""Cuts sentence pairs of random lengths into batches with at most so many tokens on each side, by length, as
+this package does, and in random order, and counts the padding. Lengths are log-normal with a median of 20
+tokens; a target's length is its source's, times a factor around 1.
 """
 
 from dragoman.text.batches import Batches
@@ -13,7 +13,7 @@ CLAIM = Claim(
     section="5.1",
     claim="Sentence pairs are batched together by approximate length, because other batches are mostly "
     "padding.",
-    claimed_by="the paper, section 5.1, and explanations of it",
+    claimed_by="the paper, section 5.1; the reason: common explanations of it",
     topics=("C2",),
 )
 
@@ -39,7 +39,7 @@ def run(quick: bool) -> Result:
     mine = [row for row in rows if row["seed"] == 1]
     picture = curves(
         "Padding",
-        "tokens of a batch, a side",
+        "most tokens of a batch on a side",
         "padding, %",
         {name: [(row["tokens a side"], row[key]) for row in mine] for name, key in names.items()},
         log_x=True,
@@ -52,7 +52,7 @@ def run(quick: bool) -> Result:
         {f"{pairs:,} pairs": rows},
         picture,
         verdict_of(lost > 50 > 2 * kept),
-        f"By length at most {kept:.1f}% of a batch is padding, in random order {lost:.0f}% or more, so "
+        f"By length at most {kept:.1f}% of the batches is padding, in random order {lost:.0f}% or more, so "
         f"that {rows[-1]['batches in random order'] / rows[-1]['batches by length']:.1f} times as many "
         "batches are needed.",
     )

@@ -1,5 +1,5 @@
-"""Trains Transformers to reverse texts with positions that are added to embeddings, as in the paper, and with
-positions beside them, both mapped to d_model together.
+"""Trains Transformers to reverse texts, with positions that are added to embeddings, as in the paper, and
+with positions that are concatenated to them and mapped to d_model by a matrix.
 """
 
 from dataclasses import replace
@@ -22,8 +22,8 @@ from lab.parts.training import (
 CLAIM = Claim(
     title="Added and concatenated positions in training",
     section="3.5",
-    claim="A model whose positions are concatenated learns no better than one whose positions are added.",
-    claimed_by="answers to a common question",
+    claim="A model with concatenated positions learns no better than one with added positions.",
+    claimed_by="answers to a common question (why positions are added, and not concatenated)",
     topics=("C7",),
 )
 TASK = reversing(4, 8)
@@ -65,5 +65,5 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(max(last["concatenated"]) >= min(last["added"])),
         f"The loss of the last {tail} of {updates} updates, and the share of held-out tokens right: {shown}. "
-        f"Concatenation has {rows[-1]['weights'] - rows[0]['weights']:,} weights more.",
+        f"Concatenation has {rows[-1]['weights'] - rows[0]['weights']:,} more weights.",
     )

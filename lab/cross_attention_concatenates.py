@@ -1,6 +1,6 @@
-"""Computes the encoder-decoder attention of a decoder layer as Figure 1 has it, with keys and values of the
+"""Computes the encoder-decoder attention of a decoder layer as in Figure 1, with keys and values of the
 encoder's output alone, and as it is sometimes described: the decoder's states are concatenated to the
-encoder's output, and all attend to all.
+encoder's output, and the decoder attends to both.
 """
 
 import torch
@@ -65,7 +65,7 @@ def run(quick: bool) -> Result:
         {"5 target and 6 source tokens": rows},
         picture,
         verdict_of(concatenated["difference from Figure 1"] < 1e-9),
-        f"Queries come from the decoder, keys and values from the encoder alone. Concatenated, {share:.0%} "
-        "of the weight goes to the decoder's own positions, and a token sees later ones; in Figure 1 it "
-        "sees none.",
+        "Queries come from the decoder, keys and values from the encoder alone. If the decoder's states are "
+        f"concatenated to these, they get {share:.0%} of the weight, and a token depends on later ones. In "
+        "Figure 1 it does not.",
     )

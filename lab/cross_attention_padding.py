@@ -1,5 +1,6 @@
-"""Translates a batch of sentences of unequal lengths by teacher forcing with the source's padding mask in
-encoder-decoder attention and without it, and each sentence alone. The mask of the encoder stays in both.
+"""Computes the log-probabilities of a target for one source sentence with growing padding, with the padding
+mask in encoder-decoder attention and without it, and compares them with those of the sentence alone. The
+encoder keeps its mask in both cases.
 """
 
 from dataclasses import replace
@@ -47,7 +48,7 @@ def run(quick: bool) -> Result:
     kept = max(row["difference, with the mask"] for row in rows)
     lost = max(row["difference, without it"] for row in rows)
     picture = curves(
-        f"A sentence of {LENGTH} tokens beside longer ones",
+        f"A sentence of {LENGTH} tokens in a padded batch",
         "padding tokens",
         "largest difference of a log-probability, nats",
         {
@@ -58,7 +59,7 @@ def run(quick: bool) -> Result:
     return Result(
         {"Differences from the sentence alone": rows},
         picture,
-        verdict_of(kept < 1e-9, "all sentences of a batch have one length" if lost > 1e-9 else ""),
-        "It needs no causal mask, but that of the source's padding: without it, log-probabilities change "
-        f"by up to {lost:.1f} nats with the lengths of other sentences in the batch, with it by {kept:.0e}.",
+        verdict_of(kept < 1e-9, "all sentences of a batch have the same length" if lost > 1e-9 else ""),
+        "It needs no causal mask, but it needs the mask of the source's padding. Without this mask, padding "
+        f"changes log-probabilities by up to {lost:.1f} nats; with it, by {kept:.0e}.",
     )

@@ -1,6 +1,5 @@
-"""Drops out a vector of ones with PyTorch's module, which this package uses, in training and in evaluation,
-and compares the means of three rules: survivors divided by 1 − p, left as they are, and multiplied by 1 −
-p.
+"""Applies PyTorch's dropout, which this package uses, to a vector of ones, in training and in evaluation, and
+compares the means of three rules: survivors divided by 1 − p, unchanged, and multiplied by 1 − p.
 """
 
 import torch
@@ -35,14 +34,14 @@ def run(quick: bool) -> Result:
                 "value of survivors": float(survivors.max()),
                 "other values": int((survivors != survivors[0]).sum()),
                 "mean, divided by 1 − p": float(dropped.mean()),
-                "mean, as they are": share,
+                "mean, unchanged": share,
                 "mean, multiplied by 1 − p": share * (1 - P),
                 "in evaluation": float(nn.Dropout(P).eval()(ones).max()),
             }
         )
     value = rows[0]["value of survivors"]
     exact = all(row["value of survivors"] == 1 / (1 - P) and row["other values"] == 0 for row in rows)
-    names = ("mean, divided by 1 − p", "mean, as they are", "mean, multiplied by 1 − p")
+    names = ("mean, divided by 1 − p", "mean, unchanged", "mean, multiplied by 1 − p")
     picture = bars(
         f"Mean of ones after dropout with p = {P}",
         "mean in training; in evaluation it is 1",

@@ -1,5 +1,5 @@
-"""Encodes sentences beside longer ones, with the padding mask of self-attention and without it, and compares
-their rows with those of each sentence alone.
+"""Encodes a sentence with growing padding, with the padding mask of self-attention and without it, and
+compares the outputs with those of the sentence alone.
 """
 
 import torch
@@ -10,10 +10,10 @@ from lab.frame.pictures import curves
 from lab.parts.models import largest_difference, random_sentences, random_transformer
 
 CLAIM = Claim(
-    title="Padding masks forgotten",
+    title="A batch without a padding mask",
     section="5.1",
     claim="Padding has an embedding that the model can learn to ignore, so a batch needs no padding mask.",
-    claimed_by="implementations that forget it",
+    claimed_by="implementations that have no padding mask",
     topics=("C2", "C30"),
 )
 LENGTH = 5
@@ -62,8 +62,8 @@ def run(quick: bool) -> Result:
         {"Largest differences, float64": rows},
         picture,
         verdict_of(min(lost) < 1e-9),
-        f"One token of padding without the mask changes the output by {min(lost):.2f} or more, where its "
-        f"standard deviation is 2; with the mask, any number of them changes it by {kept:.0e} at most. A "
-        "model may learn weights near 0 for padding, but no softmax gives exactly 0: a translation then "
-        "depends on its batch.",
+        f"Without the mask, one token of padding changes the output by {min(lost):.2f} or more, and the "
+        "standard deviation of the output is 2. With the mask, any number of them changes it by "
+        f"{kept:.0e} at most. A model may learn small weights for padding, but a softmax never gives exactly "
+        "0, so a translation would depend on its batch.",
     )

@@ -1,5 +1,6 @@
-"""Trains small Transformers for too short a time to reverse texts of 10 letters, and counts wrong tokens by
-position: after the reference's prefix, as in training, and after the model's own, as in use.
+"""Trains small Transformers to reverse texts of 10 letters, for a short time, so that they make errors.
+Counts wrong tokens by position: after the reference's prefix, as in training, and after the model's own, as
+in translation.
 """
 
 from statistics import mean
@@ -14,9 +15,9 @@ from lab.parts.training import GREEDY, TINY, examples, reversing, short, spread,
 CLAIM = Claim(
     title="Teacher forcing beside the model's own prefix",
     section="3.1",
-    claim="After its own prefix a model makes more errors than after the reference's, and the more the "
-    "further it is from the beginning.",
-    claimed_by="descriptions of exposure bias",
+    claim="A model makes more errors after its own prefix than after the reference's, and the difference "
+    "grows towards the end of the text.",
+    claimed_by="texts about exposure bias",
     topics=("C35", "C36"),
 )
 LENGTH = 10
@@ -62,5 +63,6 @@ def run(quick: bool) -> Result:
         verdict_of(more and all(b > a for a, b in zip(first, second, strict=True))),
         f"Wrong tokens after the reference {spread(forced_errors)}, after the model's own prefix "
         f"{spread(free_errors)}. The difference is {spread(first)} in the first half of the text and "
-        f"{spread(second)} in the second.",
+        f"{spread(second)} in the second. The claim needs a larger difference in the second half for every "
+        "seed.",
     )

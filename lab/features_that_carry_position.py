@@ -1,5 +1,5 @@
-"""Takes the variance over positions of each feature of the sinusoids, for sentences of several lengths, and
-counts how many of the first features have 90% and 99% of the sum.
+"""Computes the variance over positions of each feature of the sinusoids, for sentences of several lengths,
+and counts how many of the first features make up 90% and 99% of the sum.
 """
 
 import numpy as np
@@ -49,7 +49,7 @@ def run(quick: bool) -> Result:
             f"the sentence is short: {few['tokens']} tokens, not {many['tokens']:,}",
         ),
         f"In a sentence of {few['tokens']} tokens the first {few['features with 90%']} of {D_MODEL} "
-        f"features have 90% of the variance, in one of {many['tokens']:,} it takes "
-        f"{many['features with 90%']}. No feature is constant: the slow ones change little between "
-        "neighbours and tell far positions apart.",
+        f"features have 90% of the variance; in one of {many['tokens']:,} tokens the first "
+        f"{many['features with 90%']} have it. No feature is constant: those of low frequency change little "
+        "between neighbours, and distinguish positions that are far apart.",
     )

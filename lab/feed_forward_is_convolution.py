@@ -55,6 +55,6 @@ def run(quick: bool) -> Result:
         {f"d_model = {SMALL.d_model}, d_ff = {SMALL.d_ff}, float64": rows},
         picture,
         verdict_of(worst < 1e-12),
-        f"Both forms agree to {worst:.0e}; positions may be in any order, and a change of one changes no "
-        "other.",
+        f"Both forms agree to {worst:.0e}. The order of the positions does not matter, and a change at one "
+        "position changes no other.",
     )

@@ -13,7 +13,7 @@ CLAIM = Claim(
     title="The fused kernel computes equation 1",
     section="3.2.1",
     claim="A fused attention kernel computes equation 1, with any mask.",
-    claimed_by="documentation of PyTorch",
+    claimed_by="the documentation of PyTorch",
     topics=("C16", "C18"),
 )
 TOKENS, D_K = 33, 16
@@ -31,7 +31,7 @@ def run(quick: bool) -> Result:
         "none": None,
         "causal": causal_mask(TOKENS, TOKENS, x.device),
         "padded": padded,
-        "a row whole": whole,
+        "one row whole": whole,
     }
     rows = []
     for name, mask in masks.items():
@@ -61,14 +61,14 @@ def run(quick: bool) -> Result:
         },
         log=True,
     )
-    whole_row = next(row["largest difference"] for row in rows if row["mask"] == "a row whole")
-    what = "gives NaN" if whole_row == "NaN" else f"is {whole_row:.1e} from zeros in float64"
+    whole_row = next(row["largest difference"] for row in rows if row["mask"] == "one row whole")
+    what = "gives NaN" if whole_row == "NaN" else f"differs from zeros by {whole_row:.1e} in float64"
     return Result(
         {f"{TOKENS} tokens, d_k = {D_K}, PyTorch {torch.__version__}": rows},
         picture,
         verdict_of(
             kept >= {"none", "causal", "padded"},
-            "" if "a row whole" in kept else "each query has a key that is not masked",
+            "" if "one row whole" in kept else "each query has a key that is not masked",
         ),
         f"It agrees with equation 1 within the rounding of each type: {rows[0]['largest difference']:.0e} "
         f"in float64, {rows[1]['largest difference']:.0e} in float32, {rows[2]['largest difference']:.0e} "

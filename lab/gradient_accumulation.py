@@ -1,4 +1,4 @@
-"""Takes the gradient of one batch of sentences of unequal lengths at once, and in parts that are added up:
+"""Computes the gradient of one batch of sentences of unequal lengths at once, and in parts that are added up:
 once with each part's loss divided by its own tokens, once with sums that are divided by all tokens.
 """
 
@@ -64,7 +64,7 @@ def run(quick: bool) -> Result:
         {f"8 sentences of {min(LENGTHS)} to {max(LENGTHS)} tokens": rows},
         picture,
         verdict_of(sums < 1e-9, "all parts have the same number of tokens" if means > 1e-3 else ""),
-        f"Means of parts differ from the batch's gradient by {means:.0%} or more of its norm in 8 parts, "
-        "because short parts count as much as long ones. Sums that are divided by all tokens agree to "
-        f"{sums:.0e} in any parts.",
+        f"The mean over 8 parts differs from the batch's gradient by {means:.0%} or more of its norm, "
+        "because parts with few tokens count as much as those with many. Sums that are divided by all "
+        f"tokens agree to {sums:.0e}, whatever the parts.",
     )

@@ -1,5 +1,6 @@
-"""The norm of the gradient of each decoder layer of post-norm and pre-norm Transformers with 6 layers a side,
-at the first update, and after 20 updates with the paper's warm-up and with its highest rate from the start.
+"""Measures the norm of the gradient of each decoder layer of post-norm and pre-norm Transformers with 6
+layers a side, at the first update, and after 20 updates with the paper's warm-up and with its highest rate
+from the start.
 """
 
 from dataclasses import replace
@@ -14,14 +15,14 @@ from lab.parts.training import TINY, paper_rate, rate_without_warmup, reversing,
 CLAIM = Claim(
     title="Gradients by layer, post-norm and pre-norm",
     section="3.1",
-    claim="Before training, the gradient of a post-norm Transformer is largest in its last layer; that of a "
-    "pre-norm one is much the same, or smaller, there.",
-    claimed_by="Xiong et al. 2020, who explain the need of warm-up by it",
+    claim="Before training, the gradient of a post-norm Transformer is largest in its last layer; in a "
+    "pre-norm one the last layer's gradient is about as large as the others, or smaller.",
+    claimed_by="Xiong et al. 2020, as the reason why post-norm needs warm-up",
     topics=("C42", "C43", "T10"),
 )
 LAYERS = 6
 DEEP = replace(TINY, encoder_layers=LAYERS, decoder_layers=LAYERS)
-RATES = {"with warm-up": paper_rate, "without": rate_without_warmup}
+RATES = {"with warm-up": paper_rate, "without warm-up": rate_without_warmup}
 
 
 def run(quick: bool) -> Result:
@@ -48,7 +49,10 @@ def run(quick: bool) -> Result:
     def ratio(name: str, step: int) -> list[float]:
         return [layers[-1] / layers[0] for layers in norms[name, step]]
 
-    shown = {"post-norm, update 1": ("post-norm, without", 1), "pre-norm, update 1": ("pre-norm, without", 1)}
+    shown = {
+        "post-norm, update 1": ("post-norm, without warm-up", 1),
+        "pre-norm, update 1": ("pre-norm, without warm-up", 1),
+    }
     shown |= {f"{name}, update {updates}": (name, updates) for name, step in norms if step == updates}
     picture = curves(
         "Gradient of the decoder's layers",
@@ -61,12 +65,12 @@ def run(quick: bool) -> Result:
         f"Mean of {len(seeds)} seeds.",
         log_y=True,
     )
-    post, pre = ratio("post-norm, without", 1), ratio("pre-norm, without", 1)
-    later = "; ".join(f"{title} {spread(ratio(*key))}" for title, key in list(shown.items())[2:])
+    post, pre = ratio("post-norm, without warm-up", 1), ratio("pre-norm, without warm-up", 1)
+    later = "; ".join(f"{title}: {spread(ratio(*key))}" for title, key in list(shown.items())[2:])
     return Result(
         {"Gradient norms": rows},
         picture,
         verdict_of(min(post) > 1.5 and max(pre) < 1.5),
         f"The last layer's gradient is {spread(post)} times the first's with post-norm, and {spread(pre)} "
-        f"times with pre-norm. Later: {later}.",
+        f"times with pre-norm. The same ratio later: {later}.",
     )

@@ -1,5 +1,5 @@
-"""Computes q · k in float16 for queries and keys of growing size, divided by √d_k afterwards, and with the
-query divided by it before. Both are equal in exact arithmetic; float16 has no number above 65,504.
+"""Computes q · k in float16 for queries and keys of growing size. The scores are divided by √d_k after the
+product, or the queries before it. Both are equal in exact arithmetic; float16 has no number above 65,504.
 """
 
 import torch
@@ -10,9 +10,9 @@ from lab.frame.pictures import curves
 CLAIM = Claim(
     title="Scores in float16",
     section="3.2.1",
-    claim="In half precision it makes no difference whether scores are divided by √d_k after the product "
-    "or the query before it.",
-    claimed_by="exact arithmetic",
+    claim="In half precision it makes no difference whether the scores are divided by √d_k after the "
+    "product, or the queries before it.",
+    claimed_by="folklore (the two are equal in exact arithmetic)",
     topics=("C22",),
 )
 D_K, KEYS, SIZE = 64, 64, "standard deviation of q and k"
@@ -57,7 +57,8 @@ def run(quick: bool) -> Result:
         {f"d_k = {D_K}, {KEYS} queries and keys": rows},
         picture,
         verdict_of(True, "the unscaled products stay below 65,504" if after != before else ""),
-        f"Divided after the product, scores overflow from a standard deviation of {after:g} on, divided "
-        f"before from {before:g}: the intermediate number is √d_k times as large. bfloat16 has the range of "
-        "float32 and overflows in neither. The softmax of a row with ∞ is NaN.",
+        f"If the scores are divided, they overflow when q and k have a standard deviation of {after:g} or "
+        f"more; if the queries are divided, of {before:g} or more. The undivided product is √d_k times as "
+        "large. bfloat16 has the range of float32 and overflows in neither case. The softmax of a row with "
+        "∞ is NaN.",
     )

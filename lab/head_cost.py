@@ -1,6 +1,6 @@
 """Counts the parameters and the multiply-adds of multi-head attention with 1 to 32 heads of width d_model /
-h: by the package's formulas, from the built module, and by PyTorch's counter on a run of it. Exponentials
-of the softmax and the numbers that its weights keep are counted beside them.
+h: by the package's formulas, from the built module, and by PyTorch's counter on a run of it. The exponentials
+of the softmax are counted too.
 """
 
 import torch
@@ -13,8 +13,8 @@ from lab.frame.pictures import curves
 CLAIM = Claim(
     title="The cost of several heads",
     section="3.2.2",
-    claim="Multi-head attention has a similar computational cost as single-head attention with full "
-    "dimensionality.",
+    claim="The computational cost of multi-head attention is similar to that of single-head attention with "
+    "full dimensionality.",
     claimed_by="the paper, section 3.2.2",
     topics=("C25", "C23"),
 )
@@ -62,7 +62,7 @@ def run(quick: bool) -> Result:
         {f"{TOKENS} tokens, d_model = {D_MODEL}": rows},
         picture,
         verdict_of(same and share < 0.01),
-        "Parameters (4 d_model²) and multiply-adds are the same for any number of heads. Only the softmax "
-        f"grows with it: {first['exponentials']:,} exponentials with 1 head, {last['exponentials']:,} with "
-        f"{last['heads']}, which is {share:.2%} of the multiply-adds.",
+        "Parameters (4 d_model²) and multiply-adds are the same for any number of heads. Only the "
+        f"exponentials of the softmax grow with it: {first['exponentials']:,} with 1 head, "
+        f"{last['exponentials']:,} with {last['heads']}, which is {share:.2%} of the multiply-adds.",
     )

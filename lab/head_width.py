@@ -1,5 +1,5 @@
 """Builds models whose d_k is not d_model / h, those of Table 3, row B, included, runs one of each, and counts
-their parameters. The attention class of tutorials is asked for the same.
+their parameters. Then checks which of these widths the attention class of tutorials can have.
 """
 
 from dataclasses import replace
@@ -17,7 +17,7 @@ CLAIM = Claim(
     title="The width of a head is free",
     section="3.2.2",
     claim="d_k has to be d_model / h, and h has to divide d_model.",
-    claimed_by="an assertion in most implementations",
+    claimed_by="most implementations, by an assertion in their code",
     topics=("W14", "C15"),
 )
 VOCABULARY = 37_000
@@ -72,8 +72,8 @@ def run(quick: bool) -> Result:
         },
         picture,
         verdict_of(possible < len(rows)),
-        f"All {possible} models run; the class of tutorials can build {theirs} of them. Row B needs it: d_k "
-        f"64, 32 and 16 at 8 heads have {found[64]:.1f}, {found[32]:.1f} and {found[16]:.1f} million "
-        f"parameters, steps of {found[64] - found[32]:.1f} and {found[32] - found[16]:.1f} where the "
-        "paper's 65, 60 and 58 have 5 and 2.",
+        f"All {possible} models run; the class of tutorials can build {theirs} of them. Row B has such "
+        f"widths: with 8 heads, d_k of 64, 32 and 16 give {found[64]:.1f}, {found[32]:.1f} and "
+        f"{found[16]:.1f} million parameters. The steps are {found[64] - found[32]:.1f} and "
+        f"{found[32] - found[16]:.1f} million; those of the paper's 65, 60 and 58 million are 5 and 2.",
     )

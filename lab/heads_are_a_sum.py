@@ -13,7 +13,7 @@ CLAIM = Claim(
     title="Concatenated heads are a sum",
     section="3.2.2",
     claim="Concat(head_1 … head_h) W^O mixes the heads with each other.",
-    claimed_by="figures of multi-head attention",
+    claimed_by="folklore (figures of multi-head attention)",
     topics=("C23", "C26", "F6"),
 )
 WIDTH, HEADS, TOKENS = 24, 4, 6
@@ -34,7 +34,7 @@ def run(quick: bool) -> Result:
         rows = [
             {
                 "head": head + 1,
-                "norm of its share": float(part.norm()),
+                "norm of its term": float(part.norm()),
                 "difference of the rest from the output without it": largest_difference(
                     together - part, without(module, query, memory, head)
                 ),
@@ -45,14 +45,16 @@ def run(quick: bool) -> Result:
     independent = max(row["difference of the rest from the output without it"] for row in rows)
     shown = {f"head {head + 1}": part[0].numpy() for head, part in enumerate(parts)}
     picture = matrices(
-        "What each head adds to the output", shown | {"their sum, the output": together[0].numpy()}, across=3
+        "The term of each head in the output",
+        shown | {"their sum, the output": together[0].numpy()},
+        across=3,
     )
     return Result(
         {f"{HEADS} heads with d_k = 5 and d_v = 7": rows},
         picture,
         verdict_of(error > 1e-9 or independent > 1e-9),
         f"The output is the sum of one term for each head, head_i W_i^O, to {error:.0e} in float64; the "
-        "term of a head does not depend on the others. Heads meet in the next layer only.",
+        "term of a head does not depend on the others. Heads affect each other only in later sub-layers.",
     )
 
 

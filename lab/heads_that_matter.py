@@ -1,5 +1,5 @@
-"""Trains Transformers of two layers with 4 heads in each of 6 attentions to reverse texts. Each head alone is
-taken away; then one after another, the one that matters least alone first.
+"""Trains Transformers of two layers with 4 heads in each of 6 attentions to reverse texts. Removes each head
+alone, then one head after another, beginning with the one whose removal alone costs least.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ CLAIM = Claim(
     title="How many heads matter",
     section="3.2.2",
     claim="Most heads of a trained model can be removed, one alone or many together, with little loss.",
-    claimed_by="Michel et al. 2019, Voita et al. 2019",
+    claimed_by="Michel et al. 2019; Voita et al. 2019",
     topics=("C27", "C59"),
 )
 TASK, LOSS = reversing(3, 6), 0.02
@@ -67,6 +67,6 @@ def run(quick: bool) -> Result:
         {"Each head alone": alone, "Together": together},
         picture,
         verdict_of(min(single) > 0.5, condition),
-        f"{spread(single)} of the {heads} heads can be removed alone at a loss below {LOSS} of accuracy, and "
-        f"{spread(many)} of them together.",
+        f"Of {heads} heads, a share of {spread(single)} can be removed alone with a loss of accuracy below "
+        f"{LOSS}, and a share of {spread(many)} together. “Most” is more than half, for every seed.",
     )

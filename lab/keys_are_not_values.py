@@ -1,5 +1,5 @@
-"""Reads the keys and values of attention in the Transformer and in recurrent models, and asks for each
-whether one is the other. In the Transformer the values are then replaced by the keys.
+"""Compares the keys of attention with the values, in the Transformer and in recurrent models. In the
+Transformer the values are then replaced by the keys.
 """
 
 import torch
@@ -15,7 +15,7 @@ CLAIM = Claim(
     title="Keys and values",
     section="3.2",
     claim="The keys of attention are usually its values.",
-    claimed_by="an introduction of 2018",
+    claimed_by="an introduction to attention of 2018",
     topics=("W12", "C15", "C52"),
 )
 
@@ -68,7 +68,7 @@ def run(quick: bool) -> Result:
         {"Where keys and values come from": rows},
         picture,
         verdict_of(change < 1e-9),
-        "It is true of older recurrent models, whose keys are made of the values. In the Transformer each "
-        f"has its own matrix: a key and its value have a |cosine| of {cosine:.2f}, and W^V = W^K changes "
-        f"log-probabilities by up to {change:.0f} nats.",
+        "The claim is true of older recurrent models, whose keys are computed from the values. In the "
+        f"Transformer each has its own matrix: the |cosine| of a key and its value is {cosine:.2f} on "
+        f"average, and setting W^V = W^K changes log-probabilities by up to {change:.0f} nats.",
     )

@@ -12,8 +12,8 @@ from lab.frame.pictures import bars
 CLAIM = Claim(
     title="Two ways to spread ε",
     section="5.4",
-    claim="ε = 0.1 means the same in every toolkit.",
-    claimed_by="recipes that copy it",
+    claim="Label smoothing with ε = 0.1 is the same in every toolkit.",
+    claimed_by="folklore (recipes that copy the paper's ε)",
     topics=("C46",),
 )
 EPSILON, TOKENS = 0.1, 50
@@ -50,7 +50,7 @@ def run(quick: bool) -> Result:
     same = max(row["difference with ε · (V − 1) / V"] for row in rows)
     first, last = rows[0], rows[-1]
     picture = bars(
-        f"The two losses apart, ε = {EPSILON:g}",
+        f"Difference of the two losses, ε = {EPSILON:g}",
         "nats a token",
         {"": {f"V = {row['V']:,}": row["difference"] for row in rows}},
         log=True,
@@ -61,7 +61,7 @@ def run(quick: bool) -> Result:
         verdict_of(
             same < 1e-9, "the vocabulary is large" if first["difference"] > 100 * last["difference"] else ""
         ),
-        f"The two are {first['difference']:.4f} nats a token apart for V = {first['V']} and "
-        f"{last['difference']:.1e} for V = {last['V']:,}. They are one family: ε over V equals ε · (V − 1) "
-        f"/ V over the others, to {same:.0e}. A toolkit that also leaves out padding has V − 2.",
+        f"The two losses differ by {first['difference']:.4f} nats a token for V = {first['V']} and by "
+        f"{last['difference']:.1e} for V = {last['V']:,}. ε over all V tokens is the same as ε · (V − 1) "
+        f"/ V over the others, to {same:.0e}. A toolkit that also leaves out padding spreads ε over V − 2.",
     )

@@ -14,7 +14,7 @@ CLAIM = Claim(
     title="Label smoothing in training",
     section="5.4",
     claim="Label smoothing hurts perplexity and improves accuracy.",
-    claimed_by="the paper (section 5.4)",
+    claimed_by="the paper, section 5.4",
     topics=("C63", "C46"),
 )
 NOISE, PAIRS = 0.1, 400
@@ -60,12 +60,13 @@ def run(quick: bool) -> Result:
     worse = min(found(0.1, "perplexity")) > max(found(0.0, "perplexity"))
     better = min(found(0.1, "exact")) > max(found(0.0, "exact"))
     shown = "; ".join(
-        f"{e} perplexity {spread(found(e, 'perplexity'))}, texts right {spread(found(e, 'exact'))}"
+        f"{e}: perplexity {spread(found(e, 'perplexity'))}, texts right {spread(found(e, 'exact'))}"
         for e in SMOOTHINGS
     )
     return Result(
         {"Held-out texts": rows},
         picture,
         verdict_of(worse and better),
-        f"Mean and range of the seeds, by ε_ls: {shown}.",
+        f"Mean and range of the seeds, by ε_ls: {shown}. The claim needs a higher perplexity and more texts "
+        "right with 0.1 than with 0.0, with separate ranges of the seeds.",
     )

@@ -11,7 +11,7 @@ from lab.frame.experiment import Claim, Result, verdict_of
 from lab.frame.pictures import curves
 
 CLAIM = Claim(
-    title="What label smoothing asks for",
+    title="The prediction with the least smoothed loss",
     section="5.4",
     claim="Label smoothing hurts perplexity, as the model learns to be more unsure.",
     claimed_by="the paper, section 5.4",
@@ -64,8 +64,8 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(agrees and tenth["least loss's perplexity"] > 1.05),
         f"With ε = 0.1 the least loss is at p = {tenth['best p, by formula']:.3f}, a perplexity of "
-        f"{tenth['least loss' + chr(39) + 's perplexity']:.3f} where 1 was possible, and a gap of "
-        f"{tenth['gap of logits at the best p']:.1f} between logits in place of ∞. Surer predictions are "
-        f"punished: at p = 0.99999999 the loss is {tenth['loss at p = 0.99999999, nats']:.2f} nats, the "
-        f"least is {tenth['least loss, nats']:.2f}.",
+        f"{tenth['least loss' + chr(39) + 's perplexity']:.3f} instead of 1, and a gap of "
+        f"{tenth['gap of logits at the best p']:.1f} between the logits instead of ∞. More confident "
+        "predictions have a higher loss: at p = 0.99999999 the loss is "
+        f"{tenth['loss at p = 0.99999999, nats']:.2f} nats, the least is {tenth['least loss, nats']:.2f}.",
     )

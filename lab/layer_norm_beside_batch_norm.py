@@ -1,6 +1,7 @@
-"""Normalises the rows of a sentence by layer and by batch normalisation while its neighbours in the batch
-change, and measures how far batch normalisation in training is from itself in evaluation, for batches of
-growing size whose sentences have unequal lengths. Padding is left out of the batch's statistics.
+"""Normalises the states of a sentence by layer and by batch normalisation while the other sentences of the
+batch change, and measures how much the output of batch normalisation differs between training and evaluation,
+for batches of growing size whose sentences have unequal lengths. Padding is left out of the batch's
+statistics.
 """
 
 import torch
@@ -15,7 +16,7 @@ from lab.parts.models import VOCABULARY, largest_difference, random_sentences
 CLAIM = Claim(
     title="Layer normalisation beside batch normalisation",
     section="3.1",
-    claim="Layer normalisation does not depend on a sentence's neighbours and lengths in the batch; batch "
+    claim="Layer normalisation does not depend on the other sentences of the batch and their lengths; batch "
     "normalisation does, and differs between training and evaluation, most in small batches.",
     claimed_by="study notes",
     topics=("C41", "F3"),
@@ -73,7 +74,7 @@ def run(quick: bool) -> Result:
         {"States of one sentence of 5 tokens": rows},
         picture,
         verdict_of(steady < 1e-9 and gap(1) > 2 * gap(256) > 0.01),
-        f"Layer normalisation of the sentence is the same beside any others ({steady:.0e}). Batch "
-        f"normalisation in training differs from that in evaluation by {gap(1):.2f} in a batch of 1, "
-        f"{gap(16):.2f} of 16, {gap(256):.2f} of 256.",
+        "Layer normalisation of the sentence is the same whatever the batch (largest difference "
+        f"{steady:.0e}). Batch normalisation in training differs from that in evaluation by {gap(1):.2f} in "
+        f"a batch of 1 sentence, {gap(16):.2f} in one of 16, and {gap(256):.2f} in one of 256.",
     )

@@ -1,5 +1,5 @@
 """Gives sentences of growing length to a model with a learned table of positions and to one with sinusoids,
-and takes the gradient of the learned table for a batch: rows beyond its longest sentence get none.
+and computes the gradient of the learned table for a batch: rows beyond its longest sentence get none.
 """
 
 from dataclasses import replace
@@ -15,7 +15,7 @@ CLAIM = Claim(
     title="A learned table of positions ends",
     section="3.5",
     claim="A learned table of positions serves sentences of any length, as sinusoids do.",
-    claimed_by="readers of Table 3, row E, where both have the same quality",
+    claimed_by="folklore (Table 3, row E, where both have the same quality)",
     topics=("C6", "A15"),
 )
 ROWS, LONGEST = 32, 12
@@ -58,7 +58,7 @@ def run(quick: bool) -> Result:
         },
         picture,
         verdict_of(not refused and trained == ROWS),
-        f"A table of {ROWS} rows refuses sentences of {ROWS + 1} and more tokens, and trains on a batch the "
-        f"{trained} rows of its longest sentence alone: the others keep random numbers. Sinusoids exist for "
-        "every position.",
+        f"A table of {ROWS} rows refuses sentences of {ROWS + 1} tokens or more. A batch trains only the "
+        f"{trained} rows up to the length of its longest sentence; the others keep their random initial "
+        "values. Sinusoids exist for every position.",
     )

@@ -1,5 +1,5 @@
-"""Scores pairs of translations, a shorter and a longer one, by the length penalties of toolkits with the same
-0.6, and looks for the log-probability that the longer one may lose for its length and still win.
+"""Scores a shorter and a longer translation by the length penalties of several toolkits, all with 0.6, and
+computes how much less probable the longer one may be and still win.
 """
 
 from dragoman.search.hypothesis import length_normalization
@@ -11,7 +11,7 @@ CLAIM = Claim(
     title="A length penalty of 0.6",
     section="6.1",
     claim="A length penalty of 0.6 means the same in every toolkit.",
-    claimed_by="recipes that copy the paper's α",
+    claimed_by="folklore (recipes that copy the paper's α)",
     topics=("T7",),
 )
 ALPHA, SHORT = 0.6, 10
@@ -51,10 +51,11 @@ def run(quick: bool) -> Result:
     }
     example = [{"penalty": name, "wins": winner} for name, winner in winners.items()]
     picture = curves(
-        f"Nats that a longer translation may lose against one of {SHORT} tokens and {NLL:g} nats",
+        "How much less probable a longer translation may be and win",
         "tokens of the longer translation",
         "nats",
         shown,
+        f"The shorter translation has {SHORT} tokens and {NLL:g} nats.",
     )
     return Result(
         {

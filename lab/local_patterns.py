@@ -1,6 +1,6 @@
-"""Trains four decoders on texts in which each letter follows from the two before it, by a fixed random table.
-That is information of distances 1 and 2 alone. The source does not have it. Self-attention has to find by
-training which positions are the nearest; convolutions and recurrences have it in their shape.
+"""Trains four models on texts in which a fixed random table gives each letter from the two letters before it,
+so that only distances 1 and 2 matter. The source has no information. Self-attention has to learn which
+positions are the nearest; in convolutions and recurrent layers this is part of the structure.
 """
 
 from dataclasses import replace

@@ -1,5 +1,5 @@
 """Translates with a model that cannot end a sentence, by greedy and by beam search, and counts the tokens
-until the search ends it, with the paper's limit and with that of the authors' code.
+until the search ends it, with the limit of the paper and with that of the authors' code.
 """
 
 from dataclasses import replace
@@ -52,5 +52,5 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(exact),
         "A translation that does not end has exactly 50 tokens more than its source, by greedy and by beam "
-        "search. Tensor2Tensor's decoder allows 100 more.",
+        "search. Tensor2Tensor's decoder allows 100 tokens more than the source.",
     )

@@ -1,4 +1,4 @@
-"""Takes the gradient of the prediction of each target token with respect to the target tokens themselves,
+"""Computes the gradient of the prediction of each target token with respect to the target tokens themselves,
 with and without the causal mask, and with the target given to the decoder shifted by one position or not.
 """
 
@@ -63,15 +63,16 @@ def run(quick: bool) -> Result:
     )
     needed = mask[names[0]] > 0 and offset[names[1]] > 0
     picture = matrices(
-        "What the prediction of token i (row) sees of token j (column)",
+        "How much the prediction of token i (row) depends on token j (column)",
         shown,
-        "Square roots of shares of the largest.",
+        "Square roots of the gradient's norms, as shares of the largest.",
     )
     return Result(
         {"By exact zeros of the gradient": rows},
         picture,
         verdict_of(right and needed),
-        "With both, each prediction sees the earlier tokens and no other. Without the offset all "
-        f"{mask[names[0]]} predictions see the very token that they are to predict; without the mask "
-        f"{offset[names[0]] + offset[names[1]]} pairs leak. Either alone is not enough.",
+        "With both, each prediction depends on the earlier tokens and no others. Without the offset all "
+        f"{mask[names[0]]} predictions depend on the token that they are to predict; without the mask there "
+        f"are {offset[names[0]] + offset[names[1]]} dependences on that token or on a later one. Neither is "
+        "enough alone.",
     )

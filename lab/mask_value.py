@@ -11,7 +11,7 @@ CLAIM = Claim(
     title="A finite number in place of −∞",
     section="3.2.3",
     claim="Masked scores may be set to −1e9, or have −1e4 added, in place of −∞.",
-    claimed_by="widely used implementations (−1e9; −10000)",
+    claimed_by="widely used implementations (−1e9, −10000)",
     topics=("C29", "A2"),
 )
 REFUSED = "refused: too large for the type"
@@ -52,15 +52,19 @@ def run(quick: bool) -> Result:
         for row in rows
         if isinstance(row["weight at margin 12000"], float)
     }
-    picture = bars("A masked key whose score is 12,000 higher", "weight that it should not have", {"": shown})
+    picture = bars(
+        "A masked key whose score is 12,000 higher",
+        "weight of the masked key, which should be 0",
+        {"": shown},
+    )
     return Result(
         {"Weight of the masked key": rows},
         picture,
         verdict_of(
-            bool(leaks or refused), "scores are far smaller than it, and the number type can represent it"
+            bool(leaks or refused), "scores are far smaller than the number, and the type can represent it"
         ),
         f"−1e9 is refused by masked_fill in float16 ({len(refused)} case) and becomes −∞ when it is added, "
-        "so that a row that is masked whole is NaN there; −1e4 gives all weight to a masked key whose "
+        "so a row with all keys masked is NaN there. −1e4 gives all weight to a masked key whose "
         f"score is above 1e4 ({len(leaks)} cases). Scaled scores are far smaller. −∞ is right in every type.",
     )
 

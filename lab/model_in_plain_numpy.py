@@ -17,7 +17,7 @@ CLAIM = Claim(
     title="The whole model in plain NumPy",
     section="3.1",
     claim="The paper's equations, written as loops, are the whole model.",
-    claimed_by="the paper, section 3; texts that give the model in equations",
+    claimed_by="the paper, section 3; texts that define the model by its equations",
     topics=("A9", "P1", "P3", "P4", "P5", "P6"),
 )
 MODELS = {
@@ -52,13 +52,14 @@ def run(quick: bool) -> Result:
     picture = matrices(
         "Probabilities of the next token, a row for each target token",
         shown,
-        "Fourth roots, so that small probabilities are seen.",
+        "Fourth roots of the probabilities, so that small ones are visible.",
         across=1,
     )
     return Result(
         {"Random weights, float64": rows},
         picture,
         verdict_of(worst < 1e-5),
-        f"In all {len(rows)} models the probabilities agree to {worst:.0e}; the package's table of "
-        "positions is float32. The rest of an implementation is speed: batches, caches and fused kernels.",
+        f"In all {len(rows)} models the probabilities agree to {worst:.0e}; they differ because the "
+        "package's table of positions is float32. The rest of an implementation is speed: batches, caches "
+        "and fused kernels.",
     )

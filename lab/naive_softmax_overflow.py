@@ -1,5 +1,5 @@
-"""Computes exp(x) / Σ exp(x) as it is written, and after the largest score was subtracted, for scores of
-growing size in four number types. In exact arithmetic the two are equal.
+"""Computes exp(x) / Σ exp(x) directly, and after subtracting the largest score, for scores of growing size in
+four number types. In exact arithmetic the two are equal.
 """
 
 import math
@@ -10,10 +10,10 @@ from lab.frame.experiment import Claim, Result, verdict_of
 from lab.frame.pictures import bars
 
 CLAIM = Claim(
-    title="Softmax as it is written",
+    title="Softmax without subtracting the maximum",
     section="3.2.1",
     claim="The softmax may be computed as exp(x) / Σ exp(x).",
-    claimed_by="the formula of the softmax",
+    claimed_by="folklore (the formula of the softmax)",
     topics=("C49",),
 )
 TYPES = {
@@ -46,7 +46,7 @@ def run(quick: bool) -> Result:
                 "type": name,
                 "ln of the largest number": round(math.log(torch.finfo(kind).max), 2),
                 "first largest score that gives NaN": min(broken) if broken else "none",
-                "largest error before": max(each for each in plain if not math.isnan(each)),
+                "largest error without NaN": max(each for each in plain if not math.isnan(each)),
                 "largest error with the maximum subtracted": max(shifted),
             }
         )

@@ -1,5 +1,5 @@
-"""Trains Transformers to translate 20 words into 10: two words of the source have each the same translation.
-After training, the nearest neighbour of a word is looked up in the source embedding.
+"""Trains Transformers to translate 20 words into 10, so that every translation belongs to two words of the
+source. After training, the nearest neighbour of each word is looked up in the source embedding.
 """
 
 from dataclasses import replace
@@ -17,7 +17,7 @@ from lab.parts.training import TINY, Pair, short, spread, train, words
 CLAIM = Claim(
     title="Neighbours of trained embeddings",
     section="3.4",
-    claim="Words that are used alike get embeddings that are near each other.",
+    claim="Words that are used in the same way get embeddings that are near each other.",
     claimed_by="study notes and tutorials",
     topics=("C3",),
 )
@@ -62,6 +62,6 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(min(last) > max(0.5, *first)),
         f"The nearest neighbour has the same translation for {spread(first)} of the words before training "
-        f"and for {spread(last)} after {rows[-1]['update']} updates. Nothing else tells the model that they "
-        "belong together.",
+        f"and for {spread(last)} after {rows[-1]['update']} updates. The common translation is all that the "
+        "two words share.",
     )

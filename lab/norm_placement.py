@@ -1,5 +1,5 @@
 """Gives the same weights to a model with post-norm, LayerNorm(x + Sublayer(x)), and one with pre-norm, x +
-Sublayer(LayerNorm(x)), and follows the size of the stream through the layers.
+Sublayer(LayerNorm(x)), and measures the root mean square of the residual stream after each layer.
 """
 
 from dataclasses import replace
@@ -14,9 +14,9 @@ from lab.parts.models import SMALL, largest_difference, random_sentences, random
 CLAIM = Claim(
     title="Post-norm and pre-norm are two models",
     section="3.1",
-    claim="Whether the normalisation is before or after the sub-layer is a matter of notation; weights of "
-    "one can be used in the other.",
-    claimed_by="questions to the authors of toolkits",
+    claim="Whether the normalisation is before or after the sub-layer is a matter of notation; the weights "
+    "of one model can be used in the other.",
+    claimed_by="folklore (questions to the authors of toolkits)",
     topics=("T3", "T10", "T11", "C43"),
 )
 DEPTH, SEEDS = 12, (1, 2, 3)
@@ -53,7 +53,7 @@ def run(quick: bool) -> Result:
     last = [row for row in rows if row["layer"] == DEPTH]
     growth = sum(row["pre-norm"] for row in last) / sum(row["pre-norm"] for row in rows if row["layer"] == 1)
     picture = curves(
-        "Size of the encoder's stream",
+        "Size of the encoder's residual stream",
         "layer",
         "root mean square",
         {
@@ -63,11 +63,11 @@ def run(quick: bool) -> Result:
         },
     )
     return Result(
-        {"Root mean square of the stream": rows},
+        {"Root mean square of the residual stream": rows},
         picture,
         verdict_of(max(apart) < 1e-9),
-        f"The same weights give log-probabilities that differ by up to {max(apart):.0f} nats. Post-norm, as "
-        f"in the paper, keeps the stream at one size; that of pre-norm grows {growth:.1f} times over "
-        f"{DEPTH} layers, which is why it has another normalisation at the end. Tensor2Tensor's later "
-        "versions and many tutorials are pre-norm.",
+        f"The same weights give log-probabilities that differ by up to {max(apart):.0f} nats. With "
+        "post-norm, as in the paper, the size of the residual stream is the same after every layer; with "
+        f"pre-norm it grows {growth:.1f} times over {DEPTH} layers, so pre-norm has another normalisation at "
+        "the end. Tensor2Tensor's later versions and many tutorials have pre-norm.",
     )

@@ -1,6 +1,6 @@
-"""Sends states through a stack of residual connections in training, with the dropout on the sub-layer's
-output as in section 5.4, LayerNorm(x + Dropout(y)), and on the normalised sum, Dropout(LayerNorm(x + y)).
-The sub-layers are random linear maps.
+"""Sends states through a stack of residual connections in training, with dropout on the sub-layer's output,
+as in section 5.4, LayerNorm(x + Dropout(y)), and with dropout on the normalised sum, Dropout(LayerNorm(x +
+y)). The sub-layers are random linear maps.
 """
 
 from dataclasses import replace
@@ -58,7 +58,7 @@ def run(quick: bool) -> Result:
     clean = max(row["exact zeros, paper, %"] for row in rows)
     mine = [row for row in rows if row["seed"] == SEEDS[0]]
     picture = curves(
-        f"Features of the stream that are exactly zero, P_drop = {P}",
+        f"Features of the residual stream that are exactly zero, P_drop = {P}",
         "residual connections",
         "exact zeros, %",
         {
@@ -74,7 +74,7 @@ def run(quick: bool) -> Result:
         {f"{DEPTH} connections of width {WIDTH}": rows},
         picture,
         verdict_of(zeros < 1 and abs(variance - 1) < 0.01),
-        f"After the norm, dropout erases {zeros:.0f}% of the stream itself after every sub-layer, x "
-        f"included, and a token's variance is {variance:.2f} in place of 1: the next sub-layer's input is "
-        f"not normalised. As in the paper, {clean:.0f}% is erased, and x passes.",
+        f"Dropout after the norm sets {zeros:.0f}% of the residual stream to zero after every sub-layer, x "
+        f"included, and a token's variance is {variance:.2f} instead of 1, so the next sub-layer's input is "
+        f"not normalised. In the paper's order {clean:.0f}% is set to zero, and x is kept.",
     )

@@ -1,6 +1,6 @@
 """Counts the parameters of the models of Table 3 by a formula written out by hand, by the package from the
-shapes of its weights, and, for a small model, from the built module. Then asks which vocabularies explain
-the paper's rounded figures.
+shapes of its weights, and, for a small model, from the built module. Then computes which sizes of the
+vocabulary give the paper's rounded figures.
 """
 
 from dragoman.model.costs import count_parameters
@@ -72,6 +72,6 @@ def run(quick: bool) -> Result:
         f"By hand and counted are the same number in all {len(rows)} rows. With {PAPER_VOCABULARY:,} tokens "
         f"base has {base['counted'] / 1e6:.1f} and big {big['counted'] / 1e6:.1f} million. The paper's "
         f"figures need {base['fewest tokens that explain it']:,} to {base['most']:,} tokens for base and "
-        f"{big['fewest tokens that explain it']:,} to {big['most']:,} for big: no one vocabulary explains "
+        f"{big['fewest tokens that explain it']:,} to {big['most']:,} for big: no single vocabulary explains "
         "both.",
     )

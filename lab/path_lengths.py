@@ -48,7 +48,7 @@ def run(quick: bool) -> Result:
         shown[layer.name] = points
     wrong = [row for row in rows if row["path, by gradient"] != row["by formula"]]
     picture = curves(
-        "Layers until every position has reached every other",
+        "Layers until every position depends on every other",
         "n, positions",
         "layers, or steps",
         shown,

@@ -1,6 +1,6 @@
 """Encodes random sentences, and the same with their tokens in another order, by encoders without positions
 and with sinusoids. An encoder is equivariant if its outputs are in the other order too, invariant if they
-stay as they are. A decoder without positions is tried as well: its mask knows the order.
+stay the same. A decoder without positions is tested too: its causal mask depends on the order.
 """
 
 from dataclasses import replace
@@ -55,12 +55,12 @@ def run(quick: bool) -> Result:
         for row in rows
         if row["seed"] == SEEDS[0]
     }
-    picture = bars("An order of the tokens, before or after", "largest difference", groups, log=True)
+    picture = bars("Tokens permuted before or after the model", "largest difference", groups, log=True)
     return Result(
         {"Largest absolute differences of the outputs, float64": rows},
         picture,
         verdict_of(invariant < 1e-9),
         f"An encoder without positions is equivariant: its outputs follow the tokens to {equivariant:.0e}, "
-        f"and differ by {invariant:.1f} from those of the first order. With positions it is neither; a "
-        "decoder is neither even without them, because its mask knows the order.",
+        f"and differ by {invariant:.1f} from those of the first order. With positions it is neither. A "
+        "decoder is neither even without them, because its causal mask depends on the order.",
     )

@@ -1,6 +1,6 @@
 """Trains Transformers with 4 layers of encoder to reverse texts, with residual connections and without, and
-predicts the position of each token from the state after each layer by linear regression. R² is that of texts
-which the regression has not seen. Untrained models are beside them.
+predicts the position of each token from the state after each layer by linear regression. R² is measured on
+texts that the regression was not fitted to. The same is done with untrained models.
 """
 
 from dataclasses import replace
@@ -16,8 +16,8 @@ from lab.parts.training import TINY, examples, fresh, reversing, short, spread, 
 CLAIM = Claim(
     title="Positions in upper layers",
     section="3.5",
-    claim="Positions are added at the bottom alone, and residual connections carry them to the upper layers; "
-    "without these they are lost.",
+    claim="Positions are added only below the first layer, and residual connections carry them to the upper "
+    "layers; without residual connections they are lost.",
     claimed_by="study notes and tutorials",
     topics=("C12", "C40"),
 )
@@ -76,5 +76,5 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(min(top["with residuals, trained"]) > 0.5 and lost),
         f"R² of the position after layer {LAYERS}: "
-        f"{'; '.join(f'{name} {spread(values)}' for name, values in top.items())}.",
+        f"{'; '.join(f'{name}: {spread(values)}' for name, values in top.items())}.",
     )

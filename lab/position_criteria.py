@@ -1,6 +1,6 @@
-"""Tries five ways to number positions on the four criteria of tutorials: a position's code is unique; the
-same in sentences of every length; bounded whatever the length; deterministic. Each is checked on all
-positions of sentences of several lengths, the smallest distance between two codes included.
+"""Tests five codes of positions by the four criteria of tutorials: a position's code is unique; the same in
+sentences of every length; bounded whatever the length; deterministic. Each is checked on all positions of
+sentences of several lengths, with the smallest distance between two codes.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ CLAIM = Claim(
     title="Criteria for a code of positions",
     section="3.5",
     claim="Sinusoids are unique for each position, independent of the sentence's length, bounded, and "
-    "deterministic; simpler codes each miss one of these.",
+    "deterministic; each simpler code lacks one of these properties.",
     claimed_by="tutorials (Kazemnejad's four criteria)",
     topics=("C8", "C5"),
 )
@@ -66,7 +66,7 @@ def run(quick: bool) -> Result:
         "Criteria that each code meets", {"1: met": np.array(kept)}, rows=list(CODES), columns=CRITERIA
     )
     because = (
-        f"Of {len(rows)} codes the sinusoids alone meet all four; up to length {max(lengths):,} two of their "
-        f"positions differ by at least {rows[0]['smallest distance']:.2g} in some feature."
+        f"Of {len(rows)} codes only the sinusoids meet all four; up to length {max(lengths):,} any two of "
+        f"their positions differ by at least {rows[0]['smallest distance']:.2g} in some feature."
     )
     return Result({"Criteria": rows}, picture, verdict_of(min(kept[0]) == 1 and others), because)

@@ -1,5 +1,5 @@
-"""Multiplies the sinusoids of every pair of positions. The product is compared with its closed form, Σ cos(k
-/ 10000^(2i/d_model)) of the distance k alone, and is searched for distances at which it grows again.
+"""Computes the dot product of the sinusoids of every pair of positions. It is compared with its closed form,
+Σ cos(k / 10000^(2i/d_model)), where k is the distance, and is searched for distances at which it grows again.
 """
 
 import numpy as np
@@ -53,8 +53,8 @@ def run(quick: bool) -> Result:
         {f"{length} positions": rows},
         picture,
         verdict_of(
-            symmetric and trend, f"the distance is below {first}, or a trend is meant" if first else ""
+            symmetric and trend, f"the distance is below {first}, or only the trend is meant" if first else ""
         ),
-        "The product depends on the distance alone, so it is symmetric, and cannot tell before from after. "
-        f"It falls up to distance {first}, then rises and falls again within a falling trend.",
+        "The product depends on the distance alone, so it is symmetric, and does not tell which position is "
+        f"first. It falls up to distance {first}, then rises and falls again within a falling trend.",
     )

@@ -1,6 +1,6 @@
-"""Compares the tables of sinusoids of toolkits. A layout in halves is the paper's table with its columns in
-another order: that order is applied to every weight of a model that touches d_model, and the model is run
-with both layouts. The frequencies of the authors' code are compared as they are.
+"""Compares the tables of sinusoids of several toolkits with the paper's. A table with all sines first is the
+paper's with its columns permuted. The same permutation is applied to every dimension d_model of a model's
+weights, and the model runs with both tables. A third table has the frequencies of the authors' code.
 """
 
 from dataclasses import replace
@@ -17,9 +17,9 @@ from lab.parts.models import SMALL, largest_difference, random_sentences, random
 CLAIM = Claim(
     title="Layouts of the sinusoids",
     section="3.5",
-    claim="Toolkits that have all sines before all cosines feed the same positions in another order of "
-    "features.",
-    claimed_by="comments in toolkits",
+    claim="Toolkits that put all sines before all cosines use the same positions, with the features in "
+    "another order.",
+    claimed_by="comments in the code of toolkits",
     topics=("T1", "T2"),
 )
 KINDS = ("sinusoidal", "sinusoidal-halves", "sinusoidal-tensor2tensor")
@@ -69,8 +69,8 @@ def run(quick: bool) -> Result:
     picture = matrices(f"Positions 0 to 39, d_model = {width}", shown, across=3)
     verdict = verdict_of(halves < 1e-9, "the frequencies are the paper's too" if theirs > 1e-6 else "")
     because = (
-        "With the paper's frequencies (Sockeye, Hugging Face Marian) the columns are permuted, and so can "
-        f"the weights be: log-probabilities are equal to {halves:.0e}. Tensor2Tensor, fairseq and Marian "
-        f"have other frequencies as well, and the same weights then differ by up to {theirs:.2f} nats."
+        "With the paper's frequencies (Sockeye, Hugging Face Marian) only the columns are permuted, and with "
+        f"permuted weights the log-probabilities agree to {halves:.0e}. Tensor2Tensor, fairseq and Marian "
+        f"also have other frequencies; log-probabilities then differ by up to {theirs:.2f} nats."
     )
     return Result({f"{length} positions, d_model = {width}": rows}, picture, verdict, because)

@@ -1,6 +1,6 @@
-"""Reads the wavelength of each pair of features from the formula, and checks it on the package's table: after
-a whole number of wavelengths a pair returns to its first value. The same for the frequencies of the
-authors' code.
+"""Computes the wavelength of each pair of features from the formula, and checks it on the package's table:
+after a whole number of wavelengths a pair returns to its first value. The same is done for the frequencies of
+the authors' code.
 """
 
 import math
@@ -59,7 +59,7 @@ def run(quick: bool) -> Result:
         "wavelength of the code above the paper's, %",
         {f"d_model = {D_MODEL}": more},
     )
-    verdict = verdict_of(geometric and matches, "the end is left out" if last < 9999.99 else "")
+    verdict = verdict_of(geometric and matches, "its upper end is left out" if last < 9999.99 else "")
     because = (
         "The progression is geometric and begins at 2π; the last pair of the paper's formula has the "
         f"exponent (d_model − 2) / d_model, so it ends at {last:,.0f} · 2π for d_model = {D_MODEL}. The "

@@ -1,6 +1,6 @@
-"""Counts positions from 0, as the paper, from 1, as CTranslate2's default, and from 2, as fairseq, in a model
-with the same random weights, and compares the logits. Shifting positions is an exact rotation, but weights
-do not know it.
+"""Counts positions from 0, as the paper does, from 1, as CTranslate2 does by default, and from 2, as fairseq
+does, in a model with the same random weights, and compares the log-probabilities. A shift of positions is a
+rotation of their features, and the weights are not rotated with them.
 """
 
 from dataclasses import replace
@@ -33,7 +33,9 @@ def run(quick: bool) -> Result:
             "first position": first,
             "PE(first), first pair": ", ".join(f"{x:.3g}" for x in model_row(first)),
             "largest difference of a log-probability": largest_difference(each, logits[0]),
-            "likeliest tokens that change": float((each.argmax(-1) != logits[0].argmax(-1)).double().mean()),
+            "share of likeliest tokens that change": float(
+                (each.argmax(-1) != logits[0].argmax(-1)).double().mean()
+            ),
         }
         for first, each in logits.items()
     ]
@@ -52,9 +54,9 @@ def run(quick: bool) -> Result:
         {"Differences from counting from 0": rows},
         picture,
         verdict_of(worst < 1e-9),
-        "PE(0) is (0, 1, 0, 1, …). Weights that were made with one count give log-probabilities that "
-        f"differ by up to {worst:.2f} with another (their standard deviation is {spread:.2f}): an engine "
-        "has to count as the training did.",
+        "PE(0) is (0, 1, 0, 1, …). With the same weights, counting from 1 changes log-probabilities by up to "
+        f"{worst:.2f} nats (their standard deviation is {spread:.2f}), so an engine has to count as the "
+        "training did.",
     )
 
 

@@ -1,6 +1,6 @@
-"""Puts the presets of toolkits that carry the model's name beside the paper's settings. Their numbers are
-read from tensor2tensor/models/transformer.py and marian-dev/src/common/aliases.cpp; the rates follow from
-their schedules, which have the form of equation 3.
+"""Compares presets of toolkits that have the model's name with the paper's settings. Their numbers are read
+from tensor2tensor/models/transformer.py and marian-dev/src/common/aliases.cpp; the rates follow from their
+schedules, which have the form of equation 3.
 """
 
 import math
@@ -13,7 +13,7 @@ CLAIM = Claim(
     title="Presets called transformer-base",
     section="5.3",
     claim="A preset called transformer-base or transformer-big trains as the paper did.",
-    claimed_by="the names of presets",
+    claimed_by="folklore (the names of the presets)",
     topics=("T3", "T4", "T6"),
 )
 SETTINGS = ("highest rate", "warm-up", "β2", "dropout", "attention dropout", "norm")
@@ -49,7 +49,7 @@ def run(quick: bool) -> Result:
             | {
                 "rate at update 1,000": rate(1000, *values[:2]),
                 "rate at update 100,000": rate(100_000, *values[:2]),
-                "departs in": ", ".join(differ) or "nothing",
+                "differs in": ", ".join(differ) or "nothing",
             }
         )
     picture = curves(
@@ -67,7 +67,7 @@ def run(quick: bool) -> Result:
         {"Settings": rows},
         picture,
         verdict_of(others == 0),
-        f"All {others} presets of toolkits depart from the paper, in warm-up and highest rate at least. At "
-        f"update 1,000 Marian's base learns at {marian:.0%} of the paper's rate. A result of such a preset "
-        "is not one of the paper's settings.",
+        f"All {others} presets of toolkits differ from the paper, at least in the warm-up and the highest "
+        f"rate. At update 1,000 the learning rate of Marian's base is {marian:.0%} of the paper's. A result "
+        "of such a preset is not a result of the paper's settings.",
     )

@@ -11,9 +11,9 @@ from lab.parts.training import BY_ARCHITECTURE, examples, nll, reversing, short,
 CLAIM = Claim(
     title="Reversing beside copying",
     section="4",
-    claim="For a Transformer reversing a text is as easy to learn as copying it, because attention has no "
-    "order of its own.",
-    claimed_by="explanations of constant path length (section 4)",
+    claim="For a Transformer, reversing a text is as easy to learn as copying it, because attention does not "
+    "depend on the order of the tokens.",
+    claimed_by="explanations of the constant path length (the paper, section 4)",
     topics=("C67", "C58"),
 )
 
@@ -47,7 +47,8 @@ def run(quick: bool) -> Result:
         {"Held-out texts": rows},
         picture,
         verdict_of(not all(b > a for a, b in zip(copied, reversed_, strict=True))),
-        f"The loss of copying and of reversing, in nats a token, mean and range of the seeds: {shown}. Seeds "
-        f"give both tasks the same first weights and texts. Of {len(seeds)} seeds, reversing is harder for "
-        f"the Transformer in {sum(b > a for a, b in zip(copied, reversed_, strict=True))}.",
+        f"The loss of copying and of reversing, in nats a token, mean and range of the seeds: {shown}. For "
+        f"each seed both tasks have the same initial weights and texts. Of {len(seeds)} seeds, reversing "
+        "has the higher loss for the Transformer with "
+        f"{sum(b > a for a, b in zip(copied, reversed_, strict=True))}.",
     )

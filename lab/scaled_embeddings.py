@@ -1,6 +1,5 @@
-"""Adds positions to embeddings that are multiplied by √d_model, as they are, and divided by it. Embeddings
-are drawn with standard deviation 1 / √d_model, so that the logits, which use the same matrix, have
-variance 1.
+"""Adds positions to embeddings that are multiplied by √d_model, unchanged, or divided by it. Embeddings are
+drawn with standard deviation 1 / √d_model, so that the logits, which use the same matrix, have variance 1.
 """
 
 import math
@@ -38,7 +37,7 @@ def run(quick: bool) -> Result:
     rows = []
     for d_model in (64, 128, 256, 512, 1024):
         root = math.sqrt(d_model)
-        for name, factor in (("multiplied", root), ("as they are", 1.0), ("divided", 1 / root)):
+        for name, factor in (("multiplied", root), ("unchanged", 1.0), ("divided", 1 / root)):
             rows.extend(
                 {"d_model": d_model, "by √d_model": name, "seed": seed, **measure(d_model, factor, seed)}
                 for seed in SEEDS
@@ -48,14 +47,14 @@ def run(quick: bool) -> Result:
         found = [row[what] for row in rows if (row["d_model"], row["by √d_model"]) == (d_model, name)]
         return sum(found) / len(found)
 
-    base = {name: mean(512, name, "embeddings") for name in ("multiplied", "as they are", "divided")}
+    base = {name: mean(512, name, "embeddings") for name in ("multiplied", "unchanged", "divided")}
     alike = {name: mean(512, name, "cosine of two tokens") for name in base}
     picture = curves(
         "Two different tokens at the same position",
         "d_model",
         "cosine",
         {
-            f"embeddings {name}" if name == "as they are" else f"embeddings {name} by √d_model": [
+            f"embeddings {name}" if name == "unchanged" else f"embeddings {name} by √d_model": [
                 (d_model, mean(d_model, name, "cosine of two tokens"))
                 for d_model in (64, 128, 256, 512, 1024)
             ]
@@ -69,7 +68,7 @@ def run(quick: bool) -> Result:
         verdict_of(base["divided"] > 0.5),
         "For d_model = 512, positions have a root mean square of "
         f"{mean(512, 'multiplied', 'positions'):.2f}. Embeddings multiplied by √d_model have "
-        f"{base['multiplied']:.2f}, divided {base['divided']:.4f}: two different tokens at one position "
-        f"then have a cosine of {alike['divided']:.3f}, and {alike['multiplied']:.2f} with the paper's "
-        "factor.",
+        f"{base['multiplied']:.2f}, divided by it {base['divided']:.4f}: two different tokens at one "
+        f"position then have a cosine of {alike['divided']:.3f}. With the paper's factor it is "
+        f"{alike['multiplied']:.2f}.",
     )

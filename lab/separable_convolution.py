@@ -62,6 +62,6 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(exact and exponents == [2, 1], "constant factors are left out"),
         "The separable convolution has exactly n² · d + n · d² multiply-adds; attention without its "
-        "projections has 2 n² · d, and equation 2 has 8 n · d². The orders are equal; as counted, the "
-        f"paper's pair costs {min(ratios):.1f} to {max(ratios):.1f} times as much.",
+        "projections has 2 n² · d, and equation 2 has 8 n · d². The orders are equal; as counted, attention "
+        f"and equation 2 cost {min(ratios):.1f} to {max(ratios):.1f} times as much.",
     )

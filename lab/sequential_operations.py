@@ -15,7 +15,7 @@ CLAIM = Claim(
     title="Sequential operations of training and of decoding",
     section="4",
     claim="A Transformer needs O(1) sequential operations where a recurrent model needs O(n).",
-    claimed_by="readers of Table 1",
+    claimed_by="folklore (a reading of Table 1)",
     topics=("C35", "C51", "C55", "C66", "F14"),
 )
 
@@ -51,7 +51,7 @@ def run(quick: bool) -> Result:
         "n, positions",
         "operations, or steps of decoding",
         {name: [(row["n"], row[name]) for row in rows] for name in names},
-        "The curves of the LSTM and of decoding are one.",
+        "The curves of the LSTM and of decoding coincide.",
         log_x=True,
         log_y=True,
     )
@@ -61,9 +61,9 @@ def run(quick: bool) -> Result:
         verdict_of(
             constant and grows, "all tokens are given, as in training and in the encoder" if serial else ""
         ),
-        "Over n given positions, the matrix products of self-attention wait for "
+        "With all n positions given, a matrix product of self-attention waits for "
         f"{rows[0]['self-attention, all n given'] - 1} others, whatever n is; the LSTM has a chain of n or "
-        f"more. Decoding is not recurrent, but serial: {rows[-1]['n']} tokens take "
+        f"more. Decoding has no recurrent layer, but it is serial: {rows[-1]['n']} tokens take "
         f"{rows[-1]['Transformer, writing n tokens']} steps, because each token is an input of the next "
         "step.",
     )

@@ -1,5 +1,5 @@
-"""Runs a batch of two sentences through a model with hooks on every module, and writes down the shapes in the
-order of the computation: a walkthrough of Figure 1. In full it is the base model.
+"""Runs a batch of two sentences through a model with hooks on every module, and records the shapes in the
+order of the computation: a walkthrough of Figure 1. In its full form it uses the base model.
 """
 
 import torch
@@ -52,7 +52,7 @@ def run(quick: bool) -> Result:
             group = f"{side}, layer 1" if inner else "outside the layers"
             width = int(str(row["shape"]).split(" · ")[-1])
             widths.setdefault(group, {})[" ".join(inner[1:]) or side] = width
-    picture = bars("The width of every step", "features", widths)
+    picture = bars("The width of every output", "features", widths)
     return Result(
         {f"2 sentences of {SOURCE} and {TARGET} tokens at most, {settings.heads} heads": rows},
         picture,

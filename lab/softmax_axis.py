@@ -1,5 +1,5 @@
 """Computes causal attention with the softmax over the keys of each query (axis −1) and over the queries of
-each key (axis 0 of a matrix with a row for each query), and takes the gradient of each output with respect
+each key (axis 0 of a matrix with a row for each query), and computes the gradient of each output with respect
 to each input.
 """
 
@@ -65,7 +65,7 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(wrong["difference from equation 1"] < 1e-12),
         f"With axis 0 the rows sum to between {wrong['sums of rows, least']:.2f} and "
-        f"{wrong['sums of rows, most']:.2f} in place of 1, and each weight depends on other queries: "
-        f"gradients of up to {leak:.2f} come from later tokens through a causal mask. With axis −1 they are "
+        f"{wrong['sums of rows, most']:.2f} instead of 1, and each weight depends on other queries: "
+        f"gradients of later tokens reach {leak:.2f} in spite of the causal mask. With axis −1 they are "
         "exactly 0.",
     )

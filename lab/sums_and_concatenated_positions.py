@@ -1,5 +1,5 @@
-"""Sets the matrix that maps embeddings beside positions to d_model to two identities next to each other: then
-the concatenation is the sum. A random matrix shows what the sum cannot do.
+"""Concatenates positions to embeddings, and maps both to d_model by a matrix. If the matrix is two identities
+side by side, the result is the sum. A random matrix shows what no linear map of the sum gives.
 """
 
 from dataclasses import replace
@@ -17,7 +17,7 @@ CLAIM = Claim(
     title="Positions added, or beside embeddings",
     section="3.5",
     claim="Adding positions to embeddings loses nothing that concatenating them would keep.",
-    claimed_by="tutorials; a question of study notes",
+    claimed_by="tutorials; study notes, as a question",
     topics=("C7",),
 )
 
@@ -46,12 +46,12 @@ def run(quick: bool) -> Result:
             {
                 "seed": seed,
                 "difference with [1 1]": largest_difference(one, two),
-                "share of W [x; p] that no map of x + p gives, %": 100
+                "share of W [x; p] that no linear map of x + p gives, %": 100
                 * float(rest.square().sum() / (both @ random_matrix.T).square().sum()),
             }
         )
     same = max(row["difference with [1 1]"] for row in rows)
-    lost = min(row["share of W [x; p] that no map of x + p gives, %"] for row in rows)
+    lost = min(row["share of W [x; p] that no linear map of x + p gives, %"] for row in rows)
     more = count_parameters(settings, VOCABULARY, VOCABULARY) - count_parameters(
         SMALL, VOCABULARY, VOCABULARY
     )
@@ -64,8 +64,8 @@ def run(quick: bool) -> Result:
         {f"d_model = {width}": rows},
         picture,
         verdict_of(same < 1e-12, "embeddings and positions use different directions" if lost > 1 else ""),
-        f"A concatenation contains the sum: with the matrix [1 1] both are equal ({same:.0e}). The converse "
-        f"is not true: of what a random matrix of both gives, {lost:.0f}% is no linear map of their sum. "
-        f"What is added in the same direction cannot be told apart; the matrix costs {more:,} parameters (2 "
-        "d_model²).",
+        f"A concatenation contains the sum: with the matrix [1 1] both are equal (difference {same:.0e}). "
+        f"The converse is not true: {lost:.0f}% of the output of a random matrix is no linear function of "
+        "the sum. Components that were added in the same direction cannot be separated again. The matrix "
+        f"costs {more:,} parameters (2 d_model²).",
     )

@@ -63,6 +63,6 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(exact),
         f"Exactly two matrices: base has {base_rows[2]['parameters'] / 1e6:.1f} million parameters in place "
-        f"of {base_rows[0]['parameters'] / 1e6:.1f}. The multiply-adds stay: a look-up has none, and the "
-        "logits need the product with the matrix in either case.",
+        f"of {base_rows[0]['parameters'] / 1e6:.1f}. The multiply-adds are the same: a look-up has none, "
+        "and the logits need the product with the matrix in either case.",
     )

@@ -1,6 +1,6 @@
 """Times the training of an LSTM with attention and of a Transformer, both of width 128 with one layer a side,
-on texts of 8 to 128 letters with the same number of tokens a batch. The three seeds give the weights and
-the texts; of each the fastest of several updates counts.
+on texts of 8 to 128 letters with the same number of tokens a batch. Each of three seeds gives other weights
+and texts; the fastest of several updates counts.
 """
 
 import time
@@ -18,7 +18,7 @@ CLAIM = Claim(
     section="4",
     claim="At the same width a Transformer trains more tokens a second than a recurrent model, because it "
     "reads all positions at once.",
-    claimed_by="the paper (sections 1 and 4)",
+    claimed_by="the paper, sections 1 and 4",
     topics=("C66", "C51"),
 )
 WIDE = replace(TINY, d_model=128, d_ff=512, encoder_layers=1, decoder_layers=1)

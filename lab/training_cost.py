@@ -1,5 +1,5 @@
-"""Multiplies the paper's training time, number of GPUs and sustained operations a second, and counts the
-operations of the same training from the model's shapes.
+"""Multiplies the paper's training time by the number of GPUs and their sustained operations a second, and
+counts the operations of the same training from the model's shapes.
 """
 
 from dragoman.pipeline.paper.figures import P100_FLOPS, PAPER_GPUS, TRAINING_RUNS, estimated_flops
@@ -52,8 +52,8 @@ def run(quick: bool) -> Result:
         {f"{PAPER_GPUS} GPUs of {P100_FLOPS:.1e} operations a second, 25,000 tokens a side": rows},
         picture,
         verdict_of(
-            rounded, "the operations are those that the GPUs could have done" if max(shares) < 95 else ""
+            rounded, "it means the operations that the GPUs could have done" if max(shares) < 95 else ""
         ),
-        "The figures are time · GPUs · 9.5 TFLOP/s, to within 2%. The model's matrix products, counted "
+        "The paper's figures are time · GPUs · 9.5 TFLOP/s, within 2%. The model's matrix products, counted "
         f"from their shapes, are {shares[0]:.0f}% of that for base and {shares[1]:.0f}% for big.",
     )

@@ -1,6 +1,5 @@
 """Gives all target tokens to the decoder at once, as training does, and one by one with a cache of keys and
-values, as a search does, and compares the logits. Without the causal mask the same is done for the claim's
-converse.
+values, as a search does, and compares the logits. The same is done without the causal mask.
 """
 
 import torch
@@ -67,6 +66,6 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(worst < 1e-9 and once),
         f"The logits agree to {worst:.0e}; without the mask they differ by up to {lost:.0f}. Decoding "
-        f"{TOKENS} tokens step by step encodes the source once, and makes its keys and values once for each "
-        "layer.",
+        f"{TOKENS} tokens step by step encodes the source once, and computes its keys and values once for "
+        "each layer.",
     )

@@ -1,6 +1,6 @@
 """Copies the weights of this package's multi-head attention into the class that tutorials write (three maps,
-view, transpose, −1e9) and compares outputs and gradients: self-attention, causal and padded,
-encoder-decoder attention, and a padding query whose keys are all masked.
+view, transpose, −1e9) and compares outputs and gradients: for self-attention, causal and padded, for
+encoder-decoder attention, and for a padding query whose keys are all masked.
 """
 
 import torch
@@ -16,7 +16,7 @@ CLAIM = Claim(
     section="3.2.2",
     claim="The multi-head attention of tutorials, with three linear maps, view and transpose, computes "
     "what this package computes with one.",
-    claimed_by="study notes, which have such a class",
+    claimed_by="study notes, which contain such a class",
     topics=("A17", "C15", "C23"),
 )
 WIDTH, HEADS, TOKENS = 24, 4, 7
@@ -63,7 +63,7 @@ def run(quick: bool) -> Result:
         "causal": compare(causal),
         "padded": compare(padded),
         "encoder-decoder": compare(padded, own=False),
-        "queries masked whole": compare(whole),
+        "a query with all keys masked": compare(whole),
     }
     rows = [{"case": name, "output": both[0], "gradient": both[1]} for name, both in cases.items()]
     *usual, special = (row["output"] + row["gradient"] for row in rows)
@@ -71,7 +71,8 @@ def run(quick: bool) -> Result:
     picture = bars("Largest difference of the outputs", "difference", {"": outputs})
     because = (
         f"With copied weights outputs and gradients agree to {max(usual):.0e} in float64. A query whose keys "
-        "are all masked is the exception: −1e9 gives it the mean of all values, here it gets zeros."
+        "are all masked is the exception: it gets the mean of all values with −1e9, and zeros in this "
+        "package."
     )
     verdict = verdict_of(
         max(usual) < 1e-10, "each query has a key that is not masked" if special > 1e-10 else ""

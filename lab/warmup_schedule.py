@@ -1,5 +1,5 @@
 """Evaluates equation 3 at every update for several d_model and warmup_steps, looks for its maximum, and
-compares it with a line before and with an inverse square root after.
+compares it with a straight line before the maximum and with an inverse square root after it.
 """
 
 import math
@@ -50,7 +50,7 @@ def run(quick: bool) -> Result:
         {f"Updates 1 to {steps[-1]:,}": rows},
         picture,
         verdict_of(placed and worst < 1e-12),
-        f"Both forms are met to {worst:.0e}. The rate is highest at update warmup_steps, where it is "
+        f"Equation 3 has both forms, to {worst:.0e}. The rate is highest at update warmup_steps, where it is "
         f"(d_model · warmup_steps)^−0.5: {rows[0]['highest rate']:.2e} for base. A wider model has a lower "
         "rate.",
     )

@@ -1,4 +1,4 @@
-"""Takes the gradient of every output with respect to every input, for an encoder, a decoder and
+"""Computes the gradient of every output with respect to every input, for an encoder, a decoder and
 encoder-decoder attention of several layers. Where it is exactly 0, no information flows.
 """
 
@@ -63,7 +63,7 @@ def run(quick: bool) -> Result:
         {f"{SMALL.encoder_layers} layers, {SOURCE} source and {TARGET} target tokens": rows},
         picture,
         verdict_of(encoder["gradient exactly 0"] > 0),
-        f"All {encoder['pairs']} pairs of positions of the encoder have a gradient. In the decoder, the "
-        f"{later} gradients of later tokens are exactly 0 and no others; every target position sees every "
-        "source position.",
+        f"All {encoder['pairs']} pairs of positions of the encoder have a gradient that is not 0. In the "
+        f"decoder, the {later} gradients of later tokens are exactly 0, and no others are; every target "
+        "position depends on every source position.",
     )

@@ -21,7 +21,7 @@ from lab.parts.training import TINY
 from tests.test_cli import call
 
 NAMES = catalogue.names()
-SAMPLE = ["all-masked-rows", "head-width", "length-penalties"]
+SAMPLE = ["all-masked-rows", "batches-by-length", "head-width", "length-penalties"]
 MOST_LINES, MOST_SECONDS = 80, 180
 RESULTS = catalogue.LAB.parent / "experiments" / "lab"
 

@@ -64,8 +64,8 @@ def markdown(experiment: Experiment, result: Result, record: Mapping[str, Any]) 
         f"# {claim.title}\n\n"
         f"Section {claim.section} of the paper, {SECTIONS[claim.section].lower()}. "
         f"Claimed by {claim.claimed_by}:\n\n> {claim.claim}\n\n"
-        f"{experiment.method.strip()}\n\n{short}![{claim.title}]({experiment.name}.svg)\n\n"
-        f"{tables}\n\n## Where it comes from\n\n{made}\n\n"
+        f"## Method\n\n{experiment.method.strip()}\n\n{short}![{claim.title}]({experiment.name}.svg)\n\n"
+        f"{tables}\n\n## Where the numbers come from\n\n{made}\n\n"
         f"**{capitalised(result.verdict)}.** {result.because}\n"
     )
 
@@ -103,4 +103,8 @@ def overview(folder: Path) -> str:
         for record in records
         if record["section"] == section
     ]
-    return f"# Results of the lab\n\n{table(rows)}\n"
+    introduction = (
+        "Each claim, who makes it, and the verdict of the experiment that tests it. Verdicts about training\n"
+        "are about tiny models on synthetic tasks."
+    )
+    return f"# Results of the lab\n\n{introduction}\n\n{table(rows)}\n"

@@ -17,6 +17,9 @@ class Lengths(Corpus):
     def __len__(self) -> int:
         return len(self.both[0])
 
+    def pairs_of_epoch(self, seed: int, epoch: int) -> np.ndarray:
+        return np.arange(len(self))
+
     def lengths(self) -> tuple[np.ndarray, np.ndarray]:
         return self.both
 

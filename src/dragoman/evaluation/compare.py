@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A system's score beside a baseline's, and how often chance alone would part them so far."""
+    """A system's score beside a baseline's, and the p-value of their difference."""
 
     score: Score
     baseline: Score
@@ -69,7 +69,7 @@ def paired_bootstrap(
         theirs, ours = cast("Sequence[Result]", table[name])
         score, other = (Score(name, result.score, str(signature)) for result in (ours, theirs))
         assert ours.p_value is not None
-        # sacreBLEU has 0.001 for no difference.
+        # For equal scores sacreBLEU gives its least p-value, such as 0.001.
         found.append(Comparison(score, other, ours.p_value if ours.score != theirs.score else 1.0))
     return found
 

@@ -30,7 +30,7 @@ def ter_metric(tokenize: Tokenization) -> "TER":
 
 
 def reported_metrics(tokenize: Tokenization, lowercase: bool) -> list["Metric"]:
-    """SacreBLEU's BLEU, chrF2, chrF2++ and TER. `lowercase` is of BLEU alone."""
+    """SacreBLEU's BLEU, chrF2, chrF2++ and TER. `lowercase` applies to BLEU alone."""
     return [bleu_metric(tokenize, lowercase), chrf_metric(), chrf_plus_plus_metric(), ter_metric(tokenize)]
 
 

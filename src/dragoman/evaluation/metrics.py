@@ -37,7 +37,7 @@ def check_lines(hypotheses: Sequence[object], references: Sequence[object]) -> N
 
 
 def suitable_tokenization(references: Sequence[str]) -> Tokenization:
-    """Characters for languages that put no spaces between words, whose BLEU would else be 0.
+    """Characters for languages that put no spaces between words, whose BLEU would otherwise be 0.
 
     SacreBLEU's default for the others.
     """

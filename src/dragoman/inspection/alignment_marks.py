@@ -14,8 +14,8 @@ from dragoman.inspection.words import numbered
 from dragoman.translation.alignment import select_head, word_alignment
 
 LOOKS = (
-    ("the word alignment, where this picture's own differs", False),
-    ("the word with the most attention here, in its place", True),
+    ("link of the word alignment that differs from this map", False),
+    ("the largest weight of this map for the same word", True),
 )
 """The marks: what each means, and whether its line is dashed."""
 

@@ -13,7 +13,7 @@ from dragoman.inspection.layout import SHARES, draw_levels, finished, label_axes
 from dragoman.inspection.views import Kind
 from dragoman.translation.alignment import select_head
 
-WEIGHT = "attention weight, a share of the query's 1"
+WEIGHT = "attention weight (the weights of a query sum to 1)"
 NAMES: dict[Kind, str] = {
     "encoder": "Encoder self-attention",
     "decoder": "Decoder self-attention",

@@ -1,4 +1,4 @@
-"""Pictures of a ConvS2S: its architecture; the other views are as of a Transformer.
+"""Pictures of a ConvS2S: its architecture; the other views are those of a Transformer.
 
 Shapes: S source and T target tokens.
 """

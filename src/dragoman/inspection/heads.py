@@ -33,7 +33,7 @@ def head_effects_picture(inspection: Inspection, effects: HeadEffects) -> str:
     drawing.legend(16, drawing.height + 20, "change of log-probability, nats", diverging, stops)
     note = (
         f"With all heads it is {effects.log_probability:.3f}. A negative number: without the head the "
-        "translation is less likely."
+        "translation is less probable."
     )
     return finished(drawing, [note])
 
@@ -56,9 +56,9 @@ def mean_effects_picture(effects: MeanHeadEffects) -> str:
     drawing.legend(16, drawing.height + 20, "mean change of log-probability, nats", diverging, stops)
     notes = (
         f"With all heads the mean is {effects.log_probability:.3f}. A negative number: without the head the "
-        "translations are less likely.",
+        "translations are less probable.",
         f"Below each mean is its {CONFIDENCE:.0%} interval, by bootstrap over lines ({RESAMPLES:,} "
-        "resamples). A mean is bold if its interval does not hold 0.",
+        "resamples). A mean is bold if its interval does not contain 0.",
     )
     return finished(drawing, notes)
 

@@ -1,4 +1,4 @@
-"""Pictures of an LSTM or GRU: its states and its architecture; the beam and its attention are as of others.
+"""Pictures of an LSTM or GRU: its states and its architecture; beam and attention have the usual pictures.
 
 Shapes: S source and T target tokens, N decoder layers.
 """

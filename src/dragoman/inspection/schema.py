@@ -95,7 +95,7 @@ def side_json(tokens: tuple[str, ...], words: tuple[int, ...]) -> dict[str, Any]
 
 
 def tables_json(tables: dict[int, tuple[TokenProbability, ...]]) -> dict[str, list[tuple[str, float]]]:
-    """Tokens of nodes, by the numbers of these."""
+    """Tokens of nodes, by the nodes' numbers."""
     return {str(number): tokens_json(tokens) for number, tokens in tables.items()}
 
 
@@ -197,7 +197,7 @@ def array_from_json(table: dict[str, Any]) -> Array:
 
 
 def finite(value: Any) -> Any:
-    """The same value with None for numbers that JSON has not: NaN and the infinities."""
+    """The same value with None for numbers that JSON does not have: NaN and the infinities."""
     if isinstance(value, dict):
         return {key: finite(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -108,7 +108,7 @@ def search_name(inspection: Inspection) -> str:
 
 
 def hypothesis_details(inspection: Inspection, number: int) -> str:
-    """The log-probability; for a sample the probability that its token was drawn with, in a grid the beam."""
+    """The log-probability; for a sample also its token's probability, for a grid search the tokens met."""
     node = inspection.nodes[number]
     log_prob = f"{node.log_probability:.2f}".replace("-", "−")
     if inspection.met:

@@ -61,7 +61,7 @@ def what_if(
 def inspect_changed(
     translator: Translator, sentence: str, changes: Sequence[Change], settings: SearchSettings
 ) -> Inspection:
-    """The inspection with the changes; it is `inspect` without any. Raises as `what_if`."""
+    """The inspection with the changes; without any it is that of `inspect`. Raises as `what_if`."""
     refuse_contradictions(changes)
     if not changes:
         return inspect(translator, sentence, settings)

@@ -72,7 +72,7 @@ class Languages:
 
     @classmethod
     def of(cls, source: str, target: str) -> "Languages":
-        """Those of two BCP 47 codes. Raises `DragomanError` for an unknown language and an invalid code."""
+        """The languages of two BCP 47 codes. Raises `DragomanError` for unknown and for invalid codes."""
         return cls(argos_code("source", source), argos_code("target", target))
 
     @property
@@ -82,7 +82,7 @@ class Languages:
 
     @property
     def names(self) -> tuple[str, str]:
-        """Both in English; the code of a language whose name is not known here."""
+        """Both names in English; for a language whose name is not known here, its code."""
         return NAMES.get(self.source, self.source), NAMES.get(self.target, self.target)
 
 
@@ -134,7 +134,7 @@ def write(
 def refuse_other_than_subwords(tokenizers: Tokenizers) -> None:
     """Raise `DragomanError` for vocabularies of words, characters or bytes.
 
-    Unknown words in a row would be one, and sentences of characters would be joined without a space.
+    Adjacent unknown words would become one, and sentences of characters would be joined without a space.
     """
     for side, tokenizer in (("source", tokenizers.source), ("target", tokenizers.target)):
         pieces = tokenizer.pieces(range(END + 1, len(tokenizer)))

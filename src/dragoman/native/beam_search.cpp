@@ -25,8 +25,9 @@ using namespace dragoman;
 namespace {
 
 constexpr int PAD = 0, END = 3, START = 2;  // as dragoman/model/symbols.py
-constexpr size_t ENOUGH = 8;                // searches that are done, to be answered together
-constexpr auto LINGER = std::chrono::milliseconds(4);
+constexpr size_t TOGETHER = 16;             // searches that are done, to be answered together
+constexpr size_t QUEUED = 8;                // while so many wait for rows, none of which is then left empty
+constexpr auto LINGER = std::chrono::milliseconds(20);  // the longest wait of a search that is done
 constexpr int SMALL_SHARE = 3;              // beside large searches, small ones have so many times their time
 constexpr int ENCODED = 48;                 // source tokens that are encoded together, or one sentence
 constexpr int BLOCK = 64;                   // tokens that are skipped together if their best is too low
@@ -376,7 +377,8 @@ class SearchEngine {
     }
 
     // Wait for searches that are done, and write them to `searches`; how many they are, 0 once the engine is
-    // closing. While many searches wait for free rows, it waits for several: they are answered together.
+    // closing. While many searches wait for rows, it waits for several: the caller, whose code the searches
+    // have evicted from the processor's caches, then loads it once for all of them.
     int32_t wait_finished(Search** searches, int32_t capacity) {
         std::unique_lock lock(mutex);
         done.wait(lock, [this] { return closing || !finished.empty(); });
@@ -389,7 +391,7 @@ class SearchEngine {
 
   private:
     // Whether finished searches should not wait for others to finish.
-    bool is_enough() const { return finished.size() >= ENOUGH || waiting.size() < ENOUGH; }
+    bool is_enough() const { return finished.size() >= TOGETHER || waiting.size() < QUEUED; }
 
     void join() {
         close();

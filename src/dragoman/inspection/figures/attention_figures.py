@@ -115,7 +115,7 @@ def mean_distances(weights: Array) -> npt.NDArray[np.float32]:
 
 
 def query_number(seen: LayerWeights, asked: str | None) -> int:
-    """The query: a token's number from 1 or its text; without one the word that looks farthest.
+    """The query: a token's number from 1 or its text; without one, the token farthest from its keys.
 
     Raises `DragomanError` if the sentence has no such token.
     """

@@ -118,8 +118,8 @@ def feed_forward_picture(seen: HiddenUnits) -> str:
     drawing.legend(16, drawing.height + 20, "share of hidden units that are 0", sequential, SHARES)
     zeros = {
         "relu": "ReLU, max(0, x), makes every negative number 0 (equation 2): W₂ then "
-        "multiplies few numbers.",
-    }.get(activation, f"{activation} is nowhere 0 but at 0, so hardly any unit is exactly 0.")
+        "multiplies few numbers that are not 0.",
+    }.get(activation, f"{activation} is 0 only at 0, so almost no unit is exactly 0.")
     return finished(drawing, [zeros, *notes])
 
 

@@ -42,7 +42,7 @@ def neighbours_picture(translator: Translator, text: str) -> str:
 
 
 def piece_note(translator: Translator, word: str) -> str:
-    """A sentence for a word that the vocabularies have not as one token; empty for others."""
+    """A sentence for a word that is not one token of the vocabularies; empty for others."""
     sides = {"source": translator.tokenizers.source, "target": translator.tokenizers.target}
     found = {name: side.pieces(side.encode([word])[0]) for name, side in sides.items()}
     split = {name: pieces for name, pieces in found.items() if len(pieces) != 1}

@@ -68,11 +68,11 @@ def recurrence_paths(tokens: Sequence[str]) -> str:
         draw_layer(drawing, layer, shown)
     draw_feedback(drawing, len(shown))
     notes = [
-        "Recurrence is the path along the states: it exists in training, too, and output t has to wait for "
+        "Recurrence is the path along the states. It exists in training too, so output t has to wait for "
         "output t − 1.",
         "The dashed path, from a prediction to the next input, exists only when a model translates. In "
-        "training all inputs are known, and a Transformer computes all positions at once. It is called "
-        "autoregressive, and it is not a recurrence.",
+        "training all inputs are known, and a Transformer computes all positions at once. Such decoding is "
+        "autoregressive; it is not a recurrence.",
         *[f"Only the first {MOST} of {len(tokens)} tokens are drawn."] * (len(tokens) > MOST),
     ]
     return finished(drawing, notes)

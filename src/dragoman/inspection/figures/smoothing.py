@@ -55,7 +55,8 @@ def label_smoothing(smoothing: float, vocabulary: int, source: str) -> str:
         source,
         "The paper gives ε = 0.1, and not how the share of the other tokens is spread. Tensor2Tensor with "
         "ε · (V − 1) / V has the distribution that Dragoman has with ε.",
-        "With ε > 0 a model that is certain is punished: perplexity is worse, accuracy and BLEU are better.",
+        "With ε > 0 a certain prediction has a higher loss. The paper reports a worse perplexity, and "
+        "better accuracy and BLEU.",
     ]
     return finished(drawing, notes)
 
