@@ -43,6 +43,7 @@ from dragoman.text.token_alignment import (
     write_alignment,
 )
 from dragoman.training.checkpoint import checkpoints
+from dragoman.training.context import DivergenceError
 from dragoman.training.guided_alignment import GuidedObjective, batch_links, log_attention
 from dragoman.training.log import read_events
 from dragoman.training.objective import Objective
@@ -412,6 +413,14 @@ def test_a_weight_of_zero_trains_the_ordinary_model(tmp_path, monkeypatch):
     log = [json.loads((recipe.out / "log.jsonl").read_text().split("\n")[0]) for recipe in (zero, plain)]
     assert log[0]["nll"] == pytest.approx(log[1]["nll"], rel=0.2)
     assert log[0]["loss"] < log[1]["loss"]
+
+
+@unchecked
+def test_divergence_is_located(tmp_path):
+    with pytest.raises(
+        DivergenceError, match=r"First non-finite value: the output of objective\.model\.\S+\."
+    ):
+        run(guided_recipe(tmp_path, learning_rate_scale=1e30), silent)
 
 
 @unchecked
