@@ -3,28 +3,29 @@
     python benchmarks/guided_alignment.py DATA --seeds 1 2
 
 DATA has train, valid and test2016 as gzip files of English and German (Multi30k). For each seed it trains a
-model with the ordinary loss, and one for each --guide LAYER:HEAD:WEIGHT, with the same first weights, batches
-and dropout, in turn, update by update. Their loss has WEIGHT times the cross-entropy between the attention of
-that head to the source (0: the mean of the layer's heads) and the alignment of word_aligner.py. A model that
-is there already is not trained again.
+model with the ordinary loss, and one for each --guide HEAD:WEIGHT, with the same first weights, batches and
+dropout, in turn, update by update. Their loss has WEIGHT times the cross-entropy between the attention of
+that head of the last layer and the alignment of word_aligner.py, as with `guided_alignment` in a recipe. A
+model that is there already is not trained again.
 
 Measured with the words of LEXICON, whose translation is known: each is wrapped in <b>…</b>, and the sentence
 is translated with its tags. The tag is right if it encloses the word's translation and nothing else. Words
 count whose translation occurs once. The same for two successive words. The layer and head that align are
-those that the product uses (the last layer, the mean of its heads) and those that are right most often on the
-validation data; and the same without the links of words that have no counterpart, as tags use them.
+those that the product uses (the last layer, and the head that was guided or the mean of all) and those that
+are right most often on the validation data; and the same without the links of words that have no counterpart,
+as tags use them.
 """
 
 import argparse
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from passport import asked, keep, passport
-from torch import Tensor
+from torch import Tensor, nn
 from word_aligner import Links, align
 
 from dragoman.evaluation.alignment_error import Alignment, alignment_error_rate
@@ -32,12 +33,14 @@ from dragoman.evaluation.metrics import bleu
 from dragoman.model.settings import PRESETS
 from dragoman.pipeline.prepare import PreparedData, make_batches, make_model, prepare
 from dragoman.pipeline.recipe import Recipe, resolve_paths
-from dragoman.search.attention_weights import cross_attention, cross_attention_modules
+from dragoman.search.attention_weights import alignment_head, cross_attention
 from dragoman.search.settings import SearchSettings
 from dragoman.system.machine import configure_allocator
-from dragoman.text.batches import Batch, Update
+from dragoman.text.batches import Update
 from dragoman.text.lines import read_lines
 from dragoman.text.settings import BatchSettings, DataSettings
+from dragoman.text.token_alignment import AlignedCorpus
+from dragoman.training.guided_alignment import GuidedObjective
 from dragoman.training.objective import (
     Objective,
     accumulate_gradients,
@@ -69,6 +72,7 @@ hand:hand sidewalk:gehweg|bürgersteig fire:feuer flag:flagge|fahne motorcycle:m
 LEXICON = dict(entry.split(":") for entry in ENTRIES.split())
 """English words, and the stems that translate them."""
 ENDINGS = "(e|er|en|es|em|s|n|ern)?"
+LINKS = "train.links"
 
 
 class Reading(NamedTuple):
@@ -84,24 +88,24 @@ class Reading(NamedTuple):
 
 
 PRODUCT = Reading(None, None)
-"""The layer and head that the product reads: the last, and the mean of all. Tags have its mutual reading."""
+"""What the product reads: the last layer, and the head that was guided, or the mean of all. Tags have its
+mutual reading."""
 
 
 class Guide(NamedTuple):
     """The head that training guides, and the weight of its loss."""
 
-    layer: int
     head: int
     weight: float
 
     @classmethod
     def parse(cls, text: str) -> "Guide":
-        """LAYER:HEAD:WEIGHT."""
-        layer, head, weight = text.split(":")
-        return cls(int(layer), int(head), float(weight))
+        """HEAD:WEIGHT."""
+        head, weight = text.split(":")
+        return cls(int(head), float(weight))
 
     def __str__(self) -> str:
-        return f"{self.layer}:{self.head}:{self.weight:g}"
+        return f"{self.head}:{self.weight:g}"
 
 
 Guides = dict[Path, Guide | None]
@@ -111,64 +115,19 @@ Guides = dict[Path, Guide | None]
 # ---- training
 
 
-class GuidedObjective(Objective):
-    """The objective, and the cross-entropy between a head's attention and a reference alignment."""
-
-    def guide_by(self, guide: Guide, references: list[Tensor]) -> None:
-        """`references` has for each pair of the corpus a distribution over source tokens for each target
-        token [T S]: zeros for a token without a link.
-        """
-        self.guide, self.references = guide, references
-        self.attention_module = cross_attention_modules(self.model)[guide.layer - 1]
-        self.attention_module.attention_weights_hook = self.record
-
-    def record(self, weights: Tensor) -> None:
-        """Keep the weights [B H T S] of the layer."""
-        self.weights = weights
-
-    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        loss, nll = super().forward(batch)
-        head = self.guide.head
-        weights = self.weights[:, head - 1] if head else self.weights.mean(1)  # [B T S]
-        reference = torch.zeros(weights.shape)
-        for row, pair in enumerate(batch.pairs):
-            own = self.references[pair]
-            reference[row, : own.size(0), : own.size(1)] = own
-        return loss - self.guide.weight * (reference * weights.float().clamp_min(1e-9).log()).sum(), nll
-
-
-def token_reference(links: Links, source: Sequence[int], target: Sequence[int]) -> Tensor:
-    """The distribution over source tokens [T S] of each target token: even over those of the linked words.
-
-    `source` and `target` are the word numbers of the tokens.
-    """
-    words = np.zeros((target[-1] + 1, source[-1] + 1), np.float32)
-    for source_word, target_word in links:
-        words[target_word, source_word] = 1
-    linked = words[np.ix_(target, source)]
-    return torch.from_numpy(linked / np.maximum(1, linked.sum(1, keepdims=True)))
-
-
-def references(data: PreparedData, lines: tuple[list[str], list[str]], links: list[Links]) -> list[Tensor]:
-    """The reference of each pair of the training corpus."""
-    tokenizers = (data.tokenizers.source, data.tokenizers.target)
-    words = [
-        [tokenizer.word_ids(line) for line in side] for tokenizer, side in zip(tokenizers, lines, strict=True)
-    ]
-    numbers = [data.train.line_number(pair) - 1 for pair in range(len(data.train))]
-    return [token_reference(links[number], words[0][number], words[1][number]) for number in numbers]
-
-
 class Training:
     """A model in training."""
 
-    def __init__(self, recipe: Recipe, data: PreparedData, guide: Guide | None, guides: list[Tensor]) -> None:
-        self.recipe, self.data, self.world = recipe, data, World()
-        self.model = make_model(recipe, data, self.world.device)
-        kind = Objective if guide is None else GuidedObjective
-        self.objective = kind.of(self.model, recipe.training).train()
+    def __init__(self, recipe: Recipe, data: PreparedData, guide: Guide | None) -> None:
+        head = None if guide is None else guide.head
+        self.recipe = replace(recipe, model=replace(recipe.model, alignment_head=head))
+        self.data, self.world = data, World()
+        self.model = make_model(self.recipe, data, self.world.device)
+        objective = Objective.of(self.model, recipe.training).train()
+        self.objective: nn.Module = objective
         if guide is not None:
-            self.objective.guide_by(guide, guides)
+            corpus = AlignedCorpus(recipe.out / "data" / "train")
+            self.objective = GuidedObjective(objective, corpus, *guide)
         self.optimizer = make_optimizer(self.model)
 
     def update(self, step: int, update: Update) -> float:
@@ -186,11 +145,11 @@ class Training:
         save_model(out, self.model, self.recipe.model, self.data.tokenizers, self.data.longest_source)
 
 
-def train(recipe: Recipe, data: PreparedData, guides: Guides, references: list[Tensor], every: int) -> None:
+def train(recipe: Recipe, data: PreparedData, guides: Guides, every: int) -> None:
     """Train a model for each folder with the package's parts, update by update in turn, so that they can be
     compared while they are trained: every so many updates they are written.
     """
-    trainings = {out: Training(recipe, data, guide, references) for out, guide in guides.items()}
+    trainings = {out: Training(recipe, data, guide) for out, guide in guides.items()}
     updates = make_batches(recipe, data, World()).updates(0, 0)
     sums = dict.fromkeys(guides, 0.0)
     for step, update in zip(range(1, recipe.training.updates + 1), updates, strict=False):
@@ -274,9 +233,11 @@ def alignments(
     """The word alignments of sentences and their translations' tokens, by each reading."""
     found: dict[Reading, dict[int, list[tuple[int, int]]]] = {reading: {} for reading in readings}
     for batch, *rows in forced_batches(translator, pairs, 4_000):
-        weights = cross_attention(translator.torch_backend.model, *rows)
+        model = translator.torch_backend.model
+        weights = cross_attention(model, *rows)
         for reading in readings:
-            chosen = select_head(weights, reading.layer, reading.head)
+            guided = alignment_head(model) if reading.layer is None else None
+            chosen = select_head(weights, reading.layer, reading.head, guided)
             for (number, source, target), own in zip(batch, chosen, strict=True):
                 words = (
                     translator.tokenizers.source.word_ids(pairs[number][0]),
@@ -439,7 +400,8 @@ def recipe_of(given: argparse.Namespace, seed: int) -> Recipe:
         "valid_source": "valid.en",
         "valid_target": "valid.de",
     }
-    data = resolve_paths(DataSettings(**{name: given.data / f"{file}.gz" for name, file in paths.items()}))
+    files = {name: given.data / f"{file}.gz" for name, file in paths.items()}
+    data = resolve_paths(DataSettings(**files, guided_alignment=given.runs / LINKS))
     training = TrainingSettings(
         updates=given.updates, warmup_steps=given.warmup_steps, seed=seed, precision=given.precision
     )
@@ -450,15 +412,17 @@ def recipe_of(given: argparse.Namespace, seed: int) -> Recipe:
 def models(given: argparse.Namespace, links: list[Links]) -> Iterator[tuple[int, str, Path]]:
     """Train each model that is not there. Yield seeds, guides and folders, a seed's ordinary model first."""
     if not (given.runs / "data").exists():
+        lines = (" ".join(f"{one}-{other}" for one, other in sorted(pair)) for pair in links)
+        given.runs.mkdir(parents=True, exist_ok=True)
+        (given.runs / LINKS).write_text("".join(f"{line}\n" for line in lines))
         prepare(given.runs, recipe_of(given, 1), print)
-    data, kept = PreparedData.load(given.runs / "data"), list[Tensor]()
+    data = PreparedData.load(given.runs / "data")
     for seed in given.seeds:
         names = {"ordinary": None, **{str(guide): guide for guide in given.guide}}
         folders = {name: given.runs / f"{name.replace(':', '-')}-{seed}" for name in names}
         done = {name: out.with_name(f"{out.name}-{given.updates}") for name, out in folders.items()}
         if missing := {folders[name]: names[name] for name in names if not done[name].exists()}:
-            kept = kept or references(data, read_sides(given.data, "train"), links)
-            train(recipe_of(given, seed), data, missing, kept, given.save_every)
+            train(recipe_of(given, seed), data, missing, given.save_every)
         for name, out in done.items():
             yield seed, name, out
 
@@ -468,7 +432,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", type=Path, metavar="DATA")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--guide", type=Guide.parse, nargs="+", default=[Guide(2, 1, 0.05), Guide(3, 0, 0.1)])
+    parser.add_argument("--guide", type=Guide.parse, nargs="+", default=[Guide(1, 0.1)])
     parser.add_argument("--preset", default="tiny")
     parser.add_argument("--updates", type=int, default=1200)
     parser.add_argument("--warmup-steps", type=int, default=500)

@@ -180,6 +180,32 @@ def test_processes_accumulate_the_gradients_of_small_batches(text):
     assert_near(text / "cut-one", text / "cut-spread")
 
 
+def test_processes_guide_a_head_as_one_does(text):
+    """By pairs that end up in different batches, and in a rank without a batch."""
+    counts = [len(line.split()) for line in (text / "train.source").read_text().splitlines()]
+    links = text / "train.links"
+    links.write_text("".join(" ".join(f"{n}-0 0-{n}" for n in range(count)) + "\n" for count in counts))
+    more = (
+        "--guided-alignment",
+        str(links),
+        "--guided-alignment-weight",
+        "0.5",
+        "--micro-batch-tokens",
+        "90",
+    )
+    short = ("--updates", "4", "--validate-every", "4", "--checkpoint-every", "4")
+    for name, ranks, flags in (
+        ("guided-one", 1, ()),
+        ("guided-two", 2, ()),
+        ("guided-spread", 2, ("--shard",)),
+    ):
+        train(text, text / name, ranks, *more, *short, *flags)
+    train(text, text / "unguided", 1, *short)
+    assert_near(text / "guided-one", text / "guided-two")
+    assert_near(text / "guided-one", text / "guided-spread")
+    assert losses(text / "guided-one")[0] > losses(text / "unguided")[0] + 0.1
+
+
 def reductions(objective: torch.nn.Module, update: Update, world: World) -> int:
     """How often processes add up numbers in an update."""
     with torch.autograd.profiler.profile(use_kineto=False) as profile:

@@ -50,6 +50,7 @@ OURS = {
         activation="gelu",
         positions="sinusoidal-halves",
         tied="none",
+        alignment_head=2,
     ),
 }
 

@@ -27,7 +27,8 @@ class Align:
     layer: int | None = None
     """The decoder layer whose attention is read, counted from 1. None is the last."""
     head: int | None = None
-    """The head that is read, counted from 1. None is the mean of all."""
+    """The head that is read, counted from 1. None is the one that a word alignment guided in training, or the
+    mean of all."""
     json: bool = False
     """Write one JSON object per line: the pair, its alignment, its tokens, and the attention weights."""
 
@@ -52,10 +53,11 @@ def attention_as_json(
     translator: "Translator", asked: Align, pair: tuple[str, str], links: list[tuple[int, int]]
 ) -> str:
     """The alignment of a pair with its attention weights as a line of JSON."""
+    from dragoman.search.attention_weights import alignment_head
     from dragoman.translation.alignment import select_head
 
-    attention = translator.attention(*pair)
-    weights = select_head(attention.cross[:, None], asked.layer, asked.head)[0].tolist()
+    attention, guided = translator.attention(*pair), alignment_head(translator.torch_backend.model)
+    weights = select_head(attention.cross[:, None], asked.layer, asked.head, guided)[0].tolist()
     tokens = {"source_tokens": attention.source, "target_tokens": attention.target}
     record = {"source": pair[0], "target": pair[1], "alignment": links, **tokens, "weights": weights}
     return json.dumps(record, ensure_ascii=False)

@@ -7,7 +7,7 @@ from pathlib import Path
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, option_name, settings_from
 from dragoman.cli.train import COMMAND as TRAIN
-from dragoman.cli.train import run_training
+from dragoman.cli.train import refuse_weight_alone, run_training
 from dragoman.model.architectures import check_architecture, refuse_ignored
 from dragoman.model.settings import ModelSettings, Precision
 from dragoman.pipeline.distil import Distillation, StudentPreset, distil, student_recipe
@@ -81,6 +81,7 @@ def plan(given: Given) -> tuple[Distillation, Recipe]:
     recipe = settings_from(Recipe, own, recipe)
     check_architecture(recipe.model)
     refuse_ignored(recipe.model, set(own))
+    refuse_weight_alone(recipe, own)
     return distillation, recipe
 
 

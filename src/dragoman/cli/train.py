@@ -42,7 +42,7 @@ def train(given: Given) -> None:
 def recipe_of(given: Given) -> Recipe:
     """The recipe that the arguments ask for. Without a recipe, the run's folder is named after the texts.
 
-    Raises `DragomanError` as `read_files`, `complete_recipe` and `check_architecture`.
+    Raises `DragomanError` as `read_files`, `complete_recipe`, `check_architecture` and `refuse_weight_alone`.
     """
     table, origin, texts = read_files(given.pop("files", ()), given)
     given |= texts
@@ -56,8 +56,18 @@ def recipe_of(given: Given) -> Recipe:
     check_symbols(recipe.tokenizer.symbols)
     check_architecture(recipe.model)
     refuse_ignored(recipe.model, set(given))
+    refuse_weight_alone(recipe, given)
     recipe.search.refuse_contradictions(given)
     return recipe
+
+
+def refuse_weight_alone(recipe: Recipe, given: Given) -> None:
+    """Raise `DragomanError` for the weight of a guided alignment in a recipe that has none."""
+    if "guided_alignment_weight" in given and recipe.data.guided_alignment is None:
+        raise DragomanError(
+            "--guided-alignment-weight belongs to --guided-alignment FILE, which is missing; give both, or "
+            "leave it out."
+        )
 
 
 def default_folder(source: Path, target: Path | None) -> Path:

@@ -212,7 +212,8 @@ class Search:
         best, target = self.best, self.best_ids
         sides = self.translator.tokenizers.source, self.translator.tokenizers.target
         parts, translation = self.parts, self.translator.detokenize(best.ids)
-        attention = parts.attention(len(target))
+        attention, settings = parts.attention(len(target)), one_model(self.translator).settings
+        cross = torch.from_numpy(attention.cross)[:, None]
         recorded = along_translation(self.calls, self.rows[: len(target)]) if self.calls else None
         pieces = [side.pieces(ids) for side, ids in zip(sides, (source, target), strict=True)]
         words = [
@@ -225,7 +226,7 @@ class Search:
             best.log_probability,
             best.score,
             self.settings,
-            one_model(self.translator).settings,
+            settings,
             tuple(pieces[0]),
             tuple(pieces[1]),
             with_end(words[0], len(source)),
@@ -234,9 +235,7 @@ class Search:
             tuple(self.tree.path(self.found[1])),
             self.candidates(),
             attention,
-            tuple(
-                word_alignment(select_head(torch.from_numpy(attention.cross)[:, None], None, None)[0], *words)
-            ),
+            tuple(word_alignment(select_head(cross, None, None, settings.alignment_head)[0], *words)),
             parts.stream(),
             tuple(self.likeliest(layer) for layer in parts.lens()),
             parts.positions(max(len(source), len(target))),

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from dragoman.inspection.projected import Numbers, Projected, Projections
 from dragoman.inspection.recording import attentions
 from dragoman.model.attention import KeysValues
+from dragoman.model.replaced_attend import replaced_attend
 from dragoman.model.transformer import Transformer
 
 
@@ -48,19 +49,6 @@ def record_projections(model: Transformer) -> Iterator[dict[str, Calls]]:
             hook = partial(record_input, calls.outputs, get_ident())
             stack.callback(module.output.register_forward_pre_hook(hook).remove)
         yield recorded
-
-
-@contextmanager
-def replaced_attend(module: nn.Module, attend: Callable[..., Tensor]) -> Iterator[None]:
-    """Let a module have another `attend` while the context is open."""
-    before = vars(module).copy()
-    vars(module)["attend"] = attend
-    try:
-        yield
-    finally:
-        del vars(module)["attend"]
-        if "attend" in before:
-            vars(module)["attend"] = before["attend"]
 
 
 def watched(attend: Callable[..., Tensor], calls: Calls) -> Callable[..., Tensor]:

@@ -146,6 +146,8 @@ def settings_of(config: Mapping[str, Any], origin: Path) -> ModelSettings:
         )
     check_equal(origin, config, "encoder_attention_heads", "decoder_attention_heads")
     encoder_width, decoder_width = config["encoder_ffn_dim"], config["decoder_ffn_dim"]
+    if type(head := config.get("dragoman_alignment_head", 1)) is not int:
+        raise DragomanError(f"{origin}: dragoman_alignment_head is {head!r}; it has to be a number.")
     return ModelSettings(
         d_model=config["d_model"],
         d_ff=encoder_width,
@@ -159,6 +161,7 @@ def settings_of(config: Mapping[str, Any], origin: Path) -> ModelSettings:
         activation=map_option(origin, config, "activation_function", ACTIVATIONS),
         attention_bias=True,
         scale_embeddings=config["scale_embedding"],
+        alignment_head=config.get("dragoman_alignment_head"),
     )
 
 
@@ -356,6 +359,7 @@ def config_of(settings: ModelSettings, tokenizers: Tokenizers) -> dict[str, Any]
         "bos_token_id": None,
         "forced_eos_token_id": None,
         "dragoman_positions": settings.positions,
+        "dragoman_alignment_head": settings.alignment_head,
     }
 
 

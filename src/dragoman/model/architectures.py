@@ -19,6 +19,7 @@ PARTS_OF_A_TRANSFORMER = (
     "concatenate_positions",
     "residual",
     "neighbourhood",
+    "alignment_head",
 )
 """Settings that older architectures do not have."""
 OF_EVERY_PRESET = ("d_ff", "heads")
@@ -43,6 +44,11 @@ def check_architecture(settings: ModelSettings) -> None:
         raise DragomanError(
             f"Restricted self-attention has scaled dot products, and attention_score is "
             f"{settings.attention_score}; leave neighbourhood or attention_score out."
+        )
+    if settings.alignment_head is not None and settings.alignment_head > settings.heads:
+        raise DragomanError(
+            f"alignment_head is {settings.alignment_head}, and the model has {settings.heads} heads a layer; "
+            "choose one of them."
         )
     if settings.architecture in ("lstm-enriched", "gru-enriched") and settings.d_model % 2:
         raise DragomanError(

@@ -93,12 +93,15 @@ class ModelSettings:
     """
     scale_embeddings: bool = True
     """Multiply embeddings by the square root of d_model (section 3.4)."""
+    alignment_head: int | None = None
+    """The head of the last decoder layer that `guided_alignment` guides, and that alignments and tags are
+    read from; counted from 1. None is 1 with `guided_alignment`, and otherwise the mean of all heads."""
 
     def __post_init__(self) -> None:
         sizes = dict.fromkeys(("d_model", "d_ff", "decoder_d_ff", "heads", "d_k", "d_v"), MAX_WIDTH)
         sizes |= dict.fromkeys(("encoder_layers", "decoder_layers", "kernel_width"), MAX_LAYERS)
         sizes |= dict.fromkeys(("max_positions", "neighbourhood"), MAX_POSITIONS)
-        sizes["first_position"] = MAX_FIRST_POSITION
+        sizes |= {"first_position": MAX_FIRST_POSITION, "alignment_head": MAX_WIDTH}
         shares = dict.fromkeys(("dropout", "attention_dropout"), 1)
         minimum = dict.fromkeys(sizes, 1) | dict.fromkeys((*shares, "first_position", "norm_epsilon"), 0)
         check_bounds(self, at_least=minimum | {"neighbourhood": 2}, below=shares, at_most=sizes)

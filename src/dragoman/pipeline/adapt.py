@@ -18,7 +18,8 @@ from dragoman.text.settings import UNKNOWN_LANGUAGE, DataSettings, TokenizerSett
 from dragoman.training.settings import TrainingSettings
 from dragoman.translation.model_folder import Tokenizers, model_folder, read_about, read_settings
 
-CHANGEABLE = ("dropout", "attention_dropout")  # settings of the model that no weight depends on
+# Settings of the model that no weight depends on.
+CHANGEABLE = ("dropout", "attention_dropout", "alignment_head")
 
 
 def adapted_recipe(

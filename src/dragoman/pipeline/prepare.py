@@ -73,6 +73,10 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
             from dragoman.text.subword_sampling import sample_copies
 
             sample_copies(new, files, tokenizers.paths(new), data, recipe.tokenizer, recipe.training.seed)
+        if data.guided_alignment is not None:
+            from dragoman.text.token_alignment import write_alignment
+
+            write_alignment(new / "train", data.guided_alignment, files, tokenizers.paths(new))
         shutil.rmtree(new / "plain", ignore_errors=True)
         complete_folder(new)
     except BaseException:

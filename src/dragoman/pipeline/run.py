@@ -142,6 +142,10 @@ def open_run(out: Path, recipe: Recipe, say: Say, world: World) -> None:
 
         texts = resolve_dataset(texts, say)
     texts = resolve_paths(texts)
+    if texts.guided_alignment is not None:
+        from dragoman.pipeline.guided_alignment import with_alignment_head
+
+        recipe = with_alignment_head(recipe, texts)
     try:
         if texts.needs_conversion():
             from dragoman.pipeline.conversion import prepare_converted
@@ -193,6 +197,10 @@ def fit(recipe: Recipe, schedule: Schedule, data: PreparedData, say: Say, world:
         from dragoman.pipeline.initial_model import begin
 
         context = begin(context, recipe)
+    if recipe.data.guided_alignment is not None:
+        from dragoman.pipeline.guided_alignment import guided
+
+        context = guided(context, recipe)
     try:
         return train(context)
     except TrainingInterruptedError as interruption:

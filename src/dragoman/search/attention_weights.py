@@ -17,6 +17,7 @@ from dragoman.model.convolutional import MultiStepAttention
 from dragoman.model.enriched import EnrichedDecoderLayer
 from dragoman.model.interface import Model, State
 from dragoman.model.recurrent import RecurrentAttention
+from dragoman.model.settings import ModelSettings
 from dragoman.model.transformer import DecoderLayer, EncoderLayer
 from dragoman.system.errors import DragomanError
 from dragoman.text.batches import Batch
@@ -83,6 +84,16 @@ def cross_attention(
     """
     model = next(iter(model.members))
     return forced_decoding_weights(model, cross_attention_modules(model), source, target)
+
+
+def alignment_head(model: Model) -> int | None:
+    """The head of the last layer that a model's alignments are read from; None is the mean of all.
+
+    Of an ensemble, that of its first model.
+    """
+    settings = next(iter(model.members)).settings
+    assert isinstance(settings, ModelSettings)
+    return settings.alignment_head
 
 
 def forced_decoding_weights(

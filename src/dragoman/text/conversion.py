@@ -100,6 +100,9 @@ def convert(data: ConvertedData, folder: Path, say: Say) -> ConvertedData:
         source, target = line_files(given[0], given[1], data.languages, here, data.names)
         paths: dict[str, Any] = {f"{kind}source": source, f"{kind}target": target}
         data = replace(data, **paths)
+    if data.guided_alignment is not None:
+        links = decompressed(data.guided_alignment, folder / "alignment", data.names)
+        data = replace(data, guided_alignment=links)
     return data
 
 

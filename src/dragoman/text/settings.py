@@ -87,6 +87,9 @@ class DataSettings(CorpusFiles):
     """Code of the source language, such as en or pt-BR; None is what the file's extension says (train.en)."""
     target_language: str | None = None
     """The same for the target."""
+    guided_alignment: Path | None = None
+    """A word alignment of the training text, `0-0 1-2` in the line of a pair. Training guides the attention
+    of a head by it, so that `align` and tags are more often right."""
     longest: int = 250
     """Pairs with more tokens than this on a side are left out of training, counted and reported; 0 keeps
     them."""
@@ -112,9 +115,9 @@ class DataSettings(CorpusFiles):
     @property
     def files(self) -> dict[str, Path]:
         """The paths that are given, by the names of their fields, each joined to `folder`."""
-        paths = {field.name: getattr(self, field.name) for field in fields(CorpusFiles)}
+        paths = {field.name: getattr(self, field.name) for field in fields(self)}
         folder = paths.pop("folder") or Path()
-        return {name: folder / path for name, path in paths.items() if path is not None}
+        return {name: folder / path for name, path in paths.items() if isinstance(path, Path)}
 
     def needs_conversion(self) -> bool:
         """Whether files of lines are written first: of corpora, compressed files, files with both sides."""

@@ -11,7 +11,7 @@ from dragoman.model.interface import Model
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
 from dragoman.text.batches import Batches
-from dragoman.training.objective import make_optimizer
+from dragoman.training.objective import Objective, make_optimizer
 from dragoman.training.settings import Schedule, TrainingSettings
 from dragoman.training.world import World
 
@@ -41,6 +41,7 @@ class TrainingContext:
     say: Say
     world: World
     make_optimizer: Callable[[nn.Module], torch.optim.Adam] = make_optimizer
+    make_objective: Callable[[Model, TrainingSettings], nn.Module] = Objective.of
 
 
 class DivergenceError(DragomanError):

@@ -8,7 +8,7 @@ from dragoman.native.fused import unfused
 from dragoman.system.errors import is_out_of_memory
 from dragoman.text.batches import Batch, Update
 from dragoman.training.context import DivergenceError, TrainingContext
-from dragoman.training.objective import Objective, seed_update
+from dragoman.training.objective import seed_update
 
 MAX_NON_FINITE = 20  # updates in succession that are NaN or infinite end the run
 MOST_LINES = 8  # that a message names
@@ -57,7 +57,7 @@ def locate(context: TrainingContext, model: Model, step: int, update: Update) ->
 
 def _first_layer(context: TrainingContext, model: Model, step: int, update: Update) -> str:
     """`first_non_finite_layer` of this process's batches, or an empty string."""
-    objective = Objective.of(model, context.settings).train()
+    objective = context.make_objective(model, context.settings).train()
     seed_update(context.settings.seed, step, context.world.rank)
     try:
         layers = (

@@ -17,13 +17,7 @@ from dragoman.training.context import DivergenceError, Samples, Scores, Training
 from dragoman.training.gradient_norms import gradient_norms_by_layer
 from dragoman.training.interrupt import TrainingInterruptedError, stop_signals
 from dragoman.training.log import UpdateMetrics, progress_bar
-from dragoman.training.objective import (
-    Objective,
-    accumulate_gradients,
-    learning_rate,
-    seed_update,
-    step_optimizer,
-)
+from dragoman.training.objective import accumulate_gradients, learning_rate, seed_update, step_optimizer
 from dragoman.training.settings import Schedule, TrainingSettings
 from dragoman.training.world import unsharded
 
@@ -35,7 +29,7 @@ def train(context: TrainingContext) -> TrainingState:
     back; `TrainingInterruptedError` after a signal; `DragomanError` if torch.compile fails.
     """
     model, settings, world = context.model, context.settings, context.world
-    objective: nn.Module = Objective.of(model, settings).train()
+    objective = context.make_objective(model, settings).train()
     shards = settings.shard and world.size > 1
     full_model = full_copies(context) if shards or settings.compile else lambda: model
     with compiled(model) if settings.compile else nullcontext():

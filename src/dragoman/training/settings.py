@@ -25,6 +25,8 @@ class TrainingSettings:
     """Factor of the paper's learning rate (section 5.3)."""
     label_smoothing: float = 0.1
     """ε_ls (section 5.4)."""
+    guided_alignment_weight: float = 0.1
+    """Factor of the loss that `guided_alignment` adds (Chen et al. 2016; Marian has 0.1, too)."""
     clip_norm: float = 0.0
     """Largest gradient norm; 0 does not clip, as in the paper."""
     on_divergence: Literal["stop", "skip", "rollback"] = "stop"
@@ -64,19 +66,12 @@ class TrainingSettings:
     """CPU threads; None leaves the choice to PyTorch."""
 
     def __post_init__(self) -> None:
-        counts = (
-            "updates",
-            "warmup_steps",
-            "validate_every",
-            "checkpoint_every",
-            "average",
-            "log_every",
-            "threads",
-        )
+        intervals = ("validate_every", "checkpoint_every", "log_every")
+        counts = ("updates", "warmup_steps", "average", "threads", *intervals)
         shares = ("minutes", "learning_rate_scale", "label_smoothing", "clip_norm", "seed", "patience")
         check_bounds(
             self,
-            at_least=dict.fromkeys(counts, 1) | dict.fromkeys(shares, 0),
+            at_least=dict.fromkeys(counts, 1) | dict.fromkeys((*shares, "guided_alignment_weight"), 0),
             below={"label_smoothing": 1, "seed": 2**63},
             at_most={"threads": 4096},
         )

@@ -31,6 +31,8 @@ class Adapter:
     """A and B by the weight's name."""
     longest_trained: int | None
     """As that of `StoredModel`."""
+    alignment_head: int | None = None
+    """That of the adapted model's settings; None is that of the base."""
 
     @classmethod
     def between(cls, base: Path, adapted: Path) -> "Adapter":
@@ -48,7 +50,7 @@ class Adapter:
         factors = {
             name: low_rank_factors(before.weights[name], after.weights[name], name) for name in changed
         }
-        return cls(model_hash(base), factors, after.longest_trained)
+        return cls(model_hash(base), factors, after.longest_trained, after.settings.alignment_head)
 
     def merged(self, base: Path) -> StoredModel:
         """The base model with the changes. Raises `DragomanError` if it is not the adapter's base."""
@@ -67,7 +69,9 @@ class Adapter:
             if a.ndim != 2 or (b.shape, a.shape) != ((*shape[:1], len(a)), (len(a), *shape[1:])):
                 raise DragomanError(f"The adapter's factors of {name} do not fit the base model.")
             weights[name] = (weights[name] + b.astype(np.float64) @ a).astype(np.float32)
-        return replace(base, weights=weights, longest_trained=self.longest_trained)
+        head = self.alignment_head or base.settings.alignment_head
+        settings = replace(base.settings, alignment_head=head)
+        return replace(base, weights=weights, settings=settings, longest_trained=self.longest_trained)
 
     def save(self, folder: Path) -> None:
         """Write the folder atomically."""
@@ -79,7 +83,11 @@ class Adapter:
                 for factor, array in zip("ab", pair, strict=True)
             }
             save_file(arrays, new / FACTORS)
-            about = {"base": self.base, "longest_source": self.longest_trained}
+            about = {
+                "base": self.base,
+                "longest_source": self.longest_trained,
+                "alignment_head": self.alignment_head,
+            }
             (new / ABOUT).write_text(json.dumps(about) + "\n")
 
         write_folder(folder, write)
@@ -94,7 +102,10 @@ class Adapter:
         names = {name.rpartition("|")[0] for name in arrays}
         try:
             factors = {name: (arrays[f"{name}|a"], arrays[f"{name}|b"]) for name in names}
-            return cls(about["base"], factors, about["longest_source"])
+            head = about.get("alignment_head")
+            if head is not None and type(head) is not int:
+                raise TypeError(f"alignment_head is {head!r}, and has to be a number")
+            return cls(about["base"], factors, about["longest_source"], head)
         except (KeyError, TypeError) as error:
             raise DragomanError(
                 f"{folder} is not an adapter as dragoman export writes it: {error}."

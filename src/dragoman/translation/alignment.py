@@ -16,13 +16,19 @@ UNKNOWN_PIECE = "<unk>"
 
 
 def select_head(
-    weights: Float[Tensor, "L B H T S"], layer: int | None, head: int | None
+    weights: Float[Tensor, "L B H T S"],
+    layer: int | None,
+    head: int | None,
+    alignment_head: int | None = None,
 ) -> Float[Tensor, "B T S"]:
     """The weights of a layer and a head, counted from 1. None is the last layer and the mean of all heads.
 
-    Raises `DragomanError` if the model has no such layer or head.
+    In the last layer `alignment_head` takes the place of the mean, if the model has one. Raises
+    `DragomanError` if the model has no such layer or head.
     """
     layers, _, heads, *_ = weights.shape
+    if head is None and layer in (None, layers):
+        head = alignment_head
     for name, number, count in (("layer", layer, layers), ("head", head, heads)):
         if number is not None and not 1 <= number <= count:
             raise DragomanError(f"There is no {name} {number}; this model has {count}, counted from 1.")

@@ -3,7 +3,7 @@
 Shapes: B sentences, S source and T target tokens, H heads, L layers.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.search import alternatives as search_alternatives
-from dragoman.search.attention_weights import all_attention, cross_attention
+from dragoman.search.attention_weights import alignment_head, all_attention, cross_attention
 from dragoman.search.beam import Step, beam_steps
 from dragoman.search.contradictions import refuse_more_than_a_beam, refuse_n_best
 from dragoman.search.hypothesis import Constraints
@@ -175,11 +175,19 @@ def align(
     sides = (translator.tokenizers.source, translator.tokenizers.target)
     for batch, *rows in forced_batches(translator, pairs, batch_tokens):
         with explain_out_of_memory(len(batch)):
-            weights = select_head(cross_attention(translator.torch_backend.model, *rows), layer, head)
+            weights = alignment_weights(translator, rows, layer, head)
         for (number, source, target), pair_weights in zip(batch, weights, strict=True):
             words = (side.word_ids(text) for side, text in zip(sides, pairs[number], strict=True))
             alignments[number] = word_alignment(pair_weights[: len(target), : len(source)], *words)
     return [alignments[number] for number in range(len(pairs))]
+
+
+def alignment_weights(
+    translator: "Translator", rows: Iterable[Tensor], layer: int | None = None, head: int | None = None
+) -> Float[Tensor, "B T S"]:
+    """The encoder-decoder attention that `select_head` takes. `rows` are source [B S] and target [B T]."""
+    model = translator.torch_backend.model
+    return select_head(cross_attention(model, *rows), layer, head, alignment_head(model))
 
 
 def attention(translator: "Translator", source: str, target: str) -> Attention:
@@ -240,10 +248,10 @@ def with_end(translator: "Translator", ids: list[int]) -> list[int]:
 
 
 def target_weights(translator: "Translator", source: list[int], target: list[int]) -> Float[Tensor, "T S"]:
-    """The encoder-decoder attention of each target token, END last: the last layer, the mean of its heads."""
+    """The encoder-decoder attention of each target token, END last, that alignments are read from."""
     rows = (pad([ids]).to(translator.torch_backend.device) for ids in (source, [*target, END]))
     with explain_out_of_memory(1):
-        return select_head(cross_attention(translator.torch_backend.model, *rows), None, None)[0]
+        return alignment_weights(translator, rows)[0]
 
 
 def align_ids(

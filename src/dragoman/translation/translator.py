@@ -451,9 +451,9 @@ class Translator:
     ) -> list[list[tuple[int, int]]]:
         """The word alignment of each pair as (source, target), counted from 0, by encoder-decoder attention.
 
-        `layer` and `head` count from 1. None is the last layer, and the mean of all heads. Raises
-        `DragomanError` if the model has no such layer or head. An LSTM or GRU has one of each, ConvS2S one
-        head a layer.
+        `layer` and `head` count from 1. None is the last layer, and its `alignment_head` or, if the model has
+        none, the mean of all heads. Raises `DragomanError` if the model has no such layer or head. An LSTM or
+        GRU has one of each, ConvS2S one head a layer.
         """
         from dragoman.translation import analysis
 
