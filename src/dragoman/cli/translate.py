@@ -301,9 +301,9 @@ def to_file(job: TranslationJob, source: Path, out: Path, processes: int) -> boo
     from dragoman.translation.model_folder import model_hash
 
     asked, engine = job.asked, job.asked.engine
-    search = {
-        name: value for name, value in dataclasses.asdict(asked.search).items() if name != "batch_tokens"
-    }
+    settings = job.translator.search_settings(asked.search, {})
+    search = dataclasses.asdict(settings) | {"max_extra_tokens": settings.extra_tokens}
+    del search["batch_tokens"]
     about = {
         "models": list(map(model_hash, (asked.run, *asked.ensemble))),
         "search": search,

@@ -8,6 +8,11 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.keys import former_name
 from dragoman.system.toml import check_bounds, check_types
 
+SHORTLIST_NEEDS_NATIVE = (
+    "A shortlist is for greedy and beam search in C++, which needs a compiler and a Transformer on a CPU; "
+    "leave the shortlist out."
+)
+
 
 @dataclass(frozen=True)
 class EngineSettings:

@@ -56,6 +56,8 @@ class Tokenizer:
         """Byte-pair merges as subword-nmt writes them (Sennrich et al. 2016)."""
         self.unknown_is_word = self._processor.decode([UNKNOWN]) == f" {UNKNOWN_TEXT}"
         """Whether an unknown token is a whole word, as in a vocabulary of words."""
+        self.is_bytes = self._processor.encode("a", out_type=str) == ["<0x61>"]
+        """Whether the tokens are bytes. With byte fallback a space would come before the byte."""
         self._segment: Callable[[str], str] = replace_surrogates
         if codes is not None:
             from dragoman.text.subword_nmt import make_segmenter
