@@ -1071,8 +1071,14 @@ def test_a_second_interruption_ends_the_process_without_a_traceback(monkeypatch)
     [
         (FileExistsError(17, "File exists", "a"), "a is a file, and a folder is wanted there. Give another "),
         (PermissionError(13, "Permission denied", "a"), "a cannot be used: permission denied. Give another "),
-        (OSError(28, "No space left on device", "a"), "a: No space left on device."),
-        (OSError(28, "No space left on device"), "The disk: No space left on device."),
+        (
+            OSError(28, "No space left on device", "a"),
+            "a could not be written: No space left on device. Free some space, ",
+        ),
+        (
+            OSError(28, "No space left on device"),
+            "The disk could not be written: No space left on device. Free ",
+        ),
     ],
 )
 def test_errors_of_the_system_are_sentences(error, sentence):

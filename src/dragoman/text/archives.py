@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, reason
 from dragoman.text.compression import GZIP_ERRORS
 from dragoman.text.lines import open_bytes
 
@@ -56,7 +56,7 @@ def read_member(archive: Path, name: str) -> Iterator[bytes]:
                     return
     except (tarfile.TarError, *GZIP_ERRORS, OSError) as error:
         raise DragomanError(
-            f"{archive} is not a complete archive: {error}. Delete it to download it again."
+            f"{archive} is not a complete archive: {reason(error)}. Delete it to download it again."
         ) from error
     raise DragomanError(
         f"{archive} has no file {name}: it is not the archive of that name that was expected."

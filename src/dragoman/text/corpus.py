@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, reason
 from dragoman.system.processors import map_in_processes
 from dragoman.text.held_out import HeldOutSources
 from dragoman.text.lines import line_hash, line_offsets, raw_lines, read_lines, read_pairs
@@ -239,7 +239,7 @@ class Corpus:
             ]
         except (OSError, ValueError, TypeError) as error:
             raise DragomanError(
-                f"{folder} is not a complete corpus ({error}); begin again with another --out."
+                f"{folder} is not a complete corpus ({reason(error)}); begin again with another --out."
             ) from error
         self._shard_starts = np.cumsum([0] + [len(offsets) - 1 for _, offsets in self._sides[0]])
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import sentencepiece
 
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, reason
 from dragoman.text.settings import TokenizerSettings, TokenKind
 
 # The text of an unknown token, and of an incomplete sequence of byte tokens.
@@ -118,7 +118,7 @@ class Tokenizer:
         try:
             return cls(path.read_bytes(), codes.read_text("utf-8") if codes.exists() else None)
         except (OSError, UnicodeDecodeError, DragomanError) as error:
-            raise DragomanError(f"{path}: {error}") from error
+            raise DragomanError(f"{path}: {reason(error)}") from error
 
     def save(self, path: Path) -> None:
         """Write the SentencePiece model, and the codes, if there are any, to a file beside it."""
