@@ -864,6 +864,20 @@ def test_help_fits_on_a_screen_and_is_in_plain_words(monkeypatch, capsysbinary, 
         assert bool(re.search(rf"--(no-)?{option.flag[2:]}\b", everything)) == bool(option.help)
 
 
+@pytest.mark.parametrize("verb", cli.COMMANDS)
+def test_what_is_on_by_default_is_switched_off_in_plain_words(monkeypatch, capsysbinary, verb):
+    monkeypatch.setenv("COLUMNS", "100")
+    _, out, _ = call(monkeypatch, capsysbinary, verb, "--help-all")
+    words = " ".join(out.split())
+    for option in cli.COMMANDS[verb].options.values():
+        if option.default is True and option.help:
+            first = option.help.split()[0]
+            assert f"--no-{option.flag[2:]} Do not {first.lower()} " in words
+            assert first in {"Attend", "Encode", "Multiply", "Remove", "Serve", "Share", "Use", "Write"}, (
+                "a verb"
+            )
+
+
 def test_short_forms_are_the_long_ones(folder):
     def given(verb, *arguments):
         return cli.COMMANDS[verb].parse(list(arguments))

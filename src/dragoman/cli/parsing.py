@@ -297,14 +297,17 @@ class Command(Generic[T]):
             )
 
     def _help(self, option: Option, everything: bool) -> str:
-        """The option's docstring, of which --help shows the first sentence, with its default."""
+        """The option's docstring, of which --help shows the first sentence, with its default.
+
+        The docstring of what is on by default begins with a verb, which "Do not" negates.
+        """
         text = (
             option.help if everything else re.split(r"(?<=[.:;]) (?=[A-Z(])|; ", option.help, maxsplit=1)[0]
         )
         text = text.rstrip(".;:").replace("%", "%%")
         default = option.default
         if default is True:
-            return f"Turn off: {text}"
+            return f"Do not {text[0].lower()}{text[1:]}"
         if option.field.name in self.from_preset:
             return f"{text} (from the preset)"
         is_value = (
