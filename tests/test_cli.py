@@ -333,7 +333,7 @@ def test_pairs_are_scored_line_by_line(monkeypatch, capsysbinary, folder):
     )
     assert [float(line) for line in out.splitlines()] == pytest.approx(totals, abs=1e-4)
     tokens = sum(len(one["tokens"]) for one in found)
-    assert f"{tokens} tokens; negative log-likelihood {-sum(totals) / tokens:.4f} a token" in err
+    assert f"{tokens} tokens; negative log-likelihood {-sum(totals) / tokens:.4f} per token" in err
 
 
 def test_pairs_are_aligned_line_by_line(monkeypatch, capsysbinary, folder):

@@ -113,7 +113,7 @@ def refuse_contradictions(asked: Translate) -> None:
         refuse_more_than_a_beam(asked.search, "stream")
         if asked.json or asked.trace or asked.alternatives or asked.output or asked.search.n_best > 1:
             raise DragomanError(
-                "--stream writes one plain translation a line to standard output; leave --json, --trace, "
+                "--stream writes one plain translation per line to standard output; leave --json, --trace, "
                 "--alternatives, --n-best and --output out."
             )
     if asked.search.n_best > 1 and not asked.json and not asked.search.mbr:
@@ -122,7 +122,7 @@ def refuse_contradictions(asked: Translate) -> None:
         )
     if (asked.trace or asked.alternatives) and not asked.json:
         raise DragomanError(
-            "--trace and --alternatives need --json: plain output has one translation a line."
+            "--trace and --alternatives need --json: plain output has one translation per line."
         )
     if asked.alternatives < 0:
         raise DragomanError(f"alternatives is {asked.alternatives}; it must be at least 0.")

@@ -74,7 +74,7 @@ def plain_lines(raw: Iterable[bytes]) -> Iterator[str]:
 
 
 def segments(raw: Iterable[bytes]) -> Iterator[str]:
-    """The segments of a test set in SGML or XML, one a line in the file, with their entities resolved."""
+    """The segments of a test set in SGML or XML, one per line in the file, with their entities resolved."""
     for line in plain_lines(raw):
         for segment in SEGMENT.findall(line):
             yield html.unescape(segment).strip()

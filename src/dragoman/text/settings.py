@@ -49,7 +49,7 @@ def languages_of_name(name: str) -> Languages:
 
 @dataclass(frozen=True)
 class CorpusFiles:
-    """Text files of a parallel corpus: UTF-8, one sentence a line, plain or compressed (.gz, .zst).
+    """Text files of a parallel corpus: UTF-8, one sentence per line, plain or compressed (.gz, .zst).
 
     Line n of the target is the translation of line n of the source. A file in .tmx, .tsv or .jsonl has both
     sides; it is given as the source alone.

@@ -65,8 +65,8 @@ def find_texts(scale: Scale, folder: Path | None, say: Say = silent) -> DataSett
         if (path := next(filter(Path.is_file, choices), None)) is None:
             raise DragomanError(
                 f"There is no {file} in {folder}, plain or as {file}.gz. This scale reads "
-                f"{', '.join(wanted.values())} ({scale.about}), one sentence a line; name their folder with "
-                "--data."
+                f"{', '.join(wanted.values())} ({scale.about}), one sentence per line; name their folder "
+                "with --data."
             )
         paths[name] = path
     return DataSettings(**paths)
