@@ -143,8 +143,6 @@ class Translator:
             raise DragomanError("The models of an ensemble need the same vocabularies; theirs differ.")
         device_name = device or ("cuda" if has_gpu() else "cpu")
         in_cpp = engine.native and device_name == "cpu" and len(stored) == 1 and supports(stored[0])
-        if engine.shortlist is not None and not in_cpp:
-            raise DragomanError(SHORTLIST_NEEDS_NATIVE)
 
         def open_torch() -> "TorchBackend":
             from dragoman.translation.torch_backend import TorchBackend
@@ -162,6 +160,8 @@ class Translator:
             ),
             stored[0].languages,
         )
+        if engine.shortlist is not None and translator.native_backend is None:  # reads the shortlist now
+            raise DragomanError(SHORTLIST_NEEDS_NATIVE)
         if not in_cpp or engine.precision == "bfloat16" or engine.cuda_graphs:
             _ = translator.torch_backend  # refuses unsupported settings, and weights that do not fit, now
         return translator
