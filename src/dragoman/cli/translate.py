@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.cli.console import say, warn
-from dragoman.cli.languages import warn_of_files
+from dragoman.cli.languages import warn_of_document, warn_of_files
 from dragoman.cli.parsing import Command, Given, refuse_replacing, settings_from
 from dragoman.native.build import DECODER, start_compiling
 from dragoman.native.settings import EngineSettings
@@ -78,7 +78,7 @@ def translate(given: Given) -> None:
     # PyTorch traces.
     engine = dataclasses.replace(asked.engine, native=False) if asked.trace else asked.engine
     job = TranslationJob(load((asked.run, *asked.ensemble), engine), asked)
-    if asked.input is not None:  # the end of a document's name says its format
+    if asked.input is not None:
         warn_of_files(asked.run, job.translator.languages, [asked.input])
     try:
         if asked.document is not None:
@@ -277,6 +277,7 @@ def translate_document(job: TranslationJob, path: Path) -> str:
         raise DragomanError(f"{path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise DragomanError(f"{path} is not UTF-8 (byte {error.start + 1}); convert it first.") from error
+    warn_of_document(job.asked.run, job.translator.languages, path, text)
     language = job.translator.languages.source
     if path.suffix.lower() in (".html", ".htm"):
         document = markup.html(text, language)
