@@ -16,6 +16,9 @@ import torch._dynamo  # noqa: F401  PyTorch's optimizers want it: a second or tw
 from dragoman.cli import main as cli
 from tests.conftest import MOST_SECONDS
 
+FILE_OPERATIONS = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir"}
+"""Names of Python's audit events."""
+
 
 def fork(work: Callable[[], object]) -> int:
     """Do the work in a process of its own; give its number.
@@ -39,6 +42,16 @@ def fork(work: Callable[[], object]) -> int:
         traceback.print_exc()
     finally:
         os._exit(status)
+
+
+def die_when(is_moment: Callable[[str], bool]) -> None:
+    """Kill this process at the first operation on a file or folder whose path fulfils the condition."""
+
+    def watch(event: str, arguments: tuple[object, ...]) -> None:
+        if event in FILE_OPERATIONS and is_moment(str(arguments[0])):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(watch)
 
 
 def run_command(arguments: list[str], told: Path) -> None:

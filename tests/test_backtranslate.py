@@ -159,7 +159,7 @@ def test_files_are_named_after_the_languages(tmp_path, name, languages, expected
         (("mono.tmx", "--out", "bt"), "mono.tmx has both sides of a corpus, and text of one"),
         (("none.de", "--out", "bt"), "none.de cannot be read"),
         (("mono.de", "--out", "bt", "--tag", "a b"), "--tag is 'a b'; it has to be a word in angle"),
-        (("mono.de", "--out", "bt", "--n-best", "2"), "--n-best 2 would make several sources a line"),
+        (("mono.de", "--out", "bt", "--n-best", "2"), "--n-best 2 would make several sources per line"),
         (("mono.de", "--out", "bt", "--top-k", "5"), "temperature"),
         (("mono.de",), "--out"),
     ],

@@ -179,6 +179,26 @@ def test_an_interrupted_table_resumes(straight, tmp_path, texts):
     assert [result.nll for result in tuned.results] == [result.nll for result in straight[1].results]
 
 
+def test_a_cell_is_measured_as_soon_as_it_is_scored(straight, tmp_path, texts):
+    request = asked(texts, tmp_path, seeds=2)
+    shutil.copytree(straight[0].folder, request.folder)
+    first, second = (request.folder / "transformer" / f"seed-{seed}" / "measures.json" for seed in (1, 2))
+    first.unlink()  # an earlier version measured at the end
+
+    def interrupt(sentence):
+        if sentence.startswith("transformer, seed 2: ") and "tokens per second" in sentence:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_baselines(request, interrupt)
+    assert not first.exists()
+    written = second.read_bytes()
+    tuned = run_baselines(request, lambda _: None)
+    assert first.exists()
+    assert second.read_bytes() == written
+    assert [(each.row, each.seed) for each in tuned.measures] == [("transformer", 1), ("transformer", 2)]
+
+
 def test_trials_did_not_see_the_test_data(straight):
     request, _ = straight
     runs = list((request.folder / "trials").rglob("run"))

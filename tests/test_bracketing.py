@@ -242,7 +242,7 @@ def test_ill_formed_lines_are_repaired_counted_and_scored(treebank, monkeypatch,
             ["--bracketed"],
             "Line 2: The trees have different words: word 1 is 'The', and 'It'",
         ),
-        ("", [], "symbols is empty; it has to hold one sentence a line."),
+        ("", [], "symbols is empty; it has to hold one sentence per line."),
     ],
 )
 def test_files_that_do_not_match_are_refused(treebank, monkeypatch, capsysbinary, text, options, message):

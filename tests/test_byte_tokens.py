@@ -13,11 +13,13 @@ from dragoman.pipeline import autoconfigure
 from dragoman.pipeline.prepare import PreparedData, prepare
 from dragoman.pipeline.recipe import complete_recipe
 from dragoman.pipeline.run import run
+from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
+from dragoman.system.files import read_json
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import SPACE, UNKNOWN_TEXT, Tokenizer, replace_surrogates
 from dragoman.training.checkpoint import checkpoints
-from dragoman.translation.model_folder import read_about
+from dragoman.translation.model_folder import Tokenizers, read_about
 from dragoman.translation.translator import Translator
 from tests.conftest import small_recipe
 from tests.test_cli import call
@@ -116,7 +118,8 @@ def test_the_size_of_the_vocabulary_is_told_where_another_is_asked_for(tmp_path)
     ("tokens", "given", "expected"),
     [
         ({"source_tokens": "byte"}, {}, (1_000, 200)),
-        ({"target_tokens": "byte", "share_vocabulary": False}, {}, (1_000, 200)),
+        ({"target_tokens": "byte", "share_vocabulary": False}, {}, (1_000, 4 * (250 + 50) - 250)),
+        ({"source_tokens": "byte", "target_tokens": "bpe", "share_vocabulary": False}, {}, (1_000, 50)),
         ({"source_tokens": "byte"}, {"longest": 250}, (250, 200)),
         ({}, {}, (250, 50)),
     ],
@@ -126,6 +129,35 @@ def test_lengths_of_a_recipe_are_those_of_bytes(tmp_path, tokens, given, expecte
     table = {"out": str(tmp_path), "preset": "tiny", "data": data, "tokenizer": tokens}
     recipe = complete_recipe(table, "r.toml", lambda each: each, lambda: False, lambda _: None)
     assert (recipe.data.longest, recipe.search.max_extra_tokens) == expected
+
+
+@pytest.mark.parametrize(
+    ("kinds", "longest", "expected"),
+    [
+        (("byte", "byte"), 30, 4 * 50),
+        (("char", "byte"), 30, 4 * (30 + 50) - 30),
+        (("char", "byte"), None, 4 * (250 + 50) - 250),
+        (("byte", "char"), 30, None),
+        (("char", "char"), 30, None),
+    ],
+)
+def test_a_translation_in_bytes_may_be_as_long_as_bytes_need(tokenizer, kinds, longest, expected):
+    settings = TokenizerSettings("char", byte_fallback=True)
+    of_kind = {"byte": tokenizer, "char": Tokenizer.train(["a b"], "char", settings, 100)}
+    translator = Translator(
+        Tokenizers(*map(of_kind.get, kinds)), lambda: pytest.fail("no search"), longest_trained=longest
+    )
+    assert translator.search_settings(None, {}).max_extra_tokens == expected
+    assert translator.search_settings(SearchSettings(beam_size=1), {}).max_extra_tokens == expected
+    assert translator.search_settings(None, {"max_extra_tokens": 7}).max_extra_tokens == 7
+    assert translator.search_settings(SearchSettings(max_extra_tokens=50), {}).max_extra_tokens == 50
+
+
+def test_pieces_with_byte_fallback_are_not_bytes():
+    settings = TokenizerSettings("bpe", byte_fallback=True)
+    tokenizer = Tokenizer.train(["вода и огонь"], "bpe", settings, 300)
+    assert "<0x61>" in tokenizer.pieces(tokenizer.encode(["a"])[0])
+    assert not tokenizer.is_bytes
 
 
 # ---- a model
@@ -165,6 +197,23 @@ def test_both_engines_translate_and_the_tokens_are_bytes(model):
     assert one == other
     assert one[1] == ""
     assert read_about(model[0].out / "model")[0] > len("amber birch cedar")
+
+
+def test_the_limit_of_bytes_holds_for_every_verb(model, tmp_path, monkeypatch, capsysbinary):
+    line, search = "amber", SearchSettings(min_length=120)  # more than the source and 50
+    translator = Translator.load(model[0].out)
+    told = replace(search, max_extra_tokens=200)
+    expected = translator.n_best([line], told)
+    assert len(expected[0][0].tokens) >= 120
+    assert translator.n_best([line], search) == expected
+    assert "".join(translator.stream(line, search)) == expected[0][0].text
+    assert translator.trace(line, search) == translator.trace(line, told)
+    assert inspect(translator, line, search).search == inspect(translator, line, told).search
+    (tmp_path / "in").write_text(f"{line}\n")
+    files = ["--input", tmp_path / "in", "--output", tmp_path / "out", "--min-length", 120]
+    assert call(monkeypatch, capsysbinary, "translate", model[0].out, *files)[0] == 0
+    assert (tmp_path / "out").read_text("utf-8") == f"{expected[0][0].text}\n"
+    assert read_json(tmp_path / "out.json")["search"]["max_extra_tokens"] == 200
 
 
 def test_words_are_aligned_and_inspected(model):

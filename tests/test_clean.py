@@ -336,7 +336,7 @@ def test_a_file_with_both_sides_is_cleaned_as_two_are(dirty, tmp_path, monkeypat
         (("train.en", "train.de", "--out", "."), "exists; choose another --out, or delete it."),
         (("train.en", "none.de", "--out", "out"), "none.de cannot be read"),
         (("train.en", "short.de", "--out", "out"), "train.en has 40 lines and short.de has 1."),
-        (("empty", "empty", "--out", "out"), "empty is empty; it has to hold one sentence a line."),
+        (("empty", "empty", "--out", "out"), "empty is empty; it has to hold one sentence per line."),
         (("/dev/null", "train.de", "--out", "out"), "/dev/null is not a regular file"),
         (("train.de", "train.en", "--source-language", "en", "--target-language", "de", "--out", "out"),
          "No pair of train.de and train.en would be left"),

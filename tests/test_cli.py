@@ -333,7 +333,7 @@ def test_pairs_are_scored_line_by_line(monkeypatch, capsysbinary, folder):
     )
     assert [float(line) for line in out.splitlines()] == pytest.approx(totals, abs=1e-4)
     tokens = sum(len(one["tokens"]) for one in found)
-    assert f"{tokens} tokens; negative log-likelihood {-sum(totals) / tokens:.4f} a token" in err
+    assert f"{tokens} tokens; negative log-likelihood {-sum(totals) / tokens:.4f} per token" in err
 
 
 def test_pairs_are_aligned_line_by_line(monkeypatch, capsysbinary, folder):
@@ -511,6 +511,12 @@ REFUSED = [
     ),
     (["clean", "a", "b", "--out", "c", "--langage"], "has no option --langage. Did you mean --language?"),
     (["train", "--precision", "half"], "--precision is 'half'; it has to be one of float32, bfloat16."),
+    (
+        ["completion", "tcsh"],
+        "dragoman: 'tcsh' is not one of bash, zsh, fish. See dragoman completion --help.",
+    ),
+    (["completion", "zhs"], "dragoman: 'zhs' is not one of bash, zsh, fish. Did you mean zsh? See dragoman "),
+    (["completion"], "The following arguments are required: SHELL. See dragoman completion --help."),
     (["train", "--heads", "7"], "d_model 256 does not divide into 7 heads"),
     (["train", "--log-every", "0"], "log_every is 0; it must be at least 1"),
     (["train", "--label-smoothing", "1.5"], "label_smoothing is 1.5; it must be below 1"),
@@ -858,6 +864,20 @@ def test_help_fits_on_a_screen_and_is_in_plain_words(monkeypatch, capsysbinary, 
         assert bool(re.search(rf"--(no-)?{option.flag[2:]}\b", everything)) == bool(option.help)
 
 
+@pytest.mark.parametrize("verb", cli.COMMANDS)
+def test_what_is_on_by_default_is_switched_off_in_plain_words(monkeypatch, capsysbinary, verb):
+    monkeypatch.setenv("COLUMNS", "100")
+    _, out, _ = call(monkeypatch, capsysbinary, verb, "--help-all")
+    words = " ".join(out.split())
+    for option in cli.COMMANDS[verb].options.values():
+        if option.default is True and option.help:
+            first = option.help.split()[0]
+            assert f"--no-{option.flag[2:]} Do not {first.lower()} " in words
+            assert first in {"Attend", "Encode", "Multiply", "Remove", "Serve", "Share", "Use", "Write"}, (
+                "a verb"
+            )
+
+
 def test_short_forms_are_the_long_ones(folder):
     def given(verb, *arguments):
         return cli.COMMANDS[verb].parse(list(arguments))
@@ -1071,8 +1091,14 @@ def test_a_second_interruption_ends_the_process_without_a_traceback(monkeypatch)
     [
         (FileExistsError(17, "File exists", "a"), "a is a file, and a folder is wanted there. Give another "),
         (PermissionError(13, "Permission denied", "a"), "a cannot be used: permission denied. Give another "),
-        (OSError(28, "No space left on device", "a"), "a: No space left on device."),
-        (OSError(28, "No space left on device"), "The disk: No space left on device."),
+        (
+            OSError(28, "No space left on device", "a"),
+            "a could not be written: No space left on device. Free some space, ",
+        ),
+        (
+            OSError(28, "No space left on device"),
+            "The disk could not be written: No space left on device. Free ",
+        ),
     ],
 )
 def test_errors_of_the_system_are_sentences(error, sentence):

@@ -16,7 +16,7 @@ from dragoman.text.corpus import (
     source_hashes,
     write_corpus,
 )
-from dragoman.text.held_out import held_out_pairs
+from dragoman.text.held_out import HeldOutSources, held_out_pairs
 from dragoman.text.lines import line_hash
 from dragoman.text.settings import DataSettings, TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer
@@ -37,7 +37,7 @@ def models(tmp_path, files):
 
 def build(folder, files, models, pair_filter=None, longest=0, **more):
     settings = DataSettings(longest=longest)
-    statistics, _ = scan_corpus(*files, settings, {}, hold_out=False)
+    statistics, _ = scan_corpus(files, settings, {}, None)
     return write_corpus(folder, files, models, settings, pair_filter or PairFilter(), statistics, **more)
 
 
@@ -97,7 +97,7 @@ def test_empty_sides_copies_and_overlap_are_counted(tmp_path):
     source.write_text("a\nsame\n\nb\nknown\n")
     target.write_text("A\nsame\nC\n \nK\n")
     others = {"test": source_hashes(source) | source_hashes(target)}
-    statistics, _ = scan_corpus(source, target, DataSettings(), others, hold_out=False)
+    statistics, _ = scan_corpus((source, target), DataSettings(), others, None)
     assert (statistics.pairs, statistics.empty, statistics.copies) == (5, 2, 1)
     assert statistics.overlap == {"test": 3}
     told = "; ".join(statistics.describe())
@@ -112,7 +112,7 @@ def test_drop_copies_and_drop_overlap_leave_such_pairs_out(tmp_path):
     target.write_text("A\nsame\nK\n")
     test.write_text("known\n")
     settings = DataSettings(drop_copies=True, drop_overlap=True)
-    _, pair_filter = scan_corpus(source, target, settings, {"test": source_hashes(test)}, hold_out=False)
+    _, pair_filter = scan_corpus((source, target), settings, {"test": source_hashes(test)}, None)
     assert list(sample_pairs(source, target, pair_filter, 3, 10)) == [("a", "A")]
 
 
@@ -121,7 +121,7 @@ def test_held_out_sources_are_not_in_training(tmp_path):
     source.write_text("".join(f"line {number % 150}\n" for number in range(300)))
     target.write_text("".join(f"Zeile {number}\n" for number in range(300)))
     settings = DataSettings()
-    statistics, pair_filter = scan_corpus(source, target, settings, {}, hold_out=True)
+    statistics, pair_filter = scan_corpus((source, target), settings, {}, HeldOutSources())
     held_out = held_out_pairs(source, target, pair_filter.held_out)
     kept = list(sample_pairs(source, target, pair_filter, 300, 1000))
     assert len(held_out) + len(kept) == statistics.pairs
@@ -133,12 +133,12 @@ def test_a_source_that_is_repeated_too_often_is_not_held_out(tmp_path):
     often, *others = sorted(map("sentence {}".format, range(901)), key=line_hash)
     for text in (tmp_path / "s", tmp_path / "t"):
         text.write_text("".join(f"{one}\n" for one in [often] * 100 + others))
-    _, pair_filter = scan_corpus(tmp_path / "s", tmp_path / "t", DataSettings(), {}, hold_out=True)
+    _, pair_filter = scan_corpus((tmp_path / "s", tmp_path / "t"), DataSettings(), {}, HeldOutSources())
     held_out = held_out_pairs(tmp_path / "s", tmp_path / "t", pair_filter.held_out)
     assert len(held_out) == 20
     assert often not in dict(held_out)
     (tmp_path / "few").write_text("amber\nbirch\n" * 30 + "amber\n")
-    _, pair_filter = scan_corpus(tmp_path / "few", tmp_path / "few", DataSettings(), {}, hold_out=True)
+    _, pair_filter = scan_corpus((tmp_path / "few",) * 2, DataSettings(), {}, HeldOutSources())
     few = held_out_pairs(tmp_path / "few", tmp_path / "few", pair_filter.held_out)
     assert few == [("birch", "birch")] * 30
 
@@ -167,10 +167,10 @@ def test_a_damaged_corpus_is_refused_by_name(tmp_path, files, models):
 
 def test_too_few_different_sources_to_hold_out_are_refused(tmp_path):
     (tmp_path / "s").write_text("a\na\n")
-    with pytest.raises(
-        DragomanError, match="too few different sentences to hold some out; give --valid-source"
-    ):
-        scan_corpus(tmp_path / "s", tmp_path / "s", DataSettings(), {}, hold_out=True)
+    for candidates in HeldOutSources(), HeldOutSources("--other-option"):
+        with pytest.raises(DragomanError, match="too few different sentences to hold") as error:
+            scan_corpus((tmp_path / "s",) * 2, DataSettings(), {}, candidates)
+        assert f"give {candidates.options}." in str(error.value)
 
 
 def test_the_statistics_are_written_to_corpus_json(tmp_path, files, models):

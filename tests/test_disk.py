@@ -1,11 +1,25 @@
 """A file is there as a whole or not at all."""
 
+import ast
+import errno
 import os
+import re
 import signal
+from gzip import BadGzipFile
+from pathlib import Path
+from urllib.error import URLError
 
 import pytest
+from safetensors import SafetensorError
 
-from dragoman.system.files import atomic_write
+import dragoman
+from dragoman.interop.vocabulary import split_lines
+from dragoman.model.weights import load_tensors
+from dragoman.system.errors import DragomanError, reason
+from dragoman.system.files import array_types, atomic_write, read_arrays, read_json, write_folder
+from dragoman.system.toml import read_toml
+from dragoman.text.corpus import Corpus
+from dragoman.text.tokenizer import Tokenizer
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path):
@@ -79,3 +93,61 @@ def test_a_kill_leaves_what_was_there(tmp_path):
     with atomic_write(path) as new:
         new.write_text("after")
     assert path.read_text() == "after"
+
+
+# ---- errors of the system as sentences
+
+
+def test_a_full_disk_is_told_with_the_folder_and_what_to_do(tmp_path):
+    def fail(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(DragomanError) as error:
+        write_folder(tmp_path / "model", fail)
+    assert str(error.value) == (
+        f"{tmp_path / 'model'} could not be written: No space left on device. What was written before it is "
+        "complete; free some space if the disk is full, then run the same command again."
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (FileNotFoundError(2, "No such file or directory", "x"), "No such file or directory"),
+        (URLError(OSError(-2, "Name or service not known")), "Name or service not known"),
+        (SafetensorError("I/O error: No space left (os error 28)"), "I/O error: No space left"),
+        (ValueError("not JSON"), "not JSON"),
+        (BadGzipFile("Not a gzipped file"), "Not a gzipped file"),
+    ],
+)
+def test_the_reason_of_an_error_has_words_alone(error, words):
+    assert reason(error) == words
+
+
+@pytest.mark.parametrize(
+    "read",
+    [read_json, read_arrays, array_types, load_tensors, Tokenizer.load, Corpus, read_toml, split_lines],
+    ids=lambda read: read.__qualname__,
+)
+@pytest.mark.parametrize("name", ["missing", "folder"])
+def test_a_path_that_cannot_be_read_is_told_in_words(tmp_path, read, name):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(DragomanError) as error:
+        read(tmp_path / name)
+    assert str(tmp_path / name) in str(error.value)
+    assert "Errno" not in str(error.value)
+    assert "os error" not in str(error.value)
+
+
+def test_no_sentence_has_an_error_of_the_system_as_python_writes_it():
+    """Where the type of an error is one of the system's, or any, `reason` puts it into words."""
+    raw = re.compile(r"\b(OSError|\w*_ERRORS|URLError|Exception)\b")
+    found = [
+        f"{path.name}:{part.lineno}"
+        for path in Path(dragoman.__file__).parent.rglob("*.py")
+        for handler in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(handler, ast.ExceptHandler) and handler.type and raw.search(ast.unparse(handler.type))
+        for part in ast.walk(handler)
+        if isinstance(part, ast.FormattedValue) and ast.unparse(part.value) == handler.name
+    ]
+    assert found == []

@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 from dragoman.system.errors import DragomanError
 from dragoman.translation.documents import (
     MARK,
-    WINDOW,
     is_plain,
     plain_blocks,
     plain_segments,
     plain_text,
     segments_of,
-    sentence_ends,
 )
+from dragoman.translation.sentence_ends import WINDOW, sentence_ends
 from dragoman.translation.translator import Translator
 
 PARTS = (

@@ -18,6 +18,7 @@ from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD
 from dragoman.model.transformer import FeedForward, Residual, build_model
 from dragoman.native import fused as fused_modules
+from dragoman.native import kernel_library
 from dragoman.native import training_kernels as kernels
 from dragoman.native.dropout import DropoutMask, random_bits
 from dragoman.native.fused import COMPILED, ON_A_CPU, FusedCrossEntropy, fuse
@@ -219,16 +220,16 @@ def drop_where_memory_is_short():
 
 def test_structures_of_another_size_are_refused(monkeypatch):
     class Longer(ctypes.Structure):
-        _fields_ = [*kernels.ResidualArguments._fields_, ("more", ctypes.c_int64)]
+        _fields_ = [*kernel_library.ResidualArguments._fields_, ("more", ctypes.c_int64)]
 
-    lib = kernels.loaded_kernels()
-    size = ctypes.sizeof(kernels.ResidualArguments)
-    monkeypatch.setattr(kernels, "ResidualArguments", Longer)
+    lib = kernel_library.loaded_kernels()
+    size = ctypes.sizeof(kernel_library.ResidualArguments)
+    monkeypatch.setattr(kernel_library, "ResidualArguments", Longer)
     with pytest.raises(
         DragomanError,
         match=f"Longer has {size + 8} bytes in Python and {size} in C.*; give it the same fields in both",
     ):
-        kernels.declare(lib)
+        kernel_library.declare(lib)
     monkeypatch.undo()
     monkeypatch.setattr(kernels, "sizeof", lambda structure: ctypes.sizeof(structure) - 8)
     heads = [torch.randn(1, 1, 2, 4, requires_grad=True) for _ in range(3)]
@@ -404,7 +405,7 @@ def test_float64_and_translating_go_by_the_equations():
 
 
 def test_without_a_compiler_pytorch_trains(monkeypatch):
-    monkeypatch.setattr(kernels, "load_kernels", lambda: None)
+    monkeypatch.setattr(kernel_library, "load_kernels", lambda: None)
     objective = Objective(build_model(SMALL, 40, 40), 0.1, bfloat16=False, native=True).train()
     in_cpp = set(COMPILED.values()) - set(ON_A_CPU.values())
     assert not in_cpp & {type(module) for module in objective.modules()}

@@ -95,6 +95,46 @@ def test_files_in_the_wrong_direction_get_a_warning_and_are_used(monkeypatch, ca
     assert (status, "is expected there" in err) == (0, False)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("letter.de", "AMBER", "de by the end of its name"),
+        ("letter.de.txt", "AMBER", "de by the end of its name"),
+        ("letter.de.md", "AMBER", "de by the end of its name"),
+        ("page.de.html", "<p>AMBER</p>", "de by the end of its name"),
+        (
+            "page.html",
+            '<!DOCTYPE html>\n<HTML class=a LANG="de-AT"><p>AMBER',
+            "de-AT by the language of its first",
+        ),
+        (
+            "page.xml",
+            "<?xml version='1.0'?><a xml:lang='de'>AMBER</a>",
+            "de by the language of its first element",
+        ),
+        ("page.de.htm", '<html lang="en"><p>amber', None),
+        ("page.html", '<html lang=""><p>amber', None),
+        ("page.html", '<p lang="de">AMBER</p>', None),
+        ("letter.en", "amber", None),
+        ("letter.md", "amber", None),
+        ("letter", "amber", None),
+    ],
+)
+def test_documents_in_the_wrong_direction_get_a_warning_and_are_translated(
+    monkeypatch, capsysbinary, folder, tmp_path, name, text, said
+):
+    replace(StoredModel.load(folder / "run"), languages=Languages("en-GB", "de")).save(tmp_path / "run")
+    (tmp_path / name).write_text(text)
+    given = tmp_path / "run", "--document", tmp_path / name, "--max-extra-tokens", 1
+    status, out, err = call(monkeypatch, capsysbinary, "translate", *given)
+    assert status == 0
+    assert out
+    assert err.count("is expected there") == (said is not None)
+    if said is not None:
+        assert f"{tmp_path / name} is in {said}" in err
+        assert f", but {tmp_path / 'run'} translates from en-GB to de; en-GB is expected there.\n" in err
+
+
 def test_a_paper_bleu_of_another_language_gets_a_warning(monkeypatch, capsysbinary, folder, tmp_path):
     replace(StoredModel.load(folder / "run"), languages=Languages("en", "de")).save(tmp_path / "run")
     (tmp_path / "one").write_text("amber\n")

@@ -27,6 +27,7 @@ from dragoman.translation.model_folder import StoredModel, Tokenizers, model_has
 from dragoman.translation.translator import Translator
 from tests.conftest import TINY
 from tests.test_adapt import adapt, complete, folder, last_checkpoint, table, weights
+from tests.test_cli import call
 
 __all__ = ["folder"]
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -195,7 +196,9 @@ def test_settings_of_adapters_that_do_not_fit_are_refused(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_base_is_asked_for_where_it_is_needed_and_only_there(base, exported, tmp_path):
+def test_a_base_is_asked_for_where_it_is_needed_and_only_there(
+    base, exported, tmp_path, monkeypatch, capsysbinary
+):
     with pytest.raises(DragomanError, match="does not say which model was adapted; give it as --base RUN"):
         export_adapter(base, None, tmp_path / "out")
     with pytest.raises(DragomanError, match="There is no folder .*nowhere"):
@@ -205,7 +208,12 @@ def test_a_base_is_asked_for_where_it_is_needed_and_only_there(base, exported, t
     ):
         import_adapter(Import(exported, "adapter", tmp_path / "out"))
     with pytest.raises(DragomanError, match="--base is for --from adapter; a model of fairseq is complete"):
-        import_adapter(Import(exported, "fairseq", tmp_path / "out", base=base))
+        import_adapter(Import(base, "fairseq", tmp_path / "out", base=base))
+    for options in ([], ["--base", base]):
+        given = [exported, "--from", "huggingface", "--out", tmp_path / "out", *options]
+        status, _, err = call(monkeypatch, capsysbinary, "import", *given)
+        assert status == 2
+        assert f"{exported} is an adapter: give --from adapter and its model, --base RUN." in err
     with pytest.raises(DragomanError, match="--base is for --to adapter"):
         refuse_contradictions(Export(base, "onnx", tmp_path / "out", base=base))
     tokenizer = Tokenizer.train(iter(["some other words"]), "word", TokenizerSettings(byte_fallback=False), 9)

@@ -393,7 +393,7 @@ def test_a_text_that_is_too_long_for_pytorch_is_refused(server):
             assert "has more than 1,000 tokens" in answer.json()["error"]["message"]
         answer = client.post(V1, json={"text": "amber " * 300, "attention": True, "max_length": 3})
         assert answer.status_code == 413
-        assert "attention weights a head, and 10,000 are allowed" in answer.json()["error"]["message"]
+        assert "attention weights per head, and 10,000 are allowed" in answer.json()["error"]["message"]
 
 
 def test_too_much_preparation_is_refused():

@@ -420,7 +420,7 @@ def test_the_queue_is_bounded_in_tokens_and_in_time(monkeypatch):
             queue.admit(1).__enter__()
         now = 20.0
     assert queue.tokens == 0
-    # 1,000 tokens a second: 4,000 are done in half of the deadline.
+    # 1,000 tokens per second: 4,000 are done in half of the deadline.
     with queue.admit(3_900), queue.admit(50), pytest.raises(Exception, match="busy"):
         queue.admit(100).__enter__()
     assert queue.tokens == 0

@@ -117,5 +117,12 @@ def test_from_the_command_line(folder, tmp_path, monkeypatch, capsysbinary):  # 
     assert (
         call(monkeypatch, capsysbinary, *asked)[0] == 2
     )  # what was written with a list is not taken for what is written without
+    (tmp_path / "empty").write_text("")
+    files[0].rename(tmp_path / "list")  # a text is no shortlist, whatever the input is
+    for path, message in (("list", "list is no shortlist; make one with"), ("none", "none is missing; make")):
+        given = ["--input", tmp_path / "empty", "--shortlist", tmp_path / path]
+        status, out, err = call(monkeypatch, capsysbinary, "translate", folder, *given)
+        assert (status, out) == (2, "")
+        assert message in err
     with pytest.raises(DragomanError, match="A shortlist is for search in C.., and native is off"):
         EngineSettings(shortlist=files[2], native=False)

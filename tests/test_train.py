@@ -38,7 +38,7 @@ from dragoman.training.settings import Schedule, TrainingSettings
 from dragoman.training.world import World
 from dragoman.translation.translator import Translator
 from tests.conftest import MOST_SECONDS, small_recipe, write_copies
-from tests.processes import dragoman, fork, run_command, worst
+from tests.processes import die_when, dragoman, fork, run_command, worst
 
 HERE = World(device=torch.device("cpu"))
 pytestmark = pytest.mark.usefixtures("unchecked_shapes")
@@ -382,7 +382,7 @@ def test_a_run_may_end_before_its_first_validation(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_killed_at_any_moment_the_same_command_ends_with_the_same_model(tmp_path):
+def test_killed_while_it_trains_the_same_command_ends_with_the_same_model(tmp_path):
     write_copies(tmp_path, "train", 200)
     messages = tmp_path / "messages"
 
@@ -402,12 +402,13 @@ def test_killed_at_any_moment_the_same_command_ends_with_the_same_model(tmp_path
         return ["train", *files, *flags.split(), "--threads", "1"]
 
     assert dragoman(1, command("straight"), messages) == 0
-    process = fork(lambda: run_command(command("killed"), messages))
-    deadline = time.monotonic() + MOST_SECONDS
-    while len(list((tmp_path / "killed" / "checkpoints").glob("step-*"))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    os.kill(process, signal.SIGKILL)
-    os.waitpid(process, 0)
+
+    def until_the_third_checkpoint_is_begun() -> None:
+        die_when(lambda path: path.endswith("step-00000015.new"))
+        run_command(command("killed"), messages)
+
+    assert worst([fork(until_the_third_checkpoint_is_begun)]) == signal.SIGKILL
+    assert len(checkpoints(tmp_path / "killed")) == 2
     assert dragoman(1, command("killed"), messages) == 0
     assert "Resuming " in messages.read_text()
     one, other = (load_file(tmp_path / out / "model" / "model.safetensors") for out in ("straight", "killed"))

@@ -1,1 +1,1 @@
-"""The command line: a file a verb."""
+"""The command line: a file per verb."""

@@ -41,8 +41,10 @@ def import_adapter(asked: "Import") -> None:
 
     Raises `DragomanError` if the base is not given, or another one than the adapter's.
     """
-    from dragoman.translation.adapter import Adapter
+    from dragoman.translation.adapter import Adapter, is_adapter
 
+    if asked.origin != "adapter" and is_adapter(asked.model):
+        raise DragomanError(f"{asked.model} is an adapter: give --from adapter and its model, --base RUN.")
     if asked.origin != "adapter":
         raise DragomanError(f"--base is for --from adapter; a model of {asked.origin} is complete.")
     if asked.base is None:

@@ -76,7 +76,7 @@ def refuse(asked: Backtranslate) -> None:
         check_tag(asked.tag, "--tag")
     if asked.search.n_best > 1 and not asked.search.mbr:
         raise DragomanError(
-            f"--n-best {asked.search.n_best} would make several sources a line; leave it out, or add --mbr."
+            f"--n-best {asked.search.n_best} would make several sources per line; leave it out, or add --mbr."
         )
 
 

@@ -27,7 +27,7 @@ class Completion:
     """Print a script that completes verbs and options in a shell."""
 
     shell: Literal["bash", "zsh", "fish"]
-    """The shell."""
+    """The shell: bash, zsh or fish."""
 
 
 def completion_script(shell: str, commands: Iterable[Command[Any]]) -> str:
@@ -83,6 +83,7 @@ COMMAND = Command(
     example='eval "$(dragoman completion bash)"',
     arguments="SHELL",
     positional=("shell",),
+    metavars={"shell": "SHELL"},
     groups={"options": ("shell",)},
     notes="To keep it, add the line of the example to ~/.bashrc or ~/.zshrc; for fish, run\n"
     "  dragoman completion fish > ~/.config/fish/completions/dragoman.fish",

@@ -46,7 +46,9 @@ def import_model(given: Given) -> None:
     refuse_existing(asked.out)
     if not asked.model.exists():
         raise DragomanError(f"There is no {asked.model}.")
-    if asked.origin == "adapter" or asked.base:
+    from dragoman.translation.adapter import is_adapter
+
+    if asked.origin == "adapter" or asked.base or is_adapter(asked.model):
         from dragoman.cli.adapter import import_adapter
 
         import_adapter(asked)

@@ -5,7 +5,9 @@ from pathlib import Path
 
 from dragoman.cli.console import say
 from dragoman.text.records import primary
-from dragoman.text.settings import UNKNOWN_LANGUAGE, Languages, language_of_name
+from dragoman.text.settings import LANGUAGE_CODE, UNKNOWN_LANGUAGE, Languages, language_of_name
+
+MARKUP = (".html", ".htm", ".xml")
 
 
 def warn_of_files(
@@ -21,6 +23,27 @@ def warn_of_files(
             warn_of_language(
                 run, languages, f"{path} is in {language} by the end of its name", language, wanted
             )
+
+
+def warn_of_document(run: Path, languages: Languages, path: Path, text: str) -> None:
+    """Say if a document is in another language than the run reads, by its root element or else by its name.
+
+    The end of its name says its format, so the language stands before that.
+    """
+    from dragoman.translation.markup import language_of_root
+
+    format_of = path.suffix.lower()
+    if format_of in MARKUP:
+        declared = language_of_root(text, is_html=format_of != ".xml")
+        if LANGUAGE_CODE.fullmatch(declared):
+            statement = f"{path} is in {declared} by the language of its first element"
+            warn_of_language(run, languages, statement, declared, languages.source)
+            return
+    named = path.with_suffix("") if format_of in (*MARKUP, ".txt", ".md") else path
+    language = language_of_name(named.name)
+    warn_of_language(
+        run, languages, f"{path} is in {language} by the end of its name", language, languages.source
+    )
 
 
 def warn_of_language(run: Path, languages: Languages, statement: str, language: str, wanted: str) -> None:

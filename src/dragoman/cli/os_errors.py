@@ -1,9 +1,14 @@
 """Errors of the operating system as sentences."""
 
+from dragoman.system.errors import reason
+from dragoman.system.files import DISK_FULL
+
 
 def sentence_of(error: OSError) -> str:
     """What the system refused, and what to do."""
     path = error.filename or "The disk"
+    if error.errno in DISK_FULL:
+        return f"{path} could not be written: {reason(error)}. Free some space, and run the command again."
     match error:
         case FileExistsError():
             return f"{path} is a file, and a folder is wanted there. Give another name, or move the file."
@@ -11,4 +16,4 @@ def sentence_of(error: OSError) -> str:
             return f"{path} cannot be used: a part of this path is a file, not a folder. Give another path."
         case PermissionError():
             return f"{path} cannot be used: permission denied. Give another path, or change its permissions."
-    return f"{path}: {error.strerror or error}."
+    return f"{path}: {reason(error)}."

@@ -77,24 +77,35 @@ class Option:
         return "|".join(METAVARS.get(word, str(word)) for each in words for word in each if word is not ...)
 
     def value(self, text: str) -> Any:
-        """The value that a text stands for."""
+        """The value that a text after the flag stands for."""
+        try:
+            return self._converted(text)
+        except ValueError as wanted:
+            raise argparse.ArgumentTypeError(f"{self.flag} is {text!r}; it has to be {wanted}") from wanted
+
+    def positional_value(self, text: str) -> Any:
+        """The value that a positional argument stands for."""
+        try:
+            return self._converted(text)
+        except ValueError as wanted:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {wanted}") from wanted
+
+    def _converted(self, text: str) -> Any:
+        """The value that a text stands for. Raises `ValueError` with what is wanted."""
         if self.choices:
             if text in self.choices:
                 return text
             near = difflib.get_close_matches(text, self.choices, n=1)
             hint = f" Did you mean {near[0]}?" if near else ""
-            self._refuse(text, f"one of {', '.join(self.choices)}.{hint}")
+            raise ValueError(f"one of {', '.join(self.choices)}.{hint}")
         kind = typing.get_args(self.kinds[0])[0] if self.is_list else self.kinds[0]
         others = [value for other in self.kinds[1:] for value in typing.get_args(other)]
         if text in others:
             return text
         try:
             return kind(text)
-        except ValueError:
-            self._refuse(text, " or ".join([WANTED[kind], *map(repr, others)]) + ".")
-
-    def _refuse(self, text: str, wanted: str) -> NoReturn:
-        raise argparse.ArgumentTypeError(f"{self.flag} is {text!r}; it has to be {wanted}")
+        except ValueError as error:
+            raise ValueError(" or ".join([WANTED[kind], *map(repr, others)]) + ".") from error
 
 
 def options_of(settings: type, group: str = "") -> Iterator[Option]:
@@ -125,7 +136,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise `DragomanError`."""
-        own = re.sub(r"^argument [^:]*: (?=-)", "", message)  # our messages begin with the option
+        own = re.sub(r"^argument [^:]*: (?=[-'\"])", "", message)  # ours begin with the option or the value
         sentence = re.sub(r"^argument (?:-./)?([^:]*): (.*)", r"\1: \2", own)
         stop = "" if sentence.endswith((".", "?")) else "."
         raise DragomanError(f"{sentence[0].upper()}{sentence[1:]}{stop} See {self.prog} --help.")
@@ -263,7 +274,12 @@ class Command(Generic[T]):
         elif name in self.positional:
             nargs = "*" if option.is_list else None if option.default is MISSING else "?"
             group.add_argument(
-                name, metavar=metavar, type=option.value, nargs=nargs, default=None, help=help_text
+                name,
+                metavar=metavar,
+                type=option.positional_value,
+                nargs=nargs,
+                default=None,
+                help=help_text,
             )
         else:
             required, short = option.default is MISSING, [SHORT[name]] if name in SHORT else []
@@ -281,14 +297,17 @@ class Command(Generic[T]):
             )
 
     def _help(self, option: Option, everything: bool) -> str:
-        """The option's docstring, of which --help shows the first sentence, with its default."""
+        """The option's docstring, of which --help shows the first sentence, with its default.
+
+        The docstring of what is on by default begins with a verb, which "Do not" negates.
+        """
         text = (
             option.help if everything else re.split(r"(?<=[.:;]) (?=[A-Z(])|; ", option.help, maxsplit=1)[0]
         )
         text = text.rstrip(".;:").replace("%", "%%")
         default = option.default
         if default is True:
-            return f"Turn off: {text}"
+            return f"Do not {text[0].lower()}{text[1:]}"
         if option.field.name in self.from_preset:
             return f"{text} (from the preset)"
         is_value = (

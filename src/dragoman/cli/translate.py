@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.cli.console import say, warn
-from dragoman.cli.languages import warn_of_files
+from dragoman.cli.languages import warn_of_document, warn_of_files
 from dragoman.cli.parsing import Command, Given, refuse_replacing, settings_from
 from dragoman.native.build import DECODER, start_compiling
 from dragoman.native.settings import EngineSettings
 from dragoman.search.contradictions import refuse_more_than_a_beam
 from dragoman.search.settings import SearchSettings
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, reason
 from dragoman.system.machine import configure_allocator, has_gpu
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def translate(given: Given) -> None:
     # PyTorch traces.
     engine = dataclasses.replace(asked.engine, native=False) if asked.trace else asked.engine
     job = TranslationJob(load((asked.run, *asked.ensemble), engine), asked)
-    if asked.input is not None:  # the end of a document's name says its format
+    if asked.input is not None:
         warn_of_files(asked.run, job.translator.languages, [asked.input])
     try:
         if asked.document is not None:
@@ -113,7 +113,7 @@ def refuse_contradictions(asked: Translate) -> None:
         refuse_more_than_a_beam(asked.search, "stream")
         if asked.json or asked.trace or asked.alternatives or asked.output or asked.search.n_best > 1:
             raise DragomanError(
-                "--stream writes one plain translation a line to standard output; leave --json, --trace, "
+                "--stream writes one plain translation per line to standard output; leave --json, --trace, "
                 "--alternatives, --n-best and --output out."
             )
     if asked.search.n_best > 1 and not asked.json and not asked.search.mbr:
@@ -122,7 +122,7 @@ def refuse_contradictions(asked: Translate) -> None:
         )
     if (asked.trace or asked.alternatives) and not asked.json:
         raise DragomanError(
-            "--trace and --alternatives need --json: plain output has one translation a line."
+            "--trace and --alternatives need --json: plain output has one translation per line."
         )
     if asked.alternatives < 0:
         raise DragomanError(f"alternatives is {asked.alternatives}; it must be at least 0.")
@@ -162,7 +162,7 @@ def input_lines(path: Path | None) -> Iterator[bytes]:
         is_packed = isinstance(stream, io.BufferedReader) and stream.peek(2)[:2] == GZIP
         yield from gzip.GzipFile(fileobj=stream) if is_packed else stream
     except GZIP_ERRORS as error:
-        raise DragomanError(f"Standard input is not a complete gzip file: {error}") from error
+        raise DragomanError(f"Standard input is not a complete gzip file: {reason(error)}") from error
 
 
 def input_line(raw: bytes, number: int) -> str:
@@ -277,6 +277,7 @@ def translate_document(job: TranslationJob, path: Path) -> str:
         raise DragomanError(f"{path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise DragomanError(f"{path} is not UTF-8 (byte {error.start + 1}); convert it first.") from error
+    warn_of_document(job.asked.run, job.translator.languages, path, text)
     language = job.translator.languages.source
     if path.suffix.lower() in (".html", ".htm"):
         document = markup.html(text, language)
@@ -301,9 +302,9 @@ def to_file(job: TranslationJob, source: Path, out: Path, processes: int) -> boo
     from dragoman.translation.model_folder import model_hash
 
     asked, engine = job.asked, job.asked.engine
-    search = {
-        name: value for name, value in dataclasses.asdict(asked.search).items() if name != "batch_tokens"
-    }
+    settings = job.translator.search_settings(asked.search, {})
+    search = dataclasses.asdict(settings) | {"max_extra_tokens": settings.extra_tokens}
+    del search["batch_tokens"]
     about = {
         "models": list(map(model_hash, (asked.run, *asked.ensemble))),
         "search": search,

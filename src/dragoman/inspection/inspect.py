@@ -63,7 +63,7 @@ def inspect(
     The translation is that of `Translator.translate` with PyTorch. Raises `DragomanError` for a blank
     sentence, for an ensemble, and for settings that ask for more than one search.
     """
-    settings = SearchSettings.of(settings, options)
+    settings = translator.search_settings(settings, options)
     one_model(translator)
     refuse_more_than_a_search(settings, "An inspection is of one search")
     source, constraints = source_and_constraints(translator, sentence, settings)

@@ -76,7 +76,7 @@ def search_json(inspection: Inspection) -> dict[str, Any]:
         "translation": inspection.translation,
         "log_probability": inspection.log_probability,
         "score": inspection.score,
-        "search": to_table(inspection.search),
+        "search": to_table(inspection.search) | {"max_extra_tokens": inspection.search.extra_tokens},
         "source": side_json(inspection.source, inspection.source_words),
         "target": side_json(inspection.target, inspection.target_words),
         "beam": {

@@ -53,7 +53,7 @@ def what_if(
     Raises `DragomanError` as `inspect`, for changes that contradict each other, and for a layer, head,
     position or token that does not exist.
     """
-    settings = SearchSettings.of(settings, options)
+    settings = translator.search_settings(settings, options)
     before = inspect(translator, sentence, settings)
     return WhatIf(tuple(changes), before, inspect_changed(translator, sentence, changes, settings))
 
@@ -72,7 +72,7 @@ def inspect_changed(
     if interventions:
         model = changed_model(translator, interventions)
         changed = Translator.from_model(model, translator.tokenizers)
-    after = changed_settings(settings, changes)
+    after = changed_settings(translator.search_settings(settings, {}), changes)
     refuse_more_than_a_search(after, "An inspection is of one search")
     source, constraints = source_and_constraints(changed, sentence, after)
     source = overwritten(translator, source, changes)

@@ -39,8 +39,7 @@ from dragoman.model.settings import Activation, ModelSettings, PositionKind
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.model.transformer import Transformer
 from dragoman.model.weights import load_tensors, load_weights, save_tensors, weights
-from dragoman.system.errors import DragomanError
-from dragoman.system.wording import reason
+from dragoman.system.errors import DragomanError, reason
 from dragoman.translation.model_folder import Tokenizers
 
 ENCODER = {
@@ -384,7 +383,7 @@ def engine(folder: Path, source_rows: Sequence[int], target_rows: Sequence[int])
             model = MarianMTModel.from_pretrained(folder, torch_dtype=torch.float32).eval()
             tokenizer = MarianTokenizer.from_pretrained(folder)
     except Exception as error:  # a damaged file makes transformers raise nearly anything
-        raise DragomanError(f"transformers cannot load {folder}: {error}") from error
+        raise DragomanError(f"transformers cannot load {folder}: {reason(error)}") from error
     source_ids, target_ids = (
         {row: token for token, row in reversed(list(enumerate(rows)))} for rows in (source_rows, target_rows)
     )

@@ -34,8 +34,7 @@ from dragoman.interop.weights import (
     take_embedding,
 )
 from dragoman.model.settings import Activation, ModelSettings
-from dragoman.system.errors import DragomanError
-from dragoman.system.wording import reason
+from dragoman.system.errors import DragomanError, reason
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.subword_nmt import WITHIN_VOCABULARY
 from dragoman.text.tokenizer import Tokenizer

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
-from dragoman.system.errors import DragomanError
-from dragoman.system.wording import reason
+from dragoman.system.errors import DragomanError, reason
 from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import SPACE, UNKNOWN_TEXT, Tokenizer
 
@@ -148,7 +147,7 @@ def load_sentencepiece(path: Path) -> Any:
     except OSError as error:
         raise DragomanError(f"{path} cannot be read: {error.strerror}.") from error
     except Exception as error:
-        raise DragomanError(f"{path} is not a SentencePiece model ({error}).") from error
+        raise DragomanError(f"{path} is not a SentencePiece model ({reason(error)}).") from error
     if not model.pieces or not model.HasField("normalizer_spec"):
         raise DragomanError(f"{path} is not a whole SentencePiece model.")
     return model

@@ -1,6 +1,6 @@
 """What the baselines share: their embeddings, and the states of their decoders.
 
-Shapes: B sentences, R = B · W prefixes of W hypotheses a sentence.
+Shapes: B sentences, R = B · W prefixes of W hypotheses per sentence.
 """
 
 from dataclasses import dataclass, replace

@@ -1,6 +1,6 @@
 """The decoder's state: keys and values of the source and of the target prefixes.
 
-Shapes: B sentences, S source tokens, W hypotheses a sentence, L target tokens so far, C ≥ W · L cache
+Shapes: B sentences, S source tokens, W hypotheses per sentence, L target tokens so far, C ≥ W · L cache
 positions, Q = W · T queries of T more tokens each, N keys, D = d_model.
 """
 

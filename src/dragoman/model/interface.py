@@ -1,6 +1,6 @@
 """What training and search know of a model.
 
-Shapes: B sentences, S source and T target tokens, W hypotheses a sentence.
+Shapes: B sentences, S source and T target tokens, W hypotheses per sentence.
 """
 
 from abc import ABC, abstractmethod

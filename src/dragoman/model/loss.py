@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 
 def perplexity(nll: float) -> float:
-    """The exponential of the negative log-likelihood a token in nats; at most e^700."""
+    """The exponential of the negative log-likelihood per token in nats; at most e^700."""
     return math.exp(min(nll, 700.0))
 
 

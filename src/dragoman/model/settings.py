@@ -62,7 +62,7 @@ class ModelSettings:
     first_position: int = 0
     """The number of the first position in the sinusoids. The paper counts from 0, fairseq from 2."""
     source_end: bool = True
-    """Attend to the END of the source, as in the authors' code. OpenNMT-py does not."""
+    """Attend to the END of the source. The authors' code does, and OpenNMT-py does not."""
     norm: Literal["post", "pre", "batch", "none"] = "post"
     """Layer normalisation after the residual sum as in the paper, or before the sub-layer; batch
     normalisation after the sum; or none."""

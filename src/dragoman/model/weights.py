@@ -7,7 +7,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, reason
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -20,7 +20,7 @@ def load_tensors(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:
-        raise DragomanError(f"{path} cannot be read: {error}.") from error
+        raise DragomanError(f"{path} cannot be read: {reason(error)}.") from error
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:

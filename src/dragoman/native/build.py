@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from threading import Thread
 
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, reason
 from dragoman.system.files import cache_folder
 
 HERE = Path(__file__).parent
@@ -109,7 +109,7 @@ def load_library(program: Program) -> ctypes.CDLL | None:
     try:
         return load(compiling.result())
     except (OSError, RuntimeError, DragomanError) as error:
-        message = f"{program.name} in C++ could not be compiled or loaded. {program.fallback} {error}"
+        message = f"{program.name} in C++ could not be compiled or loaded. {program.fallback} {reason(error)}"
         warnings.warn(message, stacklevel=2)
         return None
 

@@ -2,7 +2,7 @@
 
 Oracle: search/beam.py.
 
-Shapes: B sentences of S tokens, W hypotheses a sentence, N = L + 1 ids a hypothesis with END, V vocabulary.
+Shapes: B sentences of S tokens, W hypotheses per sentence, N = L + 1 ids with END, V vocabulary.
 """
 
 from collections.abc import Callable

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from dragoman.model.attention import KeysValues, MultiHeadAttention
 from dragoman.model.loss import LabelSmoothedCrossEntropy
 from dragoman.model.transformer import FeedForward, Residual, Transformer
+from dragoman.native import kernel_library
 from dragoman.native import training_kernels as kernels
 from dragoman.native.chunked_cross_entropy import ChunkedCrossEntropy
 from dragoman.native.dropout import CounterDropout
@@ -117,7 +118,7 @@ def fuse(root: nn.Module) -> bool:
     if any(weight.device.type != "cpu" for weight in root.parameters()):
         replace(root, ANYWHERE)
         return False
-    compiled = kernels.start_compiling_kernels() and kernels.load_kernels() is not None
+    compiled = kernels.start_compiling_kernels() and kernel_library.load_kernels() is not None
     replace(root, COMPILED if compiled else ON_A_CPU)
     return compiled
 

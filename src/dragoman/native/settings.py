@@ -8,6 +8,11 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.keys import former_name
 from dragoman.system.toml import check_bounds, check_types
 
+SHORTLIST_NEEDS_NATIVE = (
+    "A shortlist is for greedy and beam search in C++, which needs a compiler and a Transformer on a CPU; "
+    "leave the shortlist out."
+)
+
 
 @dataclass(frozen=True)
 class EngineSettings:
@@ -20,7 +25,7 @@ class EngineSettings:
     """Threads, each of which translates batches of its own; None is OMP_NUM_THREADS, or one per core. Their
     number changes results no more than the size of batches does."""
     native: bool = True
-    """Use C++ for greedy and beam search on a CPU, compiled at the first use; everything else runs in
+    """Use C++ for greedy and beam search on a CPU. It is compiled at the first use. Everything else runs in
     PyTorch."""
     shortlist: Path | None = None
     """A file made by `dragoman shortlist`: search in C++ then considers only the tokens that it lists for a

@@ -66,7 +66,7 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
     say(describe_training(recipe, updates / updates_per_epoch))
     if not sharded:
         tokens_per_second = speed * target_tokens / updates_per_epoch
-        say(f"Expected: {duration(updates / speed)}, at {tokens_per_second:,.0f} target tokens a second.")
+        say(f"Expected: {duration(updates / speed)}, at {tokens_per_second:,.0f} target tokens per second.")
     return recipe
 
 
@@ -87,7 +87,7 @@ def choose_from_text(
         batches = replace(
             batches, source_tokens_per_batch=source or tokens, target_tokens_per_batch=target or tokens
         )
-        reasons.append(f"{tokens:,} tokens a batch")
+        reasons.append(f"{tokens:,} tokens per batch")
     if training.precision is None:
         training = replace(training, precision="bfloat16" if has_bfloat16(gpu) else "float32")
         reasons.append(f"{training.precision}, which this processor multiplies fastest")
@@ -160,7 +160,7 @@ def describe_training(recipe: Recipe, passes: float) -> str:
     return (
         f"Training: {updates:,} update{'s' * (updates > 1)} at most, {passes:.1f} times over the text; "
         f"batches of {batches.source_tokens_per_batch:,} source and {batches.target_tokens_per_batch:,} "
-        f"target tokens{f' ({batches.accumulate} an update)' * (batches.accumulate > 1)}; "
+        f"target tokens{f' ({batches.accumulate} per update)' * (batches.accumulate > 1)}; "
         f"{training.precision}; the learning rate rises to {peak_rate(recipe):.4f} at update "
         f"{training.warmup_steps:,}; a validation every {training.validate_every:,}."
     )

@@ -23,7 +23,7 @@ from dragoman.text.corpus import (
     source_hashes,
     write_corpus,
 )
-from dragoman.text.held_out import fitting_pairs, held_out_pairs
+from dragoman.text.held_out import HeldOutSources, fitting_pairs, held_out_pairs
 from dragoman.text.lines import read_lines, read_pairs
 from dragoman.text.settings import DataSettings, TokenKind
 from dragoman.text.tokenizer import Tokenizer
@@ -51,7 +51,8 @@ def prepare(out: Path, recipe: Recipe, say: Say) -> None:
     for pair in others.values():
         for _ in read_pairs(*pair):  # raises for files that do not match
             pass
-    statistics, pair_filter = scan_corpus(*files, data, hashes, "validation" not in others)
+    candidates = None if "validation" in others else HeldOutSources()
+    statistics, pair_filter = scan_corpus(files, data, hashes, candidates)
     new = out / "data.partial"
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
@@ -107,7 +108,7 @@ def write_valid(
         held_out, too_long = len(pairs), len(found) - len(pairs)
     write_pairs(folder, "valid", pairs)
     own, settings = (folder / "valid.source.txt", folder / "valid.target.txt"), DataSettings(longest=0)
-    statistics, every = scan_corpus(*own, settings, {}, hold_out=False)
+    statistics, every = scan_corpus(own, settings, {}, candidates=None)
     write_corpus(folder / "valid", own, tokenizers.paths(folder), settings, every, statistics)
     return held_out, too_long
 

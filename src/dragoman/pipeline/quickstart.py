@@ -200,7 +200,8 @@ Pronounce other words:
 {first}\
     dragoman serve {out}      # the same as a page, at http://127.0.0.1:8000
 
-Next, your own text: two files, one sentence a line; line n of one is the translation of line n of the other.
+Next, your own text: two files, one sentence per line; line n of one is the translation of line n of the
+other.
 
     dragoman train train.en train.de --out runs/ende
     dragoman translate runs/ende < test.en > test.de.hyp

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from dragoman.model.settings import PRESETS, ModelSettings
 from dragoman.pipeline.settings import AdaptationSettings
-from dragoman.search.settings import SearchSettings
+from dragoman.search.settings import EXTRA_TOKENS, SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
 from dragoman.system.toml import overlay, read_toml
@@ -38,7 +38,7 @@ class Recipe:
     model: ModelSettings = field(default_factory=ModelSettings)
     batches: BatchSettings = field(default_factory=BatchSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
-    search: SearchSettings = field(default_factory=SearchSettings)
+    search: SearchSettings = field(default_factory=lambda: SearchSettings(max_extra_tokens=EXTRA_TOKENS))
     adaptation: AdaptationSettings = field(default_factory=AdaptationSettings)
 
 

@@ -17,6 +17,7 @@ from dragoman.system.errors import DragomanError
 from dragoman.system.messages import Say
 from dragoman.text.conversion import ConvertedData, Part
 from dragoman.text.corpus import Corpus, Files, PairFilter, scan_corpus
+from dragoman.text.held_out import HeldOutSources
 from dragoman.text.lines import read_lines, read_pairs
 from dragoman.text.mixing import shuffled_passes
 from dragoman.text.settings import DataSettings
@@ -42,11 +43,8 @@ def prepare_replay(
     old_files = files
     if old.source is not None and old.target is not None:
         old_files = old.source, old.target
-        try:
-            _, old_filter = scan_corpus(*old_files, old, {}, hold_out=old.valid_source is None)
-        except DragomanError as error:
-            options = "--valid-source and --valid-target", "--replay-valid SOURCE TARGET"
-            raise DragomanError(str(error).replace(*options)) from error
+        candidates = None if old.valid_source else HeldOutSources("--replay-valid SOURCE TARGET")
+        _, old_filter = scan_corpus(old_files, old, {}, candidates)
         files = add_old_pairs(new / "plain", recipe, files, old_files, (pair_filter, old_filter), say)
     write_valid(new / OLD, old_files, old, old_filter, tokenizers)
     return files

@@ -79,7 +79,7 @@ def cross_attention(
 
     Query t predicts target token t.
 
-    Source and target end with END. An LSTM or GRU has one layer and one head, ConvS2S one head a layer. Of
+    Source and target end with END. An LSTM or GRU has one layer and one head, ConvS2S one head per layer. Of
     an ensemble, these are its first model's weights. Raises `DragomanError` for a model without attention.
     """
     model = next(iter(model.members))

@@ -1,6 +1,6 @@
 """Greedy and beam search (section 6.1) for any model, one step at a time.
 
-Shapes: B sentences, W hypotheses a sentence, R = B · W, T tokens so far, V vocabulary, C = 2 W candidates,
+Shapes: B sentences, W hypotheses per sentence, R = B · W, T tokens so far, V vocabulary, C = 2 W candidates,
 S source tokens, L tokens of the longest hypothesis.
 """
 

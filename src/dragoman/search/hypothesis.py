@@ -83,7 +83,7 @@ def max_target_length(
     `max_length`, and the model's limit, which counts END, bound it. Raises `DragomanError` if they are below
     `min_capacity`.
     """
-    length = max(source_tokens - 1 + settings.max_extra_tokens, min_capacity)
+    length = max(source_tokens - 1 + settings.extra_tokens, min_capacity)
     for limit, why in (
         (settings.max_length, "max_length allows"),
         (None if model_limit is None else model_limit - 1, "this model can write"),

@@ -8,7 +8,7 @@ class SearchOptions(TypedDict, total=False):
 
     beam_size: int
     length_penalty: float
-    max_extra_tokens: int
+    max_extra_tokens: int | None
     max_length: int | None
     n_best: int
     length_power: float | None

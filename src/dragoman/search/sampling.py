@@ -1,4 +1,4 @@
-"""Sampling. Shapes: B sentences, W samples a sentence, V vocabulary."""
+"""Sampling. Shapes: B sentences, W samples per sentence, V vocabulary."""
 
 import hashlib
 from collections.abc import Iterator

@@ -1,16 +1,17 @@
 """Settings of a search; the defaults are the paper's (section 6.1). This module imports no torch."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 
 from dragoman.search.contradictions import WHOLE_SENTENCE_ONLY, refuse_contradictions
-from dragoman.search.options import SearchOptions
 from dragoman.system.keys import former_name
 from dragoman.system.toml import check_bounds, check_types
 
 COMPATIBLE = {"beam_size", "length_penalty", "max_extra_tokens", "batch_tokens"}
 """Settings of the paper's search, which do not contradict each other."""
+EXTRA_TOKENS = 50
+"""Tokens that the paper allows beyond those of the source."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,10 @@ class SearchSettings:
     length_penalty: float = 0.6
     """α of ((5 + |Y|) / 6)^α, by which the log-probability of a hypothesis is divided; |Y| counts the end
     token."""
-    max_extra_tokens: int = field(default=50, metadata=former_name("extra_length"))
-    """Maximum length of a translation: this many tokens more than its source."""
+    max_extra_tokens: int | None = field(default=None, metadata=former_name("extra_length"))
+    """Maximum length of a translation: this many tokens more than its source. None is 50. For a model that
+    writes bytes it is 200 if the model reads bytes too, and otherwise 4 bytes for each token of the longest
+    training source and of these 50."""
     max_length: int | None = None
     """Maximum length of a translation in tokens, for any source."""
     n_best: int = 1
@@ -88,12 +91,10 @@ class SearchSettings:
         """Whether this is what the C++ decoder implements: greedy or beam search by log-probability alone."""
         return not (self.temperature or self.force_words or self.groups > 1 or self.coverage_penalty)
 
-    @classmethod
-    def of(cls, settings: "SearchSettings | None", options: SearchOptions) -> "SearchSettings":
-        """The settings, or the defaults, with these options in place of their fields."""
-        if not options:
-            return settings or cls()
-        return replace(settings or cls(), **options)
+    @property
+    def extra_tokens(self) -> int:
+        """`max_extra_tokens` as a number."""
+        return EXTRA_TOKENS if self.max_extra_tokens is None else self.max_extra_tokens
 
     def __post_init__(self) -> None:
         check_types(self)

@@ -1,4 +1,4 @@
-"""The log of the server: a JSON object a line on stderr."""
+"""The log of the server: a JSON object per line on stderr."""
 
 import logging
 import sys

@@ -125,7 +125,7 @@ class Gateway:
         if wait := self.rate_limit.seconds_until_allowed(client):
             raise ApiError(
                 429,
-                f"{self.rate_limit.per_minute} requests a minute are allowed; try again later.",
+                f"{self.rate_limit.per_minute} requests per minute are allowed; try again later.",
                 "rate_limit",
                 retry_after=math.ceil(wait),
             )

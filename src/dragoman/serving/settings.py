@@ -45,7 +45,7 @@ class ServerSettings:
     allow_origins: tuple[str, ...] = ()
     """Origins whose pages may call the APIs (CORS); none by default."""
     docs: bool = True
-    """The description of the APIs at /docs and /openapi.json."""
+    """Serve the description of the APIs at /docs and /openapi.json."""
     log_texts: bool = False
     """Write texts into the log. Without this option the log contains no text of a request."""
 

@@ -140,7 +140,7 @@ def refuse_many_weights(model: ServedModel, sentences: Sequence[dict[str, Any]])
     if weights > MOST_WEIGHTS:
         raise ApiError(
             413,
-            f"The sentences have {weights:,} attention weights a head, and {MOST_WEIGHTS:,} are allowed; "
+            f"The sentences have {weights:,} attention weights per head, and {MOST_WEIGHTS:,} are allowed; "
             "send less text at once, or leave attention out.",
         )
 

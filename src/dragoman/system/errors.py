@@ -3,6 +3,8 @@
 Also how a lack of memory is told from other errors.
 """
 
+import re
+
 
 class DragomanError(ValueError):
     """An error of the user's input. The command line prints its message without a traceback."""
@@ -16,3 +18,10 @@ def is_out_of_memory(error: Exception) -> bool:
     """Whether PyTorch or oneDNN reports a lack of memory, of a GPU or the machine."""
     signs = ("out of memory", "can't allocate memory", "could not create a primitive")
     return isinstance(error, MemoryError) or any(sign in str(error) for sign in signs)
+
+
+def reason(error: Exception) -> str:
+    """Why something failed, in the words of an error without its numbers and the file's name."""
+    said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    said = re.sub(r"\[Errno -?\d+\] | \(os error \d+\)", "", said)
+    return re.sub(r"^<urlopen error (.*)>$", r"\1", said)

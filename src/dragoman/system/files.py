@@ -17,7 +17,7 @@ import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file
 
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, reason
 
 Arrays = dict[str, npt.NDArray[Any]]
 MANIFEST = "manifest.json"
@@ -94,8 +94,8 @@ def write_folder(folder: Path, write: Callable[[Path], None]) -> None:
         shutil.rmtree(new, ignore_errors=True)
         if isinstance(error, OSError | SafetensorError):
             raise DragomanError(
-                f"{folder} could not be written: {error}. What was written before it is complete; free some "
-                "space, then run the same command again."
+                f"{folder} could not be written: {reason(error)}. What was written before it is complete; "
+                "free some space if the disk is full, then run the same command again."
             ) from error
         raise
     if folder.exists():
@@ -219,7 +219,7 @@ def require_regular(path: Path) -> None:
     try:
         mode = path.lstat().st_mode
     except (OSError, ValueError) as error:
-        raise DragomanError(f"{path} cannot be read: {error}.") from error
+        raise DragomanError(f"{path} cannot be read: {reason(error)}.") from error
     if not stat.S_ISREG(mode):
         raise DragomanError(f"{path} is not a regular file.")
 
@@ -230,7 +230,7 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise DragomanError(f"{path} cannot be read as JSON: {error}.") from error
+        raise DragomanError(f"{path} cannot be read as JSON: {reason(error)}.") from error
 
 
 def read_arrays(path: Path) -> Arrays:
@@ -238,7 +238,7 @@ def read_arrays(path: Path) -> Arrays:
     try:
         return load_file(path)
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:  # also of unknown types
-        raise DragomanError(f"{path} cannot be read: {error}.") from error
+        raise DragomanError(f"{path} cannot be read: {reason(error)}.") from error
 
 
 def array_types(path: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
@@ -251,4 +251,4 @@ def array_types(path: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118  no mapping
             return {name: (each.get_dtype(), tuple(each.get_shape())) for name, each in slices.items()}
     except (OSError, SafetensorError) as error:
-        raise DragomanError(f"{path} cannot be read: {error}.") from error
+        raise DragomanError(f"{path} cannot be read: {reason(error)}.") from error

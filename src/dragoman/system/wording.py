@@ -12,11 +12,6 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
-def reason(error: Exception) -> str:
-    """Why something failed, without the number and the file of an error of the system."""
-    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
-
-
 def shown(value: Any) -> str:
     """A value as Python writes it, shortened."""
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, reason
 from dragoman.system.files import atomic_write, file_hash, read_json
 from dragoman.system.messages import Say, silent
 from dragoman.text.archives import Archive, plain_lines, read_member, text_hash
@@ -127,9 +127,9 @@ class ArchiveDataset:
             wanted = "".join(f"\n  {each.name}   from {each.url}" for each in absent)
             texts = ", ".join(name for text in self.texts for name in self.names(text))
             raise DragomanError(
-                f"{archive.name} is not in {folder}, and {archive.url} cannot be downloaded ({error}). If "
-                f"this machine is offline, put these files into {folder} by hand:{wanted}\nOr put the texts "
-                f"themselves there, one sentence a line, plain or gzip: {texts}."
+                f"{archive.name} is not in {folder}, and {archive.url} cannot be downloaded "
+                f"({reason(error)}). If this machine is offline, put these files into {folder} by hand:"
+                f"{wanted}\nOr put the texts themselves there, one sentence per line, plain or gzip: {texts}."
             ) from error
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, reason
 from dragoman.text.compression import GZIP_ERRORS
 from dragoman.text.lines import open_bytes
 
@@ -56,7 +56,7 @@ def read_member(archive: Path, name: str) -> Iterator[bytes]:
                     return
     except (tarfile.TarError, *GZIP_ERRORS, OSError) as error:
         raise DragomanError(
-            f"{archive} is not a complete archive: {error}. Delete it to download it again."
+            f"{archive} is not a complete archive: {reason(error)}. Delete it to download it again."
         ) from error
     raise DragomanError(
         f"{archive} has no file {name}: it is not the archive of that name that was expected."
@@ -74,7 +74,7 @@ def plain_lines(raw: Iterable[bytes]) -> Iterator[str]:
 
 
 def segments(raw: Iterable[bytes]) -> Iterator[str]:
-    """The segments of a test set in SGML or XML, one a line in the file, with their entities resolved."""
+    """The segments of a test set in SGML or XML, one per line in the file, with their entities resolved."""
     for line in plain_lines(raw):
         for segment in SEGMENT.findall(line):
             yield html.unescape(segment).strip()

@@ -44,7 +44,7 @@ class CleanSettings:
     """Remove pairs with more words than this on a side; 0 keeps them."""
     max_ratio: float = MAX_LENGTH_RATIO
     """Remove pairs with a side this many times as long as usual, compared with the other side; 0 keeps them.
-    Pairs of at most 30 characters a side are not checked."""
+    Pairs of at most 30 characters per side are not checked."""
     overlap: bool = True
     """Remove pairs with a side that is in the validation or test files; without --no-near-duplicates, also if
     it is nearly the same."""

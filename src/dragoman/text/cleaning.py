@@ -2,7 +2,7 @@
 
 The first pass over the files notes for each pair what is wrong with it by itself, its length ratio, and two
 hashes. Duplicates and outliers are then found among these notes. The second pass writes. The memory is about
-100 bytes a pair, and no line is kept.
+100 bytes per pair, and no line is kept.
 """
 
 import json
@@ -282,5 +282,5 @@ def count_pairs(files: Files, out: Path) -> int:
             "belong to line n of the other."
         )
     if not counts[0]:
-        raise DragomanError(f"{files[0]} is empty; it has to hold one sentence a line.")
+        raise DragomanError(f"{files[0]} is empty; it has to hold one sentence per line.")
     return counts[0]

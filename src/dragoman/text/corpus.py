@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, reason
 from dragoman.system.processors import map_in_processes
-from dragoman.text.held_out import HeldOutCandidates
+from dragoman.text.held_out import HeldOutSources
 from dragoman.text.lines import line_hash, line_offsets, raw_lines, read_lines, read_pairs
 from dragoman.text.settings import DataSettings
 from dragoman.text.tokenizer import Tokenizer
@@ -84,19 +84,16 @@ def no_pairs_left(source: Path, target: Path, statistics: CorpusStatistics) -> D
 
 
 def scan_corpus(
-    source: Path, target: Path, settings: DataSettings, others: dict[str, frozenset[int]], hold_out: bool
+    files: Files, settings: DataSettings, others: dict[str, frozenset[int]], candidates: HeldOutSources | None
 ) -> tuple[CorpusStatistics, PairFilter]:
     """Check every line of both files, count pairs, and decide which pairs are for training.
 
-    `others` has the hashes of the sources of other data, by name. With `hold_out`, some pairs are held out
-    for validation. Raises `DragomanError` where `read_pairs` and `HeldOutCandidates` do.
+    `others` has the hashes of the sources of other data, by name. `candidates` chooses pairs that are
+    held out for validation; None holds out none. Raises `DragomanError` where `read_pairs` and `choose` do.
     """
     statistics = CorpusStatistics(overlap=dict.fromkeys(others, 0), weights=settings.weights())
-    statistics.crlf = sum(
-        raw.endswith((b"\r\n", b"\r")) for path in (source, target) for raw in raw_lines(path)
-    )
-    candidates = HeldOutCandidates() if hold_out else None
-    for source_line, target_line in read_pairs(source, target):
+    statistics.crlf = sum(raw.endswith((b"\r\n", b"\r")) for path in files for raw in raw_lines(path))
+    for source_line, target_line in read_pairs(*files):
         statistics.pairs += 1
         if not source_line.strip() or not target_line.strip():
             statistics.empty += 1
@@ -107,7 +104,7 @@ def scan_corpus(
             statistics.overlap[name] += hashed in hashes
         if candidates is not None and not settings.tag(statistics.pairs):
             candidates.add(hashed)
-    held_out = candidates.choose(source, statistics.pairs) if candidates is not None else frozenset()
+    held_out = candidates.choose(files[0], statistics.pairs) if candidates is not None else frozenset()
     drop_sources = frozenset().union(*others.values()) if settings.drop_overlap else frozenset()
     return statistics, PairFilter(settings.drop_copies, drop_sources, held_out)
 
@@ -242,7 +239,7 @@ class Corpus:
             ]
         except (OSError, ValueError, TypeError) as error:
             raise DragomanError(
-                f"{folder} is not a complete corpus ({error}); begin again with another --out."
+                f"{folder} is not a complete corpus ({reason(error)}); begin again with another --out."
             ) from error
         self._shard_starts = np.cumsum([0] + [len(offsets) - 1 for _, offsets in self._sides[0]])
 

@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, reason
 from dragoman.system.files import atomic_write, cache_folder
 from dragoman.system.messages import Say, silent
 from dragoman.text.archive_dataset import ArchiveDataset
@@ -170,6 +170,6 @@ def _download(file: DatasetFile, path: Path, say: Say) -> None:
             shutil.copyfileobj(text, copy)
     except (*DOWNLOAD_ERRORS, *GZIP_ERRORS) as error:
         raise DragomanError(
-            f"{file.name} is not in {path.parent}, and {file.url} cannot be downloaded ({error}). If this "
-            "machine is offline, put the file there by hand, and name the folder with --folder."
+            f"{file.name} is not in {path.parent}, and {file.url} cannot be downloaded ({reason(error)}). If "
+            "this machine is offline, put the file there by hand, and name the folder with --folder."
         ) from error

@@ -11,13 +11,15 @@ from dragoman.text.tokenizer import Tokenizer
 MAX_HELD_OUT = 2_000
 
 
-class HeldOutCandidates:
+class HeldOutSources:
     """The sources with the smallest hashes, from which validation pairs are chosen.
 
     Hashes make the choice random, but the same for the same sentences in any order.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, options: str = "--valid-source and --valid-target") -> None:
+        self.options = options
+        """The options that give validation pairs instead."""
         self.counts: dict[int, int] = {}
         """The number of pairs with each source, by its hash."""
         self._heap: list[int] = []  # negated hashes, so that the largest hash is on top
@@ -40,8 +42,7 @@ class HeldOutCandidates:
         """
         if len(self.counts) < 2:
             raise DragomanError(
-                f"{source} has too few different sentences to hold some out; give --valid-source and "
-                "--valid-target."
+                f"{source} has too few different sentences to hold some out; give {self.options}."
             )
         left = min(MAX_HELD_OUT, max(1, pairs // 50))
         chosen: set[int] = set()

@@ -49,7 +49,7 @@ def languages_of_name(name: str) -> Languages:
 
 @dataclass(frozen=True)
 class CorpusFiles:
-    """Text files of a parallel corpus: UTF-8, one sentence a line, plain or compressed (.gz, .zst).
+    """Text files of a parallel corpus: UTF-8, one sentence per line, plain or compressed (.gz, .zst).
 
     Line n of the target is the translation of line n of the source. A file in .tmx, .tsv or .jsonl has both
     sides; it is given as the source alone.
@@ -148,9 +148,9 @@ class TokenizerSettings(SubwordSampling):
     """Number of tokens (of each vocabulary, if there are two); None chooses from the size of the corpus. A
     vocabulary of bytes always has the same."""
     share_vocabulary: bool = True
-    """One vocabulary for source and target, as in the paper (section 5.1)."""
+    """Share one vocabulary between source and target. The paper does (section 5.1)."""
     byte_fallback: bool = True
-    """Encode characters outside the vocabulary as bytes, so that nothing is unknown (bpe and unigram)."""
+    """Encode characters outside the vocabulary as bytes (bpe and unigram). Without bytes they are unknown."""
     character_coverage: float = 0.9999
     """The share of the text's characters that get a token of their own."""
     normalization: Literal["nmt_nfkc", "nfkc", "identity"] = "nmt_nfkc"

@@ -11,7 +11,7 @@ from pathlib import Path
 import sentencepiece
 
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, reason
 from dragoman.text.settings import TokenizerSettings, TokenKind
 
 # The text of an unknown token, and of an incomplete sequence of byte tokens.
@@ -56,6 +56,8 @@ class Tokenizer:
         """Byte-pair merges as subword-nmt writes them (Sennrich et al. 2016)."""
         self.unknown_is_word = self._processor.decode([UNKNOWN]) == f" {UNKNOWN_TEXT}"
         """Whether an unknown token is a whole word, as in a vocabulary of words."""
+        self.is_bytes = self._processor.encode("a", out_type=str) == ["<0x61>"]
+        """Whether the tokens are bytes. With byte fallback a space would come before the byte."""
         self._segment: Callable[[str], str] = replace_surrogates
         if codes is not None:
             from dragoman.text.subword_nmt import make_segmenter
@@ -116,7 +118,7 @@ class Tokenizer:
         try:
             return cls(path.read_bytes(), codes.read_text("utf-8") if codes.exists() else None)
         except (OSError, UnicodeDecodeError, DragomanError) as error:
-            raise DragomanError(f"{path}: {error}") from error
+            raise DragomanError(f"{path}: {reason(error)}") from error
 
     def save(self, path: Path) -> None:
         """Write the SentencePiece model, and the codes, if there are any, to a file beside it."""

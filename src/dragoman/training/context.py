@@ -16,7 +16,7 @@ from dragoman.training.settings import Schedule, TrainingSettings
 from dragoman.training.world import World
 
 Scores = dict[str, float]
-"""Of a validation: `loss` and `nll` in nats a token, `perplexity`, `bleu`."""
+"""Of a validation: `loss` and `nll` in nats per token, `perplexity`, `bleu`."""
 Samples = list[dict[str, str]]
 """Of a validation: `source`, `reference` and `translation` of some pairs."""
 Validate = Callable[[Model, str], tuple[Scores, Samples]]

@@ -20,7 +20,7 @@ CURVES = {
     "BLEU of the old text": (("validation", "replay_bleu"),),
     "learning rate": (("train", "learning_rate"),),
     "norm of the gradient": (("train", "gradient_norm"),),
-    "target tokens a second": (("train", "tokens_per_second"),),
+    "target tokens per second": (("train", "tokens_per_second"),),
 }
 """Titles of charts with their curves, each an event and a value of the log."""
 

@@ -122,7 +122,7 @@ class UpdateMetrics:
         self.updates.append((step, update, torch.stack([*sums, norm.double()]), rate))
 
     def flush(self, layer_norms: Mapping[str, Tensor] | None = None) -> None:
-        """Write the updates since the last line as one line: sums of tokens and seconds, mean losses a token.
+        """Write the updates since the last line as one line: sums of tokens and seconds, losses per token.
 
         Raises `DivergenceError` if an update is NaN or infinite, unless the settings say to skip it.
         """
@@ -171,7 +171,7 @@ class UpdateMetrics:
 
 @contextmanager
 def progress_bar(updates: int, done: int, visible: bool) -> Iterator[Callable[[int], None]]:
-    """A bar with tokens a second and the remaining time, on a terminal.
+    """A bar with tokens per second and the remaining time, on a terminal.
 
     Yields the function to call after each update.
     """

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
+from dragoman.native.settings import SHORTLIST_NEEDS_NATIVE
 from dragoman.search import alternatives as search_alternatives
 from dragoman.search.attention_weights import alignment_head, all_attention, cross_attention
 from dragoman.search.beam import Step, beam_steps
@@ -32,7 +33,7 @@ from dragoman.translation.token_ids import (
     explain_out_of_memory,
     refuse_too_long,
 )
-from dragoman.translation.translator import SHORTLIST_NEEDS_NATIVE, Translation
+from dragoman.translation.translator import Translation
 
 if TYPE_CHECKING:
     from dragoman.translation.translator import Translator

@@ -14,13 +14,11 @@ from functools import cached_property
 from itertools import accumulate, islice, pairwise
 from typing import Literal, NamedTuple
 
-import sentencex
-
 from dragoman.system.errors import DragomanError
+from dragoman.translation.sentence_ends import sentence_ends
 from dragoman.translation.tags import PLACEHOLDER, TAG
 
 MOST_TAGS = 50  # a sentence with more tags is cut at them: the search for their places is quadratic
-WINDOW = 4_000  # characters that sentencex sees at once: it is quadratic in some texts
 
 CONTROL = "\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff"
 """What no sentence contains: control characters, line and paragraph separators, byte order marks and halves
@@ -39,20 +37,8 @@ ADDRESS = re.compile(f"{_URL}|{_EMAIL}|{_MENTION}")
 ADDRESS_SIGN = re.compile(r"@|://|\bwww\.")
 """What every address contains; the search for it is fast."""
 KEPT = re.compile(rf"{ADDRESS.pattern}|{PLACEHOLDER}|{TAG.pattern}")
-LANGUAGE_CODE = re.compile(r"[A-Za-z]{2,3}(?![A-Za-z])")
-OTHER_SPACE = re.compile(r"[^\S ]")
 MARK = re.compile(r"</?g\d+>|<g\d+/>")
 """What stands for a tag or an address in a sentence that is given to the model."""
-
-ORDINAL_STOP = frozenset(
-    ("bs", "cs", "da", "de", "et", "fi", "fo", "hr", "hu", "is", "lb", "lv", "nb", "nn", "no",
-     "sk", "sl", "sr")
-)  # fmt: skip
-"""Languages that write a full stop after ordinal numbers."""
-ABBREVIATIONS = {
-    "fr": frozenset(("M.", "MM.", "Me.", "Mgr.", "Mlle.", "Mme.", "Mmes.", "St.", "Ste.", "env."))
-}
-"""Abbreviations that sentencex does not know."""
 
 
 class Piece(NamedTuple):
@@ -418,40 +404,3 @@ def to_segment(text: str, pieces: Block, is_markup: bool) -> Segment:
         marks.append((name, text[start:end]))
     start, end = pieces[0].start, pieces[-1].end
     return Segment("".join(words), start, end, text[start:end], tuple(marks), is_markup)
-
-
-# ---- the ends of sentences
-
-
-def sentence_ends(text: str, language: str) -> list[int]:
-    """Where sentences end in a text without control characters, white space after a sentence included.
-
-    sentencex, Wikimedia's rules and abbreviations of some 300 languages, finds them; of an unknown language
-    by the rules of English. They are checked by `is_end`.
-    """
-    code = LANGUAGE_CODE.match(language)
-    name = code[0].lower() if code else "en"
-    spaced = OTHER_SPACE.sub(" ", text)  # sentencex 1.0.32 panics at some other white space
-    ends: list[int] = []
-    start = 0
-    while start < len(text):
-        window = spaced[start : start + WINDOW]
-        lengths = [len(part) for part in sentencex.segment(name, window)]
-        if start + WINDOW < len(text):
-            lengths = lengths[:-1] or [window.rfind(" ") + 1 or WINDOW]
-        for length in lengths:
-            start += length
-            if start < len(text) and is_end(spaced, start, name):
-                ends.append(start)
-    return ends
-
-
-def is_end(text: str, place: int, language: str) -> bool:
-    """Whether a sentence that ends before `place` according to sentencex does end there."""
-    before = text[max(0, place - 40) : place].rstrip()
-    if before.endswith((".", "…")) and text[place].islower():
-        return False
-    words = before.split()
-    word = words[-1].lstrip("([«“\"'") if words else ""
-    is_ordinal = language in ORDINAL_STOP and re.fullmatch(r"\d{1,2}\.", word) is not None
-    return not is_ordinal and word not in ABBREVIATIONS.get(language, ())

@@ -102,6 +102,15 @@ def xml(
     return compose(text, to_blocks(text, tokens, splits), language, split, is_markup=True)
 
 
+def language_of_root(text: str, is_html: bool) -> str:
+    """The language that the root element names: `lang` of HTML's, `xml:lang` of XML's; "" if it has none."""
+    root = next((token for token in read_markup(text, is_html) if token.kind == "start"), None)
+    if root is None or (is_html and root.name != "html"):
+        return ""
+    attribute = "lang" if is_html else "xml:lang"
+    return attributes_of(text[root.start + 1 + len(root.name) : root.end - 1]).get(attribute, "").strip()
+
+
 # ---- source → tokens
 
 
@@ -194,8 +203,16 @@ def is_kept(attributes: str) -> bool:
     """Whether the attributes of a tag ask not to translate its element."""
     if "translate" not in attributes.lower():
         return False
-    values = {name.lower(): value.strip("\"'").lower() for name, value in ATTRIBUTE.findall(attributes)}
-    return values.get("translate") == "no" or "notranslate" in values.get("class", "").split()
+    values = attributes_of(attributes)
+    return (
+        values.get("translate", "").lower() == "no"
+        or "notranslate" in values.get("class", "").lower().split()
+    )
+
+
+def attributes_of(attributes: str) -> dict[str, str]:
+    """The values of a tag's attributes, by their names in lower case."""
+    return {name.lower(): value.strip("\"'") for name, value in ATTRIBUTE.findall(attributes)}
 
 
 def keep_elements(tokens: Sequence[Token], names: Collection[str]) -> list[Token]:

@@ -86,9 +86,8 @@ class TorchBackend:
         width = settings.n_best if settings.temperature else settings.beam_size
         # Attention is recorded by one thread at a time.
         workers = 1 if settings.coverage_penalty else self.workers
-        lengths = {
-            number: len(ids) + settings.max_extra_tokens for number, ids in enumerate(sources) if len(ids) > 1
-        }
+        extra = settings.extra_tokens
+        lengths = {number: len(ids) + extra for number, ids in enumerate(sources) if len(ids) > 1}
         max_tokens = settings.batch_tokens // width
         if workers > 1:  # two batches a thread balance the load
             max_tokens = min(max_tokens, sum(lengths.values()) // (2 * workers))

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Protocol, Unpack
 from dragoman.model.settings import Precision
 from dragoman.native.build import DECODER, is_compiled
 from dragoman.native.decoder import Progress
-from dragoman.native.settings import EngineSettings
+from dragoman.native.settings import SHORTLIST_NEEDS_NATIVE, EngineSettings
 from dragoman.search.hypothesis import NON_FINITE, Constraints, Hypothesis
 from dragoman.search.options import SearchOptions
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError, LongInput
 from dragoman.system.machine import has_gpu
+from dragoman.text.byte_lengths import extra_bytes
 from dragoman.text.settings import Languages
 from dragoman.translation import streaming
 from dragoman.translation.mbr import minimum_bayes_risk
@@ -38,10 +39,6 @@ if TYPE_CHECKING:
     from dragoman.translation.torch_backend import TorchBackend
 
 FEW_SENTENCES = 16  # PyTorch translates these before the C++ decoder is compiled
-SHORTLIST_NEEDS_NATIVE = (
-    "A shortlist is for greedy and beam search in C++, which needs a compiler and a Transformer on a CPU; "
-    "leave the shortlist out."
-)
 
 
 @dataclass(frozen=True)
@@ -146,8 +143,6 @@ class Translator:
             raise DragomanError("The models of an ensemble need the same vocabularies; theirs differ.")
         device_name = device or ("cuda" if has_gpu() else "cpu")
         in_cpp = engine.native and device_name == "cpu" and len(stored) == 1 and supports(stored[0])
-        if engine.shortlist is not None and not in_cpp:
-            raise DragomanError(SHORTLIST_NEEDS_NATIVE)
 
         def open_torch() -> "TorchBackend":
             from dragoman.translation.torch_backend import TorchBackend
@@ -165,6 +160,8 @@ class Translator:
             ),
             stored[0].languages,
         )
+        if engine.shortlist is not None and translator.native_backend is None:  # reads the shortlist now
+            raise DragomanError(SHORTLIST_NEEDS_NATIVE)
         if not in_cpp or engine.precision == "bfloat16" or engine.cuda_graphs:
             _ = translator.torch_backend  # refuses unsupported settings, and weights that do not fit, now
         return translator
@@ -225,6 +222,14 @@ class Translator:
             raise DragomanError(SHORTLIST_NEEDS_NATIVE)
         return self.torch_backend
 
+    def search_settings(self, settings: SearchSettings | None, options: SearchOptions) -> SearchSettings:
+        """The settings, or the defaults, with the options; `max_extra_tokens` fits a model of bytes."""
+        asked = replace(settings or SearchSettings(), **options) if options else settings or SearchSettings()
+        if asked.max_extra_tokens is not None or not self.tokenizers.target.is_bytes:
+            return asked
+        extra = extra_bytes(self.tokenizers.source.is_bytes, asked.extra_tokens, self.longest_trained)
+        return replace(asked, max_extra_tokens=extra)
+
     def search(self, sources: Sequence[list[int]], settings: SearchSettings) -> list[list[Hypothesis]]:
         """The `n_best` best hypotheses of each source, which ends with END; none for END alone.
 
@@ -240,7 +245,7 @@ class Translator:
         **options: Unpack[SearchOptions],
     ) -> list[str]:
         """The best translation of each sentence; "" for a blank one. Raises as `n_best`."""
-        return [best[0].text for best in self.n_best(sentences, SearchSettings.of(settings, options))]
+        return [best[0].text for best in self.n_best(sentences, self.search_settings(settings, options))]
 
     def n_best(
         self,
@@ -254,7 +259,7 @@ class Translator:
         settings that contradict each other, a text beyond the model's learned positions, a lack of memory,
         and a model whose probabilities are not finite.
         """
-        settings = SearchSettings.of(settings, options)
+        settings = self.search_settings(settings, options)
         prepared = self.prepare(sentences, settings)
         self._warn_of_long(sentences, settings)
         return self.assemble(prepared, self.search(prepared.sources, settings))
@@ -266,7 +271,7 @@ class Translator:
         **options: Unpack[SearchOptions],
     ) -> PreparedSentences:
         """The sentences as `submit` takes them. Raises as `n_best`, before any search."""
-        settings = SearchSettings.of(settings, options)
+        settings = self.search_settings(settings, options)
         refuse_non_texts(sentences)
         without_tags = [remove_tags(line) if settings.keep_tags else (line, []) for line in sentences]
         texts = [text for text, _ in without_tags]
@@ -369,7 +374,7 @@ class Translator:
 
         0 if the settings ask to truncate or split.
         """
-        settings = SearchSettings.of(settings, options)
+        settings = self.search_settings(settings, options)
         if self.longest_trained is None or settings.truncate or settings.split:
             return 0
         texts = [remove_tags(sentence)[0] if settings.keep_tags else sentence for sentence in sentences]
@@ -398,7 +403,7 @@ class Translator:
         The pieces join to the translation of `translate`. Raises as `n_best`, and `DragomanError` for
         settings that ask for more than one beam search.
         """
-        settings = SearchSettings.of(settings, options)
+        settings = self.search_settings(settings, options)
         self._warn_of_long([sentence], settings, whole=True)
         return streaming.stream(self, sentence, settings)
 
@@ -408,7 +413,7 @@ class Translator:
         """Every hypothesis of the beam search for a sentence. Raises as `stream`."""
         from dragoman.translation import analysis
 
-        settings = SearchSettings.of(settings, options)
+        settings = self.search_settings(settings, options)
         self._warn_of_long([sentence], settings, whole=True)
         return analysis.trace(self, sentence, settings)
 
@@ -425,7 +430,7 @@ class Translator:
         """
         from dragoman.translation import analysis
 
-        settings = SearchSettings.of(settings, options)
+        settings = self.search_settings(settings, options)
         self._warn_of_long([sentence], settings, whole=True)
         return analysis.alternatives(self, sentence, count, settings)
 

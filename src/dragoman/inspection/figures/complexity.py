@@ -93,7 +93,7 @@ def draw_curves(drawing: Drawing, d: int, tokens: int | None) -> None:
     top, scale = drawing.height + 60, recurrent(most, d)
     factor = max(self_attention(most, d), scale) / 1e6
     axes = Axes(drawing, 76, top, 520, 220, (0, most), (0, factor))
-    axes.draw("n (tokens)", "operations a layer, millions")
+    axes.draw("n (tokens)", "operations per layer, millions")
     points = [most * step / 60 for step in range(61)]
     for name, colour, count in (("Self-attention", "best", self_attention), ("Recurrent", "self", recurrent)):
         drawing.polyline(

@@ -8,12 +8,12 @@ from dragoman.inspection.layout import finished
 from dragoman.training.curves import Curve, required_training
 
 UNITS = {
-    "loss": "loss, nats a target token",
-    "negative log-likelihood": "negative log-likelihood, nats a target token",
+    "loss": "loss, nats per target token",
+    "negative log-likelihood": "negative log-likelihood, nats per target token",
     "BLEU": "BLEU of the validation data",
     "learning rate": "learning rate",
     "norm of the gradient": "norm of the gradient",
-    "target tokens a second": "target tokens a second",
+    "target tokens per second": "target tokens per second",
 }
 LOOKS = {"train": "self", "validation": "best", "equation 3": "feed"}
 WIDTH, HEIGHT, ACROSS, DOWN = 330.0, 150.0, 440.0, 236.0

@@ -5,8 +5,8 @@ import { Numbers } from "./parts.js";
 
 const PLOT = { width: 640, height: 200, left: 64, right: 12, top: 12, bottom: 36 };
 const UNITS = {
-  loss: "nats a target token",
-  "negative log-likelihood": "nats a target token",
+  loss: "nats per target token",
+  "negative log-likelihood": "nats per target token",
 };
 const FROM_ZERO = ["BLEU", "learning rate", "norm of the gradient"];
 

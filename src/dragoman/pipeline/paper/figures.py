@@ -6,7 +6,7 @@ Source: Vaswani et al. (2017), sections 5 and 6, Table 2.
 from dataclasses import dataclass
 
 P100_FLOPS = 9.5e12
-"""Sustained single-precision floating-point operations a second of a P100 (section 6.1, footnote 5)."""
+"""Sustained single-precision floating-point operations per second of a P100 (section 6.1, footnote 5)."""
 PAPER_GPUS = 8
 PAPER_VOCABULARY, PAPER_VOCABULARY_FRENCH = 37_000, 32_000
 PAPER_TOKENS = 25_000
@@ -42,5 +42,5 @@ FRENCH_BLEU = (
 
 
 def estimated_flops(hours: float, gpus: int, flops: float = P100_FLOPS) -> float:
-    """Training cost as the paper estimates it: time · GPUs · sustained operations a second (section 6.1)."""
+    """Training cost by the paper's estimate: time · GPUs · sustained operations per second (section 6.1)."""
     return 3600 * hours * gpus * flops

@@ -62,7 +62,7 @@ def vocabulary_table(report: Report) -> Table:
 
 def cost_table(cost: Cost) -> Table:
     """Multiply-adds by part."""
-    title = f"Multiply-adds a target token, forward, {cost.length} tokens a side"
+    title = f"Multiply-adds per target token, forward, {cost.length} tokens per side"
     table = number_table(title, "part", "multiply-adds")
     for part, count in cost.by_part.items():
         table.add_row(part, f"{count / cost.length:,.0f}")

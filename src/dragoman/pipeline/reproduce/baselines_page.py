@@ -253,10 +253,10 @@ def speed(lines: Sequence[Line], score: float) -> str:
     """Speeds of training and of decoding."""
     head = (
         "row",
-        "target tokens a second, training",
+        "target tokens per second, training",
         "minutes of training",
         f"minutes to {score:.2f} BLEU",
-        "sentences a second, decoding",
+        "sentences per second, decoding",
         "the same by PyTorch",
     )
     names = (

@@ -40,7 +40,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Result:
-    """What a cell came to. Perplexity is of the negative log-likelihood a token, without label smoothing."""
+    """Scores of a cell. Perplexity is of the negative log-likelihood per token, without label smoothing."""
 
     row: str
     seed: int

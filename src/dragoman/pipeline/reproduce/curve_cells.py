@@ -25,7 +25,7 @@ from dragoman.text.settings import DataSettings
 
 @dataclass(frozen=True)
 class Point:
-    """The results of a row with a size of corpus, one a seed."""
+    """The results of a row with a size of corpus, one per seed."""
 
     row: str
     pairs: int
@@ -33,7 +33,7 @@ class Point:
 
     @property
     def bleu(self) -> list[float]:
-        """Of the validation data, one a seed."""
+        """Of the validation data, one per seed."""
         return [result.bleu for result in self.results]
 
 

@@ -34,7 +34,7 @@ class Measures:
     torch_sentences_per_second: float
     """The same by PyTorch."""
     curve: list[tuple[float, float]]
-    """(minutes of training without validations, BLEU of greedy translations), a point a validation."""
+    """(minutes of training without validations, BLEU of greedy translations), a point per validation."""
 
 
 def measure_cell(cell: Cell, say: Say) -> Measures:
@@ -48,8 +48,8 @@ def measure_cell(cell: Cell, say: Say) -> Measures:
         with atomic_write(path) as new:
             new.write_text(json.dumps(asdict(measures), indent=2) + "\n")
         say(
-            f"{cell.name}: {measures.tokens_per_second:,.0f} target tokens a second in training, "
-            f"{measures.sentences_per_second:,.0f} sentences a second in decoding."
+            f"{cell.name}: {measures.tokens_per_second:,.0f} target tokens per second in training, "
+            f"{measures.sentences_per_second:,.0f} sentences per second in decoding."
         )
     try:
         return Measures(**read_json(path))
@@ -81,7 +81,7 @@ def measure(cell: Cell) -> Measures:
 
 
 def decoding_speed(cell: Cell, run: Path, native: bool) -> float:
-    """Sentences a second of the validation data, without loading the model."""
+    """Sentences per second of the validation data, without loading the model."""
     from dragoman.translation.translator import Translator
 
     translator = Translator.load(run, native=native)

@@ -73,7 +73,7 @@ def verdict(difference: float, spread: float | None, paper_difference: float | N
 
 
 def measure(values: list[float], base: list[float], paper: float | None, paper_base: float | None) -> Measure:
-    """A measure of one row beside the first row's; values are one a seed, of the same seeds."""
+    """A measure of one row beside the first row's; values are one per seed, of the same seeds."""
     differences = [own - first for own, first in zip(values, base, strict=True)]
     difference, spread = mean(differences), spread_of(differences)
     theirs = None if paper is None or paper_base is None else round(paper - paper_base, 4)

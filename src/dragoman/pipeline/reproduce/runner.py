@@ -1,7 +1,7 @@
 """Running a table: cells that are complete are kept, one that was interrupted resumes, then the page."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -65,8 +65,8 @@ def find_texts(scale: Scale, folder: Path | None, say: Say = silent) -> DataSett
         if (path := next(filter(Path.is_file, choices), None)) is None:
             raise DragomanError(
                 f"There is no {file} in {folder}, plain or as {file}.gz. This scale reads "
-                f"{', '.join(wanted.values())} ({scale.about}), one sentence a line; name their folder with "
-                "--data."
+                f"{', '.join(wanted.values())} ({scale.about}), one sentence per line; name their folder "
+                "with --data."
             )
         paths[name] = path
     return DataSettings(**paths)
@@ -87,8 +87,14 @@ def run_table(request: Request, say: Say) -> list[Result]:
     return run_cells(request, cells, say, request.table.title)
 
 
-def run_cells(request: Request, cells: Sequence[Cell], say: Say, title: str) -> list[Result]:
-    """Run the cells that are missing, and return the results of all.
+def run_cells(
+    request: Request,
+    cells: Sequence[Cell],
+    say: Say,
+    title: str,
+    measure: Callable[[Cell], object] | None = None,
+) -> list[Result]:
+    """Run the cells that are missing, and return the results of all; `measure` gets each once it is scored.
 
     Processes that torchrun has started train together, and the main one scores. Raises `DragomanError` as
     `read_result` and `run`; `TrainingInterruptedError` if a signal ended the training.
@@ -109,6 +115,8 @@ def run_cells(request: Request, cells: Sequence[Cell], say: Say, title: str) -> 
                     results[cell.name] = result
                     scores = f"perplexity {result.perplexity:.2f}, BLEU {result.bleu:.2f}"
                     say(f"{cell.name}: {scores}. {progress(results, len(cells))}")
+                    if measure is not None:
+                        measure(cell)
     except (KeyboardInterrupt, TrainingInterruptedError):
         say(f"Stopped: {progress(results, len(cells))} The same command resumes.")
         raise

@@ -109,7 +109,7 @@ def method(outcomes: Outcomes) -> Iterator[str]:
         steps = ", ".join(map(str, found.averaged))
         yield (
             f"- {name}: the mean of the checkpoints at {steps}; `{found.paper_signature}`; "
-            f"`{found.test_signature}`; {found.device_flops:.2g} operations a second; commit "
+            f"`{found.test_signature}`; {found.device_flops:.2g} operations per second; commit "
             f"{origin.get('commit')}{changed}; {origin.get('date')}; {origin.get('machine')}; "
             f"{origin.get('device')}; torch {origin.get('torch')}."
         )

@@ -44,9 +44,9 @@ class Outcome(Result):
     devices: int
     """Processes that trained, of the last start."""
     device_flops: float
-    """Sustained single-precision floating-point operations a second of a device, measured."""
+    """Sustained single-precision floating-point operations per second of a device, measured."""
     estimated_flops: float
-    """Of the training, the paper's way: time · devices · sustained operations a second."""
+    """Of the training, the paper's way: time · devices · sustained operations per second."""
     counted_flops: float
     """Of the training, from the shapes of the matrix products."""
 
@@ -208,7 +208,7 @@ def counted_flops(recipe: Recipe, run: Path, vocabulary: int, updates: int) -> f
 
 
 def sustained_flops() -> float:
-    """Floating-point operations a second of products of single-precision matrices on this device."""
+    """Floating-point operations per second of products of single-precision matrices on this device."""
     import torch
 
     on_gpu = torch.cuda.is_available()

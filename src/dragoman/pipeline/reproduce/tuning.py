@@ -112,5 +112,11 @@ def run_baselines(request: Request, say: Say) -> Tuned:
         for seed in range(1, request.seeds + 1)
         for row in request.rows
     ]
-    results = run_cells(request, cells, say, title)
-    return Tuned(trials, chosen, results, [measure_cell(cell, say) for cell in cells])
+
+    def measure(cell: Cell) -> Measures:
+        return measure_cell(cell, say)
+
+    results = run_cells(request, cells, say, title, measure)
+    return Tuned(
+        trials, chosen, results, list(map(measure, cells))
+    )  # also those scored by an earlier version
