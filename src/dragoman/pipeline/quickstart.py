@@ -204,6 +204,6 @@ Next, your own text: two files, one sentence per line; line n of one is the tran
 other.
 
     dragoman train train.en train.de --out runs/ende
-    dragoman translate runs/ende < test.en > test.de.hyp
+    dragoman translate runs/ende < test.en > output.de
     dragoman evaluate runs/ende --source test.en --target test.de
 """

@@ -117,6 +117,5 @@ def run_baselines(request: Request, say: Say) -> Tuned:
         return measure_cell(cell, say)
 
     results = run_cells(request, cells, say, title, measure)
-    return Tuned(
-        trials, chosen, results, list(map(measure, cells))
-    )  # also those scored by an earlier version
+    measures = [measure(cell) for cell in cells]  # also of cells that an earlier version scored
+    return Tuned(trials, chosen, results, measures)
