@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dragoman.system.errors import DragomanError
+from dragoman.system.errors import DragomanError, reason
 from dragoman.system.processors import map_in_processes
 from dragoman.system.wording import shown
 from dragoman.text.corpus import SHARD_LINES, Corpus, Files, Ids, raise_open_file_limit
@@ -145,8 +145,8 @@ class AlignedCorpus(Corpus):
             self._links = [self._load_side(folder, name, KIND) for name in names]
         except (OSError, ValueError) as error:
             raise DragomanError(
-                f"{folder} has no word alignment ({error}), which guided_alignment needs; begin again with "
-                "another --out."
+                f"{folder} has no word alignment ({reason(error)}), which guided_alignment needs; begin "
+                "again with another --out."
             ) from error
 
     def links(self, pair: int) -> Ids:
