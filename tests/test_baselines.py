@@ -14,7 +14,7 @@ from dragoman.model.costs import count_parameters
 from dragoman.model.settings import ModelSettings
 from dragoman.pipeline.recipe import Recipe, complete_recipe
 from dragoman.pipeline.reproduce.baselines import BASELINES, TRIALS
-from dragoman.pipeline.reproduce.baselines_page import write_baselines
+from dragoman.pipeline.reproduce.baselines_page import TEXTS, p_value, write_baselines
 from dragoman.pipeline.reproduce.measures import minutes_to
 from dragoman.pipeline.reproduce.rows import Row, Scale, Table
 from dragoman.pipeline.reproduce.runner import Request
@@ -273,6 +273,15 @@ def test_minutes_to_a_score_are_on_the_lines_between_validations():
 
 
 # ---- wrong input
+
+
+@pytest.mark.parametrize("file", TEXTS["bleu"])
+def test_a_cell_without_its_texts_is_named(straight, tmp_path, texts, file):
+    request = asked(texts, tmp_path)
+    shutil.copytree(straight[0].folder, request.folder)
+    (request.folder / "transformer" / "seed-1" / file).unlink()
+    with pytest.raises(DragomanError, match=f"seed-1 has a result, but not {file}, .* delete .*result.json"):
+        p_value(request, ROWS[0], *TEXTS["bleu"])
 
 
 def test_measures_that_are_damaged_are_named(straight, tmp_path, texts):

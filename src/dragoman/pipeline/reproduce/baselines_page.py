@@ -7,14 +7,13 @@ from statistics import mean
 
 from dragoman.evaluation.compare import bleu_p_value
 from dragoman.pipeline.reproduce.baselines import CLIP_NORM, PUBLISHED, TRIAL_SHARE, TRIALS, VALIDATIONS
-from dragoman.pipeline.reproduce.cells import Result
+from dragoman.pipeline.reproduce.cells import Result, cell_lines
 from dragoman.pipeline.reproduce.measures import Measures, minutes_to
 from dragoman.pipeline.reproduce.report import spread_of
 from dragoman.pipeline.reproduce.rows import Row, describe, describe_base
 from dragoman.pipeline.reproduce.runner import Request
 from dragoman.pipeline.reproduce.tuning import Tuned
 from dragoman.system.files import atomic_write
-from dragoman.text.lines import read_lines
 
 SHARE = 0.9  # of the first row's BLEU, the score to which training is timed
 
@@ -114,7 +113,7 @@ def p_value(request: Request, row: Row, translations: str, references: str) -> f
 
     def pooled(name: str, file: str) -> list[str]:
         folders = (request.folder / name / f"seed-{seed}" for seed in range(1, request.seeds + 1))
-        return [line for folder in folders for line in read_lines(folder / file)]
+        return [line for folder in folders for line in cell_lines(folder, file)]
 
     first = request.rows[0].name
     gold = pooled(first, references)

@@ -38,6 +38,16 @@ class Cell:
         return settings_of(self.recipe)
 
 
+def cell_lines(folder: Path, file: str) -> list[str]:
+    """The lines of a text in a cell's folder. Raises `DragomanError` if it is missing."""
+    if not (folder / file).exists():
+        raise DragomanError(
+            f"{folder} has a result, but not {file}, which the page needs; delete {folder / 'result.json'}, "
+            "and the same command trains this cell again."
+        )
+    return list(read_lines(folder / file))
+
+
 @dataclass(frozen=True)
 class Result:
     """Scores of a cell. Perplexity is of the negative log-likelihood per token, without label smoothing."""

@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from statistics import mean, stdev
 
 from dragoman.evaluation.compare import bleu_p_value
-from dragoman.pipeline.reproduce.cells import Result
+from dragoman.pipeline.reproduce.cells import Result, cell_lines
 from dragoman.pipeline.reproduce.rows import Row, describe, describe_base
 from dragoman.pipeline.reproduce.runner import Request
 from dragoman.system.errors import DragomanError
-from dragoman.text.lines import read_lines
 
 ONE_SEED, WITHIN, SAME, OPPOSITE = "one seed", "within the spread", "same direction", "opposite direction"
 NO_DIFFERENCE, NEW_DIFFERENCE, NOT_IN_PAPER = "no difference, as in the paper", "differs", "not in the paper"
@@ -84,13 +83,13 @@ def measure(values: list[float], base: list[float], paper: float | None, paper_b
 def hypotheses(request: Request, row: Row) -> list[str]:
     """The translations of all seeds, one seed after the other."""
     folders = (request.folder / row.name / f"seed-{seed}" for seed in range(1, request.seeds + 1))
-    return [line for folder in folders for line in read_lines(folder / "hypotheses.txt")]
+    return [line for folder in folders for line in cell_lines(folder, "hypotheses.txt")]
 
 
 def references(request: Request) -> list[str]:
     """The validation references, once for each seed."""
-    folder = request.folder / request.rows[0].name / "seed-1" / "run" / "data"
-    return list(read_lines(folder / "valid.target.txt")) * request.seeds
+    folder = request.folder / request.rows[0].name / "seed-1"
+    return cell_lines(folder, "run/data/valid.target.txt") * request.seeds
 
 
 def bootstrap_p_value(request: Request, row: Row) -> float:
