@@ -26,7 +26,7 @@ namespace {
 
 constexpr int PAD = 0, END = 3, START = 2;  // as dragoman/model/symbols.py
 constexpr size_t TOGETHER = 16;             // searches that are done, to be answered together
-constexpr size_t QUEUED = 8;                // while so many wait for rows, none of which is then left empty
+constexpr size_t QUEUED = 8;                // while so many wait for rows: then no row stays empty
 constexpr auto LINGER = std::chrono::milliseconds(20);  // the longest wait of a search that is done
 constexpr int SMALL_SHARE = 3;              // beside large searches, small ones have so many times their time
 constexpr int ENCODED = 48;                 // source tokens that are encoded together, or one sentence
