@@ -3,12 +3,13 @@
     python benchmarks/students.py FOLDER --train train.en train.de --valid valid.en valid.de \
         --test test.en test.de --name multi30k --seeds 1 2 3
 
-FOLDER gets one teacher, with the first seed, and its translations of the training text. Of each seed it gets
-each student on these translations and the same student on the original text: the same tokenizers, batches and
-updates. Models that are complete are not trained again. All models translate the test text in each precision
-and with each beam. Speed is measured for the first seed: sentences per second in batches with all processor
-threads, and milliseconds per sentence one by one with a single thread, each in a process of its own, in turn,
-`--rounds` times. Prints a table, and writes students-NAME-DATE.json and .md.
+FOLDER gets one teacher, with the first seed, and its translations of the training text: of the candidates of
+a beam, those nearest to the references (Kim and Rush 2016, section 3.3). Of each seed it gets each student on
+these translations and the same student on the original text: the same tokenizers, batches and updates. Models
+that are complete are not trained again. All models translate the test text in each precision and with each
+beam. Speed is measured for the first seed: sentences per second in batches with all processor threads, and
+milliseconds per sentence one by one with a single thread, each in a process of its own, in turn, `--rounds`
+times. Prints a table, and writes students-NAME-DATE.json and .md.
 """
 
 import argparse
@@ -52,7 +53,8 @@ def train_teacher(arguments: argparse.Namespace) -> tuple[Path, Path]:
     """The teacher's folder, and the file of its translations of the training text; made if missing."""
     teacher, distilled = arguments.folder / TEACHER, arguments.folder / "distilled"
     run(teacher_recipe(arguments, teacher), say)
-    write_distilled(Distillation((teacher,), arguments.train[0]), distilled, say)
+    search = SearchSettings(n_best=arguments.candidates)
+    write_distilled(Distillation((teacher,), *arguments.train, search), distilled, say)
     return teacher, distilled / DISTILLED
 
 
@@ -236,6 +238,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--teacher", choices=list(PRESETS), default="small")
     parser.add_argument("--teacher-updates", type=int, default=4000)
     parser.add_argument("--teacher-dropout", type=float, default=0.3)
+    parser.add_argument("--candidates", type=int, default=4, help="of a beam of 4, for the students")
     parser.add_argument("--presets", nargs="+", default=["student", "student-tiny"])
     parser.add_argument("--updates", type=int, default=6000, help="of each student")
     parser.add_argument("--dropout", type=float, default=0.1, help="of each student")
