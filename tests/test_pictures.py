@@ -388,7 +388,8 @@ def test_masks_allow_what_the_model_allows():
     assert ("▁A", "</s>", False) in allowed
     assert ("▁A", "padding", False) in allowed
     assert ("▁Ein", "<s>", True) in allowed
-    assert ("▁Ein", "▁Ein", False) in allowed
+    assert ("▁Ein", "▁Ein", True) in allowed
+    assert ("<s>", "▁Ein", False) in allowed
     assert not any(may for query, key, may in allowed if key == "padding" and query != "padding")
     assert len(cells) == 5 * 5 + 6 * 5 + 6 * 6 + 6 * 6
 

@@ -54,7 +54,7 @@ def draw_keys(drawing: Drawing, one: Steps, labels: list[str], drawn: slice, top
     vectors = [vector(row) for row in (*one.keys[drawn], *one.values[drawn])]
     wide = 0.85 * max(map(text_width, vectors)) + 16
     titles = ["key", "k = x W^K", "q · k", "q · k / √d_k", "mask", "softmax", "v = x W^V"]
-    widths = [widest(labels) + 24, wide, 72, 96, 72, 84, wide]
+    widths = [widest(labels) + 24, wide, 96, 72, 84, 84, wide]
     lefts = [16 + sum(widths[:place]) for place in range(len(widths))]
     for column, (x, title) in enumerate(zip(lefts, titles, strict=True)):
         place: tuple[float, Anchor] = (x + 44, "end") if 2 <= column <= 4 else (x, "start")

@@ -17,7 +17,13 @@ from dragoman.inspection.projected import Numbers, Projected, Projections
 from dragoman.inspection.room import Contents, contents, overview
 from dragoman.inspection.statistics import head_alignments, statistics
 from dragoman.inspection.steps import scores
-from dragoman.inspection.summaries import mean_norms, mean_shares, products_by_distance
+from dragoman.inspection.summaries import (
+    decisions,
+    mean_norms,
+    mean_shares,
+    products_by_distance,
+    wavelengths,
+)
 from dragoman.inspection.views import KINDS, Kind
 from dragoman.inspection.words import merged, words_are_tokens, words_of, words_of_kind
 from dragoman.system.toml import to_table
@@ -56,7 +62,9 @@ def to_json(inspection: Inspection, held: Contents | None = None) -> dict[str, A
             "decoder": sublayers_json(parts[1], stream.decoder, stream.decoder_sublayers),
         },
         "lens": [[tokens_json(tokens) for tokens in layer] for layer in inspection.lens],
+        "decisions": decisions(inspection),
         "positions": array_json(inspection.positions),
+        "wavelengths": wavelengths_json(inspection),
         "distances": products_by_distance(inspection.positions).round(4).tolist(),
         "modules": [asdict(module) for module in inspection.modules],
         "parameters": sum(module.parameters for module in inspection.modules),
@@ -159,6 +167,12 @@ def masks_json(masks: Masks | None) -> dict[str, Any] | None:
 def bits_json(mask: npt.NDArray[np.bool_]) -> dict[str, Any]:
     """A mask: its shape, and a bit for each cell, row-major, the highest of a byte first, in base64."""
     return {"shape": mask.shape, "bits": base64.b64encode(np.packbits(mask).tobytes()).decode("ascii")}
+
+
+def wavelengths_json(inspection: Inspection) -> list[float]:
+    """The wavelength of each dimension of the position table; none without sinusoids."""
+    rows, width = inspection.positions.shape
+    return wavelengths(inspection.model.positions, width).round(2).tolist() if rows else []
 
 
 def numbers_from_1(places: list[int]) -> list[int]:

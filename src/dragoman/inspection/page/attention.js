@@ -193,7 +193,8 @@ function HeadWeights({ one, all, keys, queries, kind }) {
     ${view === "map" ? null : html`<p class="note">The opacity of a line is the weight; weights below
       ${" "}${FEWEST} have no line. Point at a token to see only its lines.${view === "layer"
         ? " Each colour is a head." : ""}</p>`}
-    <${Numbers} title=${`Weights of ${name} as a table`} head=${["Query", ...keys.map(visible)]}
+    <${Numbers} title=${`Weights of ${name} as a table`}
+      head=${[kind === "encoder" ? "Query" : "Predicts", ...keys.map(visible)]}
       rows=${() => matrixRows(one.weights, keys.length, queries)} />`;
 }
 
