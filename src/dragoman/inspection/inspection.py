@@ -75,6 +75,10 @@ class ModuleSummary:
     parameters: int
     """Numbers in its weights; 0 for weights that another part has, too."""
     shape: tuple[int, ...]
+    code: str = ""
+    """The class or method that computes it: `dragoman.model.attention.MultiHeadAttention`."""
+    definition: str = ""
+    """What its docstring says first, with the section of the paper; "" for PyTorch's own."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ def masks(inspection: Inspection, window: Window | None = None) -> str:
         else ""
     )
     notes = [
-        "A row is a query, a column is a key. The decoder's queries are the tokens that it reads, START first.",
+        "A row is a query, a column is a key. The decoder's queries are what it reads, START first.",
         "This call has one sentence and no padding. The row and the column show what a longer neighbour "
         "adds; results of a padding row are not used.",
         near,
