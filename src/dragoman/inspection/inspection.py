@@ -19,6 +19,7 @@ from dragoman.search.settings import SearchSettings
 from dragoman.search.trace import Node
 
 if TYPE_CHECKING:
+    from dragoman.inspection.ablation import HeadEffects
     from dragoman.inspection.what_if import WhatIf
     from dragoman.training.curves import Training
 
@@ -145,6 +146,8 @@ class Inspection:
     """The nearest tokens of the source's and the target's tokens, for each matrix of embeddings."""
     masks: Masks | None = None
     """Those that attention was given; None without self-attention."""
+    head_effects: "HeadEffects | None" = None
+    """What each head contributes to the translation's log-probability; None if it was not asked for."""
     training: "Training | None" = None
     """What the log of the model's run says; None if it is unknown."""
 

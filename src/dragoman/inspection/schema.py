@@ -69,6 +69,7 @@ def to_json(inspection: Inspection, held: Contents | None = None) -> dict[str, A
         "modules": [asdict(module) for module in inspection.modules],
         "parameters": sum(module.parameters for module in inspection.modules),
         "neighbours": [neighbours_json(each) for each in inspection.neighbours],
+        "head_effects": effects_json(inspection),
         "training": None if inspection.training is None else asdict(inspection.training),
         "what_if": [
             {"changes": list(map(str, case.changes)), **search_json(case.after)}
@@ -167,6 +168,15 @@ def masks_json(masks: Masks | None) -> dict[str, Any] | None:
 def bits_json(mask: npt.NDArray[np.bool_]) -> dict[str, Any]:
     """A mask: its shape, and a bit for each cell, row-major, the highest of a byte first, in base64."""
     return {"shape": mask.shape, "bits": base64.b64encode(np.packbits(mask).tobytes()).decode("ascii")}
+
+
+def effects_json(inspection: Inspection) -> dict[str, Any] | None:
+    """The effect of each head in nats, [layer][head]; None if it was not asked for."""
+    effects = inspection.head_effects
+    if effects is None:
+        return None
+    tables = {kind: getattr(effects, kind).round(4).tolist() for kind in KINDS}
+    return {"log_probability": effects.log_probability, **tables}
 
 
 def wavelengths_json(inspection: Inspection) -> list[float]:

@@ -2,6 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { Beam, pathsOf } from "./beam.js";
+import { Effects } from "./effects.js";
 import { Facts } from "./parts.js";
 import { Token, count, fixed } from "./tokens.js";
 import { Changes } from "./changes.js";
@@ -29,7 +30,7 @@ export function useBench(inspection, ask) {
   return { cases, chosen, choose, run, ...state };
 }
 
-export function WhatIf({ inspection, bench, tryOut }) {
+export function WhatIf({ inspection, bench, effects, tryOut }) {
   const status = useRef();
   const { cases, chosen, choose, busy, failure } = bench;
   const one = cases[chosen];
@@ -49,7 +50,8 @@ export function WhatIf({ inspection, bench, tryOut }) {
     </select></label>` : null}
     ${failure ? html`<p role="alert" class="failure">${failure}</p>` : null}
     <p role="status" tabindex="-1" ref=${status}>${busy ? "The model is computing …" : result}</p>
-    ${one ? html`<${Comparison} key=${chosen} before=${inspection} after=${one} tryOut=${tryOut} />` : null}`;
+    ${one ? html`<${Comparison} key=${chosen} before=${inspection} after=${one} tryOut=${tryOut} />` : null}
+    ${effects.effects || effects.run ? html`<${Effects} ...${effects} />` : null}`;
 }
 
 /** Changes as texts, forced beginnings as one. */

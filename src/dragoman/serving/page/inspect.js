@@ -14,7 +14,8 @@ async function start() {
     const inspection = await inspect({ text, model, adapter });
     document.title = `Inspection: ${inspection.sentence}`;
     const ask = (changes) => inspect({ text, model, adapter, changes });
-    show(decoded(inspection), NOTE, ask);
+    const askEffects = async () => (await inspect({ text, model, adapter, heads: true })).head_effects;
+    show(decoded(inspection), NOTE, ask, inspection.model.architecture === "transformer" ? askEffects : null);
   } catch (error) {
     document.querySelector("[role=status]").textContent = error.message;
   }
