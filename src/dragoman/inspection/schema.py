@@ -175,7 +175,7 @@ def effects_json(inspection: Inspection) -> dict[str, Any] | None:
     effects = inspection.head_effects
     if effects is None:
         return None
-    tables = {kind: getattr(effects, kind).round(4).tolist() for kind in KINDS}
+    tables: dict[str, Any] = {kind: getattr(effects, kind).round(4).tolist() for kind in KINDS}
     return {"log_probability": effects.log_probability, **tables}
 
 
