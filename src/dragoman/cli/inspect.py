@@ -38,10 +38,10 @@ class Inspect:
     out: Path = Path("inspection.html")
     """The file: .html has all views, .json the data, .svg and .png one picture."""
     show: Picture | Literal["heads", "attribution"] | None = None
-    """The picture: the beam search, the attention of encoder, decoder, or between them (cross), one query of
-    a head in numbers, what each head (heads) and each source token (attribution) contributes, masks,
-    positions, their dot products by distance, the residual stream, the logit lens, the model. With heads,
-    .html and .json also have the table of heads."""
+    """The picture: the beam search, the attention of encoder, decoder, or between them (cross), the word
+    alignment, one query of a head in numbers, what each head (heads) and each source token (attribution)
+    contributes, masks, positions, their dot products by distance, the residual stream, the logit lens, the
+    model. With heads, .html and .json also have the table of heads."""
     layer: int | None = None
     """The layer of an attention picture, counted from 1; without it all layers and heads are drawn. For
     .html: the layer whose numbers it contains if there is no room for all, by default the last."""

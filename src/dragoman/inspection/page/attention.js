@@ -229,8 +229,9 @@ function Alignment({ inspection, one }) {
   ];
   return html`<section class="panel" aria-label="Word alignment">
     <h3>Word alignment</h3>
-    <p class="note">The result of Translator.align, from the weights of the last layer, averaged over its
-      heads.</p>
+    <p class="note">The result of dragoman align, from the weights of the last layer,${" "}
+      ${inspection.model.alignment_head == null ? "averaged over its heads"
+        : `head ${inspection.model.alignment_head}`}.</p>
     <p class="key">
       <${LineKey} name="the word alignment" group=${0} />
       <${LineKey} name=${`where ${nameOf(one).toLowerCase()} attends most to another word`} group=${1} />
