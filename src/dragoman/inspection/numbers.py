@@ -76,8 +76,8 @@ def draw_keys(drawing: Drawing, one: Steps, labels: list[str], drawn: slice, top
 
 
 def decimal(value: float) -> str:
-    """A number with three decimals and a minus sign."""
-    return f"{value:.3f}".replace("-", "−")
+    """A number with three decimals and a minus sign; −0.0001 is 0.000."""
+    return f"{round(value, 3) + 0.0:.3f}".replace("-", "−")
 
 
 def vector(row: Numbers) -> str:

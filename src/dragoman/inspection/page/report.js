@@ -108,7 +108,7 @@ function Head({ inspection }) {
       <p dir="auto" class="translation" tabindex=${stopOf(translation)}>${translation}</p>
     </div>
     <${Facts} facts=${[
-      ["Log-probability", fixed(inspection.log_probability)],
+      ["Log-probability, nats", fixed(inspection.log_probability)],
       ["Score", fixed(inspection.score)],
       search.temperature ? ["Samples", count(search.n_best)] : ["Beam size", count(search.beam_size)],
       ["Source tokens", count(source.tokens.length)],
