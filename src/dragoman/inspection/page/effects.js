@@ -10,8 +10,8 @@ const USES = [
   ["cross", "Encoder-decoder attention"],
 ];
 
-/** The effects of all heads, and `run`, which asks for them. ask: a promise of them; absent if no model can be
- * asked. */
+/** The effects of all heads, and `run`, which asks for them.
+ * ask: a promise of them; absent if no model can be asked. */
 export function useEffects(inspection, ask) {
   const [effects, setEffects] = useState(inspection.head_effects);
   const [busy, setBusy] = useState(false);
@@ -32,11 +32,12 @@ export function useEffects(inspection, ask) {
 export function Effects({ effects, busy, failure, run }) {
   return html`<section class="panel" aria-label="All heads">
     <h3>All heads</h3>
-    <p class="note">The change of the translation's log-probability, in nats, if one head contributes nothing, by
-      forced decoding. A negative number: without the head the translation is less
+    <p class="note">The change of the translation's log-probability, in nats, if one head contributes
+      nothing, by forced decoding. A negative number: without the head the translation is less
       probable.${effects ? ` With all heads it is ${fixed(effects.log_probability)}.` : ""}</p>
     ${effects ? html`<${Table} effects=${effects} />`
-      : html`<p><button class="try" disabled=${busy} onClick=${run}>Switch each head off in turn</button></p>`}
+      : html`<p><button class="try" disabled=${busy} onClick=${run}>
+          Switch each head off in turn</button></p>`}
     <p role="status">${busy ? "The model is computing …" : ""}</p>
     ${failure ? html`<p role="alert" class="failure">${failure}</p>` : null}
   </section>`;

@@ -27,9 +27,9 @@ export function Model({ inspection }) {
   const { model, modules, parameters } = inspection;
   const setting = (value) => (Array.isArray(value) ? value.join(", ") : String(value));
   return html`
-    <p>Read the figure from bottom to top. At each arrow is the shape of what the part below gives in its first
-      call, [sentences, tokens, features]; parameters are those of one layer. Click a box to see its definition
-      in the code.${" "}
+    <p>Read the figure from bottom to top. At each arrow is the shape of what the part below gives in its
+      first call, [sentences, tokens, features]; parameters are those of one layer. Click a box to see its
+      definition in the code.${" "}
       ${DECODER_SHAPES[model.architecture] ?? "The decoder's shapes are [hypotheses, tokens, features]."}</p>
     <div class="figure" role="group" aria-label="The architecture">
       ${["encoder", "decoder"].map((side) => html`<${STACKS[model.architecture] ?? Stack} key=${side}
@@ -203,7 +203,8 @@ function Box({ kind, title, module, note, sum, norm }) {
   const content = html`<b>${title}</b>
     ${note ? html`<span>${note}</span>` : null}
     ${module?.parameters >= 0 ? html`<span>${parametersText(module)}</span>` : null}
-    ${sum ? html`<span class="sum">${sum}${norm?.parameters ? `, ${parametersText(norm)}` : ""}</span>` : null}`;
+    ${sum ? html`<span class="sum">${sum}${norm?.parameters ? `, ${parametersText(norm)}` : ""}</span>`
+      : null}`;
   const parts = [module, norm].filter((part) => part?.code);
   return html`<p class="arrow">↑ ${module?.shape ? shapeText(module.shape) : ""}</p>
     ${parts.length

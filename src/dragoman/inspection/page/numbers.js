@@ -48,7 +48,8 @@ function Steps({ held, place, queries, keys, weights, kind }) {
       ${" "}${keys.length} × ${held.values.shape[3]}, √d<sub>k</sub> is ${fixed(Math.sqrt(width))}. The
       numbers are those of the call that translated.${kind === "decoder" ? LATER : ""}</p>
     <div class="tools">
-      <label>${kind === "encoder" ? "Query" : "Query that predicts"} <select value=${query} onChange=${(event) => setQuery(Number(event.currentTarget.value))}>
+      <label>${kind === "encoder" ? "Query" : "Query that predicts"}${" "}
+        <select value=${query} onChange=${(event) => setQuery(Number(event.currentTarget.value))}>
         ${queries.map((token, index) => html`<option key=${index} value=${index}>
           ${index + 1}: ${visible(token)}</option>`)}
       </select></label>

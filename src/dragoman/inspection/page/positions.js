@@ -36,7 +36,8 @@ export function Positions({ inspection }) {
         ...Array.from(positions.values.subarray(position * columns, (position + 1) * columns),
           (value) => fixed(value, 2)),
       ])}
-      head=${["Position", "Source token", "Decoder input", ...Array.from({ length: columns }, (_, d) => d)]} />
+      head=${["Position", "Source token", "Decoder input",
+        ...Array.from({ length: columns }, (_, dimension) => String(dimension))]} />
     ${wavelengths.length ? html`<${Numbers} title="Wavelengths as a table" head=${["Dimension", "Positions"]}
       rows=${() => wavelengths.map((each, dimension) => [dimension, wave(each)])} />` : null}
     <${Distances} distances=${distances} />`;

@@ -123,5 +123,6 @@ function Head({ inspection }) {
 export function show(inspection, note, ask, askEffects) {
   const page = document.getElementById("page");
   page.textContent = "";
-  render(html`<${Report} inspection=${inspection} ask=${ask} askEffects=${askEffects}>${note}</${Report}>`, page);
+  render(html`<${Report} inspection=${inspection} ask=${ask} askEffects=${askEffects}>
+    ${note}</${Report}>`, page);
 }

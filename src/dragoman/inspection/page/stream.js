@@ -73,7 +73,8 @@ function decisionsBy(decisions, layers) {
   const count = (layer) => String(decisions.filter((each) => each === layer).length);
   const facts = Array.from({ length: layers }, (_, index) =>
     [`Decided after layer ${index + 1}`, count(index + 1)]);
-  return decisions.includes(null) ? [...facts, ["Not the likeliest after the last layer", count(null)]] : facts;
+  if (decisions.includes(null)) facts.push(["Not the likeliest after the last layer", count(null)]);
+  return facts;
 }
 
 /** drawn: the first target token that the grid has, and the one after the last. */

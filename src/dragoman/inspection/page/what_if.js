@@ -40,8 +40,8 @@ export function WhatIf({ inspection, bench, effects, tryOut }) {
   const same = one && one.translation === inspection.translation;
   const result = one ? `The translation ${same ? "stays the same" : "changes"}.` : "";
   return html`
-    ${tryOut || one ? html`<p>Each case translates the same sentence again, with changes to the model, its input
-      or the search. Marked tokens and hypotheses occur on one side only.</p>` : null}
+    ${tryOut || one ? html`<p>Each case translates the same sentence again, with changes to the model, its
+      input or the search. Marked tokens and hypotheses occur on one side only.</p>` : null}
     ${tryOut ? html`<${Changes} inspection=${inspection} run=${bench.run} busy=${busy} />` : null}
     ${cases.length > 1 ? html`<label class="case">Case <select value=${chosen}
       onChange=${(event) => choose(Number(event.currentTarget.value))}>

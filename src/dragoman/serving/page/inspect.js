@@ -5,8 +5,8 @@ import { show } from "./inspection/report.js";
 import { inspect } from "./api.js";
 
 const NOTE = "The server computed this with PyTorch just now. Its translations may be searched in C++: in " +
-  "float32 the text is the same, and scores differ by rounding, at most 0.0001 nats per token; in bfloat16 and " +
-  "int8 text and scores may differ.";
+  "float32 the text is the same, and scores differ by rounding, at most 0.0001 nats per token; in " +
+  "bfloat16 and int8 text and scores may differ.";
 
 async function start() {
   const { text, model, adapter } = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
