@@ -128,8 +128,10 @@ function RecurrentStack({ side, inspection }) {
   const name = model.architecture.toUpperCase();
   const shared = side === "encoder" && model.tied === "all" ? "the matrix of the decoder" : null;
   const own = find(`${side === "encoder" ? "source" : "target"}_embedding`);
+  const embedded = side === "encoder" ? [1, source.tokens.length, model.d_model]
+    : [...(find("decoder.0")?.shape ?? []).slice(0, 1), model.d_model];
   const embedding = html`<${Box} kind="embedding" title="Embedding" note=${shared}
-    module=${own && { ...own, shape: [] }} />`;
+    module=${withShape(own, embedded)} />`;
   const score = { dot: "Dot", general: "General" }[model.attention_score] ?? "Additive";
   const fed = model.input_feeding ? "; the first layer also reads the last features" : "";
   if (side === "encoder") {
@@ -164,6 +166,7 @@ function ConvolutionalStack({ side, inspection }) {
   const isEncoder = side === "encoder";
   const input = isEncoder ? "source" : "target";
   const own = find(`${input}_embedding`);
+  const embedded = find(`${side}_input`)?.shape ?? []; // the linear map keeps it
   const shared = isEncoder && model.tied === "all" ? "the matrix of the decoder" : null;
   return html`<div class="column">
     <h3>${isEncoder ? "Encoder" : "Decoder"}</h3>
@@ -184,8 +187,8 @@ function ConvolutionalStack({ side, inspection }) {
     <${Box} kind="norm" title="Linear map" module=${find(`${side}_input`)} />
     ${model.positions === "none" ? null : html`<${Box} kind="embedding" title="Add positions"
       note=${model.positions === "learned" ? "learned" : `${model.positions}, times 0.1`}
-      module=${find(`${input}_positions`)} />`}
-    <${Box} kind="embedding" title="Embedding" note=${shared} module=${own && { ...own, shape: [] }} />
+      module=${withShape(find(`${input}_positions`), embedded)} />`}
+    <${Box} kind="embedding" title="Embedding" note=${shared} module=${withShape(own, embedded)} />
     <p class="tokens-below">↑ ${isEncoder ? `${source.tokens.length} source tokens`
       : "START and the tokens so far"}</p>
   </div>`;
