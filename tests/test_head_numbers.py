@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman import SearchSettings
+from dragoman import SearchSettings, Translator
 from dragoman.inspection.inspect import inspect, one_transformer
 from dragoman.inspection.recording import attentions
 from dragoman.inspection.schema import array_from_json, to_json
@@ -70,6 +70,19 @@ def test_equation_1_on_what_is_shown_is_what_the_model_computed_bit_for_bit(tran
             assert np.array_equal(output[0].numpy(), projected.outputs[layer][:, rows])
             shown = found.attention.of(kind)[layer][:, rows, :seen]
             assert np.array_equal(weights[0].float().numpy(), shown)
+
+
+@pytest.mark.parametrize("settings", SETTINGS[:2], ids=["beam", "greedy"])
+def test_in_float32_the_weights_shown_times_the_values_shown_are_the_outputs(settings):
+    """To 1e-6, in all layers and heads; `test_inspection` has float64, bit for bit."""
+    exact = translator_of(MODELS["transformer"])
+    model = one_transformer(exact).float()
+    found = inspect(Translator.from_model(model, exact.tokenizers), LINES[0], settings)
+    for kind in KINDS:
+        projected = found.projections.of(kind)
+        assert projected.outputs.dtype == np.float32
+        outputs = found.attention.of(kind) @ projected.values
+        np.testing.assert_allclose(outputs, projected.outputs, rtol=1e-6, atol=1e-6)
 
 
 def test_no_number_is_rounded(translator):

@@ -167,7 +167,8 @@ def test_every_picture_of_tokens_has_a_window():
     inspection = fake_inspection(70, 80, 1, 2, 8)
     notes = {
         "beam": "Only steps 71 to 80 of 80",
-        "masks": "Only target tokens 71 to 80 of 80",
+        "alignment": "Only target words 70 to 79 of 79",
+        "masks": "Only decoder input tokens 71 to 80 of 80",
         "positions": "Only positions 70 to 79 of 0 to 79",
         "distances": "Only positions 70 to 79 of 0 to 79",
     }

@@ -17,6 +17,7 @@ VIEWS = [
     "encoder",
     "decoder",
     "cross",
+    "alignment",
     "numbers",
     "heads",
     "attribution",

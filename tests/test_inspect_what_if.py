@@ -52,6 +52,20 @@ def test_cases_are_recorded(inspect, tmp_path):  # noqa: F811
     }
 
 
+def test_the_data_has_the_effects_of_all_heads_if_they_are_asked_for(inspect, folder, tmp_path):  # noqa: F811
+    out = tmp_path / "data.json"
+    assert inspect("--out", out)[0] == 0
+    assert json.loads(out.read_text())["head_effects"] is None
+    status, _, err = inspect("--show", "heads", "--out", out)
+    assert status == 0, err
+    data = json.loads(out.read_text())
+    effects = head_effects(Translator.load(folder, native=False), SENTENCE, data["target"]["tokens"])
+    found = data["head_effects"]
+    assert found["log_probability"] == pytest.approx(effects.log_probability)
+    for kind in ("encoder", "decoder", "cross"):
+        assert np.array(found[kind]) == pytest.approx(getattr(effects, kind), abs=6e-5)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

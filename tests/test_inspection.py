@@ -1,6 +1,7 @@
 """An inspection shows what was computed: translation, search and weights are the ordinary ones."""
 
 import base64
+import inspect as code
 from html.parser import HTMLParser
 from itertools import pairwise
 from typing import get_args
@@ -18,7 +19,7 @@ from dragoman.inspection.views import Picture
 from dragoman.inspection.what_if import inspect_changed
 from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.settings import ModelSettings
-from dragoman.model.transformer import build_model
+from dragoman.model.transformer import FeedForward, build_model
 from dragoman.search.attention_weights import all_attention
 from dragoman.system.errors import DragomanError
 from dragoman.text.settings import TokenizerSettings
@@ -172,6 +173,22 @@ def test_the_parameters_are_counted_once(translator):
     assert sum(module.parameters for module in found.modules) == sum(
         weight.numel() for weight in model.parameters()
     )
+
+
+def test_each_part_names_the_code_that_computes_it(translator):
+    found = inspect(translator, LINES[0], SETTINGS[0])
+    model = one_transformer(translator)
+    parts = {part.name: part for part in found.modules}
+    for name, kind in (
+        ("encoder.0.self_attention", MultiHeadAttention),
+        ("decoder.0.feed_forward", FeedForward),
+    ):
+        assert parts[name].code == f"{kind.__module__}.{kind.__qualname__}"
+        assert parts[name].definition in " ".join(code.getdoc(kind).split())
+    assert "section 3.2.2" in parts["decoder.0.cross_attention"].definition
+    assert "sections 3.4 and 3.5" in parts["target_embedding"].definition
+    assert parts["output"].shape == (1, SETTINGS[0].beam_size, model.output.weight.size(0))
+    assert parts["output"].code == "dragoman.model.transformer.Transformer.logits"
 
 
 def test_nothing_is_left_in_the_model(translator):

@@ -990,6 +990,7 @@ def test_one_can_look_inside_a_translation(open_page, trained):
         page.wait_for_selector("[role=tab]")
         assert "AMBER BIRCH" in page.inner_text("header")
         assert page.get_by_role("tab").count() >= 8
+        assert "scores differ by rounding" in page.inner_text("footer")
         page.goto(f"{server.address}/inspect#text=+")
         page.reload()
         page.wait_for_selector("text=The sentence is blank")

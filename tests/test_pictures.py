@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.inspection import (
+    alignment_picture,
     architecture,
     attention_pictures,
     mask_picture,
@@ -41,6 +42,7 @@ from dragoman.inspection.inspection import (
     TokenProbability,
 )
 from dragoman.inspection.tree import tree_columns
+from dragoman.inspection.words import words_of
 from dragoman.model.settings import ModelSettings
 from dragoman.model.sinusoids import sinusoid_table
 from dragoman.search.settings import SearchSettings
@@ -144,6 +146,7 @@ def all_pictures(inspection):
             made[f"lines {kind} {head}"] = attention_pictures.attention_lines(inspection, kind, 2, head)
     for picture in (
         tree.beam_tree,
+        alignment_picture.alignment,
         mask_picture.masks,
         position_pictures.positions,
         position_pictures.position_products,
@@ -237,7 +240,7 @@ def test_more_tokens_than_an_axis_has_are_told():
         words = " ".join(drawn_texts(parse(svg)))
         if name != "architecture":
             assert re.search(
-                r"Only (steps 1 to 60|positions 0 to 59|(source|target) tokens 1 to 60) of ", words
+                r"Only (steps 1 to 60|positions 0 to 59|(source|target) (tokens|words) 1 to 60) of ", words
             ), name
         assert not re.search(r"\b[st]6[1-5]\b", words), name
     assert len(weight_cells(parse(attention_pictures.attention_head(inspection, "cross", 1, 1)))) == 60 * 60
@@ -388,9 +391,18 @@ def test_masks_allow_what_the_model_allows():
     assert ("▁A", "</s>", False) in allowed
     assert ("▁A", "padding", False) in allowed
     assert ("▁Ein", "<s>", True) in allowed
-    assert ("▁Ein", "▁Ein", False) in allowed
+    assert ("▁Ein", "▁Ein", True) in allowed
+    assert ("<s>", "▁Ein", False) in allowed
     assert not any(may for query, key, may in allowed if key == "padding" and query != "padding")
     assert len(cells) == 5 * 5 + 6 * 5 + 6 * 6 + 6 * 6
+
+
+def test_the_word_alignment_has_a_line_for_each_link():
+    inspection = fake()
+    sides = (inspection.source, inspection.source_words), (inspection.target, inspection.target_words)
+    source, target = (words_of(*side) for side in sides)
+    titles = [each.text for each in parse(alignment_picture.alignment(inspection)).iter(f"{SVG}title")]
+    assert titles[1:] == [f"{source[one]}: {target[other]}" for one, other in inspection.alignment]
 
 
 def test_shares_of_a_layer_fill_the_bar():

@@ -145,7 +145,13 @@ def fake_modules(layers: int, source: int, d_model: int) -> list[ModuleSummary]:
     parts = {"encoder": ("self_attention", "feed_forward")}
     parts["decoder"] = ("self_attention", "cross_attention", "feed_forward")
     return [
-        ModuleSummary(f"{side}.{layer}.{part}", 1_050_624, (1, source if side == "encoder" else 4, d_model))
+        ModuleSummary(
+            f"{side}.{layer}.{part}",
+            1_050_624,
+            (1, source if side == "encoder" else 4, d_model),
+            f"dragoman.{side}.{part}",
+            f"What {part} is (section 3).",
+        )
         for side, names in parts.items()
         for layer in range(layers)
         for part in names
@@ -491,6 +497,19 @@ def test_masks_show_the_padding_that_is_asked_for(open_report):
     open_tables(both)
     cells = np.reshape([int(text) for text in both.locator(".numbers td").all_inner_texts()], (8, 8))
     assert (cells == np.tril(np.ones((8, 8))) * (np.arange(8) < 6)).all()
+
+
+def test_a_box_of_the_architecture_shows_its_code(open_report):
+    page = open_report(fake_inspection(8, 8, 2, 4, 32))
+    tab(page, "Model")
+    box = page.locator("details.box", has_text="Masked multi-head self-attention")
+    assert page.locator(".arrow", has_text="[1, 4, 32]").count() == 4  # embedding and three sub-layers
+    assert "1,050,624 parameters" in box.inner_text()
+    assert not box.locator(".definition").is_visible()
+    box.locator("summary").press("Enter")
+    assert box.locator(".definition").inner_text() == (
+        "dragoman.decoder.self_attention\nWhat self_attention is (section 3)."
+    )
 
 
 def test_a_cell_of_the_logit_lens_shows_the_likeliest_tokens(open_report):

@@ -1,6 +1,7 @@
 """The report's views of decoding steps, embeddings and training, in Chromium."""
 
 from dataclasses import replace
+from datetime import datetime
 
 import numpy as np
 import pytest
@@ -138,8 +139,9 @@ def test_the_steps_play_and_can_be_paused(browser, small, tmp_path):  # noqa: F8
     (tmp_path / "report.html").write_text(to_html(small), "utf-8")
     context = browser.new_context(offline=True, reduced_motion="no-preference")
     page = context.new_page()
-    page.clock.install()
+    page.clock.install(time=datetime(2026, 1, 1))
     page.goto((tmp_path / "report.html").as_uri())
+    page.clock.pause_at(datetime(2026, 1, 2))  # from here on, time passes in run_for alone
     tab(page, "Decoding steps")
     page.get_by_role("button", name="Play").click()
     for step in (2, 3):

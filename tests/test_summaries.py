@@ -1,6 +1,7 @@
 """Summaries that pictures and the page show: Python computes them, and the page draws them."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,14 @@ import pytest
 from dragoman.inspection import report
 from dragoman.inspection.bundle import PAGE
 from dragoman.inspection.room import Room
-from dragoman.inspection.summaries import mean_norms, mean_shares, products_by_distance
+from dragoman.inspection.summaries import (
+    decisions,
+    mean_norms,
+    mean_shares,
+    products_by_distance,
+    wavelengths,
+)
+from dragoman.model.sinusoids import sinusoid_table
 from tests.browser import browser  # noqa: F401
 from tests.test_report import fake_inspection, open_report, sinusoids, tab  # noqa: F401
 
@@ -51,6 +59,28 @@ def test_shares_are_those_of_each_position_and_sum_to_one():
     assert mean_shares(norms, parts[:0]).shape == (0, 4)
 
 
+@pytest.mark.parametrize("kind", ["sinusoidal", "sinusoidal-halves", "sinusoidal-tensor2tensor"])
+@pytest.mark.parametrize("width", [16, 15])
+def test_a_dimension_repeats_after_its_wavelength(kind, width):
+    periods = wavelengths(kind, width)
+    table = sinusoid_table(2, width, kind)[1]
+    for dimension, period in enumerate(periods):
+        angle = 2 * np.pi / period
+        assert min(abs(table[dimension] - np.sin(angle)), abs(table[dimension] - np.cos(angle))) < 1e-6
+    assert periods.min() == pytest.approx(2 * np.pi)
+    if kind == "sinusoidal":
+        assert periods == pytest.approx([2 * np.pi * 10_000 ** (2 * (d // 2) / width) for d in range(width)])
+    assert len(wavelengths("learned", width)) == 0
+
+
+def test_a_decision_fell_where_all_layers_after_agree():
+    known = fake_inspection(4, 3, 3, 2, 8)
+    other = (replace(known.lens[0][0][0], token="▁other"),)
+    right = [(row[0],) for row in known.lens[0]]
+    lens = ((right[0], right[1], other), (right[0], other, right[2]), (right[0], right[1], other))
+    assert decisions(replace(known, lens=lens)) == [1, 3, None]
+
+
 def table(page, title: str) -> list[list[float]]:
     """The numbers of a table of the page."""
     numbers = page.locator(".numbers", has=page.locator(f"summary:text-is('{title}')"))
@@ -58,7 +88,8 @@ def table(page, title: str) -> list[list[float]]:
     numbers.locator("table").wait_for()
     rows = numbers.locator("tbody tr").all()
     return [
-        [float(cell.replace("−", "-")) for cell in row.locator("th, td").all_inner_texts()] for row in rows
+        [float(cell.replace("−", "-").replace(",", "")) for cell in row.locator("th, td").all_inner_texts()]
+        for row in rows
     ]
 
 
@@ -66,6 +97,10 @@ def test_the_page_shows_them(open_report):  # noqa: F811
     known = fake_inspection(4, 4, 2, 2, 8)
     page = open_report(known)
     tab(page, "Positions")
+    shown = np.array(table(page, "Wavelengths as a table"))
+    assert shown[:, 1] == pytest.approx(wavelengths("sinusoidal", 8), rel=1e-3)
+    for side, tokens in (("left", known.source), ("right", known.decoder_inputs)):
+        assert page.locator(f".position-names.{side} .token").all_inner_texts() == list(tokens)
     shown = np.array(table(page, "Dot products as a table"))
     assert shown[:, 1:] == pytest.approx(products_by_distance(known.positions), abs=6e-4)
     tab(page, "Residual stream")
@@ -73,6 +108,10 @@ def test_the_page_shows_them(open_report):  # noqa: F811
     for title, summary in (("Mean norms as a table", mean_norms), ("Shares as a table", mean_shares)):
         expected = summary(stream.decoder, stream.decoder_sublayers)
         assert np.array(table(page, title))[:, 1:] == pytest.approx(expected, abs=6e-3)
+    decided = page.locator(".lens [role=gridcell][aria-label*='where the decision fell']")
+    places = [int(each.get_attribute("data-place")) for each in decided.all()]
+    found = {place: layer for place, layer in enumerate(decisions(known)) if layer}
+    assert {place % 4: place // 4 + 1 for place in places} == found
 
 
 def test_steps_of_a_long_sentence_offer_the_layer_and_head_that_are_held(open_report, monkeypatch):  # noqa: F811

@@ -3,13 +3,15 @@
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from dragoman.inspection.ablation import HeadEffects
 from dragoman.inspection.changes import parse_changes
 from dragoman.inspection.what_if import WhatIf
 from tests.browser import browser  # noqa: F401
 from tests.servers import serving
-from tests.test_report import fake_inspection, open_report, tab  # noqa: F401
+from tests.test_report import assert_accessible, fake_inspection, open_report, tab  # noqa: F401
 
 MOST_MILLISECONDS = 60_000
 
@@ -54,6 +56,24 @@ def test_a_file_without_cases_has_no_such_view(open_report):  # noqa: F811
     assert page.get_by_role("button", name="Switch this head off").count() == 0
 
 
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 360)])
+def test_a_file_shows_the_effects_of_all_heads(open_report, theme, width):  # noqa: F811
+    random = np.random.default_rng(0)
+    effects = HeadEffects(-2.5, *(random.normal(size=(2, 4)).astype(np.float32) for _ in range(3)))
+    page = open_report(replace(fake_inspection(5, 6, 2, 4, 32), head_effects=effects), theme, width)
+    tab(page, "What if")
+    assert numbers_of(page) == pytest.approx(
+        np.stack([effects.encoder, effects.decoder, effects.cross]).ravel(), abs=6e-4
+    )
+    assert "With all heads it is −2.500." in page.get_by_role("region", name="All heads").inner_text()
+    assert page.get_by_role("button", name="Switch each head off").count() == 0
+    assert_accessible(page)
+
+
+def numbers_of(page):
+    return [float(text.replace("−", "-")) for text in page.locator(".effects td").all_inner_texts()]
+
+
 @pytest.mark.usefixtures("unchecked_shapes")
 def test_a_server_computes_cases(browser, trained):  # noqa: F811
     with serving(trained / "run") as server:
@@ -71,6 +91,14 @@ def test_a_server_computes_cases(browser, trained):  # noqa: F811
         page.wait_for_selector(".compare")
         assert page.locator("code:not(.lab code)").all_inner_texts() == ["cross.1.1=off"]
         assert page.get_by_role("tab", name="What if").get_attribute("aria-selected") == "true"
+
+        # All heads are switched off in turn.
+        page.get_by_role("button", name="Switch each head off in turn").click()
+        page.wait_for_selector(".effects")
+        with server.client() as client:
+            answer = client.post("/v1/inspect", json={"text": "amber birch", "heads": True}).json()
+        uses = [answer["head_effects"][use] for use in ("encoder", "decoder", "cross")]
+        assert numbers_of(page) == pytest.approx(np.array(uses).ravel(), abs=6e-4)
 
         # The search continues from a hypothesis that was dropped.
         page.get_by_role("tab", name="Beam").click()
@@ -128,6 +156,12 @@ def test_changes_are_checked_as_strictly_as_the_rest_of_a_request(trained):
             status, body = ask(changes)
             assert status == 400
             assert message in body["error"]["message"]
+        both = {"text": "amber birch", "changes": ["beam_size=1"], "heads": True}
+        assert (
+            "leave changes out, or heads" in client.post("/v1/inspect", json=both).json()["error"]["message"]
+        )
+        long = client.post("/v1/inspect", json={"text": "amber " * 70, "heads": True})
+        assert (long.status_code, "too long for the effects of all heads" in long.text) == (413, True)
         for changes in ("cross.1.1=off", [1], ["x" * 501], ["beam_size=1"] * 1_001):
             status, body = ask(changes)
             assert status in (400, 422)

@@ -38,9 +38,10 @@ class Inspect:
     out: Path = Path("inspection.html")
     """The file: .html has all views, .json the data, .svg and .png one picture."""
     show: Picture | Literal["heads", "attribution"] | None = None
-    """The picture: the beam search, the attention of encoder, decoder, or between them (cross), one query of
-    a head in numbers, what each head (heads) and each source token (attribution) contributes, masks,
-    positions, their dot products by distance, the residual stream, the logit lens, the model."""
+    """The picture: the beam search, the attention of encoder, decoder, or between them (cross), the word
+    alignment, one query of a head in numbers, what each head (heads) and each source token (attribution)
+    contributes, masks, positions, their dot products by distance, the residual stream, the logit lens, the
+    model. With heads, .html and .json also have the table of heads."""
     layer: int | None = None
     """The layer of an attention picture, counted from 1; without it all layers and heads are drawn. For
     .html: the layer whose numbers it contains if there is no room for all, by default the last."""
@@ -84,6 +85,11 @@ def inspect(given: Given) -> None:
     inspection = inspect_sentence(translator, asked.sentence, asked.search)
     inspection = replace(inspection, training=training_of(asked.run))
     inspection = with_cases(translator, inspection, cases)
+    if asked.show == "heads":
+        from dragoman.inspection.ablation import head_effects
+
+        effects = head_effects(translator, inspection.sentence, inspection.target)
+        inspection = replace(inspection, head_effects=effects)
     content = written(translator, inspection, asked)
     with atomic_write(asked.out) as path:
         path.write_bytes(content)
@@ -106,8 +112,11 @@ def refuse_contradictions(asked: Inspect) -> None:
         return
     if ending in (".svg", ".png") and asked.show is None:
         raise DragomanError(f"A picture shows one view: give --show {', '.join(VIEWS)}.")
-    if ending in (".html", ".json") and asked.show is not None:
-        raise DragomanError(f"--show is for pictures, and {asked.out} holds all views; leave it out.")
+    if ending in (".html", ".json") and asked.show not in (None, "heads"):
+        raise DragomanError(
+            f"--show is for pictures, and {asked.out} holds all views; leave it out. --show heads adds the "
+            "effects of all heads."
+        )
     attention, numbers = asked.show in ("encoder", "decoder", "cross"), asked.show == "numbers"
     chosen = asked.layer is not None or asked.head is not None
     if (asked.lines and not attention) or (chosen and not (attention or numbers or ending == ".html")):
@@ -183,18 +192,17 @@ def picture_file(svg: str, ending: str) -> bytes:
 
 def picture(translator: "Translator", inspection: "Inspection", asked: Inspect) -> str:
     """The picture that is asked for, as SVG."""
-    if asked.show == "heads":
-        from dragoman.inspection.ablation import head_effects
+    if inspection.head_effects is not None:
         from dragoman.inspection.heads import head_effects_picture
 
-        effects = head_effects(translator, inspection.sentence, inspection.target)
-        return head_effects_picture(inspection, effects)
+        return head_effects_picture(inspection, inspection.head_effects)
     if asked.show == "attribution":
         from dragoman.inspection.attribution import attribute
         from dragoman.inspection.attribution_picture import attribution_picture
 
         return attribution_picture(inspection, attribute(translator, inspection.sentence, inspection.target))
     assert asked.show is not None
+    assert asked.show != "heads"
     window = (asked.window[0], asked.window[1]) if asked.window else None
     return inspection.svg(
         asked.show,

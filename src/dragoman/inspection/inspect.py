@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from dragoman.inspection.convolutional import ConvolutionalParts, record_convolutional
+from dragoman.inspection.definitions import definition_of
 from dragoman.inspection.enriched import EnrichedParts, record_enriched
 from dragoman.inspection.inspected import InspectedModel
 from dragoman.inspection.inspection import (
@@ -336,13 +337,15 @@ class Search:
         return tuple(Met(each.tokens, tuple(words[n] for n in each.phrases)) for each in self.tree.met)
 
     def modules(self) -> list[ModuleSummary]:
-        """The parts of the model, with their parameters and the shape of what they gave first."""
-        counts: Counter[str] = Counter()
-        for name, weight in one_model(self.translator).named_parameters():  # tied ones occur once
+        """The parts of the model: their parameters, the shape of what they gave first, and their code."""
+        model = one_model(self.translator)
+        counts = Counter({part_of(name): 0 for name, _ in model.named_parameters(remove_duplicate=False)})
+        for name, weight in model.named_parameters():  # tied ones occur once
             counts[part_of(name)] += weight.numel()
-        outputs = self.recording.outputs
+        shapes = {name: tuple(calls[0].shape) for name, calls in self.recording.outputs.items() if calls}
+        shapes["output"] = (*self.parts.features()[0].shape[:-1], model.output.weight.size(0))
         return [
-            ModuleSummary(name, count, tuple(outputs[name][0].shape) if outputs.get(name) else ())
+            ModuleSummary(name, count, shapes.get(name, ()), *definition_of(model, name))
             for name, count in counts.items()
         ]
 

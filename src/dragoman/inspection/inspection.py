@@ -19,6 +19,7 @@ from dragoman.search.settings import SearchSettings
 from dragoman.search.trace import Node
 
 if TYPE_CHECKING:
+    from dragoman.inspection.ablation import HeadEffects
     from dragoman.inspection.what_if import WhatIf
     from dragoman.training.curves import Training
 
@@ -75,6 +76,10 @@ class ModuleSummary:
     parameters: int
     """Numbers in its weights; 0 for weights that another part has, too."""
     shape: tuple[int, ...]
+    code: str = ""
+    """The class or method that computes it: `dragoman.model.attention.MultiHeadAttention`."""
+    definition: str = ""
+    """What its docstring says first, with the section of the paper; "" for PyTorch's own."""
 
 
 @dataclass(frozen=True)
@@ -141,6 +146,8 @@ class Inspection:
     """The nearest tokens of the source's and the target's tokens, for each matrix of embeddings."""
     masks: Masks | None = None
     """Those that attention was given; None without self-attention."""
+    head_effects: "HeadEffects | None" = None
+    """What each head contributes to the translation's log-probability; None if it was not asked for."""
     training: "Training | None" = None
     """What the log of the model's run says; None if it is unknown."""
 

@@ -20,8 +20,7 @@ def masks(inspection: Inspection, window: Window | None = None) -> str:
     """Which keys a query may attend to: at padding, in the decoder, and with both masks."""
     assert inspection.masks is not None  # `views.draw` has refused the others
     source, source_note = tokens_in(inspection.source, "source", window)
-    target, target_note = tokens_in(inspection.target, "target", window)
-    inputs, _ = tokens_in(inspection.decoder_inputs, "target", window)
+    target, target_note = tokens_in(inspection.decoder_inputs, "decoder input", window)
     of_source = with_one_padding(len(inspection.source), window)
     of_target = with_one_padding(len(inspection.target), window)
     drawing = Drawing(
@@ -29,14 +28,14 @@ def masks(inspection: Inspection, window: Window | None = None) -> str:
         "Masks: which keys a query may attend to",
         f"Four tables of queries by keys: padding, causal, and both. {sentences(inspection)}",
     )
-    sources, targets, keys = [*source, PAD], [*target, PAD], [*inputs, PAD]
+    sources, targets = [*source, PAD], [*target, PAD]
     shown = inspection.masks
     mask_table(drawing, "Padding: encoder self-attention", sources, sources, shown.encoder, of_source)
     mask_table(
         drawing, "Padding: encoder-decoder attention", targets, sources, shown.cross, of_target, of_source
     )
-    mask_table(drawing, "Causal", targets, keys, shown.causal, of_target)
-    mask_table(drawing, "Both: decoder self-attention", targets, keys, shown.decoder, of_target)
+    mask_table(drawing, "Causal", targets, targets, shown.causal, of_target)
+    mask_table(drawing, "Both: decoder self-attention", targets, targets, shown.decoder, of_target)
     y = drawing.height + 24
     for row, (css, words) in enumerate((("fill-positive", "allowed"), ("fill-zero", "not allowed"))):
         drawing.rectangle(16, y + row * 24, 16, 16, f"{css} stroke-line")
@@ -47,6 +46,7 @@ def masks(inspection: Inspection, window: Window | None = None) -> str:
         else ""
     )
     notes = [
+        "A row is a query, a column is a key. The decoder's queries are what it reads, START first.",
         "This call has one sentence and no padding. The row and the column show what a longer neighbour "
         "adds; results of a padding row are not used.",
         near,

@@ -54,7 +54,7 @@ def draw_keys(drawing: Drawing, one: Steps, labels: list[str], drawn: slice, top
     vectors = [vector(row) for row in (*one.keys[drawn], *one.values[drawn])]
     wide = 0.85 * max(map(text_width, vectors)) + 16
     titles = ["key", "k = x W^K", "q · k", "q · k / √d_k", "mask", "softmax", "v = x W^V"]
-    widths = [widest(labels) + 24, wide, 72, 96, 72, 84, wide]
+    widths = [widest(labels) + 24, wide, 96, 72, 84, 84, wide]
     lefts = [16 + sum(widths[:place]) for place in range(len(widths))]
     for column, (x, title) in enumerate(zip(lefts, titles, strict=True)):
         place: tuple[float, Anchor] = (x + 44, "end") if 2 <= column <= 4 else (x, "start")
@@ -76,8 +76,8 @@ def draw_keys(drawing: Drawing, one: Steps, labels: list[str], drawn: slice, top
 
 
 def decimal(value: float) -> str:
-    """A number with three decimals and a minus sign."""
-    return f"{value:.3f}".replace("-", "−")
+    """A number with three decimals and a minus sign; −0.0001 is 0.000."""
+    return f"{round(value, 3) + 0.0:.3f}".replace("-", "−")
 
 
 def vector(row: Numbers) -> str:

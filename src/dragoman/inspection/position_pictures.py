@@ -6,6 +6,7 @@ from dragoman.inspection.drawing import Axes, Drawing, diverging
 from dragoman.inspection.inspection import Inspection
 from dragoman.inspection.labels import Window, in_window
 from dragoman.inspection.layout import draw_levels, finished
+from dragoman.inspection.summaries import wavelengths
 
 
 def positions(inspection: Inspection, window: Window | None = None) -> str:
@@ -27,9 +28,16 @@ def positions(inspection: Inspection, window: Window | None = None) -> str:
         drawing.rectangle(left, top, cell * width, height * count, "fill-zero stroke-line")
         draw_levels(drawing, table / most, diverging, left, top, cell, height)
     bottom = top + height * count
+    periods, axis = wavelengths(inspection.model.positions, width), "dimension"
     for place in sorted({0, width // 4, width // 2, 3 * width // 4, width - 1}):
-        drawing.text(left + (place + 0.5) * cell, bottom + 17, str(place), 11, "fill-faint", "middle")
-    drawing.text(left + cell * width / 2, bottom + 36, "dimension", css="fill-faint", anchor="middle")
+        x = left + (place + 0.5) * cell
+        drawing.text(x, bottom + 17, str(place), 11, "fill-faint", "middle")
+        if len(periods):
+            digits = 2 if periods[place] < 100 else 0
+            drawing.text(x, bottom + 32, f"{periods[place]:,.{digits}f}", 11, "fill-faint", "middle")
+    if len(periods):
+        bottom, axis = bottom + 15, "dimension, and below it its wavelength in positions"
+    drawing.text(left + cell * width / 2, bottom + 36, axis, css="fill-faint", anchor="middle")
     labels = [(-1.0, f"−{most:.3g}"), (0.0, "0"), (1.0, f"{most:.3g}")]
     drawing.legend(left, bottom + 52, "number in the table (no unit)", diverging, labels)
     return finished(drawing, positions_note(inspection, drawn))

@@ -17,7 +17,13 @@ from dragoman.inspection.projected import Numbers, Projected, Projections
 from dragoman.inspection.room import Contents, contents, overview
 from dragoman.inspection.statistics import head_alignments, statistics
 from dragoman.inspection.steps import scores
-from dragoman.inspection.summaries import mean_norms, mean_shares, products_by_distance
+from dragoman.inspection.summaries import (
+    decisions,
+    mean_norms,
+    mean_shares,
+    products_by_distance,
+    wavelengths,
+)
 from dragoman.inspection.views import KINDS, Kind
 from dragoman.inspection.words import merged, words_are_tokens, words_of, words_of_kind
 from dragoman.system.toml import to_table
@@ -56,11 +62,14 @@ def to_json(inspection: Inspection, held: Contents | None = None) -> dict[str, A
             "decoder": sublayers_json(parts[1], stream.decoder, stream.decoder_sublayers),
         },
         "lens": [[tokens_json(tokens) for tokens in layer] for layer in inspection.lens],
+        "decisions": decisions(inspection),
         "positions": array_json(inspection.positions),
+        "wavelengths": wavelengths_json(inspection),
         "distances": products_by_distance(inspection.positions).round(4).tolist(),
         "modules": [asdict(module) for module in inspection.modules],
         "parameters": sum(module.parameters for module in inspection.modules),
         "neighbours": [neighbours_json(each) for each in inspection.neighbours],
+        "head_effects": effects_json(inspection),
         "training": None if inspection.training is None else asdict(inspection.training),
         "what_if": [
             {"changes": list(map(str, case.changes)), **search_json(case.after)}
@@ -159,6 +168,21 @@ def masks_json(masks: Masks | None) -> dict[str, Any] | None:
 def bits_json(mask: npt.NDArray[np.bool_]) -> dict[str, Any]:
     """A mask: its shape, and a bit for each cell, row-major, the highest of a byte first, in base64."""
     return {"shape": mask.shape, "bits": base64.b64encode(np.packbits(mask).tobytes()).decode("ascii")}
+
+
+def effects_json(inspection: Inspection) -> dict[str, Any] | None:
+    """The effect of each head in nats, [layer][head]; None if it was not asked for."""
+    effects = inspection.head_effects
+    if effects is None:
+        return None
+    tables: dict[str, Any] = {kind: getattr(effects, kind).round(4).tolist() for kind in KINDS}
+    return {"log_probability": effects.log_probability, **tables}
+
+
+def wavelengths_json(inspection: Inspection) -> list[float]:
+    """The wavelength of each dimension of the position table; none without sinusoids."""
+    rows, width = inspection.positions.shape
+    return wavelengths(inspection.model.positions, width).round(2).tolist() if rows else []
 
 
 def numbers_from_1(places: list[int]) -> list[int]:

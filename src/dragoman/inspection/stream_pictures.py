@@ -10,7 +10,7 @@ from dragoman.inspection.drawing import Axes, Drawing, sequential, visible, wide
 from dragoman.inspection.inspection import Array, Inspection
 from dragoman.inspection.labels import SUBLAYERS, Window, in_window, tokens_in
 from dragoman.inspection.layout import SHARES, finished, sentences
-from dragoman.inspection.summaries import mean_shares
+from dragoman.inspection.summaries import decisions, mean_shares
 
 PARTS = {
     "input": ("stream", "on-low"),
@@ -92,6 +92,7 @@ def lens(inspection: Inspection, window: Window | None = None) -> str:
     start = in_window(len(inspection.target), window).start
     first = [[layer[start + row][0] for layer in inspection.lens] for row in range(len(tokens))]  # [T, N]
     labels = [[visible(each.token) for each in row] for row in first]
+    decided = decisions(inspection)[start : start + len(tokens)]
     wide = max(76.0, max((widest(row) for row in labels), default=0.0) + 50)
     left, top, height = 28 + widest(tokens), 84.0, 26.0
     drawing = Drawing(
@@ -113,6 +114,9 @@ def lens(inspection: Inspection, window: Window | None = None) -> str:
                 drawing.rectangle(x, y, wide, height, shade.css, opacity=shade.opacity)
                 drawing.label(x + 6, y + 17, label, css=shade.label, bold=same)
                 drawing.text(x + wide - 6, y + 17, f"{share:.2f}", 11, shade.label, "end")
+                if decided[row] == layer + 1:
+                    drawing.rectangle(x + 1, y + 1, wide - 2, height - 2, "curve stroke-best", stroke=2)
     drawing.legend(16, drawing.height + 20, "probability of the likeliest token", sequential, SHARES)
     rows = "A row is a token of the translation. Bold: the layer predicts this token."
-    return finished(drawing, [rows, note])
+    frames = "Framed: where the decision fell; this layer and all after it predict the token."
+    return finished(drawing, [rows, frames, note])

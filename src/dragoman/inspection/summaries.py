@@ -1,12 +1,14 @@
 """What pictures and the page show of many numbers at once. This module imports no torch.
 
-Shapes: P positions, N layers, K sub-layers, H heads, D = d_model, T target tokens.
+Shapes: P positions, N layers, K sub-layers, D = d_model.
 """
 
 import numpy as np
 import numpy.typing as npt
 
-from dragoman.inspection.inspection import Array
+from dragoman.inspection.inspection import Array, Inspection
+from dragoman.model.settings import PositionKind
+from dragoman.model.sinusoids import sinusoid_table
 
 Table = npt.NDArray[np.float64]
 
@@ -17,6 +19,32 @@ def products_by_distance(positions: Array) -> Table:
     products = table @ table.T
     rows = [products.diagonal(distance) for distance in range(len(products))]
     return np.array([(row.min(), row.mean(), row.max()) for row in rows]).reshape(len(rows), 3)
+
+
+def wavelengths(kind: PositionKind, width: int) -> Table:
+    """Of each dimension of a table of sinusoids, the positions after which its numbers repeat [D].
+
+    Section 3.5: from 2π in geometric steps. They are read from position 1 of the table, whose angles are at
+    most 1. Tables of another kind have none: the result is empty.
+    """
+    if not kind.startswith("sinusoidal"):
+        return np.zeros(0)
+    first, half = sinusoid_table(2, width, kind)[1].astype(np.float64), (width + 1) // 2
+    interleaved = kind == "sinusoidal"
+    periods = 2 * np.pi / np.arcsin(first[::2] if interleaved else first[:half])
+    return np.repeat(periods, 2)[:width] if interleaved else np.concatenate([periods, periods[: width // 2]])
+
+
+def decisions(inspection: Inspection) -> list[int | None]:
+    """Where the decision for each target token fell: the decoder layer, counted from 1, from which on it is
+    the likeliest token after every layer; None if it is not the likeliest after the last layer.
+    """
+    found: list[int | None] = []
+    for place, token in enumerate(inspection.target):
+        agrees = [layer[place][0].token == token for layer in inspection.lens]
+        last = next((number for number, same in enumerate(reversed(agrees)) if not same), len(agrees))
+        found.append(len(agrees) - last + 1 if last else None)
+    return found
 
 
 def mean_norms(norms: Array, sublayers: Array) -> Table:

@@ -17,6 +17,7 @@ Picture = Literal[
     "encoder",
     "decoder",
     "cross",
+    "alignment",
     "numbers",
     "masks",
     "positions",
@@ -40,6 +41,7 @@ def draw(
 ) -> str:
     """A picture as SVG: see `Inspection.svg`."""
     from dragoman.inspection import (
+        alignment_picture,
         architecture,
         attention_pictures,
         convolutional_pictures,
@@ -79,6 +81,7 @@ def draw(
         return architecture.architecture(inspection)
     others = {
         "beam": tree.beam_tree,
+        "alignment": alignment_picture.alignment,
         "masks": mask_picture.masks,
         "positions": position_pictures.positions,
         "distances": position_pictures.position_products,

@@ -133,6 +133,9 @@ class InspectRequest(Search):  # type: ignore[valid-type, misc]
     changes: list[Annotated[str, Field(max_length=500)]] = Field(
         [], max_length=1_000, description=f"Changes to the model, its input or the search. {GRAMMAR}"
     )
+    heads: bool = Field(
+        False, description="Whether to add the effect of each head on the translation's log-probability."
+    )
 
 
 class ScoreRequest(Choice):

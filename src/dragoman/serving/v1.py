@@ -44,6 +44,7 @@ EVENT = {
 """The schema of a server-sent event."""
 MOST_ANALYSED = 1_000  # tokens of a text for PyTorch, whose memory grows with their square
 MOST_INSPECTED = 200  # tokens of a sentence that is inspected
+MOST_WITH_HEADS = 60  # of one that is scored without each head
 MOST_WEIGHTS = 10_000  # attention weights of a head, in an answer
 
 
@@ -291,21 +292,30 @@ def add_analysis(routes: APIRouter, service: Service) -> None:
     async def inspect(asked: InspectRequest, request: Request) -> dict[str, Any]:
         """What the model computed for a sentence: its search, attention and residual stream.
 
-        With `changes`, what it would have computed. Without them, a run's answer has its training.
+        With `changes`, what it would have computed. Without them, a run's answer has its training, and with
+        `heads` the effect of each head.
         docs/inspection.md describes the answer.
         """
         model, settings = choose_model(service, asked, asked.text), settings_of(asked)
         changes = parse_changes(asked.changes)
+        if changes and asked.heads:
+            raise DragomanError("heads is of the model without changes; leave changes out, or heads.")
         service.refuse_too_much(changed_settings(settings, changes))
         service.note_texts(request.scope, [asked.text])
 
         def compute() -> dict[str, Any]:
+            from dragoman.inspection.ablation import head_effects
             from dragoman.inspection.room import LIVE, contents
             from dragoman.inspection.schema import to_json
             from dragoman.inspection.what_if import inspect_changed
 
             refuse_long(model, [asked.text], MOST_INSPECTED, "an inspection")
+            if asked.heads:
+                refuse_long(model, [asked.text], MOST_WITH_HEADS, "the effects of all heads")
             found = inspect_changed(model.translator, asked.text, changes, settings)
+            if asked.heads:
+                effects = head_effects(model.translator, asked.text, found.target)
+                found = dataclasses.replace(found, head_effects=effects)
             if not changes:
                 found = dataclasses.replace(found, training=training_of(model.folder, model.name))
             return to_json(found, contents(found, LIVE))

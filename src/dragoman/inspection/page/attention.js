@@ -193,7 +193,8 @@ function HeadWeights({ one, all, keys, queries, kind }) {
     ${view === "map" ? null : html`<p class="note">The opacity of a line is the weight; weights below
       ${" "}${FEWEST} have no line. Point at a token to see only its lines.${view === "layer"
         ? " Each colour is a head." : ""}</p>`}
-    <${Numbers} title=${`Weights of ${name} as a table`} head=${["Query", ...keys.map(visible)]}
+    <${Numbers} title=${`Weights of ${name} as a table`}
+      head=${[kind === "encoder" ? "Query" : "Predicts", ...keys.map(visible)]}
       rows=${() => matrixRows(one.weights, keys.length, queries)} />`;
 }
 
@@ -228,8 +229,9 @@ function Alignment({ inspection, one }) {
   ];
   return html`<section class="panel" aria-label="Word alignment">
     <h3>Word alignment</h3>
-    <p class="note">The result of Translator.align, from the weights of the last layer, averaged over its
-      heads.</p>
+    <p class="note">The result of dragoman align, from the weights of the last layer,${" "}
+      ${inspection.model.alignment_head == null ? "averaged over its heads"
+        : `head ${inspection.model.alignment_head}`}.</p>
     <p class="key">
       <${LineKey} name="the word alignment" group=${0} />
       <${LineKey} name=${`where ${nameOf(one).toLowerCase()} attends most to another word`} group=${1} />

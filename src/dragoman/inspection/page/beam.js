@@ -97,7 +97,7 @@ export function Beam({ inspection, others, tryOut }) {
     <${Hypothesis} tree=${tree} number=${shown} beam=${beam} show=${show}
       continueFrom=${continueFrom(shown)} />
     <${Numbers} title=${`All ${beam.nodes.length} hypotheses as a table`}
-      head=${["Number", "Step", "Token", "Extends", "Log-probability", "Score", "End", "Cut by",
+      head=${["Number", "Step", "Token", "Extends", "Log-probability, nats", "Score", "End", "Cut by",
         "In the translation"]}
       rows=${() => tree.placed.map((node) => [
         node.number, node.step, visible(node.token), node.parent ?? "", fixed(node.log_probability, 4),
@@ -283,7 +283,7 @@ function Hypothesis({ tree, number, beam, show, continueFrom }) {
         (each) => html`<${Token} key=${each} token=${tree.placed[each].token} />`,
       )}</p>
       <${Facts} facts=${[
-        ["Log-probability", fixed(node.log_probability, 4)],
+        ["Log-probability, nats", fixed(node.log_probability, 4)],
         ["Score", fixed(node.score, 4)],
         ...(parent ? [["Probability of the last token", percent(probability(step))]] : []),
         ...drawnWith(beam, node),

@@ -5,15 +5,15 @@ import { Token, fixed, visible } from "./tokens.js";
 import { useWindow } from "./window.js";
 
 // Lightness changes in one direction from 0 to 1, so the scales can be read without colour vision. The signed
-// scale is blue, ground, orange.
+// scale is orange, ground, blue, as in the pictures.
 const SCALES = {
   light: {
     weight: [[253, 254, 253], [143, 180, 226], [42, 95, 170], [9, 27, 66]],
-    signed: [[20, 66, 140], [120, 163, 216], [250, 250, 248], [228, 152, 74], [150, 66, 0]],
+    signed: [[150, 66, 0], [228, 152, 74], [250, 250, 248], [120, 163, 216], [20, 66, 140]],
   },
   dark: {
     weight: [[21, 28, 36], [33, 78, 140], [104, 160, 226], [240, 246, 255]],
-    signed: [[150, 196, 255], [52, 104, 170], [24, 31, 39], [166, 92, 28], [255, 190, 120]],
+    signed: [[255, 190, 120], [166, 92, 28], [24, 31, 39], [52, 104, 170], [150, 196, 255]],
   },
 };
 

@@ -17,7 +17,7 @@ const MIXERS = { // what an enriched model has in the place of self-attention
 
 const OF_CELLS = "The decoder's shapes are [hypotheses, features].";
 const DECODER_SHAPES = {
-  transformer: "",
+  transformer: "The decoder computes a step at a time: its tokens are the last ones of the hypotheses.",
   lstm: OF_CELLS,
   gru: OF_CELLS,
   conv: "In the decoder, hypotheses are rows; in its attention during beam search, tokens of one sentence.",
@@ -27,16 +27,18 @@ export function Model({ inspection }) {
   const { model, modules, parameters } = inspection;
   const setting = (value) => (Array.isArray(value) ? value.join(", ") : String(value));
   return html`
-    <p>Read the figure from bottom to top. Shapes are [sentences, tokens, features] in the first call of each
-      part; parameters are those of one layer.${" "}
+    <p>Read the figure from bottom to top. At each arrow is the shape of what the part below gives in its
+      first call, [sentences, tokens, features]; parameters are those of one layer. Click a box to see its
+      definition in the code.${" "}
       ${DECODER_SHAPES[model.architecture] ?? "The decoder's shapes are [hypotheses, tokens, features]."}</p>
     <div class="figure" role="group" aria-label="The architecture">
       ${["encoder", "decoder"].map((side) => html`<${STACKS[model.architecture] ?? Stack} key=${side}
         side=${side} inspection=${inspection} />`)}
     </div>
     <${Numbers} title=${`All parts as a table, ${count(parameters)} parameters`}
-      head=${["Part", "Parameters", "Shape"]}
-      rows=${() => modules.map((each) => [each.name, count(each.parameters), shapeText(each.shape)])} />
+      head=${["Part", "Parameters", "Shape", "Code"]}
+      rows=${() => modules.map((each) =>
+        [each.name, count(each.parameters), shapeText(each.shape), each.code])} />
     <${Numbers} title="Settings of the model" head=${["Setting", "Value"]}
       rows=${() => Object.entries(model).map(([name, value]) => [name, setting(value)])} />
     <${Numbers} title="Settings of the search" head=${["Setting", "Value"]}
@@ -59,7 +61,8 @@ function Stack({ side, inspection }) {
   const embedded = find(`${side}.0.${own}`)?.shape ?? [];
   const boxes = parts.map((name) => html`<${Box} key=${name} kind=${name === own ? "self_attention" : name}
     title=${titles[name][side]}
-    module=${find(`${side}.0.${name}`)} note=${noteOf(name, model, side)} sum=${sumOf(model)} />`);
+    module=${find(`${side}.0.${name}`)} note=${noteOf(name, model, side)} sum=${sumOf(model)}
+    norm=${find(`${side}.0.${name}_residual`)} />`);
   const inputs = side === "encoder" ? `${source.tokens.length} source tokens` : "START and the tokens so far";
   const embedding = [
     model.positions === "none" ? "" : model.positions,
@@ -72,13 +75,18 @@ function Stack({ side, inspection }) {
       ? html`<${Box} kind="output" title="Linear map and softmax" note=${tiedNote(model)}
           module=${find("output")} />`
       : html`<p class="arrow">to encoder-decoder attention of every decoder layer →</p>`}
-    ${before ? html`<${Box} kind="norm" title="Layer normalisation" />` : null}
+    ${before ? html`<${Box} kind="norm" title="Layer normalisation"
+      module=${withShape(find(`${side}_norm`), embedded)} />` : null}
     <div class="layer"><span class="times">× ${layers}</span>${boxes.reverse()}</div>
     <${Box} kind="embedding" title=${embeddingTitle(model)} note=${embedding.filter(Boolean).join(", ")}
-      module=${{ ...(find(`${side === "encoder" ? "source" : "target"}_embedding`) ?? { parameters: null }),
-        shape: embedded }} />
-    <p class="tokens-below">${inputs}</p>
+      module=${withShape(find(`${side === "encoder" ? "source" : "target"}_embedding`), embedded)} />
+    <p class="tokens-below">↑ ${inputs}</p>
   </div>`;
+}
+
+/** A part with the shape of what it gives, if that was not recorded. */
+function withShape(module, shape) {
+  return { ...module, shape };
 }
 
 function noteOf(name, model, side) {
@@ -120,8 +128,10 @@ function RecurrentStack({ side, inspection }) {
   const name = model.architecture.toUpperCase();
   const shared = side === "encoder" && model.tied === "all" ? "the matrix of the decoder" : null;
   const own = find(`${side === "encoder" ? "source" : "target"}_embedding`);
+  const embedded = side === "encoder" ? [1, source.tokens.length, model.d_model]
+    : [...(find("decoder.0")?.shape ?? []).slice(0, 1), model.d_model];
   const embedding = html`<${Box} kind="embedding" title="Embedding" note=${shared}
-    module=${own && { ...own, shape: [] }} />`;
+    module=${withShape(own, embedded)} />`;
   const score = { dot: "Dot", general: "General" }[model.attention_score] ?? "Additive";
   const fed = model.input_feeding ? "; the first layer also reads the last features" : "";
   if (side === "encoder") {
@@ -132,7 +142,7 @@ function RecurrentStack({ side, inspection }) {
         <${Box} kind="self_attention" title=${`Bidirectional ${name}`} module=${find("encoder")}
           note="of all layers" /></div>
       ${embedding}
-      <p class="tokens-below">${source.tokens.length} source tokens</p>
+      <p class="tokens-below">↑ ${source.tokens.length} source tokens</p>
     </div>`;
   }
   return html`<div class="column">
@@ -145,7 +155,7 @@ function RecurrentStack({ side, inspection }) {
     <${Box} kind="cross_attention" title=${`${score} attention`} module=${find("attention")}
       note=${`query: the first layer's state before the token${fed}`} />
     ${embedding}
-    <p class="tokens-below">START and the tokens so far</p>
+    <p class="tokens-below">↑ START and the tokens so far</p>
   </div>`;
 }
 
@@ -156,6 +166,7 @@ function ConvolutionalStack({ side, inspection }) {
   const isEncoder = side === "encoder";
   const input = isEncoder ? "source" : "target";
   const own = find(`${input}_embedding`);
+  const embedded = find(`${side}_input`)?.shape ?? []; // the linear map keeps it
   const shared = isEncoder && model.tied === "all" ? "the matrix of the decoder" : null;
   return html`<div class="column">
     <h3>${isEncoder ? "Encoder" : "Decoder"}</h3>
@@ -176,9 +187,9 @@ function ConvolutionalStack({ side, inspection }) {
     <${Box} kind="norm" title="Linear map" module=${find(`${side}_input`)} />
     ${model.positions === "none" ? null : html`<${Box} kind="embedding" title="Add positions"
       note=${model.positions === "learned" ? "learned" : `${model.positions}, times 0.1`}
-      module=${find(`${input}_positions`)} />`}
-    <${Box} kind="embedding" title="Embedding" note=${shared} module=${own && { ...own, shape: [] }} />
-    <p class="tokens-below">${isEncoder ? `${source.tokens.length} source tokens`
+      module=${withShape(find(`${input}_positions`), embedded)} />`}
+    <${Box} kind="embedding" title="Embedding" note=${shared} module=${withShape(own, embedded)} />
+    <p class="tokens-below">↑ ${isEncoder ? `${source.tokens.length} source tokens`
       : "START and the tokens so far"}</p>
   </div>`;
 }
@@ -189,13 +200,28 @@ function kernelNote({ kernel_width: width, dilated }, isEncoder) {
 
 const STACKS = { lstm: RecurrentStack, gru: RecurrentStack, conv: ConvolutionalStack };
 
-/** A part of Figure 1. sum: its residual sum and normalisation; absent for parts without them. */
-function Box({ kind, title, module, note, sum }) {
-  return html`<div class=${`box ${kind}`}>
-    <b>${title}</b>
+/** A part of Figure 1, below the arrow that leaves it. A click shows its definition in the code.
+ * sum: its residual sum and normalisation, which norm computes; absent for parts without them. */
+function Box({ kind, title, module, note, sum, norm }) {
+  const content = html`<b>${title}</b>
     ${note ? html`<span>${note}</span>` : null}
-    ${module?.shape?.length ? html`<span class="shape">${shapeText(module.shape)}</span>` : null}
-    ${module && module.parameters ? html`<span>${count(module.parameters)} parameters</span>` : null}
-    ${sum ? html`<span class="sum">${sum}</span>` : null}
-  </div>`;
+    ${module?.parameters >= 0 ? html`<span>${parametersText(module)}</span>` : null}
+    ${sum ? html`<span class="sum">${sum}${norm?.parameters ? `, ${parametersText(norm)}` : ""}</span>`
+      : null}`;
+  const parts = [module, norm].filter((part) => part?.code);
+  return html`<p class="arrow">↑ ${module?.shape ? shapeText(module.shape) : ""}</p>
+    ${parts.length
+      ? html`<details class=${`box ${kind}`}><summary>${content}</summary>
+          ${parts.map((part) => html`<${Definition} key=${part.code} ...${part} />`)}</details>`
+      : html`<div class=${`box ${kind}`}>${content}</div>`}`;
+}
+
+function parametersText({ parameters }) {
+  return parameters ? `${count(parameters)} parameters` : "no parameters of its own";
+}
+
+/** Where the code of a part is, and what it says of itself. */
+function Definition({ code, definition }) {
+  return html`<p class="definition"><code>${code.split(".").map((name, place) =>
+    html`${place ? "." : ""}<wbr />${name}`)}</code> ${definition}</p>`;
 }

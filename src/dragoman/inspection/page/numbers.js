@@ -30,10 +30,10 @@ export function HeadNumbers({ projections, kind, layer, head, queries, keys, wei
   }
   return html`<section class="panel" aria-label="One query in numbers">${title}
     <${Steps} held=${held} place=${place} queries=${queries} keys=${keys} weights=${weights}
-      decoder=${kind === "decoder"} /></section>`;
+      kind=${kind} /></section>`;
 }
 
-function Steps({ held, place, queries, keys, weights, decoder }) {
+function Steps({ held, place, queries, keys, weights, kind }) {
   const [chosen, setQuery] = useState(0);
   const [full, setFull] = useState(false);
   const [start, setStart] = useState(0);
@@ -46,9 +46,10 @@ function Steps({ held, place, queries, keys, weights, decoder }) {
     <p class="formula">Attention(Q, K, V) = softmax(Q K<sup>T</sup> / √d<sub>k</sub>) V</p>
     <p class="note">Section 3.2.1, for one row of Q: q is 1 × ${width}, K is ${keys.length} × ${width}, V is
       ${" "}${keys.length} × ${held.values.shape[3]}, √d<sub>k</sub> is ${fixed(Math.sqrt(width))}. The
-      numbers are those of the call that translated.${decoder ? LATER : ""}</p>
+      numbers are those of the call that translated.${kind === "decoder" ? LATER : ""}</p>
     <div class="tools">
-      <label>Query <select value=${query} onChange=${(event) => setQuery(Number(event.currentTarget.value))}>
+      <label>${kind === "encoder" ? "Query" : "Query that predicts"}${" "}
+        <select value=${query} onChange=${(event) => setQuery(Number(event.currentTarget.value))}>
         ${queries.map((token, index) => html`<option key=${index} value=${index}>
           ${index + 1}: ${visible(token)}</option>`)}
       </select></label>

@@ -1,9 +1,10 @@
 // The table of position encodings: its numbers, and how similar positions are by their distance.
 
-import { html, useMemo } from "./vendor/preact.js";
-import { Heat, Legend, greatest, matrixRows } from "./heat.js";
+import { html, useMemo, useState } from "./vendor/preact.js";
+import { decoderKeys } from "./data.js";
+import { Heat, Legend, greatest } from "./heat.js";
 import { Numbers } from "./parts.js";
-import { fixed } from "./tokens.js";
+import { Token, fixed, visible } from "./tokens.js";
 import { useWindow } from "./window.js";
 
 const KINDS = {
@@ -14,25 +15,78 @@ const KINDS = {
 };
 
 export function Positions({ inspection }) {
-  const { positions, distances, model } = inspection;
+  const { positions, distances, model, source, wavelengths } = inspection;
   const [rows, columns] = positions.shape;
   const [start, stop] = useWindow(rows);
-  const drawn = useMemo(() => positions.values.subarray(start * columns, stop * columns), [start, stop]);
   const most = useMemo(() => greatest(positions.values), []);
-  const names = Array.from({ length: rows }, (_, position) => String(position));
+  const sides = [source.tokens, decoderKeys(inspection)];
+  const tokenOf = (tokens, position) => (position < tokens.length ? visible(tokens[position]) : "");
   return html`
     <p>${KINDS[model.positions] ?? model.positions} Each row is a position, ${start} to ${stop - 1}, and each
-      column a dimension.</p>
+      column a dimension. The row is added to the embedding of the source token and of the decoder's input
+      token at this position.${wavelengths.length ? html` The numbers of a dimension repeat after its
+      wavelength: from ${wave(wavelengths[0])} (2π) to ${wave(wavelengths.at(-1))} positions.` : null}</p>
     <div class="tools"><${Legend} name="Number" scale="signed"
       marks=${[[0, fixed(-most, 2)], [0.5, "0"], [1, fixed(most, 2)]]} /></div>
-    <div class="wide"><${Heat} values=${drawn} columns=${columns} scale="signed"
-      share=${(value) => 0.5 + value / (2 * most)}
-      label=${`Position table, positions ${start} to ${stop - 1}, ${columns} dimensions`}
-      style=${{ height: `${Math.max(6 * (stop - start), 120)}px` }} /></div>
+    <${Table} key=${start} positions=${positions} start=${start} stop=${stop} most=${most} sides=${sides}
+      wavelengths=${wavelengths} />
     <${Numbers} title="Position table as numbers"
-      rows=${() => matrixRows(positions.values, columns, names, 2)}
-      head=${["Position", ...Array.from({ length: columns }, (_, dimension) => String(dimension))]} />
+      rows=${() => Array.from({ length: rows }, (_, position) => [
+        position, ...sides.map((tokens) => tokenOf(tokens, position)),
+        ...Array.from(positions.values.subarray(position * columns, (position + 1) * columns),
+          (value) => fixed(value, 2)),
+      ])}
+      head=${["Position", "Source token", "Decoder input",
+        ...Array.from({ length: columns }, (_, dimension) => String(dimension))]} />
+    ${wavelengths.length ? html`<${Numbers} title="Wavelengths as a table" head=${["Dimension", "Positions"]}
+      rows=${() => wavelengths.map((each, dimension) => [dimension, wave(each)])} />` : null}
     <${Distances} distances=${distances} />`;
+}
+
+/** A wavelength in positions. */
+function wave(positions) {
+  return positions < 100 ? fixed(positions, 2) : Math.round(positions).toLocaleString("en");
+}
+
+const NAMED = 60; // rows that have the names of their tokens
+
+/** The heat map of the rows from a first one to the one before another, with their tokens; the number under
+ * the pointer is written below. */
+function Table({ positions, start, stop, most, sides, wavelengths }) {
+  const [place, setPlace] = useState(null);
+  const columns = positions.shape[1];
+  const drawn = useMemo(() => positions.values.subarray(start * columns, stop * columns), [start, stop]);
+  const follow = (event) => {
+    const box = event.currentTarget.getBoundingClientRect();
+    const within = (share, size) => Math.min(Math.max(Math.floor(share * size), 0), size - 1);
+    setPlace([
+      start + within((event.clientY - box.top) / box.height, stop - start),
+      within((event.clientX - box.left) / box.width, columns),
+    ]);
+  };
+  const named = stop - start <= NAMED;
+  const names = (tokens, side) => named && html`<div class=${`position-names ${side}`}>${
+    Array.from({ length: stop - start }, (_, row) => html`<span key=${row}>
+      ${side === "left" ? `${start + row} ` : ""}${start + row < tokens.length
+        ? html`<${Token} token=${tokens[start + row]} />` : null}</span>`)}</div>`;
+  const height = named ? null : `${Math.max(6 * (stop - start), 120)}px`;
+  return html`<div class="position-map">
+      <span class="note">${named ? "source" : ""}</span><span class="note">dimension →</span>
+      <span class="note">${named ? "decoder input" : ""}</span>
+      ${names(sides[0], "left") || html`<span></span>`}
+      <${Heat} values=${drawn} columns=${columns} scale="signed" share=${(value) => 0.5 + value / (2 * most)}
+        label=${`Position table, positions ${start} to ${stop - 1}, ${columns} dimensions`}
+        style=${{ height }} onPointerMove=${follow} onPointerLeave=${() => setPlace(null)} />
+      ${names(sides[1], "right") || html`<span></span>`}
+    </div>
+    <p class="note readout">${place ? readout(positions, place, wavelengths)
+      : "Point at a cell to read its number."}</p>`;
+}
+
+function readout({ values, shape }, [position, dimension], wavelengths) {
+  const length = wavelengths.length ? `, wavelength ${wave(wavelengths[dimension])}` : "";
+  return html`position ${position}, dimension ${dimension}${length}: ${" "}
+    <b>${fixed(values[position * shape[1] + dimension])}</b>`;
 }
 
 const PLOT = { width: 640, height: 240, left: 52, bottom: 36, top: 10, right: 12 };

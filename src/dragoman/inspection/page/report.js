@@ -11,6 +11,7 @@ import { Positions } from "./positions.js";
 import { Steps } from "./steps.js";
 import { Stream } from "./stream.js";
 import { Training } from "./training.js";
+import { useEffects } from "./effects.js";
 import { WhatIf, useBench } from "./what_if.js";
 import { Facts } from "./parts.js";
 import { count, fixed } from "./tokens.js";
@@ -46,12 +47,13 @@ function viewsOf({ model, training }, hasCases) {
   );
 }
 
-function Report({ inspection, ask, children }) {
+function Report({ inspection, ask, askEffects, children }) {
   const [view, setView] = useState("beam");
   const [window, setWindow] = useState(null);
   const tabs = useRef();
   const bench = useBench(inspection, ask);
-  const views = viewsOf(inspection, ask || bench.cases.length);
+  const effects = useEffects(inspection, askEffects);
+  const views = viewsOf(inspection, ask || bench.cases.length || effects.effects);
   const longest = Math.max(inspection.source.tokens.length, inspection.target.tokens.length);
   const place = views.findIndex(([name]) => name === view);
   const [, title, View] = views[place];
@@ -84,7 +86,8 @@ function Report({ inspection, ask, children }) {
         <h2 class="hidden">${title}</h2>
         ${WINDOWED.includes(view)
           ? html`<${WindowForm} count=${longest} value=${window} change=${setWindow} />` : null}
-        <${WindowOf} value=${window}><${View} inspection=${inspection} bench=${bench} tryOut=${tryOut} /><//>
+        <${WindowOf} value=${window}><${View} inspection=${inspection} bench=${bench}
+          effects=${effects} tryOut=${tryOut} /><//>
         <${Experiments} view=${view} />
       </div>
     </main>
@@ -105,7 +108,7 @@ function Head({ inspection }) {
       <p dir="auto" class="translation" tabindex=${stopOf(translation)}>${translation}</p>
     </div>
     <${Facts} facts=${[
-      ["Log-probability", fixed(inspection.log_probability)],
+      ["Log-probability, nats", fixed(inspection.log_probability)],
       ["Score", fixed(inspection.score)],
       search.temperature ? ["Samples", count(search.n_best)] : ["Beam size", count(search.beam_size)],
       ["Source tokens", count(source.tokens.length)],
@@ -115,9 +118,11 @@ function Head({ inspection }) {
 }
 
 /** Show an inspection, with its arrays as `decoded` gives them, and a note below it.
- * ask: of changes, a promise of the inspection with them; absent where no model can be asked. */
-export function show(inspection, note, ask) {
+ * ask: of changes, a promise of the inspection with them; absent where no model can be asked.
+ * askEffects: a promise of the effects of all heads; absent also for a model without them. */
+export function show(inspection, note, ask, askEffects) {
   const page = document.getElementById("page");
   page.textContent = "";
-  render(html`<${Report} inspection=${inspection} ask=${ask}>${note}</${Report}>`, page);
+  render(html`<${Report} inspection=${inspection} ask=${ask} askEffects=${askEffects}>
+    ${note}</${Report}>`, page);
 }

@@ -2,7 +2,7 @@
 
 import { html, useState } from "./vendor/preact.js";
 import { LabelledHeat, Legend, greatest, matrixRows } from "./heat.js";
-import { Bars, Choice, Grid, Numbers } from "./parts.js";
+import { Bars, Choice, Facts, Grid, Numbers } from "./parts.js";
 import { Token, fixed, percent, probability, visible } from "./tokens.js";
 import { useWindow } from "./window.js";
 
@@ -68,9 +68,18 @@ function Shares({ names: sublayers, norms, shares }) {
   </section>`;
 }
 
+/** How many tokens were decided after each layer, and how many the last layer does not predict. */
+function decisionsBy(decisions, layers) {
+  const count = (layer) => String(decisions.filter((each) => each === layer).length);
+  const facts = Array.from({ length: layers }, (_, index) =>
+    [`Decided after layer ${index + 1}`, count(index + 1)]);
+  if (decisions.includes(null)) facts.push(["Not the likeliest after the last layer", count(null)]);
+  return facts;
+}
+
 /** drawn: the first target token that the grid has, and the one after the last. */
 function Lens({ inspection, drawn: [start, stop] }) {
-  const { lens, target: { tokens } } = inspection;
+  const { lens, decisions, target: { tokens } } = inspection;
   const columns = stop - start;
   const [chosen, setChosen] = useState((lens.length - 1) * columns);
   const placeOf = (cell) => [Math.floor(cell / columns), start + (cell % columns)];
@@ -81,16 +90,21 @@ function Lens({ inspection, drawn: [start, stop] }) {
     const [token, logProbability] = lens[row][column][0];
     const share = probability(logProbability);
     const agrees = token === predicted;
+    const decided = decisions[column] === row + 1;
     return {
-      name: `${visible(token)}, ${percent(share)}${agrees ? ", the token of the translation" : ""}`,
-      content: html`<span class=${agrees ? "agrees" : ""}><${Token} token=${token} /></span>
+      name: `${visible(token)}, ${percent(share)}${agrees ? ", the token of the translation" : ""}${
+        decided ? ", where the decision fell" : ""}`,
+      content: html`<span class=${`${agrees ? "agrees" : ""} ${decided ? "decided" : ""}`}>
+          <${Token} token=${token} /></span>
         <span class="under"><span style=${{ width: `${100 * share}%` }}></span></span>`,
     };
   };
   return html`<section class="panel" aria-label="Logit lens">
     <h3>Logit lens</h3>
     <p class="note">The likeliest token if the decoder ended after this layer; the bar is its probability.
-      Bold tokens are those of the translation.</p>
+      Bold tokens are those of the translation. A thick frame is where the decision fell: from this layer on,
+      every layer predicts the token of the translation.</p>
+    <${Facts} facts=${decisionsBy(decisions, lens.length)} />
     <div class="scroll"><${Grid} label="Logit lens" kind="lens" rows=${lens.length} columns=${columns}
       rowNames=${lens.map((_, index) => `Layer ${index + 1}`)} chosen=${chosen} choose=${setChosen}
       columnNames=${tokens.slice(start, stop).map((token) => html`<${Token} token=${token} />`)}
@@ -98,10 +112,11 @@ function Lens({ inspection, drawn: [start, stop] }) {
     <${Bars} tokens=${lens[layer][position]}
       caption=${html`After layer ${layer + 1}, in place of <${Token} token=${tokens[position]} />`} />
     <${Numbers} title="Logit lens as a table"
-      head=${["Layer", "Token of the translation", "Likeliest tokens"]}
+      head=${["Layer", "Token of the translation", "Decided after layer", "Likeliest tokens"]}
       rows=${() => lens.flatMap((row, index) => row.map((likeliest, place) => [
         index + 1,
         visible(tokens[place]),
+        decisions[place] ?? "",
         likeliest.map(([token, value]) => `${visible(token)} ${percent(probability(value))}`).join(", "),
       ]))} />
   </section>`;

@@ -2,6 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { Beam, pathsOf } from "./beam.js";
+import { Effects } from "./effects.js";
 import { Facts } from "./parts.js";
 import { Token, count, fixed } from "./tokens.js";
 import { Changes } from "./changes.js";
@@ -29,7 +30,7 @@ export function useBench(inspection, ask) {
   return { cases, chosen, choose, run, ...state };
 }
 
-export function WhatIf({ inspection, bench, tryOut }) {
+export function WhatIf({ inspection, bench, effects, tryOut }) {
   const status = useRef();
   const { cases, chosen, choose, busy, failure } = bench;
   const one = cases[chosen];
@@ -39,8 +40,8 @@ export function WhatIf({ inspection, bench, tryOut }) {
   const same = one && one.translation === inspection.translation;
   const result = one ? `The translation ${same ? "stays the same" : "changes"}.` : "";
   return html`
-    <p>Each case translates the same sentence again, with changes to the model, its input or the search.
-      Marked tokens and hypotheses occur on one side only.</p>
+    ${tryOut || one ? html`<p>Each case translates the same sentence again, with changes to the model, its
+      input or the search. Marked tokens and hypotheses occur on one side only.</p>` : null}
     ${tryOut ? html`<${Changes} inspection=${inspection} run=${bench.run} busy=${busy} />` : null}
     ${cases.length > 1 ? html`<label class="case">Case <select value=${chosen}
       onChange=${(event) => choose(Number(event.currentTarget.value))}>
@@ -49,7 +50,8 @@ export function WhatIf({ inspection, bench, tryOut }) {
     </select></label>` : null}
     ${failure ? html`<p role="alert" class="failure">${failure}</p>` : null}
     <p role="status" tabindex="-1" ref=${status}>${busy ? "The model is computing …" : result}</p>
-    ${one ? html`<${Comparison} key=${chosen} before=${inspection} after=${one} tryOut=${tryOut} />` : null}`;
+    ${one ? html`<${Comparison} key=${chosen} before=${inspection} after=${one} tryOut=${tryOut} />` : null}
+    ${effects.effects || effects.run ? html`<${Effects} ...${effects} />` : null}`;
 }
 
 /** Changes as texts, forced beginnings as one. */
