@@ -492,7 +492,7 @@ def tested(text) -> Path:
     return out
 
 
-def test_all_processes_translate_the_test_data_and_one_scores_it(tested, unchecked_shapes):
+def test_all_processes_translate_the_test_data_and_one_scores_it(tested):
     assert tested.with_name("tested.messages").read_text().count("Test: BLEU") == 1
     written = (tested / "test.hypotheses.txt").read_text().splitlines()
     assert written == Translator.load(tested).translate(

@@ -25,8 +25,6 @@ from dragoman.search.trace import stable_prefixes
 from tests.conftest import MOST_SECONDS
 from tests.test_native import model_of, native, texts
 
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")
-
 FOREVER = SearchSettings(max_length=10_000), Constraints(min_length=10_000)
 # One sentence has more hypotheses than a thread extends at once.
 FULL_BATCH = replace(FOREVER[0], beam_size=64)

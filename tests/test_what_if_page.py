@@ -54,7 +54,6 @@ def test_a_file_without_cases_has_no_such_view(open_report):  # noqa: F811
     assert page.get_by_role("button", name="Switch this head off").count() == 0
 
 
-@pytest.mark.usefixtures("unchecked_shapes")
 def test_a_server_computes_cases(browser, trained):  # noqa: F811
     with serving(trained / "run") as server:
         context = browser.new_context(viewport={"width": 1280, "height": 900})
@@ -106,7 +105,6 @@ def test_a_server_computes_cases(browser, trained):  # noqa: F811
         context.close()
 
 
-@pytest.mark.usefixtures("unchecked_shapes")
 def test_changes_are_checked_as_strictly_as_the_rest_of_a_request(trained):
     with serving(trained / "run", "--max-beam-size", 8) as server, server.client() as client:
 
