@@ -387,7 +387,7 @@ def test_killed_while_it_trains_the_same_command_ends_with_the_same_model(tmp_pa
 
     def command(out: str) -> list[str]:
         flags = (
-            "--updates 40 --validate-every 10 --checkpoint-every 5 --log-every 5 "
+            "--updates 20 --validate-every 10 --checkpoint-every 5 --log-every 5 "
             "--warmup-steps 20 --preset tiny --d-model 32 --d-ff 32"
         )
         files = [
