@@ -47,15 +47,12 @@ LONG_FILES = {
 
 CHECKED_FILES = {
     "test_attention",
-    "test_attention_crosscheck",
     "test_batches",
     "test_constraints",
-    "test_contract",
     "test_convolutional",
     "test_corpus",
     "test_enriched",
     "test_ensemble",
-    "test_inspection",
     "test_laws",
     "test_loss",
     "test_positions",
@@ -67,7 +64,6 @@ CHECKED_FILES = {
     "test_shortlist",
     "test_tokenizer",
     "test_top_k",
-    "test_trace",
     "test_transformer",
     "test_updates",
     "test_variants",

@@ -219,6 +219,7 @@ def another(name: str, value: object) -> object:
 
 @pytest.mark.parametrize("architecture", get_args(Architecture))
 @pytest.mark.parametrize("field", fields(ModelSettings)[1:], ids=lambda field: field.name)
+@no_shape_checks()
 def test_every_setting_is_used_or_refused(architecture, field, sources, targets):
     """Except sizes of other architectures, which presets set, and the head that alignments are read from."""
     if architecture != "transformer" and field.name in ("d_ff", "heads"):

@@ -156,11 +156,11 @@ from dragoman.search.hypothesis import Constraints
 from dragoman.search.settings import SearchSettings
 
 decoder = NativeDecoder(load_library(DECODER), {WIDE}, dict(numpy.load(sys.argv[1])), "float32", 1)
-small = [[5, 6, 3]], SearchSettings(beam_size=1, max_length=600), Constraints(min_length=600)
+small = [[5, 6, 3]], SearchSettings(beam_size=1, max_length=300), Constraints(min_length=300)
 settings = SearchSettings(beam_size=16, max_length=10_000, batch_tokens=10**6)
 large = [[7, 3]], settings, Constraints(min_length=10_000)
 in_use = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (in_use + 30 * 2**20, -1))
+resource.setrlimit(resource.RLIMIT_AS, (in_use + 12 * 2**20, -1))
 futures = [decoder.submit(*each) for each in (small, large, small)]
 assert isinstance(futures[1].exception({SECONDS}), MemoryError), futures[1]
 assert not futures[0].done(), "it ended before memory was short"
