@@ -53,7 +53,6 @@ CHECKED_FILES = {
     "test_batches",
     "test_constraints",
     "test_convolutional",
-    "test_corpus",
     "test_enriched",
     "test_ensemble",
     "test_laws",
@@ -65,13 +64,12 @@ CHECKED_FILES = {
     "test_search",
     "test_search_tree",
     "test_shortlist",
-    "test_tokenizer",
     "test_top_k",
     "test_transformer",
     "test_updates",
     "test_variants",
 }
-"""Files whose tests check the shapes of every call: those of `model`, `search` and `text`."""
+"""Files whose tests check the shapes of every call: those of `model`, `search` and `text/batches.py`."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -203,9 +201,9 @@ def no_shape_checks() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def shape_checks(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Check the shapes of calls in the tests of `model`, `search` and `text`, which have shapes.
+    """Check the shapes of calls in the tests of `model`, `search` and `text/batches.py`, which have shapes.
 
-    Tests of other floors call the same functions and would take twice as long.
+    Other tests call the same functions and would take twice as long.
     """
     with nullcontext() if request.path.stem in CHECKED_FILES else no_shape_checks():
         yield

@@ -540,8 +540,8 @@ def test_a_signal_to_one_process_stops_all_of_them(text, monkeypatch):
     assert len(checkpoints(out)) == 1
 
 
-# Only the first step of torch.compile: PyTorch runs the graphs of layers. The long test below compiles them, and
-# those of their gradients, to C++, which takes half a minute.
+# Only the first step of torch.compile: PyTorch runs the graphs of layers. The long test below compiles
+# these and those of their gradients, to C++: half a minute.
 GRAPHS = """
 import sys
 import torch
