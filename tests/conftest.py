@@ -65,6 +65,7 @@ CHECKED_FILES = {
     "test_search_tree",
     "test_shortlist",
     "test_top_k",
+    "test_trace",
     "test_transformer",
     "test_updates",
     "test_variants",
