@@ -32,7 +32,7 @@ sanitize: .venv/installed-dev
 
 # The site, docs/_build/index.html. A link or reference that is broken is an error.
 docs: .venv/installed-docs
-	$(BIN)/sphinx-build --quiet --fail-on-warning --nitpicky -d docs/_build/.doctrees docs docs/_build
+	$(BIN)/sphinx-build --jobs auto --quiet --fail-on-warning --nitpicky -d docs/_build/.doctrees docs docs/_build
 
 # The pictures of README and site, with a run from English to German and a folder with train.en, train.de, test.en and test.de.
 RUN ?= runs/ende

@@ -9,7 +9,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class FromParsers(BuildHookInterface):
-    """Adds the files of `share/man` and the completions of bash and fish."""
+    """Adds the files of `share/man` and the completions of bash, zsh and fish."""
 
     PLUGIN_NAME = "custom"
 
@@ -25,6 +25,7 @@ class FromParsers(BuildHookInterface):
         files = {f"man/man1/{name}": text for name, text in manual.pages().items()}
         for shell, place in {
             "bash": "bash-completion/completions/dragoman",
+            "zsh": "zsh/site-functions/_dragoman",
             "fish": "fish/vendor_completions.d/dragoman.fish",
         }.items():
             files[place] = completion_script(shell, COMMANDS.values()) + "\n"

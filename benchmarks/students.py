@@ -3,12 +3,13 @@
     python benchmarks/students.py FOLDER --train train.en train.de --valid valid.en valid.de \
         --test test.en test.de --name multi30k --seeds 1 2 3
 
-For each seed FOLDER gets the teacher, each student on the teacher's translations, and the same student on the
-original text: the same tokenizers, batches and updates. What is there already is not trained again. All
-models translate the test text in each precision and with each beam. Speed is measured for the first seed:
-sentences a second in batches with all processor threads, and milliseconds a sentence one by one with a single
-thread, each in a process of its own, in turn, `--rounds` times. Prints a table, and writes
-students-NAME-DATE.json and .md.
+FOLDER gets one teacher, with the first seed, and its translations of the training text: of the candidates of
+a beam, those nearest to the references (Kim and Rush 2016, section 3.3). Of each seed it gets each student on
+these translations and the same student on the original text: the same tokenizers, batches and updates. Models
+that are complete are not trained again. All models translate the test text in each precision and with each
+beam. Speed is measured for the first seed: sentences per second in batches with all processor threads, and
+milliseconds per sentence one by one with a single thread, each in a process of its own, in turn, `--rounds`
+times. Prints a table, and writes students-NAME-DATE.json and .md.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from passport import asked, keep, passport
 from dragoman.evaluation.compare import paired_bootstrap
 from dragoman.evaluation.metrics import bleu, bleu_metric, suitable_tokenization
 from dragoman.model.settings import PRESETS
-from dragoman.pipeline.distil import Distillation, distil, student_recipe
+from dragoman.pipeline.distil import DISTILLED, Distillation, student_recipe, write_distilled
 from dragoman.pipeline.recipe import Recipe, read_recipe
 from dragoman.pipeline.run import run
 from dragoman.search.settings import SearchSettings
@@ -48,28 +49,35 @@ def say(message: str) -> None:
 # ---- training
 
 
-def train_all(arguments: argparse.Namespace, seed: int) -> dict[str, Path]:
-    """The folders of the models of a seed, by name; trained, if they are not."""
-    folder = arguments.folder / f"seed-{seed}"
-    teacher = folder / TEACHER
-    run(teacher_recipe(arguments, seed, teacher), say)
-    found = {TEACHER: teacher}
+def train_teacher(arguments: argparse.Namespace) -> tuple[Path, Path]:
+    """The teacher's folder, and the file of its translations of the training text; made if missing."""
+    teacher, distilled = arguments.folder / TEACHER, arguments.folder / "distilled"
+    run(teacher_recipe(arguments, teacher), say)
+    search = SearchSettings(n_best=arguments.candidates)
+    write_distilled(Distillation((teacher,), *arguments.train, search), distilled, say)
+    return teacher, distilled / DISTILLED
+
+
+def train_students(
+    arguments: argparse.Namespace, seed: int, teacher: Path, distilled: Path
+) -> dict[str, Path]:
+    """The folders of the students of a seed, by name; trained if they are not."""
+    found = {}
     for preset in arguments.presets:
-        distilled, original = folder / f"{preset}-distilled", folder / f"{preset}-original"
-        recipe = student_recipe(teacher, arguments.train[0], distilled, preset)
+        out = arguments.folder / f"seed-{seed}" / preset
+        recipe = student_recipe(teacher, arguments.train[0], out, preset)
         training = replace(recipe.training, seed=seed, updates=arguments.updates, patience=0)
         model = replace(recipe.model, dropout=arguments.dropout)
-        distil(
-            Distillation((teacher,), arguments.train[0]), replace(recipe, model=model, training=training), say
-        )
-        recipe = read_recipe(distilled)  # all numbers are chosen
-        data = replace(recipe.data, target=arguments.train[1])
-        run(replace(recipe, out=original, data=data), say)
-        found |= {f"{preset}, distilled": distilled, f"{preset}, original": original}
+        data = replace(recipe.data, target=distilled)
+        found[f"{preset}, distilled"] = run(replace(recipe, model=model, training=training, data=data), say)
+        chosen = read_recipe(out)  # with the numbers that were chosen, which are the same for both texts
+        original = replace(chosen.data, target=arguments.train[1])
+        other = replace(chosen, out=out.with_name(f"{preset}-original"), data=original)
+        found[f"{preset}, original"] = run(other, say)
     return found
 
 
-def teacher_recipe(arguments: argparse.Namespace, seed: int, out: Path) -> Recipe:
+def teacher_recipe(arguments: argparse.Namespace, out: Path) -> Recipe:
     """The teacher's recipe."""
     (source, target), (valid_source, valid_target) = arguments.train, arguments.valid
     test_source, test_target = arguments.test
@@ -78,7 +86,7 @@ def teacher_recipe(arguments: argparse.Namespace, seed: int, out: Path) -> Recip
         preset=arguments.teacher,
         data=DataSettings(source, target, valid_source, valid_target, test_source, test_target),
         model=replace(PRESETS[arguments.teacher], dropout=arguments.teacher_dropout),
-        training=TrainingSettings(seed=seed, updates=arguments.teacher_updates, patience=0),
+        training=TrainingSettings(seed=arguments.seeds[0], updates=arguments.teacher_updates, patience=0),
     )
 
 
@@ -150,8 +158,9 @@ def measure(arguments: argparse.Namespace) -> tuple[list[Row], list[Row]]:
     metric = bleu_metric(tokenize, lowercase=False)
     rows: dict[tuple[str, str, int], Row] = {}
     comparisons: list[Row] = []
+    teacher, distilled = train_teacher(arguments)
     for seed in arguments.seeds:
-        models = train_all(arguments, seed)
+        models = {TEACHER: teacher} | train_students(arguments, seed, teacher, distilled)
         written = translations(arguments, models)
         for (name, precision, beam), lines in written.items():
             kind = {"model": name, "precision": precision, "beam": beam}
@@ -229,6 +238,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--teacher", choices=list(PRESETS), default="small")
     parser.add_argument("--teacher-updates", type=int, default=4000)
     parser.add_argument("--teacher-dropout", type=float, default=0.3)
+    parser.add_argument("--candidates", type=int, default=4, help="of a beam of 4, for the students")
     parser.add_argument("--presets", nargs="+", default=["student", "student-tiny"])
     parser.add_argument("--updates", type=int, default=6000, help="of each student")
     parser.add_argument("--dropout", type=float, default=0.1, help="of each student")

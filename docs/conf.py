@@ -43,6 +43,7 @@ autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 90
 add_module_names = False
 toc_object_entries = False
+viewcode_follow_imported_members = False
 
 html_theme = "furo"
 html_title = f"Dragoman {__version__}"
@@ -61,6 +62,7 @@ html_theme_options = {
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_js_files = ["site.js"]
+html_search_scorer = str(ROOT / "docs" / "search_scorer.js")
 html_copy_source = False
 html_show_sphinx = False
 html_math_renderer = "mathml"

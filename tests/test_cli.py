@@ -927,25 +927,6 @@ def test_graphs_is_the_former_name_of_cuda_graphs(capsysbinary):
     assert "--graphs is now called --cuda-graphs" in capsysbinary.readouterr().err.decode()
 
 
-def test_bash_completes_verbs_and_options(monkeypatch, capsysbinary, tmp_path):
-    _, script, _ = call(monkeypatch, capsysbinary, "completion", "bash")
-
-    def completed(*words):
-        state = f"COMP_WORDS=({' '.join(words)})\nCOMP_CWORD={len(words) - 1}"
-        line = f'{script}\n{state}\n_dragoman\necho "${{COMPREPLY[@]}}"'
-        return subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True).stdout.split()
-
-    assert completed("dragoman", "tra") == ["train", "translate"]
-    assert completed("dragoman", "translate", "--beam") == ["--beam-size"]
-    assert completed("dragoman", "score", "--beam") == []
-    _, script, _ = call(monkeypatch, capsysbinary, "completion", "fish")
-    assert (
-        "complete -c dragoman -n '__fish_seen_subcommand_from translate' -l beam-size -s b -d 'Hyp" in script
-    )
-    _, script, _ = call(monkeypatch, capsysbinary, "completion", "zsh")
-    assert script.startswith("autoload -U +X compinit")
-
-
 # ---- input and output
 
 

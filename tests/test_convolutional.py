@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from dragoman.cli import main as cli
 from dragoman.model.convolutional import GatedConvolution
 from dragoman.model.settings import Architecture, ModelSettings
-from dragoman.model.symbols import PAD
+from dragoman.model.symbols import PAD, START
 from dragoman.model.transformer import build_model
 from dragoman.pipeline.run import run
 from dragoman.system.errors import DragomanError
@@ -230,12 +230,13 @@ def test_every_setting_is_used_or_refused(architecture, field, sources, targets)
     if field.name == "max_positions":
         settings = replace(settings, positions="learned")
     change = 24 if field.name == "d_model" else another(field.name, getattr(settings, field.name))
+    target_in = torch.cat([torch.full_like(targets[:, :1], START), targets], 1)
     made = []
     try:
         for each in (settings, replace(settings, **{field.name: change})):
             torch.manual_seed(1)
             model = build_model(each, VOCABULARY, VOCABULARY).train()
-            features, _ = model.decode(targets, model.encode(sources))
+            features, _ = model.decode(target_in, model.encode(sources))
             made.append((len(list(model.parameters())), model.logits(features)))
     except DragomanError as error:
         assert "leave it out" in str(error)  # noqa: PT017

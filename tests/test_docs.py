@@ -336,11 +336,16 @@ def test_pages_are_accessible_and_fit_a_narrow_window(site, browser, name, schem
 
 
 @pytest.mark.long
-def test_the_search_leads_from_a_question_to_its_answer(site, browser):  # noqa: F811
+def test_the_search_leads_from_a_question_to_the_code_and_the_experiment_in_three_clicks(site, browser):  # noqa: F811
     page = browser.new_page()
-    page.goto(f"{(site / 'search.html').as_uri()}?q=d_k")
-    page.wait_for_selector("ul.search li a")
-    assert any(
-        "questions" in link.get_attribute("href") for link in page.query_selector_all("ul.search li a")
-    )
+    page.goto((site / "index.html").as_uri())
+    page.fill("input[name=q]", "what is √d_k for")
+    page.press("input[name=q]", "Enter")
+    page.locator("ul.search li a").first.click()
+    assert page.url.endswith("explanation/questions.html#what-is-d-k-for")
+    answer = page.locator("#what-is-d-k-for")
+    experiment = answer.get_by_role("link", name="an experiment")
+    assert experiment.get_attribute("href") == "experiments/dot-product-variance.html"
+    answer.get_by_role("link", name="equation 1").click()
+    assert "scores = query @ key.transpose" in page.locator(".paper-item pre").first.inner_text()
     page.close()

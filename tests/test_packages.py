@@ -48,8 +48,9 @@ def test_the_wheel_has_types_manual_pages_completions_and_the_lab(built):
     share = [name.partition(".data/data/share/")[2] for name in names]
     assert "dragoman/py.typed" in names
     assert {f"man/man1/dragoman-{name}.1" for name in COMMANDS} <= {*share}
-    assert {"man/man1/dragoman.1", "bash-completion/completions/dragoman"} <= {*share}
-    assert {"fish/vendor_completions.d/dragoman.fish", "dragoman/lab/frame/experiment.py"} <= {*share}
+    assert {"man/man1/dragoman.1", "dragoman/lab/frame/experiment.py"} <= {*share}
+    assert {"bash-completion/completions/dragoman", "zsh/site-functions/_dragoman"} <= {*share}
+    assert "fish/vendor_completions.d/dragoman.fish" in share
     assert not [name for name in names if name.startswith(("tests/", "tools/"))]
 
 

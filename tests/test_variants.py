@@ -8,9 +8,11 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from dragoman import SearchSettings, Translator
+from dragoman.inspection.inspect import inspect
 from dragoman.model.attention import KeysValues, MultiHeadAttention
 from dragoman.model.recurrent import AdditiveAttention
 from dragoman.model.settings import ModelSettings
+from dragoman.model.symbols import END, START
 from dragoman.model.transformer import Transformer, build_model
 from dragoman.model.variants import (
     AdditiveMultiHeadAttention,
@@ -237,6 +239,33 @@ def test_concatenated_positions_whose_halves_are_added_are_the_sum(sources, targ
     torch.testing.assert_close(features(beside, sources, targets), features(paper, sources, targets))
 
 
+# ---- the first token of the decoder (section 3.1: the output embeddings are offset by one position)
+
+
+def test_a_decoder_that_reads_end_first_computes_what_another_does_with_end_in_its_place(sources, targets):
+    own, end = built(TINY), built(replace(TINY, decoder_start="end"))
+    end.load_state_dict(own.state_dict())
+    start = torch.full((len(targets), 1), START)
+    given, expected = (
+        features(model, sources, torch.cat([first, targets], 1))
+        for model, first in ((end, start), (own, torch.full_like(start, END)))
+    )
+    torch.testing.assert_close(given, expected)
+    assert not given.allclose(features(own, sources, torch.cat([start, targets], 1)))
+    end.target_embedding.weight.data[START] = 0.0  # nothing reads it
+    torch.testing.assert_close(features(end, sources, torch.cat([start, targets], 1)), expected)
+
+
+def test_an_inspection_names_what_the_decoder_reads_and_what_it_has_to_write():
+    tokenizer = Tokenizer.train(["a man rides", "two dogs play"] * 20, "bpe", TokenizerSettings(), 300)
+    for first in ("start", "end"):
+        model = build_model(replace(TINY, decoder_start=first), len(tokenizer), len(tokenizer)).eval()
+        translator = Translator.from_model(model, Tokenizers(tokenizer, tokenizer))
+        found = inspect(translator, "a man", max_extra_tokens=4)
+        assert found.decoder_inputs[0] == tokenizer.pieces([START if first == "start" else END])[0]
+        assert found.decoder_inputs[1:] == found.target[:-1]
+
+
 # ---- translation
 
 
@@ -265,6 +294,7 @@ def test_the_paper_has_no_variants_and_each_variant_has_a_name():
         ("neighbourhood", 4),
         ("residual", False),
         ("concatenate_positions", True),
+        ("decoder_start", "end"),
         ("norm", "batch"),
         ("norm", "none"),
         ("positions", "none"),

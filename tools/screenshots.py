@@ -42,7 +42,7 @@ RECORDED = {
         "echo dragoman | dragoman translate runs/quickstart --n-best 3 --json",
     ],
     "doctor": ["dragoman doctor train.en train.de --test-source test.en --test-target test.de"],
-    "train": ["dragoman train train.en train.de --test-source test.en --test-target test.de --out runs/new"],
+    "train": ["dragoman train train.en train.de --preset tiny --minutes 5 --out runs/new"],
     "evaluate": ["dragoman evaluate runs/ende --source test.en --target test.de"],
     "requests": [
         "curl -s localhost:8000/ready",
@@ -215,13 +215,13 @@ def names() -> set[str]:
 
 def main(run: Path, text: Path, work: Path, only: str) -> None:
     """Make the pictures whose names contain a text."""
-    (work / "runs").mkdir(parents=True, exist_ok=True)
-    for link, there in [
-        (work / "runs" / "ende", run),
-        *((work / path.name, path) for path in text.iterdir()),
-    ]:
+    ende = work / "runs" / "ende"
+    shutil.rmtree(ende, ignore_errors=True)
+    shutil.copytree(run, ende)  # the page shows the name of the folder, and the server follows links
+    for path in text.iterdir():
+        link = work / path.name
         link.unlink(missing_ok=True)
-        link.symlink_to(there.resolve())
+        link.symlink_to(path.resolve())
     for name, command in DRAWN.items():
         if only in name:
             print(output_of(f"dragoman {command} --out {PICTURES / name}", work), end="")
@@ -233,11 +233,14 @@ def main(run: Path, text: Path, work: Path, only: str) -> None:
     with sync_playwright() as engine:
         browser = engine.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for model in ("ende", "quickstart"):
+            shown = [name for name, (served, *_) in SHOWN.items() if served == model and only in name]
+            asks = model == "ende" and only in "requests"
+            if not shown and not asks:
+                continue
             with serving(f"runs/{model}", "--precision", "int8") as server:
-                for name, (served, *_) in SHOWN.items():
-                    if served == model and only in name:
-                        screenshots(browser, server.address, name)
-                if model == "ende" and only in "requests":
+                for name in shown:
+                    screenshots(browser, server.address, name)
+                if asks:
                     there = server.address.removeprefix("http://")
                     asked = [each.replace("localhost:8000", there) for each in RECORDED["requests"]]
                     write("requests", [output_of(each, work) for each in asked])

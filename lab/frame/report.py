@@ -33,7 +33,7 @@ def write_result(folder: Path, experiment: Experiment, result: Result, record: M
     result.picture.name = experiment.name
     files = {
         "svg": result.picture.svg(),
-        "md": markdown(experiment, result, record),
+        "md": markdown(experiment, record),
         "json": json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n",
     }
     for suffix, text in files.items():
@@ -53,20 +53,20 @@ def has_result(folder: Path, name: str, quick: bool) -> bool:
     return path.exists() and (quick or not read_json(path)["quick"])
 
 
-def markdown(experiment: Experiment, result: Result, record: Mapping[str, Any]) -> str:
-    """The page of a result. Its last line is the verdict."""
-    claim, passport = experiment.claim, record["passport"]
-    origin = passport | {"seconds": record["seconds"]}
+def markdown(experiment: Experiment, record: Mapping[str, Any]) -> str:
+    """The page of a result, from what NAME.json holds: the claim and the verdict first, then the numbers."""
+    claim = experiment.claim
+    origin = record["passport"] | {"seconds": record["seconds"]}
     made = "\n".join(f"- {name}: {value}" for name, value in origin.items() if value not in ("", {}, None))
-    tables = "\n\n".join(f"## {title}\n\n{table(rows)}" for title, rows in result.tables.items())
+    tables = "\n\n".join(f"## {title}\n\n{table(rows)}" for title, rows in record["tables"].items())
     short = "These are the numbers of the quick form.\n\n" if record["quick"] else ""
     return (
         f"# {claim.title}\n\n"
         f"Section {claim.section} of the paper, {SECTIONS[claim.section].lower()}. "
         f"Claimed by {claim.claimed_by}:\n\n> {claim.claim}\n\n"
+        f"**Verdict: {record['verdict']}.** {record['because']}\n\n"
         f"## Method\n\n{experiment.method.strip()}\n\n{short}![{claim.title}]({experiment.name}.svg)\n\n"
-        f"{tables}\n\n## Where the numbers come from\n\n{made}\n\n"
-        f"**{capitalised(result.verdict)}.** {result.because}\n"
+        f"{tables}\n\n## Where the numbers come from\n\n{made}\n"
     )
 
 

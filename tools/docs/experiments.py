@@ -8,7 +8,7 @@ from lab.frame.experiment import SECTIONS, Experiment
 from tools.docs.markdown import escaped, page, table
 
 INTRODUCTION = """\
-Each experiment tests one claim of the paper, of notes and tutorials, or of another toolkit, and ends with a
+Each experiment tests one claim of the paper, of notes and tutorials, or of another toolkit, and gives a
 verdict. [](../../lab.md) says how to run them.
 """
 ORPHAN = "---\norphan: true\n---\n\n"  # the index lists them, the sidebar of every page does not

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any, Literal
 
-from dragoman.cli.parsing import SHORT, Command, Given, settings_from
+from dragoman.cli.parsing import SHORT, Command, Given, Option, settings_from
 
 BASH = """\
 _dragoman() {{
@@ -19,7 +20,33 @@ _dragoman() {{
     COMPREPLY=($(compgen -W "$words" -- "$current"))
 }}
 complete -o default -F _dragoman dragoman"""
-ZSH = "autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n"
+# The first call of an autoloaded function runs the whole file, which has to end with a call of the function.
+ZSH = """\
+#compdef dragoman
+_dragoman() {{
+    local -a choices
+    if (( CURRENT == 2 )); then
+        choices=(
+{verbs}
+        )
+        _describe -t verbs verb choices
+    elif [[ $words[CURRENT] == -* ]]; then
+        case $words[2] in
+{cases}
+        esac
+        _describe -o -t options option choices
+    else
+        _files
+    fi
+}}
+if [[ $funcstack[1] == _dragoman ]]; then
+    _dragoman "$@"
+else
+    (( $+functions[compdef] )) || {{ autoload -U compinit && compinit; }}
+    compdef _dragoman dragoman
+fi"""
+HELP = {"--help": "Print the common options", "--help-all": "Print every option"}
+"""The options that every verb has."""
 
 
 @dataclass(frozen=True)
@@ -33,38 +60,60 @@ class Completion:
 def completion_script(shell: str, commands: Iterable[Command[Any]]) -> str:
     """The script of a shell for the commands."""
     commands = list(commands)
-    if shell == "fish":
-        return "\n".join(fish_lines(commands))
-    flags = {each.name: ["--help", "--help-all", *flags_of(each)] for each in commands}
-    cases = "\n".join(f'            {name}) words="{" ".join(each)}";;' for name, each in flags.items())
-    bash = BASH.format(verbs=" ".join(flags), cases=cases)
-    return ZSH + bash if shell == "zsh" else bash
+    if shell == "bash":
+        return bash(commands)
+    return zsh(commands) if shell == "zsh" else fish(commands)
 
 
-def flags_of(command: Command[Any]) -> list[str]:
-    """The long forms of a command's options."""
-    return [option.flag for name, option in command.options.items() if name not in command.positional]
+def shown_options(command: Command[Any]) -> dict[str, Option]:
+    """The options that `--help-all` shows, by their flags: of a switch the one that changes its default."""
+    shown = {}
+    for name, option in command.options.items():
+        if option.help and name not in command.positional:
+            is_on = option.kinds == (bool,) and bool(option.default)
+            shown[f"--no-{option.flag[2:]}" if is_on else option.flag] = option
+    return shown
 
 
-def fish_lines(commands: Iterable[Command[Any]]) -> list[str]:
-    """A line for each verb, and for each option of it."""
+def summaries(command: Command[Any]) -> dict[str, str]:
+    """The first sentence of the help of each flag."""
+    return HELP | {flag: command.help_text(each, False) for flag, each in shown_options(command).items()}
+
+
+def bash(commands: list[Command[Any]]) -> str:
+    """The script of bash, which shows no help beside an option."""
+    cases = "\n".join(f'            {each.name}) words="{" ".join(summaries(each))}";;' for each in commands)
+    return BASH.format(verbs=" ".join(each.name for each in commands), cases=cases)
+
+
+def zsh(commands: list[Command[Any]]) -> str:
+    """The script of zsh. It can be evaluated, and it can be a file `_dragoman` in a folder of `$fpath`."""
+    verbs = "\n".join(f"            {quote(f'{each.name}:{each.summary}')}" for each in commands)
+    return ZSH.format(verbs=verbs, cases="\n".join(map(zsh_case, commands)))
+
+
+def zsh_case(command: Command[Any]) -> str:
+    """The options of a verb, each with its help, as a case of `_dragoman`."""
+    lines = (f"                {quote(f'{flag}:{text}')}" for flag, text in summaries(command).items())
+    return "\n".join([f"            {command.name}) choices=(", *lines, "            );;"])
+
+
+def fish(commands: list[Command[Any]]) -> str:
+    """The script of fish: a line for each verb, and for each option of it."""
     lines = []
     for command in commands:
-        lines.append(
-            f"complete -c dragoman -f -n __fish_use_subcommand -a {command.name} -d {quoted(command.summary)}"
-        )
-        seen = f"-n '__fish_seen_subcommand_from {command.name}'"
-        for name, option in command.options.items():
-            if name not in command.positional:
-                short = f" -s {SHORT[name][1]}" if name in SHORT else ""
-                lines.append(
-                    f"complete -c dragoman {seen} -l {option.flag[2:]}{short} -d {quoted(option.help)}"
-                )
-    return lines
+        first = "complete -c dragoman -f -n __fish_use_subcommand"
+        lines.append(f"{first} -a {command.name} -d {quoted(command.summary)}")
+        options, seen = shown_options(command), f"-n '__fish_seen_subcommand_from {command.name}'"
+        for flag, text in summaries(command).items():
+            name = options[flag].field.name if flag in options else ""
+            short = f" -s {SHORT[name][1]}" if name in SHORT else ""
+            lines.append(f"complete -c dragoman {seen} -l {flag[2:]}{short} -d {quoted(text)}")
+    return "\n".join(lines)
 
 
 def quoted(text: str) -> str:
-    """The text as one word of fish."""
+    """The text as one word of fish. In zsh, `shlex.quote` is right."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
@@ -85,6 +134,6 @@ COMMAND = Command(
     positional=("shell",),
     metavars={"shell": "SHELL"},
     groups={"options": ("shell",)},
-    notes="To keep it, add the line of the example to ~/.bashrc or ~/.zshrc; for fish, run\n"
-    "  dragoman completion fish > ~/.config/fish/completions/dragoman.fish",
+    notes="To keep it, add the line of the example, with the name of your shell, to ~/.bashrc or ~/.zshrc.\n"
+    "For fish, run\n  dragoman completion fish > ~/.config/fish/completions/dragoman.fish",
 )

@@ -253,7 +253,7 @@ class Command(Generic[T]):
             self._add(
                 group,
                 option,
-                self._help(option, everything)
+                self.help_text(option, everything).replace("%", "%%")
                 if option.help and (everything or name in common)
                 else argparse.SUPPRESS,
             )
@@ -296,7 +296,7 @@ class Command(Generic[T]):
                 help=help_text,
             )
 
-    def _help(self, option: Option, everything: bool) -> str:
+    def help_text(self, option: Option, everything: bool) -> str:
         """The option's docstring, of which --help shows the first sentence, with its default.
 
         The docstring of what is on by default begins with a verb, which "Do not" negates.
@@ -304,7 +304,7 @@ class Command(Generic[T]):
         text = (
             option.help if everything else re.split(r"(?<=[.:;]) (?=[A-Z(])|; ", option.help, maxsplit=1)[0]
         )
-        text = text.rstrip(".;:").replace("%", "%%")
+        text = text.rstrip(".;:")
         default = option.default
         if default is True:
             return f"Do not {text[0].lower()}{text[1:]}"

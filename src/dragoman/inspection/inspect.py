@@ -33,7 +33,7 @@ from dragoman.inspection.recording import Recording, as_array, record, residual_
 from dragoman.inspection.recurrent import RecurrentParts, record_recurrent
 from dragoman.model.convolutional import Convolutional
 from dragoman.model.enriched import Enriched
-from dragoman.model.symbols import END
+from dragoman.model.symbols import END, START
 from dragoman.model.transformer import Transformer
 from dragoman.search.beam import next_log_probs
 from dragoman.search.contradictions import refuse_more_than_a_search
@@ -90,8 +90,10 @@ def recorded_search(
     if source.size(1) == 1:
         raise DragomanError("The sentence is blank: the model computes nothing for it. Give one with words.")
 
+    first = END if model.settings.decoder_start == "end" else START
+
     def name(token: int) -> str:
-        return translator.tokenizers.target.pieces([token])[0]
+        return translator.tokenizers.target.pieces([first if token == START else token])[0]
 
     calls: dict[str, Calls] = {}
     with ExitStack() as stack, torch.no_grad():

@@ -9,6 +9,7 @@ PARTS_OF_A_TRANSFORMER = (
     "d_k",
     "d_v",
     "attention_dropout",
+    "decoder_start",
     "source_end",
     "norm",
     "norm_epsilon",
@@ -25,7 +26,7 @@ PARTS_OF_A_TRANSFORMER = (
 OF_EVERY_PRESET = ("d_ff", "heads")
 """The same, but presets set them: older architectures ignore them, and the command line refuses them."""
 OF_CONVOLUTIONS = ("kernel_width", "dilated")
-OF_THE_TRANSFORMER = ("neighbourhood", "concatenate_positions", "source_end", "output_bias")
+OF_THE_TRANSFORMER = ("neighbourhood", "concatenate_positions", "decoder_start", "source_end", "output_bias")
 """Settings of the Transformer alone, also beside enriched models."""
 
 

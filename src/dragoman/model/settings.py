@@ -61,6 +61,12 @@ class ModelSettings:
     """Rows of the learned table. Sinusoids have no limit."""
     first_position: int = 0
     """The number of the first position in the sinusoids. The paper counts from 0, fairseq from 2."""
+    decoder_start: Literal["start", "end"] = "start"
+    """What the decoder reads before the first target token: START, a symbol of its own, or END, as in
+    fairseq.
+
+    The paper does not say which. Other toolkits call the two symbols BOS and EOS.
+    """
     source_end: bool = True
     """Attend to the END of the source. The authors' code does, and OpenNMT-py does not."""
     norm: Literal["post", "pre", "batch", "none"] = "post"
@@ -121,7 +127,7 @@ class ModelSettings:
     @property
     def variants(self) -> list[str]:
         """The settings that have values of model/variants.py, which PyTorch alone computes."""
-        names = ("concatenate_positions", "residual", "attention_score", "neighbourhood")
+        names = ("concatenate_positions", "residual", "attention_score", "neighbourhood", "decoder_start")
         changed = [name for name in names if getattr(self, name) != getattr(ModelSettings, name)]
         values = {"positions": self.positions == "none", "norm": self.norm in ("batch", "none")}
         return changed + [name for name, varies in values.items() if varies]

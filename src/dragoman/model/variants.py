@@ -17,7 +17,7 @@ from dragoman.model.attention import KeysValues, MultiHeadAttention, causal_mask
 from dragoman.model.cache import TransformerState
 from dragoman.model.interface import State
 from dragoman.model.settings import ModelSettings
-from dragoman.model.symbols import PAD
+from dragoman.model.symbols import END, PAD, START
 from dragoman.model.transformer import DecoderLayer, EncoderLayer, Residual, Transformer
 
 # ---- the scores of attention (sections 3.2.1 and 3.5; Luong et al. 2015, Bahdanau et al. 2015)
@@ -253,6 +253,8 @@ class VariedTransformer(Transformer):
         self, target: Int[Tensor, "R T"], state: State
     ) -> tuple[Float[Tensor, "R T D"], TransformerState]:
         tell_tokens(self.decoder, target)
+        if self.settings.decoder_start == "end":
+            target = target.masked_fill(target == START, END)
         return super().decode(target, state)
 
 

@@ -46,8 +46,8 @@ class TrainingSettings:
     """Number of last checkpoints to keep and to average at the end (section 6.1: 5, for big models 20)."""
     best_by: Literal["bleu", "loss"] = "bleu"
     """Score that decides which checkpoint is the best one and when to stop early: BLEU of greedy
-    translations, or the loss. At the end the loss decides among this checkpoint, the last one and the
-    average."""
+    translations, or the loss. At the end the perplexity decides among this checkpoint, the last one and
+    the average."""
     patience: int = 8
     """Stop after this many validations without improvement; 0 never stops early."""
     log_every: int = 20

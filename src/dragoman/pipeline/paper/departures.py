@@ -63,7 +63,7 @@ FIXED = (
     (
         "checkpoint that is kept",
         "the average of the last 5, big 20, written every 10 minutes (6.1)",
-        "of best, last and average the one with the lowest validation loss; an interval in updates",
+        "of best, last and average the one with the lowest validation perplexity; an interval in updates",
     ),
     ("tokens of a batch", "about 25,000, whether with padding is not said (5.1)", "padding included"),
     ("ε of layer normalisation", "not given", "norm_epsilon, 0.00001 by default"),

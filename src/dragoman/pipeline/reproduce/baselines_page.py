@@ -327,8 +327,9 @@ def method(request: Request, tuned: Tuned) -> str:
 - Trials: {updates // TRIAL_SHARE:,} updates with seed 1 and a warm-up in proportion; the lowest negative
   log-likelihood of the validation data decides. So short a trial favours little dropout and a high
   learning rate, in every row; a choice at the end of a range may have a better neighbour outside it.
-- Trainings: {VALIDATIONS} validations; the model with the lowest validation loss is kept. Test data is
-  translated once, with the model and settings that validation data chose.
+- Trainings: {VALIDATIONS} validations; the model with the lowest validation loss is kept, or the last one
+  if its perplexity is lower. Test data is translated once, with the model and settings that validation data
+  chose.
 - p: paired bootstrap resampling (1,000 samples). Seed n is paired with the first row's seed n; the pairs of
   all seeds are one test set. A line counts once for each seed, so that p is somewhat too small.
 - Minutes leave out validations. The score to which training is timed is {100 * SHARE:.0f} % of the first

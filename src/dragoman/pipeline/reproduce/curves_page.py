@@ -96,8 +96,8 @@ def method(request: Request, points: Sequence[Point]) -> str:
   same. The vocabulary is learnt from the smaller corpus alone: 40 · √pairs tokens, at most
   {request.scale.vocabulary:,}. Parameters therefore grow with the corpus.
 - Updates, not passes, are the same for all sizes: with the same passes little text would be trained too
-  short. There are {VALIDATIONS} validations; the model with the lowest validation loss is kept, and training
-  ends after {PATIENCE} validations without a lower one.
+  short. There are {VALIDATIONS} validations; the model with the lowest validation loss is kept, or the last
+  one if its perplexity is lower, and training ends after {PATIENCE} validations without a lower loss.
 - Every row and size: peak of the learning rate {SETTINGS.peak:g}, dropout {SETTINGS.dropout:g}. More dropout
   would suit little text; nothing is tuned here.
 - Commit {made["commit"]}{changed}; {made["date"]}; {made["machine"]}; {made["device"]};

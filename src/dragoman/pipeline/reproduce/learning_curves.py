@@ -1,8 +1,8 @@
 """Learning curves: BLEU against the size of the corpus. This module is data.
 
 Every size has the same number of updates at most: a model of little text makes many passes, is validated
-often, and the weights with the lowest validation loss are kept. With the same number of passes instead,
-little text would have few updates, and the curve would show too short a training.
+often, and the weights with the lowest validation loss are kept, or the last ones. With the same number of
+passes instead, little text would have few updates, and the curve would show too short a training.
 """
 
 from dataclasses import replace

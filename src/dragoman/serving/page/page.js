@@ -108,7 +108,7 @@ function Inside() {
   const sentence = isCurrent && result?.format !== "html" && result?.sentences[0]?.source;
   if (!sentence) return null;
   const asked = new URLSearchParams({ text: sentence, model: result.model, adapter: result.adapter ?? "" });
-  return html`<a href=${`inspect#${asked}`} target="_blank" rel="noopener">Look inside</a>`;
+  return html`<a class="link" href=${`inspect#${asked}`} target="_blank" rel="noopener">Look inside</a>`;
 }
 
 function facts({ architecture, parameters, precision }) {
