@@ -7,16 +7,18 @@ BIN := .venv/bin
 quickstart: .venv/installed
 	$(BIN)/dragoman quickstart
 
+# Tests start Python a hundred times: what it compiles is kept.
+TEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest
 test: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder  # some tests wait, so three on two cores
+	$(TEST) -n 3 --dist loadfile --no-loadscope-reorder  # some tests wait, so three on two cores
 
 # Also load, soak, browser and long experiments.
 test-all: test
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m long
+	$(TEST) -n 2 --dist loadfile --no-loadscope-reorder -m long
 
 # The native tests with a debug build that checks addresses and undefined behaviour. AddressSanitizer reserves more address space
 # than the test of a lack of memory allows.

@@ -3,7 +3,7 @@
 import gc
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from dragoman.model.interface import Model
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END, PAD
 from dragoman.model.transformer import build_model
+from dragoman.pipeline import autoconfigure
 from dragoman.pipeline.recipe import Recipe
 from dragoman.text.settings import BatchSettings, DataSettings, TokenizerSettings
 from dragoman.training.settings import TrainingSettings
@@ -29,17 +30,47 @@ settings.register_profile(
 )  # nothing here asserts a time
 settings.load_profile("untimed")
 torch.set_num_threads(1)  # the models are tiny, and pytest runs a process on each core
+MEASURED = {name: getattr(autoconfigure, name) for name in ("TIMED_UPDATES", "LEAST_SECONDS")}
+"""How a run measures its speed: with 17 updates, nearly as many as most trainings of the tests have."""
+autoconfigure.TIMED_UPDATES, autoconfigure.LEAST_SECONDS = 1, 0.0
 
 
 LONG_FILES = {
     "test_benchmarks",
     "test_distributed",
-    "test_native",
+    "test_operations",
     "test_safety",
     "test_search",
+    "test_search_tree",
     "test_train",
+    "test_translator",
+    "test_what_if_page",
 }
-"""Files that take longest."""
+"""Files that take longest, and long ones late in the alphabet."""
+
+CHECKED_FILES = {
+    "test_attention",
+    "test_batches",
+    "test_constraints",
+    "test_convolutional",
+    "test_enriched",
+    "test_ensemble",
+    "test_laws",
+    "test_loss",
+    "test_positions",
+    "test_recurrent",
+    "test_sampling",
+    "test_scoring",
+    "test_search",
+    "test_search_tree",
+    "test_shortlist",
+    "test_top_k",
+    "test_trace",
+    "test_transformer",
+    "test_updates",
+    "test_variants",
+}
+"""Files whose tests check the shapes of every call: those of `model`, `search` and `text/batches.py`."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -161,17 +192,21 @@ def no_shape_checks() -> Iterator[None]:
     """For long searches and whole programs, which take twice as long where the shapes of every call are
     checked; other tests do that.
     """
+    before = jaxtyping.config.jaxtyping_disable
     jaxtyping.config.update("jaxtyping_disable", True)
     try:
         yield
     finally:
-        jaxtyping.config.update("jaxtyping_disable", False)
+        jaxtyping.config.update("jaxtyping_disable", before)
 
 
-@pytest.fixture(scope="module")
-def unchecked_shapes() -> Iterator[None]:
-    """As `no_shape_checks`, for all tests of a file."""
-    with no_shape_checks():
+@pytest.fixture(scope="module", autouse=True)
+def shape_checks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Check the shapes of calls in the tests of `model`, `search` and `text/batches.py`, which have shapes.
+
+    Other tests call the same functions and would take twice as long.
+    """
+    with nullcontext() if request.path.stem in CHECKED_FILES else no_shape_checks():
         yield
 
 

@@ -41,7 +41,6 @@ from dragoman.translation.translator import Translator
 from tests.conftest import TINY, write_copies
 
 HERE = World(device=torch.device("cpu"))
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +94,7 @@ def last_checkpoint(out: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def adapted(trained, folder, unchecked_shapes) -> Path:
+def adapted(trained, folder) -> Path:
     """An adaptation with replay and frozen embeddings; read only."""
     old = [str(trained / f"train.{side}") for side in ("source", "target")]
     return adapt(trained, folder, folder / "adapted", {"replay": old, "freeze": ["embeddings", "encoder.0"]})

@@ -14,8 +14,6 @@ from dragoman.translation.backtranslation import pair_names, write_pairs
 from dragoman.translation.model_folder import StoredModel
 from tests.test_cli import call
 
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")
-
 LINES = ["amber birch", "", "cedar ember delta", "  ", "delta", "ember amber", "birch"]
 
 

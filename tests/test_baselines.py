@@ -25,8 +25,6 @@ from dragoman.text.settings import DataSettings
 from dragoman.training.objective import learning_rate
 from tests.conftest import write_copies
 
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")
-
 TOML = Path(__file__).parents[1] / "experiments" / "baselines"
 ROWS = (
     Row("transformer", ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=1, decoder_layers=1)),

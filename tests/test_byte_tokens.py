@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from dragoman.inspection.inspect import inspect
 from dragoman.model.symbols import END
-from dragoman.pipeline import autoconfigure
 from dragoman.pipeline.prepare import PreparedData, prepare
 from dragoman.pipeline.recipe import complete_recipe
 from dragoman.pipeline.run import run
@@ -176,14 +175,11 @@ def model(tmp_path_factory):
         if words.startswith("Validation at update 8"):  # as if the run had ended here
             shutil.copytree(recipe.out, folder / "stopped")
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(autoconfigure, "LEAST_SECONDS", 0.0)
-        run(recipe, copy)
+    run(recipe, copy)
     return recipe, folder / "stopped"
 
 
-def test_a_resumed_run_equals_an_uninterrupted_one(model, monkeypatch):
-    monkeypatch.setattr(autoconfigure, "LEAST_SECONDS", 0.0)
+def test_a_resumed_run_equals_an_uninterrupted_one(model):
     recipe, stopped = model
     run(replace(recipe, out=stopped), lambda _: None)
     weights = [checkpoints(folder)[-1] / "model.safetensors" for folder in (recipe.out, stopped)]

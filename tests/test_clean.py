@@ -22,8 +22,6 @@ from dragoman.text.mojibake import has_mojibake
 from dragoman.text.settings import Languages
 from tests.test_cli import call
 
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")
-
 ENGLISH = (
     "a man rides a red bicycle through the park",
     "the children are playing with their dog in the garden",

@@ -30,8 +30,6 @@ from dragoman.text.datasets import DATASETS
 from tests.conftest import MOST_SECONDS
 from tests.processes import fork, run_command
 
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")
-
 
 @pytest.fixture(scope="module")
 def folder(trained, tmp_path_factory) -> Path:

@@ -29,7 +29,6 @@ from tests.conftest import MOST_SECONDS
 from tests.servers import add_key, serving
 
 pytestmark = [
-    pytest.mark.usefixtures("unchecked_shapes"),
     pytest.mark.filterwarnings("ignore::dragoman.system.errors.LongInput"),
 ]
 

@@ -18,7 +18,7 @@ from dragoman.pipeline.run import run
 from dragoman.system.errors import DragomanError
 from dragoman.training.checkpoint import checkpoints
 from tests import test_laws
-from tests.conftest import VOCABULARY, small_recipe
+from tests.conftest import VOCABULARY, no_shape_checks, small_recipe
 from tests.test_safety import assert_same, final_weights
 
 CONV = ModelSettings("conv", d_model=8, encoder_layers=2, decoder_layers=2, positions="learned")
@@ -219,6 +219,7 @@ def another(name: str, value: object) -> object:
 
 @pytest.mark.parametrize("architecture", get_args(Architecture))
 @pytest.mark.parametrize("field", fields(ModelSettings)[1:], ids=lambda field: field.name)
+@no_shape_checks()
 def test_every_setting_is_used_or_refused(architecture, field, sources, targets):
     """Except sizes of other architectures, which presets set, and the head that alignments are read from."""
     if architecture != "transformer" and field.name in ("d_ff", "heads"):
@@ -252,7 +253,7 @@ def test_a_text_beyond_the_learned_positions_is_refused(sources, targets):
 
 @pytest.mark.long
 @pytest.mark.skipif(which("g++") is None, reason="torch.compile needs a C++ compiler on a CPU")
-@pytest.mark.usefixtures("unchecked_shapes")
+@no_shape_checks()
 @pytest.mark.filterwarnings("ignore")  # of the compiler
 def test_compiled_layers_compute_what_others_do(sources, targets):
     losses, gradients = [], []

@@ -180,7 +180,6 @@ def test_the_page_shows_its_views(open_report, conv):  # noqa: F811
         assert_accessible(page)
 
 
-@pytest.mark.usefixtures("unchecked_shapes")
 def test_a_server_switches_its_attention_and_layers_off(browser, conv, tmp_path):  # noqa: F811
     model = copy.deepcopy(model_of(conv)).float()
     save_model(tmp_path / "conv", model, model.settings, conv.tokenizers)

@@ -28,8 +28,6 @@ from dragoman.translation import files
 from dragoman.translation.model_folder import StoredModel, Tokenizers, save_model
 from tests.conftest import write_copies
 
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")
-
 TRAINING = ["--updates", 4, "--warmup-steps", 2, "--validate-every", 2, "--precision", "float32"]
 
 

@@ -16,7 +16,6 @@ from dragoman.text.tokenizer import Tokenizer
 from dragoman.translation.model_folder import Tokenizers, save_model
 from tests.test_docs import DOCS, PAGES, SHELL, blocks
 
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 WITH_TRANSFORMERS = DOCS / "interop.md"  # its import takes seconds
 PATHS = [path for path in PAGES if blocks(path, "python") and path != WITH_TRANSFORMERS]
 TEXT = ["A man rides a bike.", "Ein Mann fährt Rad.", "amber"]

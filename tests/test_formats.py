@@ -13,7 +13,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.cli.doctor import print_findings
-from dragoman.pipeline import autoconfigure
 from dragoman.pipeline.prepare import prepare
 from dragoman.pipeline.run import open_run
 from dragoman.system.errors import DragomanError
@@ -25,7 +24,6 @@ from dragoman.text.settings import DataSettings, Languages
 from dragoman.training.world import World
 from tests.conftest import small_recipe, write_copies
 
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")  # there are none; the checks of types are slow
 EN_DE = Languages("en", "de")
 DOCTYPE = '<!DOCTYPE tmx SYSTEM "tmx14.dtd">'
 
@@ -106,8 +104,7 @@ def test_a_run_prepares_the_same_data_from_every_format(tmp_path, ending):
         assert list(read_pairs(lines.valid_source, lines.valid_target)) == list(read_pairs(*files))
 
 
-def test_a_run_records_the_languages_that_the_file_says(tmp_path, monkeypatch):
-    monkeypatch.setattr(autoconfigure, "LEAST_SECONDS", 0.0)
+def test_a_run_records_the_languages_that_the_file_says(tmp_path):
     write_copies(tmp_path, "train", 200)
     recipe = small_recipe(tmp_path, tmp_path / "run")
     path = as_file(tmp_path / "corpus.tmx", list(read_pairs(recipe.data.source, recipe.data.target)))

@@ -23,7 +23,6 @@ from dragoman.model.attention import attention
 from dragoman.model.settings import ModelSettings
 from dragoman.model.symbols import END
 from dragoman.model.transformer import build_model
-from dragoman.pipeline import autoconfigure
 from dragoman.pipeline.guided_alignment import with_alignment_head
 from dragoman.pipeline.prepare import PreparedData, make_batches, prepare
 from dragoman.pipeline.recipe import read_recipe, resolve_paths
@@ -326,7 +325,7 @@ def test_parts_of_a_batch_have_its_gradient(prepared, batch):
 
 
 @pytest.fixture(scope="module")
-def mirrored(tmp_path_factory, unchecked_shapes):
+def mirrored(tmp_path_factory):
     """A folder with a run whose head 2 is guided to the mirrored words, which no translation is made of."""
     folder = tmp_path_factory.mktemp("mirrored")
     source, _ = write_copies(folder, "train", 200)
@@ -371,12 +370,7 @@ def test_alignments_and_tags_are_read_from_the_head_that_was_guided(mirrored):
     assert torch.equal(target_weights(translator, rows[0], rows[1][:-1]), weights[-1, 0, 1])
 
 
-unchecked = pytest.mark.usefixtures("unchecked_shapes")
-
-
-@unchecked
-def test_a_resumed_run_equals_an_uninterrupted_one_without_the_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(autoconfigure, "LEAST_SECONDS", 0.0)
+def test_a_resumed_run_equals_an_uninterrupted_one_without_the_file(tmp_path):
     recipe = guided_recipe(tmp_path, "whole", updates=12, warmup_steps=4, validate_every=6)
     recipe = replace(recipe, batches=replace(recipe.batches, accumulate=3, micro_batch_tokens=60))
     stopped = replace(recipe, out=tmp_path / "stopped")
@@ -393,10 +387,8 @@ def test_a_resumed_run_equals_an_uninterrupted_one_without_the_file(tmp_path, mo
     assert weights[0].read_bytes() == weights[1].read_bytes()
 
 
-@unchecked
-def test_a_weight_of_zero_trains_the_ordinary_model(tmp_path, monkeypatch):
+def test_a_weight_of_zero_trains_the_ordinary_model(tmp_path):
     """And a compressed alignment is read as the plain one."""
-    monkeypatch.setattr(autoconfigure, "LEAST_SECONDS", 0.0)
     short = {"updates": 6, "warmup_steps": 3, "validate_every": 6, "checkpoint_every": 6, "average": 1}
     ordinary, weights = small_recipe(tmp_path, tmp_path / "ordinary", **short), []
     zero = guided_recipe(tmp_path, "zero", guided_alignment_weight=0.0, **short)
@@ -415,7 +407,6 @@ def test_a_weight_of_zero_trains_the_ordinary_model(tmp_path, monkeypatch):
     assert log[0]["loss"] < log[1]["loss"]
 
 
-@unchecked
 def test_divergence_is_located(tmp_path):
     with pytest.raises(
         DivergenceError, match=r"First non-finite value: the output of objective\.model\.\S+\."
@@ -423,7 +414,6 @@ def test_divergence_is_located(tmp_path):
         run(guided_recipe(tmp_path, learning_rate_scale=1e30), silent)
 
 
-@unchecked
 @pytest.mark.parametrize("lora", [{}, {"lora_rank": 2}], ids=["all weights", "lora"])
 def test_an_initial_model_gets_a_head(trained, tmp_path, lora):
     source, _ = write_copies(tmp_path, "new", 60, 5)

@@ -14,8 +14,6 @@ from dragoman.translation.model_folder import StoredModel
 from tests.conftest import small_recipe, write_copies
 from tests.test_cli import call
 
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")
-
 
 @pytest.fixture
 def folder(trained):

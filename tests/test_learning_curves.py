@@ -21,8 +21,6 @@ from dragoman.text.settings import DataSettings
 from tests.conftest import write_copies
 from tests.test_baselines import ROWS, TOY
 
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")
-
 FILES = DataSettings(
     *(Path(f"{name}.{side}") for name in ("train", "valid") for side in ("source", "target"))
 )

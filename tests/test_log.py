@@ -61,7 +61,7 @@ def test_tensorboard_gets_curves_and_texts(tmp_path):
     assert b"amber \xc2\xb7 AMBER" in events.Tensors(tags["tensors"][0])[0].tensor_proto.string_val[0]
 
 
-def test_a_training_has_its_curves_and_its_texts_in_tensorboard(tmp_path, unchecked_shapes):
+def test_a_training_has_its_curves_and_its_texts_in_tensorboard(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     source, target = write_copies(tmp_path, "train", 50)

@@ -14,7 +14,7 @@ BLOCKS = dict(re.findall(r"```(\w+)\n(.*?)```", PAGE, re.DOTALL))
 COMMANDS = [shlex.split(line) for line in BLOCKS["sh"].splitlines() if line.startswith("dragoman ")]
 
 
-@pytest.mark.usefixtures("unchecked_shapes", "capsysbinary")
+@pytest.mark.usefixtures("capsysbinary")
 def test_the_commands_and_the_python_run(trained, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("runs").mkdir()

@@ -30,7 +30,6 @@ from tests.test_adapt import adapt, complete, folder, last_checkpoint, table, we
 from tests.test_cli import call
 
 __all__ = ["folder"]
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 RANK = 3
 
 

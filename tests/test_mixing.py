@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.model.transformer import build_model
-from dragoman.pipeline import autoconfigure
 from dragoman.pipeline.conversion import prepare_converted, refuse_unknown_tags
 from dragoman.pipeline.prepare import PreparedData, make_batches
 from dragoman.pipeline.recipe import Recipe, check_recipe, read_recipe
@@ -128,8 +127,7 @@ def test_corpora_without_weights_are_one_text(recipe, tmp_path):
     assert manifests[0] == manifests[1]
 
 
-def test_a_resumed_mixture_is_that_of_an_uninterrupted_run(recipe, tmp_path, monkeypatch):
-    monkeypatch.setattr(autoconfigure, "LEAST_SECONDS", 0.0)
+def test_a_resumed_mixture_is_that_of_an_uninterrupted_run(recipe, tmp_path):
     longer = replace(recipe, training=replace(recipe.training, updates=16, warmup_steps=4))
     whole = replace(longer, out=tmp_path / "whole")
     run(whole, lambda _: None)

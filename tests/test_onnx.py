@@ -13,8 +13,6 @@ from dragoman.system.errors import DragomanError
 from dragoman.text.batches import pad
 from tests.test_huggingface import SIZES, SOURCE, ours
 
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")
-
 SETTINGS = ModelSettings(
     **SIZES,
     d_k=5,

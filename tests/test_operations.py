@@ -32,7 +32,6 @@ from tests.conftest import MOST_SECONDS
 from tests.servers import serving
 
 pytestmark = [
-    pytest.mark.usefixtures("unchecked_shapes"),
     pytest.mark.filterwarnings("ignore::dragoman.system.errors.LongInput"),
 ]
 

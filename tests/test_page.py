@@ -966,7 +966,6 @@ def test_nothing_moves_for_those_who_ask_for_it(open_page, page_url):
 # The real server
 
 
-@pytest.mark.usefixtures("unchecked_shapes")
 def test_a_text_is_translated_by_a_model_that_has_learnt(open_page, trained):
     with serving(trained / "run") as server:
         page = open_page(WIDE, load=False)
@@ -978,7 +977,6 @@ def test_a_text_is_translated_by_a_model_that_has_learnt(open_page, trained):
         page.wait_for_selector("[role=menuitem]")
 
 
-@pytest.mark.usefixtures("unchecked_shapes")
 def test_one_can_look_inside_a_translation(open_page, trained):
     with serving(trained / "run") as server:
         page = open_page(WIDE, load=False)

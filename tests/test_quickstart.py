@@ -22,8 +22,6 @@ from dragoman.pipeline.quickstart import (
 from dragoman.system.errors import DragomanError
 from dragoman.translation.model_folder import StoredModel, torch_model
 
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")
-
 
 def test_alternatives_go_to_one_word_without_stress_comments_or_repetitions():
     text = "read R EH1 D # past\nread(2) R IY1 D\nbusses B AH1 S IH0 Z\nbusses(2) B AH0 S IH2 Z\n"

@@ -12,8 +12,6 @@ import pytest
 from dragoman.cli import main as cli
 from tests.conftest import write_copies
 
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")
-
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [
     path for pattern in ("*.md", "docs/*.md", "*/README.md", "*/LOG.md") for path in ROOT.glob(pattern)

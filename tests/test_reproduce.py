@@ -33,8 +33,6 @@ from tests.conftest import MOST_SECONDS, write_copies
 from tests.processes import as_ranks, fork, worst
 from tests.test_cli import call
 
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")
-
 TOML = Path(__file__).parents[1] / "experiments" / "table3"
 BASE = ModelSettings(d_model=32, d_ff=64, heads=4, encoder_layers=2, decoder_layers=2)
 ROWS = (

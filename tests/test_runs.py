@@ -15,8 +15,6 @@ from dragoman.system.messages import silent
 from tests.conftest import small_recipe
 from tests.test_cli import call
 
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

@@ -55,7 +55,6 @@ from tests.conftest import small_recipe
 from tests.processes import die_when, fork, worst
 
 HERE = World(device=torch.device("cpu"))
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 
 def prepared_run(folder: Path, name: str, **training):
@@ -69,6 +68,22 @@ def prepared_run(folder: Path, name: str, **training):
 def resume_run(recipe):
     """Train in this process, from wherever the run is."""
     fit(recipe, make_schedule(recipe), PreparedData.load(recipe.out / "data"), silent, HERE)
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """A run that has made its 24 updates: its recipe and its text. Read only."""
+    recipe, data = prepared_run(tmp_path_factory.mktemp("ended"), "run")
+    resume_run(recipe)
+    return recipe, data
+
+
+@pytest.fixture
+def copied(ended, tmp_path):
+    """The same, in a folder of the test's own."""
+    recipe, data = ended
+    shutil.copytree(recipe.out, tmp_path / "run")
+    return replace(recipe, out=tmp_path / "run"), data
 
 
 def final_weights(recipe):
@@ -86,7 +101,7 @@ def log_of(recipe):
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-@pytest.mark.parametrize(("kills", "updates"), [(12, 120), pytest.param(50, 450, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("kills", "updates"), [(12, 66), pytest.param(50, 450, marks=pytest.mark.long)])
 def test_a_run_killed_at_random_operations_on_files_ends_with_the_weights_of_an_uninterrupted_one(
     tmp_path, kills, updates
 ):
@@ -117,9 +132,8 @@ def test_a_run_killed_at_random_operations_on_files_ends_with_the_weights_of_an_
     )
 
 
-def test_a_full_disk_leaves_the_former_checkpoint_and_says_so(tmp_path):
-    (straight, _), (short, data) = prepared_run(tmp_path, "straight"), prepared_run(tmp_path, "short")
-    resume_run(straight)
+def test_a_full_disk_leaves_the_former_checkpoint_and_says_so(ended, tmp_path):
+    (straight, _), (short, data) = ended, prepared_run(tmp_path, "short")
     fit(short, replace(make_schedule(short), updates=4), data, silent, HERE)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(
@@ -192,9 +206,8 @@ def test_a_log_that_cannot_be_written_is_reported(tmp_path):
 @pytest.mark.parametrize(
     "file", ["model.safetensors", "optimizer.safetensors", "place.json", "manifest.json"]
 )
-def test_a_damaged_checkpoint_is_named_and_the_one_before_is_loaded(tmp_path, file):
-    recipe, data = prepared_run(tmp_path, "run")
-    resume_run(recipe)
+def test_a_damaged_checkpoint_is_named_and_the_one_before_is_loaded(copied, file):
+    recipe, data = copied
     before = final_weights(recipe)
     newest = checkpoints(recipe.out)[-1] / file
     newest.write_bytes(newest.read_bytes()[:-9])
@@ -217,9 +230,8 @@ def test_a_run_without_averaging_keeps_a_checkpoint_to_fall_back_to(tmp_path):
     assert messages[1] == "Resuming from step-00000020; the updates after it are repeated."
 
 
-def test_a_changed_recipe_is_not_reported_as_a_damaged_checkpoint(tmp_path):
-    recipe, data = prepared_run(tmp_path, "run")
-    resume_run(recipe)
+def test_a_changed_recipe_is_not_reported_as_a_damaged_checkpoint(copied):
+    recipe, data = copied
     with pytest.raises(
         DragomanError,
         match=r"the settings give .*The recipe\.toml of this run was changed since it began; restore it",
@@ -231,8 +243,8 @@ def test_a_changed_recipe_is_not_reported_as_a_damaged_checkpoint(tmp_path):
     ("table", "name"),
     [("training", "updates"), ("batches", "source_tokens_per_batch"), ("training", "precision")],
 )
-def test_a_recipe_that_lacks_a_setting_is_refused(table, name, tmp_path):
-    recipe, _ = prepared_run(tmp_path, "run")
+def test_a_recipe_that_lacks_a_setting_is_refused(table, name, copied):
+    recipe, _ = copied
     write_toml(
         replace(recipe, **{table: replace(getattr(recipe, table), **{name: None})}),
         recipe.out / "recipe.toml",
@@ -264,9 +276,8 @@ def test_micro_batch_tokens_auto_is_refused_by_a_run_that_began_without_it(tmp_p
         run(replace(recipe, batches=replace(recipe.batches, micro_batch_tokens="auto")), silent)
 
 
-def test_a_damaged_later_checkpoint_is_not_averaged(tmp_path):
-    recipe, data = prepared_run(tmp_path, "run")
-    resume_run(recipe)
+def test_a_damaged_later_checkpoint_is_not_averaged(copied):
+    recipe, data = copied
     (checkpoints(recipe.out)[-1] / "model.safetensors").write_bytes(b"cut")
     fit(recipe, replace(make_schedule(recipe), updates=22), data, silent, HERE)
     assert [path.name for path in checkpoints(recipe.out)] == [
@@ -276,9 +287,8 @@ def test_a_damaged_later_checkpoint_is_not_averaged(tmp_path):
     ]
 
 
-def test_without_an_intact_checkpoint_a_run_does_not_start_again(tmp_path):
-    recipe, data = prepared_run(tmp_path, "run")
-    resume_run(recipe)
+def test_without_an_intact_checkpoint_a_run_does_not_start_again(copied):
+    recipe, data = copied
     for path in checkpoints(recipe.out):
         (path / "place.json").unlink()
     with pytest.raises(
@@ -296,15 +306,14 @@ def test_without_an_intact_checkpoint_a_run_does_not_start_again(tmp_path):
 
 
 @pytest.mark.parametrize("others", [[28], [20, 28]], ids=["another step", "others whose mean is ours"])
-def test_processes_that_see_different_checkpoints_do_not_resume(tmp_path, others):
+def test_processes_that_see_different_checkpoints_do_not_resume(ended, others):
     class Other(ProcessGroup):
         """Beside it there are processes that have found checkpoints of other steps."""
 
         def all_reduce(self, values):
             return values + torch.tensor([sum(others), sum(step**2 for step in others)])
 
-    recipe, data = prepared_run(tmp_path, "run")
-    resume_run(recipe)
+    recipe, data = ended
     model = make_model(recipe, data, HERE.device)
     with pytest.raises(
         DragomanError,
@@ -317,9 +326,9 @@ def test_processes_that_see_different_checkpoints_do_not_resume(tmp_path, others
 
 @pytest.mark.parametrize("finished", [True, False])
 def test_a_run_does_not_resume_with_damaged_data(tmp_path, finished):
-    recipe = small_recipe(tmp_path, tmp_path / "run")
+    recipe = small_recipe(tmp_path, tmp_path / "run", updates=8)
     run(recipe, silent)
-    recipe = replace(recipe, training=replace(recipe.training, updates=48))
+    recipe = replace(recipe, training=replace(recipe.training, updates=12))
     if not finished:
         (recipe.out / "result.json").unlink()
     (ids,) = (recipe.out / "data" / "train").glob("*.source.npy")
@@ -338,9 +347,8 @@ def test_a_run_does_not_resume_with_damaged_data(tmp_path, finished):
     assert (recipe.out / "result.json").exists()
 
 
-def test_a_damaged_checkpoint_is_left_out_of_the_average(tmp_path):
-    recipe, _ = prepared_run(tmp_path, "run")
-    resume_run(recipe)
+def test_a_damaged_checkpoint_is_left_out_of_the_average(copied):
+    recipe, _ = copied
     (checkpoints(recipe.out)[1] / "model.safetensors").write_bytes(b"cut")
     messages = []
     _, steps = average_checkpoints(recipe.out, 3, 4, 24, messages.append)
@@ -357,11 +365,11 @@ def split_where_memory_is_short(folder: Path) -> None:
     recipe = replace(recipe, model=replace(recipe.model, dropout=0.0))
     model, batches = make_model(recipe, data, HERE.device).double(), make_batches(recipe, data, HERE)
     objective = Objective.of(model, recipe.training)
-    batch = batches.load(list(range(len(data.train))) * 40)
+    batch = batches.load(list(range(len(data.train))) * 20)
     update = Update(0, 1, [batch], batch.tokens)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     limits = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (used + 40 * 2**20, limits[1]))
+    resource.setrlimit(resource.RLIMIT_AS, (used + 20 * 2**20, limits[1]))
     with pytest.raises(
         DragomanError,
         match=r"not enough memory for \d+ pairs at once; run .* a lower --micro-batch-tokens\.",

@@ -8,8 +8,6 @@ import pytest
 from tests.conftest import MOST_SECONDS
 from tests.servers import serving
 
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")
-
 CONFIG = """\
 [checks.positive_data_acceptance]
 # 400: settings that contradict each other and languages without a model, which a schema cannot tell.

@@ -23,7 +23,6 @@ from dragoman.text.settings import TokenizerSettings
 from dragoman.text.tokenizer import Tokenizer, replace_surrogates
 from tests.conftest import MOST_SECONDS
 
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")  # thousands of samples, of which none has a shape
 LINES = [
     "Ein Mann in einem blauen Hemd fährt mit dem Rad über die Straße .",
     "Zwei junge Hunde spielen im frischen Schnee und rennen umher .",

@@ -25,8 +25,6 @@ from dragoman.text.settings import Languages
 from dragoman.translation.adapter import Adapter
 from dragoman.translation.model_folder import StoredModel, model_hash
 
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")
-
 TEXTS = ["amber birch cedar", "delta ember fjord grove heath"]
 
 

@@ -3,8 +3,6 @@
 import shutil
 from dataclasses import asdict
 
-import pytest
-
 from dragoman.training.curves import training_of
 from tests.browser import browser  # noqa: F401
 from tests.servers import serving
@@ -18,7 +16,6 @@ def open_inspection(browser, address, model):  # noqa: F811
     return page
 
 
-@pytest.mark.usefixtures("unchecked_shapes")
 def test_a_served_run_shows_its_training_and_a_model_folder_does_not(browser, trained, tmp_path):  # noqa: F811
     run = tmp_path / "run"
     shutil.copytree(trained / "run", run)

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dragoman.pipeline import autoconfigure
 from dragoman.pipeline.conversion import prepare_converted
 from dragoman.pipeline.prepare import PreparedData, make_batches, prepare
 from dragoman.pipeline.run import run
@@ -114,8 +113,7 @@ def test_weights_and_tags_hold_in_every_copy(tmp_path):
         assert abs(tagged[pairs].mean() - 0.75) < 0.03
 
 
-def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(autoconfigure, "LEAST_SECONDS", 0.0)
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
     recipe = replace(small_recipe(tmp_path, tmp_path / "whole", updates=16, warmup_steps=4), tokenizer=BPE)
     recipe = replace(recipe, batches=replace(recipe.batches, accumulate=8))
     stopped = replace(recipe, out=tmp_path / "stopped")

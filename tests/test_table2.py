@@ -28,8 +28,6 @@ from dragoman.text.archives import Archive
 from dragoman.text.settings import DataSettings
 from tests.conftest import write_copies
 
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")
-
 TOML = Path(__file__).parents[1] / "experiments" / "table2"
 TINY = ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=1, decoder_layers=1)
 ROWS = tuple(

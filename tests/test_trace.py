@@ -18,7 +18,7 @@ from dragoman.search.scoring import token_log_probabilities
 from dragoman.search.trace import stable_prefixes, trace_nodes
 from dragoman.system.errors import DragomanError
 from dragoman.translation.token_ids import encode_sentences
-from tests.conftest import VOCABULARY
+from tests.conftest import VOCABULARY, no_shape_checks
 from tests.test_search import following, reference_steps, tiny
 from tests.test_translator import LINES, TEXT, folder, translator  # noqa: F401
 
@@ -38,6 +38,7 @@ def path(nodes, number):
     [Constraints(), Constraints(prefix=[5, 7]), Constraints(banned=[[4], [6, 5]])],
     ids=["none", "prefix", "ban"],
 )
+@no_shape_checks()
 def test_a_trace_has_every_hypothesis_and_the_reason_of_its_end(model, sources, rules, groups):
     asked = SearchSettings(beam_size=4, n_best=3, max_extra_tokens=3, groups=groups)
     for row in sources:
@@ -68,6 +69,7 @@ def test_a_trace_has_every_hypothesis_and_the_reason_of_its_end(model, sources, 
             assert number in parents or node.end is not None
 
 
+@no_shape_checks()
 def test_a_trace_has_the_hypotheses_of_the_reference(model, sources):
     for row, width in itertools.product(sources, (1, 2, 4)):
         source, asked = row[row != PAD], SearchSettings(beam_size=width, max_extra_tokens=2)
@@ -115,6 +117,7 @@ def test_what_another_group_has_found_is_named():
     assert "found by another group" in ends
 
 
+@no_shape_checks()
 def test_a_group_of_tokens_is_certain_when_all_hypotheses_have_it(model, sources):
     asked = SearchSettings(beam_size=3, max_extra_tokens=3)
     for row in sources:
@@ -125,6 +128,7 @@ def test_a_group_of_tokens_is_certain_when_all_hypotheses_have_it(model, sources
             assert after[: len(before)] == before
 
 
+@no_shape_checks()
 def test_certain_is_what_all_hypotheses_of_a_step_begin_with(model, sources):
     for row, (beam_size, groups) in itertools.product(sources, ((1, 1), (2, 1), (3, 1), (4, 2))):
         source, asked = (
@@ -189,6 +193,7 @@ def test_alternatives_are_all_that_may_follow(model, sources, prefix):
 @pytest.mark.parametrize(
     "rules", [Constraints(), Constraints(2, 2, [[4], [6, 5]], [5, 7])], ids=["none", "all of them"]
 )
+@no_shape_checks()
 def test_each_alternative_continues_as_the_search_with_that_prefix(model, sources, rules):
     asked, source = (
         SearchSettings(beam_size=4, n_best=2, length_penalty=1.4, max_extra_tokens=3),

@@ -37,11 +37,10 @@ from dragoman.training.loop import is_better, stopped_early
 from dragoman.training.settings import Schedule, TrainingSettings
 from dragoman.training.world import World
 from dragoman.translation.translator import Translator
-from tests.conftest import MOST_SECONDS, small_recipe, write_copies
+from tests.conftest import MEASURED, MOST_SECONDS, small_recipe, write_copies
 from tests.processes import die_when, dragoman, fork, run_command, worst
 
 HERE = World(device=torch.device("cpu"))
-pytestmark = pytest.mark.usefixtures("unchecked_shapes")
 
 
 @pytest.fixture
@@ -395,7 +394,7 @@ def test_killed_while_it_trains_the_same_command_ends_with_the_same_model(tmp_pa
 
     def command(out: str) -> list[str]:
         flags = (
-            "--updates 40 --validate-every 10 --checkpoint-every 5 --log-every 5 "
+            "--updates 20 --validate-every 10 --checkpoint-every 5 --log-every 5 "
             "--warmup-steps 20 --preset tiny --d-model 32 --d-ff 32"
         )
         files = [
@@ -519,7 +518,9 @@ def test_one_update_is_told_in_the_singular(tmp_path):
     assert not re.search(r"\b1 (updates|warm-up steps|pairs)", said)
 
 
-def test_what_a_recipe_leaves_open_is_chosen_and_reported(tmp_path):
+def test_what_a_recipe_leaves_open_is_chosen_and_reported(tmp_path, monkeypatch):
+    for name, value in MEASURED.items():
+        monkeypatch.setattr(f"dragoman.pipeline.autoconfigure.{name}", value)
     recipe = small_recipe(
         tmp_path, tmp_path / "run", updates=None, minutes=0.01, warmup_steps=None, validate_every=None
     )

@@ -33,7 +33,7 @@ from dragoman.translation.model_folder import Tokenizers, save_model
 from dragoman.translation.segmentation import split
 from dragoman.translation.tags import TAG, remove_tags, restore_tags
 from dragoman.translation.token_ids import encode_sentences
-from tests.conftest import MODELS, MOST_SECONDS, no_shape_checks
+from tests.conftest import MODELS, MOST_SECONDS
 
 LINES = ["ein Mann fährt Rad", "two dogs play", "der Schnee ist kalt", "a man rides a bike"]
 SETTINGS = ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=1, decoder_layers=1)
@@ -77,7 +77,6 @@ MANY = [" ".join(LINES[(first + step) % 4] for step in range(first % 3 + 1)) for
 
 @pytest.mark.parametrize("kind", ["transformer", "gru", "conv"])
 @pytest.mark.parametrize("more", [{}, {"groups": 2}, {"temperature": 1.0}, {"force_words": ("a",)}], ids=str)
-@no_shape_checks()
 def test_threads_of_pytorch_change_no_translation(translator, kind, more):
     tokenizers = translator.tokenizers
     model = build_model(MODELS[kind], len(tokenizers.source), len(tokenizers.target)).double()

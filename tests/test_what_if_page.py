@@ -74,7 +74,6 @@ def numbers_of(page):
     return [float(text.replace("−", "-")) for text in page.locator(".effects td").all_inner_texts()]
 
 
-@pytest.mark.usefixtures("unchecked_shapes")
 def test_a_server_computes_cases(browser, trained):  # noqa: F811
     with serving(trained / "run") as server:
         context = browser.new_context(viewport={"width": 1280, "height": 900})
@@ -134,7 +133,6 @@ def test_a_server_computes_cases(browser, trained):  # noqa: F811
         context.close()
 
 
-@pytest.mark.usefixtures("unchecked_shapes")
 def test_changes_are_checked_as_strictly_as_the_rest_of_a_request(trained):
     with serving(trained / "run", "--max-beam-size", 8) as server, server.client() as client:
 

@@ -5,6 +5,7 @@ positions, Q = W · T queries of T more tokens each, N keys, D = d_model.
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -43,10 +44,7 @@ class TransformerState(State):
         return self.ancestry.size(1)
 
     def allocate(self, beams: int, max_length: int) -> "TransformerState":
-        def empty(memory: Tensor) -> Tensor:
-            sentences, heads, _, width = memory.shape
-            return memory.new_empty(sentences, heads, min(max_length, INITIAL_LENGTH) * beams, width)
-
+        empty = partial(empty_cache, positions=min(max_length, INITIAL_LENGTH) * beams)
         memory = [KeysValues(keys.contiguous(), values.contiguous()) for keys, values in self.memory]
         cache = [KeysValues(empty(keys), empty(values)) for keys, values in memory]
         ancestry = self.ancestry.new_empty(len(self.ancestry), beams, 0, beams)
@@ -86,17 +84,11 @@ class TransformerState(State):
         return after, mask.flatten(3).flatten(1, 2)[:, None]
 
     def reorder(self, rows: Int[Tensor, "R"]) -> "TransformerState":
-        return replace(
-            self, ancestry=self.ancestry.flatten(0, 1).index_select(0, rows).view_as(self.ancestry)
-        )
+        ancestry = self.ancestry.flatten(0, 1).index_select(0, rows).view_as(self.ancestry)
+        return replace(self, ancestry=ancestry)
 
     def select(self, sentences: Int[Tensor, "B2"]) -> "TransformerState":
-        def selected(part: Tensor) -> Tensor:
-            used = self.length * self.beams
-            new = part.new_empty(len(sentences), *part.shape[1:])
-            new[:, :, :used] = part[:, :, :used].index_select(0, sentences)
-            return new
-
+        select = partial(selected, rows=sentences, used=self.length * self.beams)
         return replace(
             self,
             memory=[
@@ -105,9 +97,21 @@ class TransformerState(State):
             ],
             mask=self.mask.index_select(0, sentences),
             ancestry=self.ancestry.index_select(0, sentences),
-            cache=[KeysValues(selected(keys), selected(values)) for keys, values in self.cache],
+            cache=[KeysValues(select(keys), select(values)) for keys, values in self.cache],
             encoder_output=None,
         )
+
+
+def empty_cache(memory: Float[Tensor, "B H N K"], positions: int) -> Float[Tensor, "B H C K"]:
+    """Room for so many positions of keys or values like those of the source."""
+    return memory.new_empty(*memory.shape[:2], positions, memory.size(3))
+
+
+def selected(part: Float[Tensor, "B H C K"], rows: Int[Tensor, "B2"], used: int) -> Float[Tensor, "B2 H C K"]:
+    """The cache of these sentences. Only the used positions are copied."""
+    new = part.new_empty(len(rows), *part.shape[1:])
+    new[:, :, :used] = part[:, :, :used].index_select(0, rows)
+    return new
 
 
 def enlarged(cache: Float[Tensor, "B H C K"], min_positions: int) -> Float[Tensor, "B H C2 K"]:

@@ -46,20 +46,20 @@ def cross_attention_modules(model: Model) -> list[AttentionModule]:
 def record_attention(modules: Sequence[AttentionModule]) -> Iterator[list[list[Tensor]]]:
     """For each module, the weights of its calls in this thread while the context is open, in order."""
     recorded: list[list[Tensor]] = [[] for _ in modules]
-    thread = get_ident()
-
-    def record(calls: list[Tensor], weights: Tensor) -> None:
-        if get_ident() == thread:
-            calls.append(weights)
-
     with RECORDING:
         for module, calls in zip(modules, recorded, strict=True):
-            module.attention_weights_hook = partial(record, calls)
+            module.attention_weights_hook = partial(record, get_ident(), calls)
         try:
             yield recorded
         finally:
             for module in modules:
                 module.attention_weights_hook = None
+
+
+def record(thread: int, calls: list[Tensor], weights: Tensor) -> None:
+    """Keep the weights of a call, if it is of this thread."""
+    if get_ident() == thread:
+        calls.append(weights)
 
 
 def decode_with_attention(
