@@ -9,7 +9,7 @@ from torch import nn
 from dragoman.inspection.inspected import InspectedModel
 from dragoman.model.recurrent import Recurrent
 
-Module = TypeVar("Module", bound=nn.Module)
+M = TypeVar("M", bound=nn.Module)
 
 
 def definition_of(model: InspectedModel, part: str) -> tuple[str, str]:
@@ -27,7 +27,7 @@ def definition_of(model: InspectedModel, part: str) -> tuple[str, str]:
     return ("", "") if module is None else named(class_of(module))
 
 
-def class_of(module: Module) -> type[Module]:
+def class_of(module: M) -> type[M]:
     """A module's class, or the class of `dragoman.model` that it extends."""
     own = (each for each in type(module).__mro__ if each.__module__.startswith("dragoman.model."))
     return next(own, type(module))
