@@ -41,13 +41,11 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import groupby
 from pathlib import Path
 
 from passport import asked, passport
-from rich.console import Console
-from rich.table import Table
 from serve_load import DRAIN_SECONDS, Connection
+from serve_report import report
 from serve_systems import HERE, Peers, Row, Server, System, ended, running
 
 from dragoman.system.files import atomic_write
@@ -341,93 +339,6 @@ class Benchmark:
             )
 
 
-def medians(rows: list[Row]) -> list[Row]:
-    """The medians over the rounds, with the share of the offline translator in the same round."""
-    speeds = defaultdict(list)
-    for row in rows:
-        if row["measured"] == "offline":
-            speeds[row["round"]].append(row["sentences_per_second"])
-    kinds = defaultdict(list)
-    for row in rows:
-        share = {}
-        if row["measured"] == "saturation" and row["round"] in speeds:
-            share = {"share_of_offline": row["sentences_per_second"] / statistics.mean(speeds[row["round"]])}
-        kind = (row["measured"], *(row.get(name) for name in (*HOW, "system")))
-        if "round" in row:
-            kinds[kind].append(row | share)
-    order = {
-        name: number
-        for number, name in enumerate(("offline", "saturation", "open loop", "overhead", "beside"))
-    }
-    return [median(same) for kind, same in sorted(kinds.items(), key=lambda each: order[each[0][0]])]
-
-
-def median(same: list[Row]) -> Row:
-    """The medians of several measurements of the same, and their sums of errors."""
-    names = [name for name, value in same[0].items() if isinstance(value, float)]
-    found = same[0] | {name: statistics.median(row[name] for row in same) for name in names}
-    sums = {name: sum(row[name] for row in same) for name in ("errors", "unanswered") if name in found}
-    return {name: value for name, value in (found | sums).items() if name not in ("round", "when")}
-
-
-HOW = {"connections": "connections", "texts": "sentences a request", "rate": "rate"}
-FIGURES = {
-    "sentences_per_second": "sentences/s",
-    "share_of_offline": "of offline",
-    "requests_per_second": "requests/s",
-    "p50_ms": "p50 ms",
-    "p95_ms": "p95 ms",
-    "errors": "errors",
-    "unanswered": "unanswered",
-    "cpu_ms": "CPU ms a sentence",
-    "http_ms": "HTTP ms",
-    "direct_ms": "direct ms",
-    "overhead_ms": "overhead ms",
-    "alone_p95_ms": "short alone, p95 ms",
-    "whole_p95_ms": "beside a whole one",
-    "whole_ratio": "times",
-    "parts_p95_ms": "beside one in parts",
-    "parts_ratio": "times",
-}
-
-
-def report(pieces: Pieces) -> None:
-    """Print the medians with where they come from, a table a kind of measurement."""
-    stamp, console = pieces.stamp, Console(width=120)
-    console.print(f"{stamp['machine']}; commit {stamp['commit']}{', dirty' if stamp['dirty'] else ''}")
-    console.print(", ".join(f"{name} {number}" for name, number in stamp["versions"].items()))
-    for measured, group in groupby(medians(pieces.rows), lambda row: row["measured"]):
-        rows = list(group)
-        names = {name: title for name, title in (HOW | FIGURES).items() if name in rows[0]}
-        table = Table("system", *names.values(), title=f"{measured}, medians")
-        for row in rows:
-            table.add_row(row["system"], *(shown(row.get(name, "")) for name in names))
-        console.print(table)
-    for row in pieces.rows:
-        if row["measured"] == "answers":
-            console.print(
-                f"{row['system']}: {row['same_as_ours']} of {row['sentences']} translations are those of "
-                f"Translator.translate, {row['same_as_ours_with_its_length_penalty']} with the same length "
-                "penalty."
-            )
-        if row["measured"] == "threads":
-            console.print(
-                f"plain, {row['workers']} workers of {row['threads']} threads: "
-                f"{row['sentences_per_second']:.0f} sentences a second"
-            )
-
-
-def shown(value: object) -> str:
-    """A number as a table has it."""
-    return (
-        f"{value:.3g}"
-        if isinstance(value, float) and value < 100
-        else f"{value:.0f}"
-        if isinstance(value, float)
-        else str(value)
-    )
-
-
 def stamp(command: str, seconds: float, libretranslate: Path | None) -> Row:
     """Where a measurement comes from: machine, versions, commit; and how long it takes."""
     found = passport(command)
@@ -490,7 +401,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         benchmark.compare_answers()
         for number in range(1, arguments.rounds + 1):
             benchmark.round(number)
-    report(pieces)
+    report(rows, here)
 
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ def fish(commands: list[Command[Any]]) -> str:
 
 
 def quoted(text: str) -> str:
-    """The text as one word of fish. In zsh, `shlex.quote` is right."""
+    """The text as one word of fish, whose quotes differ from those that `shlex.quote` makes."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
