@@ -19,6 +19,7 @@ VIEWS = [
     "cross",
     "alignment",
     "numbers",
+    "statistics",
     "heads",
     "attribution",
     "masks",
@@ -64,6 +65,7 @@ def test_words_windows_and_numbers_are_options(inspect, tmp_path):
     numbers = svg("--show", "numbers", "--kind", "encoder", "--layer", 1, "--head", 2, "--query", 3)
     assert "Encoder self-attention, layer 1, head 2: one query in numbers" in numbers
     assert "q of query 3" in numbers
+    assert "Decoder self-attention: statistics of" in svg("--show", "statistics", "--kind", "decoder")
 
 
 def test_a_sentence_that_is_longer_than_those_of_training_is_told(
@@ -112,10 +114,22 @@ def test_all_views_are_one_file(inspect, tmp_path):
         (["--out", "x.svg", "--show", "numbers", "--lines"], "--layer, --head and --lines are for --show"),
         (["--out", "x.svg", "--show", "cross", "--lines"], "--head and --lines need a --layer."),
         (["--out", "x.svg", "--show", "lens", "--words"], "--words is for --show encoder, decoder or cross."),
-        (["--out", "x.html", "--query", "1"], "--kind and --query are for --show numbers."),
+        (["--out", "x.html", "--query", "1"], "--query is for --show numbers."),
         (
             ["--out", "x.svg", "--show", "cross", "--kind", "cross"],
-            "--kind and --query are for --show numbers.",
+            "--kind is for --show numbers or statistics.",
+        ),
+        (
+            ["--out", "x.svg", "--show", "cross", "--what-if", "positions=off"],
+            "A picture of --what-if shows the trees of one case: give --show beam and one case, or",
+        ),
+        (
+            ["--out", "x.svg", "--show", "beam", "--what-if", "positions=off", "beam_size=1"],
+            "A picture of --what-if shows the trees of one case",
+        ),
+        (
+            ["--out", "x.svg", "--show", "statistics", "--window", "1", "2"],
+            "--window is for --show beam, encoder, decoder,",
         ),
         (
             ["--out", "x.svg", "--show", "model", "--window", "1", "2"],

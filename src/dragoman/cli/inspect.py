@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dragoman.translation.translator import Translator
 
 VIEWS = (*get_args(Picture), "heads", "attribution")
-WITH_WINDOW = tuple(view for view in get_args(Picture) if view != "model")
+WITH_WINDOW = tuple(view for view in get_args(Picture) if view not in ("statistics", "model"))
 ENDINGS = (".html", ".json", ".svg", ".png")
 
 
@@ -39,9 +39,9 @@ class Inspect:
     """The file: .html has all views, .json the data, .svg and .png one picture."""
     show: Picture | Literal["heads", "attribution"] | None = None
     """The picture: the beam search, the attention of encoder, decoder, or between them (cross), the word
-    alignment, one query of a head in numbers, what each head (heads) and each source token (attribution)
-    contributes, masks, positions, their dot products by distance, the residual stream, the logit lens, the
-    model. With heads, .html and .json also have the table of heads."""
+    alignment, one query of a head in numbers, the statistics of all heads, what each head (heads) and each
+    source token (attribution) contributes, masks, positions, their dot products by distance, the residual
+    stream, the logit lens, the model. With heads, .html and .json also have the table of heads."""
     layer: int | None = None
     """The layer of an attention picture, counted from 1; without it all layers and heads are drawn. For
     .html: the layer whose numbers it contains if there is no room for all, by default the last."""
@@ -55,12 +55,13 @@ class Inspect:
     """The first and the last token (step, position) of a long sentence to draw, counted from 1; by default 1
     to 60."""
     kind: Kind | None = None
-    """The attention whose numbers are drawn, by default cross, between encoder and decoder."""
+    """The attention whose numbers or statistics are drawn, by default cross, between encoder and decoder."""
     query: int | None = None
     """The query whose numbers are drawn, counted from 1, by default the first."""
     what_if: tuple[str, ...] = ()
     """Cases for the views: the same sentence with changes, such as "cross.2.3=off beam_size=1" for one head
-    switched off in a greedy search. docs/inspection.md lists all changes."""
+    switched off in a greedy search. With --show beam, one case: the picture has both trees.
+    docs/inspection.md lists all changes."""
     search: SearchSettings = field(default_factory=SearchSettings)
 
 
@@ -105,8 +106,11 @@ def refuse_contradictions(asked: Inspect) -> None:
         )
     if (asked.sentence is None) == (asked.file is None):
         raise DragomanError("Give a sentence after the run, or with --show heads a --file of sentences.")
-    if asked.what_if and ending not in (".html", ".json"):
-        raise DragomanError(f"--what-if is for .html and .json, and --out is {asked.out}.")
+    if asked.what_if and ending in (".svg", ".png") and (asked.show != "beam" or len(asked.what_if) > 1):
+        raise DragomanError(
+            "A picture of --what-if shows the trees of one case: give --show beam and one case, or for --out "
+            "a name that ends with .html or .json."
+        )
     if asked.file is not None:
         refuse_contradictions_of_file(asked, ending)
         return
@@ -117,6 +121,11 @@ def refuse_contradictions(asked: Inspect) -> None:
             f"--show is for pictures, and {asked.out} holds all views; leave it out. --show heads adds the "
             "effects of all heads."
         )
+    refuse_options_of_other_views(asked, ending)
+
+
+def refuse_options_of_other_views(asked: Inspect, ending: str) -> None:
+    """Raise `DragomanError` for options that do not belong to the view."""
     attention, numbers = asked.show in ("encoder", "decoder", "cross"), asked.show == "numbers"
     chosen = asked.layer is not None or asked.head is not None
     if (asked.lines and not attention) or (chosen and not (attention or numbers or ending == ".html")):
@@ -128,8 +137,10 @@ def refuse_contradictions(asked: Inspect) -> None:
         raise DragomanError("--head and --lines need a --layer.")
     if asked.words and not attention:
         raise DragomanError("--words is for --show encoder, decoder or cross.")
-    if (asked.kind is not None or asked.query is not None) and not numbers:
-        raise DragomanError("--kind and --query are for --show numbers.")
+    if asked.query is not None and not numbers:
+        raise DragomanError("--query is for --show numbers.")
+    if asked.kind is not None and asked.show not in ("numbers", "statistics"):
+        raise DragomanError("--kind is for --show numbers or statistics.")
     if asked.window and asked.show not in WITH_WINDOW:
         raise DragomanError(f"--window is for --show {', '.join(WITH_WINDOW[:-1])} or {WITH_WINDOW[-1]}.")
     if asked.window and len(asked.window) != 2:
@@ -204,6 +215,10 @@ def picture(translator: "Translator", inspection: "Inspection", asked: Inspect) 
     assert asked.show is not None
     assert asked.show != "heads"
     window = (asked.window[0], asked.window[1]) if asked.window else None
+    if inspection.what_ifs:
+        from dragoman.inspection.what_if_picture import what_if_trees
+
+        return what_if_trees(inspection.what_ifs[0], window)
     return inspection.svg(
         asked.show,
         asked.layer,

@@ -34,8 +34,8 @@ def refuse_what_is_lacking(view: str) -> None:
     """Raise `DragomanError` for a view of what a ConvS2S does not have."""
     if view in LACKING:
         raise DragomanError(
-            f"This model is a ConvS2S, which has {LACKING[view]}; ask for beam, cross, alignment, positions, "
-            "distances, stream, lens or model."
+            f"This model is a ConvS2S, which has {LACKING[view]}; ask for beam, cross, alignment, "
+            "statistics, positions, distances, stream, lens or model."
         )
 
 

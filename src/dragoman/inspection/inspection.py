@@ -183,10 +183,10 @@ class Inspection:
         `layer` and `head` are of attention, counted from 1: without a layer all heads are drawn, without a
         head their mean. `lines` draws lines between tokens, `words` words in place of tokens. `window` is the
         first and last token of a long sentence that are drawn, counted from 1, in all pictures but
-        that of the model. `kind` and `query` are of the picture `numbers`, which has
-        one head: head 1 of the last layer by default. Raises `DragomanError` if there is no
-        such view, if the model has no such layer, head, query or view, and if the
-        window begins after the sentence.
+        `model` and `statistics`. `kind` is of the pictures `numbers` and `statistics`. `query` is of
+        `numbers`, which has one head: head 1 of the last layer by default. Raises `DragomanError` if there is
+        no such view, if the model has no such layer, head, query or view, and if the window begins after the
+        sentence.
         """
         return draw(self, view, layer, head, lines, words, window, kind, query)
 

@@ -41,8 +41,8 @@ def refuse_what_is_lacking(inspection: Inspection, view: str) -> None:
     if view in LACKING:
         name = {"lstm": "an LSTM", "gru": "a GRU"}[inspection.model.architecture]
         raise DragomanError(
-            f"This model is {name}, which has {LACKING[view]}; ask for beam, cross, alignment, stream or "
-            "model."
+            f"This model is {name}, which has {LACKING[view]}; ask for beam, cross, alignment, statistics, "
+            "stream or model."
         )
 
 

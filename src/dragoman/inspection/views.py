@@ -19,6 +19,7 @@ Picture = Literal[
     "cross",
     "alignment",
     "numbers",
+    "statistics",
     "masks",
     "positions",
     "distances",
@@ -47,8 +48,10 @@ def draw(
         convolutional_pictures,
         enriched_pictures,
         mask_picture,
+        numbers,
         position_pictures,
         recurrent_pictures,
+        statistics_picture,
         stream_pictures,
         tree,
     )
@@ -73,22 +76,19 @@ def draw(
             return attention_pictures.attention_grid(inspection, view, words, window)
         draw_head = attention_pictures.attention_lines if lines else attention_pictures.attention_head
         return draw_head(inspection, view, layer, head, words, window)
-    if view == "numbers":
-        from dragoman.inspection.numbers import numbers
-
-        return numbers(inspection, kind, layer, head, query, window)
-    if view == "model":
-        return architecture.architecture(inspection)
-    others = {
-        "beam": tree.beam_tree,
-        "alignment": alignment_picture.alignment,
-        "masks": mask_picture.masks,
-        "positions": position_pictures.positions,
-        "distances": position_pictures.position_products,
-        "stream": stream_pictures.residual_stream,
-        "lens": stream_pictures.lens,
+    others: dict[Picture, Callable[[], str]] = {
+        "beam": lambda: tree.beam_tree(inspection, window),
+        "alignment": lambda: alignment_picture.alignment(inspection, window),
+        "numbers": lambda: numbers.numbers(inspection, kind, layer, head, query, window),
+        "statistics": lambda: statistics_picture.statistics_table(inspection, kind),
+        "masks": lambda: mask_picture.masks(inspection, window),
+        "positions": lambda: position_pictures.positions(inspection, window),
+        "distances": lambda: position_pictures.position_products(inspection, window),
+        "stream": lambda: stream_pictures.residual_stream(inspection, window),
+        "lens": lambda: stream_pictures.lens(inspection, window),
+        "model": lambda: architecture.architecture(inspection),
     }
-    return others[view](inspection, window)
+    return others[view]()
 
 
 def refuse_window(inspection: "Inspection", window: tuple[int, int]) -> None:
