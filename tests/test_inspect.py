@@ -20,6 +20,7 @@ VIEWS = [
     "alignment",
     "numbers",
     "statistics",
+    "neurons",
     "heads",
     "attribution",
     "masks",
@@ -65,6 +66,8 @@ def test_words_windows_and_numbers_are_options(inspect, tmp_path):
     numbers = svg("--show", "numbers", "--kind", "encoder", "--layer", 1, "--head", 2, "--query", 3)
     assert "Encoder self-attention, layer 1, head 2: one query in numbers" in numbers
     assert "q of query 3" in numbers
+    neuron = svg("--show", "neurons", "--layer", 1, "--neuron", 2, "--kind", "decoder", "--window", 2, 3)
+    assert "Neuron 2 of layer 1" in neuron
     assert "Decoder self-attention: statistics of" in svg("--show", "statistics", "--kind", "decoder")
 
 
@@ -97,7 +100,7 @@ def test_all_views_are_one_file(inspect, tmp_path):
     assert "Content-Security-Policy" in (tmp_path / "report.html").read_text()
     assert inspect("--out", tmp_path / "data.json")[0] == 0
     data = json.loads((tmp_path / "data.json").read_text())
-    assert (data["version"], data["sentence"]) == (1, SENTENCE)
+    assert (data["version"], data["sentence"]) == (2, SENTENCE)
 
 
 @pytest.mark.parametrize(
@@ -109,15 +112,25 @@ def test_all_views_are_one_file(inspect, tmp_path):
         (["--out", "x.svg", "--show", "beam", "--layer", "1"], "--layer, --head and --lines are for --show"),
         (
             ["--out", "x.json", "--layer", "1"],
-            "--layer and --head are also for --show numbers and for .html.",
+            "--layer and --head are also for --show numbers and for .html, and --layer for --show neurons.",
         ),
         (["--out", "x.svg", "--show", "numbers", "--lines"], "--layer, --head and --lines are for --show"),
         (["--out", "x.svg", "--show", "cross", "--lines"], "--head and --lines need a --layer."),
         (["--out", "x.svg", "--show", "lens", "--words"], "--words is for --show encoder, decoder or cross."),
+        (
+            ["--out", "x.svg", "--show", "neurons", "--neuron", "1"],
+            "--neuron is for --show neurons, and needs a --layer.",
+        ),
+        (["--out", "x.html", "--layer", "1", "--neuron", "1"], "--neuron is for --show neurons, and needs"),
+        (
+            ["--out", "x.svg", "--show", "neurons", "--head", "1"],
+            "--layer, --head and --lines are for --show",
+        ),
+        (["--out", "x.svg", "--show", "neurons", "--layer", "9"], "There is no layer 9; the encoder has"),
         (["--out", "x.html", "--query", "1"], "--query is for --show numbers."),
         (
             ["--out", "x.svg", "--show", "cross", "--kind", "cross"],
-            "--kind is for --show numbers or statistics.",
+            "--kind is for --show numbers, statistics or neurons.",
         ),
         (
             ["--out", "x.svg", "--show", "cross", "--what-if", "positions=off"],

@@ -41,9 +41,10 @@ class Inspect:
     """The picture: the beam search, the attention of encoder, decoder, or between them (cross), the word
     alignment, one query of a head in numbers, the statistics of all heads, what each head (heads) and each
     source token (attribution) contributes, masks, positions, their dot products by distance, the residual
-    stream, the logit lens, the model. With heads, .html and .json also have the table of heads."""
+    stream, the logit lens, the hidden units of the feed-forward sub-layers (neurons), the model. With heads,
+    .html and .json also have the table of heads."""
     layer: int | None = None
-    """The layer of an attention picture, counted from 1; without it all layers and heads are drawn. For
+    """The layer of a picture of attention or neurons, counted from 1; without it all layers are drawn. For
     .html: the layer whose numbers it contains if there is no room for all, by default the last."""
     head: int | None = None
     """The head, counted from 1; without it the mean of all, and in numbers the first."""
@@ -55,9 +56,12 @@ class Inspect:
     """The first and the last token (step, position) of a long sentence to draw, counted from 1; by default 1
     to 60."""
     kind: Kind | None = None
-    """The attention whose numbers or statistics are drawn, by default cross, between encoder and decoder."""
+    """The attention whose numbers or statistics are drawn, by default cross, between encoder and decoder; of
+    neurons the side, encoder or decoder, by default both."""
     query: int | None = None
     """The query whose numbers are drawn, counted from 1, by default the first."""
+    neuron: int | None = None
+    """The neuron of the layer to draw, counted from 1; without it the most active ones are drawn."""
     what_if: tuple[str, ...] = ()
     """Cases for the views: the same sentence with changes, such as "cross.2.3=off beam_size=1" for one head
     switched off in a greedy search. With --show beam, one case: the picture has both trees.
@@ -127,20 +131,26 @@ def refuse_contradictions(asked: Inspect) -> None:
 def refuse_options_of_other_views(asked: Inspect, ending: str) -> None:
     """Raise `DragomanError` for options that do not belong to the view."""
     attention, numbers = asked.show in ("encoder", "decoder", "cross"), asked.show == "numbers"
-    chosen = asked.layer is not None or asked.head is not None
-    if (asked.lines and not attention) or (chosen and not (attention or numbers or ending == ".html")):
+    with_heads, neurons = attention or numbers or ending == ".html", asked.show == "neurons"
+    if (
+        (asked.lines and not attention)
+        or (asked.head is not None and not with_heads)
+        or (asked.layer is not None and not (with_heads or neurons))
+    ):
         raise DragomanError(
             "--layer, --head and --lines are for --show encoder, decoder or cross; --layer and --head are "
-            "also for --show numbers and for .html."
+            "also for --show numbers and for .html, and --layer for --show neurons."
         )
+    if asked.neuron is not None and (not neurons or asked.layer is None):
+        raise DragomanError("--neuron is for --show neurons, and needs a --layer.")
     if attention and asked.layer is None and (asked.head is not None or asked.lines):
         raise DragomanError("--head and --lines need a --layer.")
     if asked.words and not attention:
         raise DragomanError("--words is for --show encoder, decoder or cross.")
     if asked.query is not None and not numbers:
         raise DragomanError("--query is for --show numbers.")
-    if asked.kind is not None and asked.show not in ("numbers", "statistics"):
-        raise DragomanError("--kind is for --show numbers or statistics.")
+    if asked.kind is not None and asked.show not in ("numbers", "statistics", "neurons"):
+        raise DragomanError("--kind is for --show numbers, statistics or neurons.")
     if asked.window and asked.show not in WITH_WINDOW:
         raise DragomanError(f"--window is for --show {', '.join(WITH_WINDOW[:-1])} or {WITH_WINDOW[-1]}.")
     if asked.window and len(asked.window) != 2:
@@ -226,8 +236,9 @@ def picture(translator: "Translator", inspection: "Inspection", asked: Inspect) 
         asked.lines,
         asked.words,
         window,
-        asked.kind or "cross",
+        asked.kind,
         1 if asked.query is None else asked.query,
+        asked.neuron,
     )
 
 
@@ -271,7 +282,19 @@ COMMAND = Command(
     positional=("run", "sentence"),
     groups={
         "sentence": ("run", "sentence", "file"),
-        "output": ("out", "show", "layer", "head", "lines", "words", "window", "kind", "query", "what_if"),
+        "output": (
+            "out",
+            "show",
+            "layer",
+            "head",
+            "lines",
+            "words",
+            "window",
+            "kind",
+            "query",
+            "neuron",
+            "what_if",
+        ),
         "search": ("beam_size", "length_penalty", "prefix"),
     },
     metavars={"run": "RUN", "sentence": "SENTENCE", "what_if": "CHANGES"},

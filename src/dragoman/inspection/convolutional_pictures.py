@@ -26,6 +26,7 @@ LACKING = {
     "decoder": "no self-attention",
     "masks": "no self-attention, and so no mask but that of padding",
     "numbers": "no heads of scaled dot-product attention",
+    "neurons": "no feed-forward sub-layers",
 }
 """What the views show that a ConvS2S does not have."""
 

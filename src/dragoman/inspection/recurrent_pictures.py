@@ -32,6 +32,7 @@ LACKING = {
     "positions": "no position table: the order of tokens is in its recurrence",
     "distances": "no position table: the order of tokens is in its recurrence",
     "lens": "no residual stream that its output projection could read after each layer",
+    "neurons": "no feed-forward sub-layers",
 }
 """What the views show that an LSTM or GRU does not have."""
 

@@ -25,6 +25,7 @@ Picture = Literal[
     "distances",
     "stream",
     "lens",
+    "neurons",
     "model",
 ]
 
@@ -37,8 +38,9 @@ def draw(
     lines: bool,
     words: bool,
     window: tuple[int, int] | None,
-    kind: Kind,
+    kind: Kind | None,
     query: int,
+    neuron: int | None,
 ) -> str:
     """A picture as SVG: see `Inspection.svg`."""
     from dragoman.inspection import (
@@ -48,6 +50,7 @@ def draw(
         convolutional_pictures,
         enriched_pictures,
         mask_picture,
+        neurons_picture,
         numbers,
         position_pictures,
         recurrent_pictures,
@@ -79,13 +82,14 @@ def draw(
     others: dict[Picture, Callable[[], str]] = {
         "beam": lambda: tree.beam_tree(inspection, window),
         "alignment": lambda: alignment_picture.alignment(inspection, window),
-        "numbers": lambda: numbers.numbers(inspection, kind, layer, head, query, window),
-        "statistics": lambda: statistics_picture.statistics_table(inspection, kind),
+        "numbers": lambda: numbers.numbers(inspection, kind or "cross", layer, head, query, window),
+        "statistics": lambda: statistics_picture.statistics_table(inspection, kind or "cross"),
         "masks": lambda: mask_picture.masks(inspection, window),
         "positions": lambda: position_pictures.positions(inspection, window),
         "distances": lambda: position_pictures.position_products(inspection, window),
         "stream": lambda: stream_pictures.residual_stream(inspection, window),
         "lens": lambda: stream_pictures.lens(inspection, window),
+        "neurons": lambda: neurons_picture.neurons_picture(inspection, kind, layer, neuron, window),
         "model": lambda: architecture.architecture(inspection),
     }
     return others[view]()

@@ -9,6 +9,7 @@ const EXPERIMENTS = {
   embeddings: ["neighbours-of-embeddings", "tied-embeddings"],
   positions: ["positions-are-linear", "position-dot-products", "lengths-beyond-training"],
   stream: ["residuals-off", "norm-placement", "gradient-by-layer"],
+  neurons: ["feed-forward-is-convolution"],
   masks: ["who-sees-whom", "all-masked-rows", "encoder-padding"],
   model: ["shapes-of-every-step", "parameters-by-hand"],
   training: ["warmup-schedule", "label-smoothing-in-training"],
