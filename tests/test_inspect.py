@@ -68,6 +68,9 @@ def test_words_windows_and_numbers_are_options(inspect, tmp_path):
     assert "q of query 3" in numbers
     neuron = svg("--show", "neurons", "--layer", 1, "--neuron", 2, "--kind", "decoder", "--window", 2, 3)
     assert "Neuron 2 of layer 1" in neuron
+    occlusion = svg("--show", "attribution", "--method", "occlusion", "--target-tokens")
+    assert "What each token contributes to each target token: occlusion" in occlusion
+    assert "The columns on the right are the target tokens before it" in occlusion
     assert "Decoder self-attention: statistics of" in svg("--show", "statistics", "--kind", "decoder")
 
 
@@ -100,7 +103,10 @@ def test_all_views_are_one_file(inspect, tmp_path):
     assert "Content-Security-Policy" in (tmp_path / "report.html").read_text()
     assert inspect("--out", tmp_path / "data.json")[0] == 0
     data = json.loads((tmp_path / "data.json").read_text())
-    assert (data["version"], data["sentence"]) == (2, SENTENCE)
+    assert (data["version"], data["sentence"], data["attribution"]) == (2, SENTENCE, None)
+    assert inspect("--show", "attribution", "--out", tmp_path / "data.json")[0] == 0
+    table = json.loads((tmp_path / "data.json").read_text())["attribution"]
+    assert table["tokens"] == data["source"]["tokens"]
 
 
 @pytest.mark.parametrize(
@@ -127,6 +133,15 @@ def test_all_views_are_one_file(inspect, tmp_path):
             "--layer, --head and --lines are for --show",
         ),
         (["--out", "x.svg", "--show", "neurons", "--layer", "9"], "There is no layer 9; the encoder has"),
+        (
+            ["--out", "x.svg", "--show", "beam", "--method", "occlusion"],
+            "--method and --target-tokens are for --show attribution.",
+        ),
+        (["--out", "x.html", "--target-tokens"], "--method and --target-tokens are for --show attribution."),
+        (
+            ["--out", "x.html", "--show", "attribution", "--method", "occlusion"],
+            "--method is for pictures, and x.html holds all methods; leave it out.",
+        ),
         (["--out", "x.html", "--query", "1"], "--query is for --show numbers."),
         (
             ["--out", "x.svg", "--show", "cross", "--kind", "cross"],

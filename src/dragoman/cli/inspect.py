@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
-from dragoman.inspection.views import Kind, Picture
+from dragoman.inspection.views import Kind, Method, Picture
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
@@ -41,8 +41,8 @@ class Inspect:
     """The picture: the beam search, the attention of encoder, decoder, or between them (cross), the word
     alignment, one query of a head in numbers, the statistics of all heads, what each head (heads) and each
     source token (attribution) contributes, masks, positions, their dot products by distance, the residual
-    stream, the logit lens, the hidden units of the feed-forward sub-layers (neurons), the model. With heads,
-    .html and .json also have the table of heads."""
+    stream, the logit lens, the hidden units of the feed-forward sub-layers (neurons), the model. With heads
+    and attribution, .html and .json also have these."""
     layer: int | None = None
     """The layer of a picture of attention or neurons, counted from 1; without it all layers are drawn. For
     .html: the layer whose numbers it contains if there is no room for all, by default the last."""
@@ -62,6 +62,11 @@ class Inspect:
     """The query whose numbers are drawn, counted from 1, by default the first."""
     neuron: int | None = None
     """The neuron of the layer to draw, counted from 1; without it the most active ones are drawn."""
+    method: Method | None = None
+    """How contributions of tokens are computed for --show attribution, by default integrated-gradients: from
+    gradients, or from the log-probability without a token (occlusion)."""
+    target_tokens: bool = False
+    """With --show attribution: attribute to the target tokens before each one, too."""
     what_if: tuple[str, ...] = ()
     """Cases for the views: the same sentence with changes, such as "cross.2.3=off beam_size=1" for one head
     switched off in a greedy search. With --show beam, one case: the picture has both trees.
@@ -95,7 +100,14 @@ def inspect(given: Given) -> None:
 
         effects = head_effects(translator, inspection.sentence, inspection.target)
         inspection = replace(inspection, head_effects=effects)
-    content = written(translator, inspection, asked)
+    if asked.show == "attribution":
+        from dragoman.inspection.attribution import attribute
+
+        contributions = attribute(
+            translator, inspection.sentence, inspection.target, with_prefix=asked.target_tokens
+        )
+        inspection = replace(inspection, attribution=contributions)
+    content = written(inspection, asked)
     with atomic_write(asked.out) as path:
         path.write_bytes(content)
     say(f"{inspection.translation}\nWritten: {asked.out}")
@@ -120,10 +132,10 @@ def refuse_contradictions(asked: Inspect) -> None:
         return
     if ending in (".svg", ".png") and asked.show is None:
         raise DragomanError(f"A picture shows one view: give --show {', '.join(VIEWS)}.")
-    if ending in (".html", ".json") and asked.show not in (None, "heads"):
+    if ending in (".html", ".json") and asked.show not in (None, "heads", "attribution"):
         raise DragomanError(
             f"--show is for pictures, and {asked.out} holds all views; leave it out. --show heads adds the "
-            "effects of all heads."
+            "effects of all heads, --show attribution the contributions of tokens."
         )
     refuse_options_of_other_views(asked, ending)
 
@@ -145,6 +157,10 @@ def refuse_options_of_other_views(asked: Inspect, ending: str) -> None:
         raise DragomanError("--neuron is for --show neurons, and needs a --layer.")
     if attention and asked.layer is None and (asked.head is not None or asked.lines):
         raise DragomanError("--head and --lines need a --layer.")
+    if (asked.method is not None or asked.target_tokens) and asked.show != "attribution":
+        raise DragomanError("--method and --target-tokens are for --show attribution.")
+    if asked.method is not None and ending in (".html", ".json"):
+        raise DragomanError(f"--method is for pictures, and {asked.out} holds all methods; leave it out.")
     if asked.words and not attention:
         raise DragomanError("--words is for --show encoder, decoder or cross.")
     if asked.query is not None and not numbers:
@@ -190,7 +206,7 @@ def with_cases(
     return replace(inspection, what_ifs=tuple(what_ifs))
 
 
-def written(translator: "Translator", inspection: "Inspection", asked: Inspect) -> bytes:
+def written(inspection: "Inspection", asked: Inspect) -> bytes:
     """The content of the file."""
     ending = asked.out.suffix.lower()
     if ending == ".html":
@@ -199,7 +215,7 @@ def written(translator: "Translator", inspection: "Inspection", asked: Inspect) 
         from dragoman.inspection.schema import to_json
 
         return json.dumps(to_json(inspection), ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
-    return picture_file(picture(translator, inspection, asked), ending)
+    return picture_file(picture(inspection, asked), ending)
 
 
 def picture_file(svg: str, ending: str) -> bytes:
@@ -211,19 +227,20 @@ def picture_file(svg: str, ending: str) -> bytes:
     return to_png(svg)
 
 
-def picture(translator: "Translator", inspection: "Inspection", asked: Inspect) -> str:
+def picture(inspection: "Inspection", asked: Inspect) -> str:
     """The picture that is asked for, as SVG."""
     if inspection.head_effects is not None:
         from dragoman.inspection.heads import head_effects_picture
 
         return head_effects_picture(inspection, inspection.head_effects)
-    if asked.show == "attribution":
-        from dragoman.inspection.attribution import attribute
+    if inspection.attribution is not None:
         from dragoman.inspection.attribution_picture import attribution_picture
 
-        return attribution_picture(inspection, attribute(translator, inspection.sentence, inspection.target))
+        method = asked.method or "integrated-gradients"
+        return attribution_picture(inspection, inspection.attribution, method)
     assert asked.show is not None
     assert asked.show != "heads"
+    assert asked.show != "attribution"
     window = (asked.window[0], asked.window[1]) if asked.window else None
     if inspection.what_ifs:
         from dragoman.inspection.what_if_picture import what_if_trees
@@ -293,6 +310,8 @@ COMMAND = Command(
             "kind",
             "query",
             "neuron",
+            "method",
+            "target_tokens",
             "what_if",
         ),
         "search": ("beam_size", "length_penalty", "prefix"),

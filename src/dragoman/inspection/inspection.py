@@ -21,6 +21,7 @@ from dragoman.search.trace import Node
 
 if TYPE_CHECKING:
     from dragoman.inspection.ablation import HeadEffects
+    from dragoman.inspection.attribution import Attribution
     from dragoman.inspection.what_if import WhatIf
     from dragoman.training.curves import Training
 
@@ -152,6 +153,8 @@ class Inspection:
     sub-layers."""
     head_effects: "HeadEffects | None" = None
     """What each head contributes to the translation's log-probability; None if it was not asked for."""
+    attribution: "Attribution | None" = None
+    """What each token contributes to each target token; None if it was not asked for."""
     training: "Training | None" = None
     """What the log of the model's run says; None if it is unknown."""
 

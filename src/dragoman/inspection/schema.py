@@ -25,7 +25,7 @@ from dragoman.inspection.summaries import (
     products_by_distance,
     wavelengths,
 )
-from dragoman.inspection.views import KINDS, Kind
+from dragoman.inspection.views import KINDS, METHODS, Kind
 from dragoman.inspection.words import merged, words_are_tokens, words_of, words_of_kind
 from dragoman.system.toml import to_table
 
@@ -73,6 +73,7 @@ def to_json(inspection: Inspection, held: Contents | None = None) -> dict[str, A
         "neighbours": [neighbours_json(each) for each in inspection.neighbours],
         "neurons": neurons_json(inspection.neurons, held.neurons),
         "head_effects": effects_json(inspection),
+        "attribution": attribution_json(inspection),
         "training": None if inspection.training is None else asdict(inspection.training),
         "what_if": [
             {"changes": list(map(str, case.changes)), **search_json(case.after)}
@@ -202,6 +203,19 @@ def effects_json(inspection: Inspection) -> dict[str, Any] | None:
         return None
     tables: dict[str, Any] = {kind: getattr(effects, kind).round(4).tolist() for kind in KINDS}
     return {"log_probability": effects.log_probability, **tables}
+
+
+def attribution_json(inspection: Inspection) -> dict[str, Any] | None:
+    """The contributions of tokens by method [T C]; None if they were not asked for."""
+    attribution = inspection.attribution
+    if attribution is None:
+        return None
+    return {
+        "tokens": [*attribution.source, *attribution.prefix],
+        "log_probabilities": attribution.log_probabilities.round(4).tolist(),
+        "baseline": attribution.baseline.round(4).tolist(),
+        **{method: array_json(attribution.of(method)) for method in METHODS},
+    }
 
 
 def wavelengths_json(inspection: Inspection) -> list[float]:

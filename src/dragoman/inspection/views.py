@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 Kind = Literal["encoder", "decoder", "cross"]
 """The three uses of attention (section 3.2.3)."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
+Method = Literal["integrated-gradients", "gradient-input", "saliency", "occlusion"]
+"""Ways to attribute a target token's log-probability to tokens (attribution.py)."""
+METHODS: tuple[Method, ...] = get_args(Method)
 Picture = Literal[
     "beam",
     "encoder",
