@@ -4,7 +4,7 @@ import math
 import re
 from collections import Counter
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from xml.etree import ElementTree
 
 import numpy as np
@@ -34,6 +34,7 @@ from dragoman.inspection.drawing import (
     ticks,
     visible,
 )
+from dragoman.inspection.figures.attention_figures import HEAD_COLOURS
 from dragoman.inspection.inspection import (
     Attention,
     Inspection,
@@ -520,6 +521,30 @@ def test_labels_on_parts_can_be_read(dark):
 def test_texts_and_lines_can_be_seen(dark, name):
     for paper in ("paper", "box"):
         assert contrast(channels(COLOURS[name][dark]), channels(COLOURS[paper][dark])) > 4.5
+
+
+def lab(colour):
+    """CIE L*a*b* of `#rrggbb`, in which equal distances look about equally different (D65)."""
+    red, green, blue = (
+        each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in channels(colour)
+    )
+    x = (0.4124 * red + 0.3576 * green + 0.1805 * blue) / 0.9505
+    y = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    z = (0.0193 * red + 0.1192 * green + 0.9505 * blue) / 1.089
+    x, y, z = (
+        each ** (1 / 3) if each > 216 / 24389 else (24389 / 27 * each + 16) / 116 for each in (x, y, z)
+    )
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_colours_of_heads_can_be_told_apart(dark):
+    colours = [COLOURS[name][dark] for name in HEAD_COLOURS]
+    assert len(colours) == 8  # as many as the paper's models have heads in a layer
+    for one, other in combinations(colours, 2):
+        assert math.dist(lab(one), lab(other)) > 25, (one, other)
+    for colour in colours:
+        assert contrast(channels(colour), channels(COLOURS["paper"][dark])) > 4.5
 
 
 @given(st.floats())
