@@ -43,9 +43,7 @@ EVENT = {
 }
 """The schema of a server-sent event."""
 MOST_ANALYSED = 1_000  # tokens of a text for PyTorch, whose memory grows with their square
-MOST_INSPECTED = (
-    200  # tokens of a sentence; with 512 an inspection of `base` takes 1.7 GB more than the model
-)
+MOST_INSPECTED = 200  # tokens of a sentence; with 512 tokens an inspection of `base` needs 1.9 GB
 MOST_WITH_HEADS = 60  # of one that is scored without each head
 MOST_WEIGHTS = 10_000  # attention weights of a head, in an answer
 
