@@ -40,26 +40,17 @@ def neurons_picture(
     """
     sides = sides_with(inspection, kind, layer, neuron)
     activation = inspection.model.activation
-    name = (
-        f"Most active neuron of each token ({activation})"
-        if layer is None
-        else f"Most active neurons of layer {layer} ({activation})"
-        if neuron is None
-        else f"Neuron {neuron} of layer {layer} ({activation})"
-    )
     drawing = Drawing(
         f"neurons-{layer or 'all'}-{neuron or 'all'}",
-        name,
+        f"{what_is_drawn(layer, neuron)} ({activation})",
         f"Activations of hidden units of the feed-forward sub-layers. {sentences(inspection)}",
     )
-    drawn = {side: in_window(len(tokens_of(inspection, side)), window) for side in sides}
-    parts = {side: neurons_of(inspection, side)[:, drawn[side]] for side in sides}  # [L P F]
-    seen = {
-        side: part
-        if layer is None
-        else part[layer - 1 :][:1, :, slice(None) if neuron is None else [neuron - 1]]
-        for side, part in parts.items()
-    }
+    layers = slice(None) if layer is None else slice(layer - 1, layer)
+    neurons = slice(None) if neuron is None else slice(neuron - 1, neuron)
+    seen = {}
+    for side in sides:
+        drawn = in_window(len(tokens_of(inspection, side)), window)
+        seen[side] = neurons_of(inspection, side)[layers, drawn, neurons]  # [L P F]
     most = max(float(np.abs(each).max(initial=0)) for each in seen.values()) or 1.0
     notes = []
     for side in sides:
@@ -74,14 +65,21 @@ def neurons_picture(
             draw_neuron(drawing, seen[side][0, :, 0], labels, most)
         notes.append(note)
     negative = any(float(each.min(initial=0)) < 0 for each in seen.values())
-    ticks = [(0.0, "0"), (0.5, f"{most / 2:.2f}"), (1.0, f"{most:.2f}")]
-    ticks = [(-1.0, f"−{most:.2f}"), (0.0, "0"), (1.0, f"{most:.2f}")] if negative else ticks
+    lower = (-1.0, f"−{most:.2f}"), (0.0, "0")
+    ticks = [*(lower if negative else lower[1:]), (1.0, f"{most:.2f}")]
     drawing.legend(16, drawing.height + 22, "activation (no unit)", diverging, ticks)
     about = (
         "An activation is what W₂ is multiplied with in FFN(x) = f(x W₁ + b₁) W₂ + b₂; f is "
         f"{activation}. The most active neuron has the greatest absolute activation."
     )
     return finished(drawing, [about, *(note for note in notes if note)])
+
+
+def what_is_drawn(layer: int | None, neuron: int | None) -> str:
+    """The picture's title."""
+    if layer is None:
+        return "Most active neuron of each token"
+    return f"Most active neurons of layer {layer}" if neuron is None else f"Neuron {neuron} of layer {layer}"
 
 
 def sides_with(
