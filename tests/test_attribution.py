@@ -176,6 +176,33 @@ def test_the_data_have_all_methods():
     np.testing.assert_allclose(table["baseline"], found.baseline, atol=1e-4)
     for method in METHODS:
         np.testing.assert_allclose(array_from_json(table[method]), found.of(method), rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(array_from_json(table["layers"]), found.layers, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["transformer", "transformer, other options"])
+def test_contributions_of_a_layer_are_those_of_a_decoder_that_reads_it(name):
+    """Scaling the output of an encoder layer at a token changes log P by its contribution."""
+    translator = translator_of(MODELS[name])
+    found, model, (embedded,), source, target = attributed(translator, with_prefix=False)
+    assert found.layers.shape == (len(model.encoder), target.size(1), source.size(1))
+    size = 1e-3
+    for layer, module in enumerate(model.encoder):
+        for place in range(source.size(1)):
+
+            def scaled(factor, module=module, place=place):
+                def hook(_module, _inputs, output):
+                    changed = output.clone()
+                    changed[:, place] *= factor
+                    return changed
+
+                handle = module.register_forward_hook(hook)
+                with torch.no_grad():
+                    (rows,) = forced_log_probs(model, [embedded[None]], source, target)
+                handle.remove()
+                return rows
+
+            expected = (scaled(1 + size) - scaled(1 - size)) / (2 * size)
+            np.testing.assert_allclose(found.layers[layer, :, place], expected.float().numpy(), atol=5e-3)
 
 
 @pytest.mark.parametrize("with_prefix", [False, True])
@@ -199,9 +226,10 @@ def test_the_page_shows_the_contributions_by_each_method(open_report):  # noqa: 
     random = np.random.default_rng(2)
     arrays = [random.normal(size=(4, 9)).astype(np.float32) for _ in METHODS]
     arrays[0] = np.abs(arrays[0])  # saliency
+    layers = random.normal(size=(1, 4, 5)).astype(np.float32)
     totals = random.normal(size=(2, 4)).astype(np.float32)
     prefix = inspection.decoder_inputs
-    found = Attribution(inspection.source, inspection.target, prefix, *arrays, *totals)
+    found = Attribution(inspection.source, inspection.target, prefix, *arrays, layers, *totals)
     page = open_report(replace(inspection, attribution=found), "dark", 360)
     tab(page, "Attribution")
     names = ["Integrated gradients", "Gradient × input", "Saliency", "Occlusion"]
@@ -214,4 +242,26 @@ def test_the_page_shows_the_contributions_by_each_method(open_report):  # noqa: 
             cells = [each.replace("−", "-") for each in numbers.locator("td").all_inner_texts()]
             shown = np.array(cells, float).reshape(4, -1)
             np.testing.assert_allclose(shown, found.of(method)[:, columns], atol=2e-3)
+    page.get_by_role("button", name="Gradient × input", exact=True).click()
+    page.get_by_label("Input").select_option("output of encoder layer 1")
+    table = page.locator(".numbers", has_text="Contributions of source tokens as a table")
+    if not table.locator("table").count():
+        table.locator("summary").click()
+    cells = [each.replace("−", "-") for each in table.locator("td").all_inner_texts()]
+    np.testing.assert_allclose(np.array(cells, float).reshape(4, 5), layers[0], atol=2e-3)
+    assert page.get_by_role("heading", name="Target tokens before it").count() == 0
     assert_accessible(page)
+
+
+def test_an_encoder_layer_is_a_picture():
+    translator = translator_of(MODELS["transformer"])
+    inspection = inspect(translator, LINES[0], max_extra_tokens=2)
+    found = attribute(translator, LINES[0], inspection.target, steps=2, with_prefix=True)
+    svg = attribution_picture(inspection, found, "gradient-input", layer=1)
+    titles = [each.text for each in ElementTree.fromstring(svg).iter() if each.tag.endswith("title")]
+    shown = [float(title.split(": ")[-1].split()[0]) for title in titles if title.startswith("target: ")]
+    np.testing.assert_allclose(shown, found.layers[0].ravel(), atol=5.1e-4)
+    assert "gradient × output of encoder layer 1" in svg
+    without = replace(found, layers=found.layers[:0])
+    with pytest.raises(DragomanError, match="There is no encoder layer 1; this model has none"):
+        attribution_picture(inspection, without, "gradient-input", layer=1)

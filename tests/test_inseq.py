@@ -101,6 +101,20 @@ def test_contributions_of_target_tokens_are_those_of_inseq(both):
     np.testing.assert_allclose(ours, np.nan_to_num(prefix)[:, : len(found.prefix)], atol=1e-5)
 
 
+def test_contributions_of_encoder_layers_are_those_of_inseq(both):
+    translator, theirs = both
+    found = attribute(translator, SOURCE[0], TARGET[0], steps=1)
+    options = {"attributed_fn": "probability", "logprob": True, "show_progress": False}
+    for layer, module in enumerate(theirs.model.get_encoder().layers):
+        theirs.get_attribution_method(
+            "layer_gradient_x_activation", override_default_attribution=True, target_layer=module
+        )
+        (theirs_found,) = theirs.attribute(SOURCE[0], TARGET[0], **options)
+        expected = theirs_found.source_attributions.transpose(0, 1).sum(-1).numpy()
+        np.testing.assert_allclose(found.layers[layer], expected, atol=1e-5)
+    theirs.get_attribution_method("integrated_gradients", override_default_attribution=True)
+
+
 def test_attention_is_that_of_inseq(both):
     translator, theirs = both
     ours = translator.attention(SOURCE[0], TARGET[0])

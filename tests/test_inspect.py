@@ -118,7 +118,8 @@ def test_all_views_are_one_file(inspect, tmp_path):
         (["--out", "x.svg", "--show", "beam", "--layer", "1"], "--layer, --head and --lines are for --show"),
         (
             ["--out", "x.json", "--layer", "1"],
-            "--layer and --head are also for --show numbers and for .html, and --layer for --show neurons.",
+            "--layer and --head are also for --show numbers and for .html, and --layer for --show neurons "
+            "and --method gradient-input.",
         ),
         (["--out", "x.svg", "--show", "numbers", "--lines"], "--layer, --head and --lines are for --show"),
         (["--out", "x.svg", "--show", "cross", "--lines"], "--head and --lines need a --layer."),
@@ -141,6 +142,11 @@ def test_all_views_are_one_file(inspect, tmp_path):
         (
             ["--out", "x.html", "--show", "attribution", "--method", "occlusion"],
             "--method is for pictures, and x.html holds all methods; leave it out.",
+        ),
+        (["--out", "x.svg", "--show", "attribution", "--layer", "1"], "--layer, --head and --lines are for"),
+        (
+            ["--out", "x.svg", "--show", "attribution", "--method", "gradient-input", "--layer", "9"],
+            "There is no encoder layer 9; there are",
         ),
         (["--out", "x.html", "--query", "1"], "--query is for --show numbers."),
         (

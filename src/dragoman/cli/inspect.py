@@ -44,8 +44,9 @@ class Inspect:
     stream, the logit lens, the hidden units of the feed-forward sub-layers (neurons), the model. With heads
     and attribution, .html and .json also have these."""
     layer: int | None = None
-    """The layer of a picture of attention or neurons, counted from 1; without it all layers are drawn. For
-    .html: the layer whose numbers it contains if there is no room for all, by default the last."""
+    """The layer of a picture of attention or neurons, counted from 1; without it all layers are drawn. With
+    --method gradient-input, an encoder layer, whose output is the input. For .html: the layer whose numbers it
+    contains if there is no room for all, by default the last."""
     head: int | None = None
     """The head, counted from 1; without it the mean of all, and in numbers the first."""
     lines: bool = False
@@ -144,14 +145,16 @@ def refuse_options_of_other_views(asked: Inspect, ending: str) -> None:
     """Raise `DragomanError` for options that do not belong to the view."""
     attention, numbers = asked.show in ("encoder", "decoder", "cross"), asked.show == "numbers"
     with_heads, neurons = attention or numbers or ending == ".html", asked.show == "neurons"
+    of_layers = asked.show == "attribution" and asked.method == "gradient-input"
     if (
         (asked.lines and not attention)
         or (asked.head is not None and not with_heads)
-        or (asked.layer is not None and not (with_heads or neurons))
+        or (asked.layer is not None and not (with_heads or neurons or of_layers))
     ):
         raise DragomanError(
             "--layer, --head and --lines are for --show encoder, decoder or cross; --layer and --head are "
-            "also for --show numbers and for .html, and --layer for --show neurons."
+            "also for --show numbers and for .html, and --layer for --show neurons and --method "
+            "gradient-input."
         )
     if asked.neuron is not None and (not neurons or asked.layer is None):
         raise DragomanError("--neuron is for --show neurons, and needs a --layer.")
@@ -237,7 +240,7 @@ def picture(inspection: "Inspection", asked: Inspect) -> str:
         from dragoman.inspection.attribution_picture import attribution_picture
 
         method = asked.method or "integrated-gradients"
-        return attribution_picture(inspection, inspection.attribution, method)
+        return attribution_picture(inspection, inspection.attribution, method, asked.layer)
     assert asked.show is not None
     assert asked.show != "heads"
     assert asked.show != "attribution"

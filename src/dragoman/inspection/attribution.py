@@ -26,8 +26,9 @@ from dragoman.inspection.inspection import Array
 from dragoman.inspection.recording import as_array
 from dragoman.inspection.views import Method
 from dragoman.model.convolutional import Convolutional
+from dragoman.model.enriched import Enriched
 from dragoman.model.symbols import END, START
-from dragoman.model.transformer import build_model
+from dragoman.model.transformer import Transformer, build_model
 from dragoman.search.beam import next_log_probs
 from dragoman.system.errors import DragomanError
 from dragoman.translation.analysis import forced_batches
@@ -55,6 +56,9 @@ class Attribution:
     """Integrated gradients [T C]."""
     occlusion: Array
     """[T C]."""
+    layers: Array
+    """Gradient × output of each encoder layer, at the source tokens [L T S]; L is 0 for an LSTM, GRU and
+    ConvS2S."""
     log_probabilities: Array
     """Of the target tokens [T]."""
     baseline: Array
@@ -107,6 +111,7 @@ def attribute(
         as_array((gradient * embedded).sum(-1)),
         as_array((mean * embedded).sum(-1)),
         as_array(whole[:, None] - occluded_log_probs(model, inputs, source, target).T),
+        as_array(layer_contributions(model, source, target)),
         as_array(whole),
         as_array(baseline),
     )
@@ -195,6 +200,24 @@ def occluded_log_probs(
         rows[torch.arange(len(places)), places] = 0
         found.append(forced_log_probs(model, rows.split(lengths, 1), source.expand(len(places), -1), target))
     return torch.cat(found)
+
+
+def layer_contributions(
+    model: InspectedModel, source: Int[Tensor, "1 S"], target: Int[Tensor, "1 T"]
+) -> Float[Tensor, "L T S"]:
+    """Gradient × output of each encoder layer, summed over the features."""
+    if not isinstance(model, Transformer | Enriched):
+        return torch.zeros(0, target.size(1), source.size(1))
+    (embedded,) = embeddings(model, source, target, with_prefix=False)
+    outputs: list[Tensor] = []
+    with ExitStack() as stack:
+        for layer in model.encoder:
+            hook = layer.register_forward_hook(lambda _module, _inputs, output: outputs.append(output))
+            stack.callback(hook.remove)
+        (log_probs,) = forced_log_probs(model, [embedded[None].requires_grad_()], source, target)
+    gradients = [torch.autograd.grad(each, outputs, retain_graph=True) for each in log_probs]  # [T][L]
+    by_layer = [torch.cat(each) for each in zip(*gradients, strict=True)]  # [L][T S D]
+    return torch.stack([(of * output).sum(-1).detach() for of, output in zip(by_layer, outputs, strict=True)])
 
 
 def forced_log_probs(

@@ -1,6 +1,7 @@
 """The picture of what each token contributes to each target token."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from dragoman.inspection.inspection import Array, Inspection
 from dragoman.inspection.labels import tokens_in
 from dragoman.inspection.layout import finished, label_axes, sentences
 from dragoman.inspection.views import Method
+from dragoman.system.errors import DragomanError
 
 CELL = 24  # pixels
 GAP = 14  # between the source tokens and those that the decoder reads
@@ -20,13 +22,26 @@ NAMES: dict[Method, str] = {
     "occlusion": "occlusion",
 }
 
+ABOUT_LAYERS = (
+    "The gradient of the token's log-probability with respect to the output of the layer, times this output, "
+    "summed over its features."
+)
+
 
 def attribution_picture(
-    inspection: Inspection, attribution: Attribution, method: Method = "integrated-gradients"
+    inspection: Inspection,
+    attribution: Attribution,
+    method: Method = "integrated-gradients",
+    layer: int | None = None,
 ) -> str:
     """A heat map: a row for each target token, a column for each source token and, if they are attributed,
     for each token that the decoder reads.
+
+    With `layer`, counted from 1, the input of `gradient-input` is the output of this encoder layer. Raises
+    `DragomanError` if there is no such layer, or its contributions are not known.
     """
+    if layer is not None:
+        attribution = of_layer(attribution, layer)
     source, source_note = tokens_in(attribution.source, "source")
     target, target_note = tokens_in(attribution.target, "target")
     prefix, _ = tokens_in(attribution.prefix, "target")
@@ -36,7 +51,8 @@ def attribution_picture(
     unit = "norm of the gradient, nats per unit" if method == "saliency" else "contribution, nats"
     drawing = Drawing(
         f"attribution-{method}",
-        f"What each token contributes to each target token: {NAMES[method]}",
+        "What each token contributes to each target token: "
+        f"{NAMES[method] if layer is None else f'gradient × output of encoder layer {layer}'}",
         f"Contributions to the log-probability of each target token (rows) of the source tokens"
         f"{' and of the target tokens before it' * bool(prefix)} (columns). {sentences(inspection)}",
     )
@@ -53,8 +69,18 @@ def attribution_picture(
     scale = sequential if method == "saliency" else diverging
     drawing.legend(16, drawing.height + 24, unit, scale, stops)
     columns = "The columns on the right are the target tokens before it, START first." if prefix else ""
-    notes = [note_about(attribution, method), columns, source_note, target_note]
+    about = note_about(attribution, method) if layer is None else ABOUT_LAYERS
+    notes = [about, columns, source_note, target_note]
     return finished(drawing, [note for note in notes if note])
+
+
+def of_layer(attribution: Attribution, layer: int) -> Attribution:
+    """The attribution with the contributions of an encoder layer in place of those of the embeddings."""
+    count = len(attribution.layers)
+    if not 1 <= layer <= count:
+        known = f"there are {count}, counted from 1" if count else "this model has none with attributions"
+        raise DragomanError(f"There is no encoder layer {layer}; {known}.")
+    return replace(attribution, prefix=(), gradient_input=attribution.layers[layer - 1])
 
 
 def draw_contributions(

@@ -215,6 +215,7 @@ def attribution_json(inspection: Inspection) -> dict[str, Any] | None:
         "log_probabilities": attribution.log_probabilities.round(4).tolist(),
         "baseline": attribution.baseline.round(4).tolist(),
         **{method: array_json(attribution.of(method)) for method in METHODS},
+        "layers": array_json(attribution.layers),
     }
 
 

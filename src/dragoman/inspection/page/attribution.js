@@ -1,7 +1,7 @@
 // Attribution: what each token contributes to the log-probability of each target token.
 
 import { html, useState } from "./vendor/preact.js";
-import { decoderKeys } from "./data.js";
+import { decoderKeys, part } from "./data.js";
 import { LabelledHeat, Legend, greatest, matrixRows } from "./heat.js";
 import { Choice, Numbers } from "./parts.js";
 import { fixed, visible } from "./tokens.js";
@@ -22,10 +22,18 @@ const ABOUT = {
   occlusion: "The token's log-probability minus that with an embedding of 0 in place of one token's.",
 };
 
+const ABOUT_LAYER = `The gradient of the token's log-probability with respect to the output of the layer,
+  times this output, summed over its features.`;
+
 export function Attribution({ inspection }) {
   const { source, target, attribution } = inspection;
   const [method, setMethod] = useState("integrated-gradients");
-  const { shape, values } = attribution[method];
+  const [layer, setLayer] = useState(0); // an encoder layer, or 0 for the embeddings
+  const layers = attribution.layers.shape[0];
+  const ofLayer = method === "gradient-input" && layer > 0;
+  const { shape, values } = ofLayer
+    ? { shape: attribution.layers.shape.slice(1), values: part(attribution.layers, layer - 1) }
+    : attribution[method];
   const size = source.tokens.length;
   const prefix = shape[1] > size ? decoderKeys(inspection) : [];
   const most = greatest(values);
@@ -39,12 +47,18 @@ export function Attribution({ inspection }) {
     <p>Each row is a token of the translation; each column is a token that the model reads, and the number is
       what it contributes to the log-probability of the row's token.</p>
     <${Choice} label="Method" choices=${METHODS} value=${method} choose=${setMethod} />
-    <p class="note">${ABOUT[method]}</p>
+    <p class="note">${ofLayer ? ABOUT_LAYER : ABOUT[method]}</p>
+    ${method === "gradient-input" && layers ? html`<div class="tools"><label>Input <select value=${layer}
+      onChange=${(event) => setLayer(Number(event.currentTarget.value))}>
+      <option value="0">embeddings</option>
+      ${Array.from({ length: layers }, (_, place) => html`<option key=${place} value=${place + 1}>
+        output of encoder layer ${place + 1}</option>`)}
+    </select></label></div>` : null}
     <div class="tools"><${Legend} scale=${shown.scale} marks=${marks}
       name=${signed ? "Contribution, nats" : "Norm, nats per unit"} /></div>
     <h3>Source tokens</h3>
-    <${LabelledHeat} key=${method} ...${shown} values=${sourceValues} columnNames=${source.tokens}
-      columnsAre="source" label="Contributions of source tokens" />
+    <${LabelledHeat} key=${[method, layer].join()} ...${shown} values=${sourceValues}
+      columnNames=${source.tokens} columnsAre="source" label="Contributions of source tokens" />
     <${Numbers} title="Contributions of source tokens as a table"
       head=${["Target", ...source.tokens.map(visible)]}
       rows=${() => matrixRows(sourceValues, size, target.tokens, 4)} />
