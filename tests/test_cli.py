@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -202,6 +203,8 @@ def test_json_has_the_n_best_with_their_scores(monkeypatch, capsysbinary, folder
     )
     first, second = map(json.loads, out.splitlines())
     assert first["source"] == "amber"
+    (own,) = Translator.load(folder / "run").n_best(["amber"], n_best=2)
+    assert first["translations"] == json.loads(json.dumps([asdict(each) for each in own]))
     assert len(first["translations"]) == 2
     assert set(first["translations"][0]) == {"text", "log_probability", "score", "tokens"}
     assert second["translations"] == [{"text": "", "log_probability": 0.0, "score": 0.0, "tokens": []}]
