@@ -12,7 +12,7 @@ from lab.frame.pictures import matrices
 from lab.parts.models import SeesAll, random_sentences, random_transformer
 
 CLAIM = Claim(
-    title="The mask and the offset",
+    title="The causal mask and the shifted input",
     section="3.1",
     claim="The mask, combined with the offset of the output embeddings by one position, ensures that the "
     "prediction for position i depends only on the known outputs at positions less than i.",

@@ -13,7 +13,7 @@ from lab.frame.pictures import bars
 from lab.parts.models import SMALL, VOCABULARY, random_transformer
 
 CLAIM = Claim(
-    title="Parameters by hand beside Table 3",
+    title="Parameters computed by hand and in Table 3",
     section="6.2",
     claim="Base has 65 million parameters and big 213 million, with a vocabulary of about 37,000 tokens.",
     claimed_by="the paper, Table 3 and section 5.1",

@@ -12,7 +12,7 @@ from lab.frame.experiment import Claim, Result, verdict_of
 from lab.frame.pictures import matrices
 
 CLAIM = Claim(
-    title="Criteria for a code of positions",
+    title="Criteria for a positional encoding",
     section="3.5",
     claim="Sinusoids are unique for each position, independent of the sentence's length, bounded, and "
     "deterministic; each simpler code lacks one of these properties.",
