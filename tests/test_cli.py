@@ -53,6 +53,13 @@ def call(monkeypatch, capsysbinary, *arguments, stdin=b""):
     return status, out.decode(), err.decode()
 
 
+def documented_keys(verb: str) -> set[str]:
+    """What docs/reference/files.md names in its paragraph about the JSON of a verb."""
+    text = (Path(__file__).parents[1] / "docs" / "reference" / "files.md").read_text("utf-8")
+    (paragraph,) = (each for each in text.split("\n\n") if each.startswith(f"`dragoman {verb} --json`"))
+    return set(re.findall("`([a-z_]+)`", paragraph))
+
+
 def test_n_lines_in_n_lines_out_blank_and_broken_ones_included(monkeypatch, capsysbinary, folder):
     lines = b"amber birch\n\n  \ncedar ember\r\n\xff\xfe\ndelta\xe2\x80\xa8ember\nno line feed"
     status, out, err = call(monkeypatch, capsysbinary, "translate", folder / "run", stdin=lines)
@@ -314,6 +321,7 @@ def test_pairs_are_scored_line_by_line(monkeypatch, capsysbinary, folder):
     found = [json.loads(line) for line in out.splitlines()]
     assert [one["log_probability"] for one in found] == pytest.approx(totals, abs=1e-4)
     assert all(sum(one["log_probabilities"]) == pytest.approx(one["log_probability"]) for one in found)
+    assert found[0].keys() <= documented_keys("score")
     for more in (("--ensemble", folder / "run"), ("--precision", "int8")):  # a model with itself is the model
         _, out, _ = call(monkeypatch, capsysbinary, "score", folder / "run", *files, *more)
         assert [float(line) for line in out.splitlines()] == pytest.approx(
@@ -354,6 +362,7 @@ def test_pairs_are_aligned_line_by_line(monkeypatch, capsysbinary, folder):
         weights = np.array(seen["weights"])
         assert weights.shape == (len(seen["target_tokens"]), len(seen["source_tokens"]))
         assert weights.sum(1) == pytest.approx(np.ones(len(weights)), abs=1e-5)
+        assert seen.keys() <= documented_keys("align")
     status, _, err = call(monkeypatch, capsysbinary, "align", folder / "run", *files, "--layer", 9)
     assert status == 2
     assert "There is no layer 9; this model has 1, counted from 1." in err
