@@ -1,5 +1,6 @@
-"""Computes the gradient of the prediction of each target token with respect to the target tokens themselves,
-with and without the causal mask, and with the target given to the decoder shifted by one position or not.
+"""Computes the gradient of the prediction of each target token with respect to the target tokens, in four
+cases: with and without the causal mask, and with a decoder input that is shifted by one position or not
+shifted.
 """
 
 import torch

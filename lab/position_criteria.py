@@ -1,6 +1,6 @@
-"""Tests five codes of positions by the four criteria of tutorials: a position's code is unique; the same in
-sentences of every length; bounded whatever the length; deterministic. Each is checked on all positions of
-sentences of several lengths, with the smallest distance between two codes.
+"""Tests five positional encodings by the four criteria of tutorials. The code of a position has to be unique,
+the same in sentences of every length, bounded for any length, and deterministic. Each criterion is checked on
+all positions of sentences of several lengths; the smallest distance between two codes is computed too.
 """
 
 from collections.abc import Callable
