@@ -70,8 +70,8 @@ def run(quick: bool) -> Result:
         picture,
         verdict_of(equal and bool(explained), "each row may have its own vocabulary" if least > most else ""),
         f"The formula and the package give the same number in all {len(rows)} rows. With "
-        f"{PAPER_VOCABULARY:,} tokens base has {base['counted'] / 1e6:.1f} and big {big['counted'] / 1e6:.1f} "
-        "million. The paper's "
+        f"{PAPER_VOCABULARY:,} tokens base has {base['counted'] / 1e6:.1f} and big {big['counted'] / 1e6:.1f}"
+        " million. The paper's "
         f"figures need {base['fewest tokens that explain it']:,} to {base['most']:,} tokens for base and "
         f"{big['fewest tokens that explain it']:,} to {big['most']:,} for big: no single vocabulary explains "
         "both.",
