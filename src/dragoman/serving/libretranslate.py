@@ -176,7 +176,7 @@ def cutter(name: str | None) -> Callable[[str, str], Document]:
 
 
 def with_alternatives(count: int) -> SearchSettings:
-    """The search for a translation and so many others."""
+    """The search for a translation and `count` others."""
     default = SearchSettings()
     return SearchSettings(n_best=count + 1, beam_size=max(default.beam_size, count + 1))
 
@@ -187,7 +187,7 @@ def joined(document: Document, n_best: NBest, rank: int) -> str:
 
 
 def alternatives(document: Document, n_best: NBest, count: int) -> list[str]:
-    """At most so many other translations of the document, each of them once."""
+    """At most `count` other translations of the document, each of them once."""
     texts = dict.fromkeys(joined(document, n_best, rank) for rank in range(count + 1))
     return list(texts)[1:]
 
