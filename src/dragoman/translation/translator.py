@@ -78,7 +78,7 @@ class PreparedSentences:
 
 
 class Backend(Protocol):
-    """It searches: `TorchBackend` with all settings, `NativeBackend` for greedy and beam search on a CPU."""
+    """A backend: `TorchBackend` with all settings, `NativeBackend` for greedy and beam search on a CPU."""
 
     def search(
         self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints
