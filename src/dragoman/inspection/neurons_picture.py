@@ -121,7 +121,7 @@ def side_name(side: Side) -> str:
 def draw_layers(drawing: Drawing, activations: Numbers, tokens: Sequence[str], most: float) -> None:
     """A row for each token and a column for each layer of [L P F]: the most active neuron."""
     units = most_active(activations, 1)[..., 0]  # [L P]
-    left, top, wide = 28 + widest(tokens), drawing.height + 42, 104.0
+    left, top, wide = 28 + widest(tokens), drawing.height + 42, 118.0
     for layer in range(len(units)):
         drawing.text(left + (layer + 0.5) * wide, top - 8, f"layer {layer + 1}", 11, "fill-faint", "middle")
     for row, token in enumerate(tokens):

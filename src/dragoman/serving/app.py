@@ -19,7 +19,7 @@ from dragoman import __version__
 from dragoman.inspection.bundle import PAGE as INSPECTION
 from dragoman.inspection.bundle import VENDOR
 from dragoman.native.settings import EngineSettings
-from dragoman.serving import deepl, docs, libretranslate, openapi, v1
+from dragoman.serving import deepl, docs, libretranslate, openapi, v1, v1_analysis
 from dragoman.serving.errors import ApiError, answer_api_error, answer_defect, error_response
 from dragoman.serving.keys import Keys, RateLimit
 from dragoman.serving.loading import load_models
@@ -63,7 +63,7 @@ def make_app(service: Service, keys: Keys | None) -> Gateway:
     app.add_exception_handler(Exception, answer_defect)
     app.add_exception_handler(RequestValidationError, answer_invalid)
     app.add_exception_handler(HTTPException, answer_http_error)
-    for module in (v1, libretranslate, deepl):
+    for module in (v1, v1_analysis, libretranslate, deepl):
         app.include_router(module.router(service))
     if settings.docs:
         docs.add_docs(app)

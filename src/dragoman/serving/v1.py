@@ -2,8 +2,7 @@
 
 import dataclasses
 import json
-import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
 import orjson
@@ -12,20 +11,12 @@ from fastapi.responses import Response, StreamingResponse
 from pydantic import ValidationError
 from starlette.types import Scope
 
-from dragoman.inspection.changes import changed_settings, parse_changes
-from dragoman.inspection.served_training import training_of
 from dragoman.search.settings import SearchSettings
+from dragoman.serving.analysis import analysed, words
 from dragoman.serving.errors import ApiError, error_body, note_refusal, refusal
 from dragoman.serving.models import ServedModel, describe
-from dragoman.serving.schemas import (
-    AlternativesRequest,
-    Choice,
-    InspectRequest,
-    ScoreRequest,
-    TranslateRequest,
-    TranslateResponse,
-)
-from dragoman.serving.service import CHARACTERS_PER_TOKEN, NBest, Service
+from dragoman.serving.schemas import Choice, TranslateRequest, TranslateResponse
+from dragoman.serving.service import NBest, Service
 from dragoman.system.errors import DragomanError
 from dragoman.translation import markup
 from dragoman.translation.documents import Document, plain_text
@@ -42,10 +33,6 @@ EVENT = {
     "required": ["event", "data"],
 }
 """The schema of a server-sent event."""
-MOST_ANALYSED = 1_000  # tokens of a text for PyTorch, whose memory grows with their square
-MOST_INSPECTED = 200  # tokens of a sentence; with 512 tokens an inspection of `base` needs 1.9 GB
-MOST_WITH_HEADS = 60  # of one that is scored without each head
-MOST_WEIGHTS = 10_000  # attention weights of a head, in an answer
 
 
 def settings_of(asked: Any) -> SearchSettings:
@@ -110,60 +97,6 @@ def translated_text(document: Document, n_best: NBest, with_spans: bool) -> dict
         for sentence, (first, last), (start, end) in zip(sentences, document.spans, spans, strict=True):
             sentence |= {"source_start": first, "source_end": last, "start": start, "end": end}
     return {"text": text, "sentences": sentences}
-
-
-def refuse_long(
-    model: ServedModel,
-    texts: Sequence[str],
-    most: int = MOST_ANALYSED,
-    what: str = "alignment, attention, alternatives and scores",
-    advice: str = "send shorter sentences",
-) -> None:
-    """Raise `ApiError` 413 for a text that is too long for what PyTorch computes, with what to do."""
-    for text in texts:
-        tokens = len(text) // CHARACTERS_PER_TOKEN
-        if tokens <= most:
-            tokens = len(model.translator.tokenizers.source.encode([text])[0])
-        if tokens > most:
-            raise ApiError(
-                413,
-                f"The text that begins with {text[:40]!r} has more than {most:,} tokens, which is too long "
-                f"for {what}; {advice}.",
-            )
-
-
-def refuse_many_weights(model: ServedModel, sentences: Sequence[dict[str, Any]]) -> None:
-    """Raise `ApiError` 413 for sentences with too many attention weights."""
-    sources = model.translator.tokenizers.source.encode([sentence["source"] for sentence in sentences])
-    weights = sum(
-        (max(len(ids), len(sentence["tokens"])) + 1) ** 2
-        for ids, sentence in zip(sources, sentences, strict=True)
-    )
-    if weights > MOST_WEIGHTS:
-        raise ApiError(
-            413,
-            f"The sentences have {weights:,} attention weights per head, and {MOST_WEIGHTS:,} are allowed; "
-            "send less text at once, or leave attention out.",
-        )
-
-
-def analysed(model: ServedModel, sentences: Sequence[dict[str, Any]], alignment: bool) -> list[Any]:
-    """The word alignments of sentences, or their attention weights. Raises `ApiError` 413 for too many."""
-    pairs = [(sentence["source"], sentence["text"]) for sentence in sentences]
-    refuse_long(model, [text for pair in pairs for text in pair])
-    if alignment:
-        return list(model.translator.align(pairs))
-    refuse_many_weights(model, sentences)
-    return [attention_json(model.translator.attention(*pair)) for pair in pairs]
-
-
-def attention_json(attention: Any) -> dict[str, Any]:
-    """Attention weights as lists."""
-    return {
-        "source": attention.source,
-        "target": attention.target,
-        **{name: getattr(attention, name).tolist() for name in ("encoder", "decoder", "cross")},
-    }
 
 
 async def translated(service: Service, asked: Any, scope: Scope) -> bytes:
@@ -258,97 +191,7 @@ def router(service: Service) -> APIRouter:
 
         return StreamingResponse(events(), media_type="text/event-stream")
 
-    add_analysis(routes, service)
     return routes
-
-
-def add_analysis(routes: APIRouter, service: Service) -> None:
-    """The routes that compute with PyTorch."""
-
-    @routes.post("/alternatives")
-    async def alternatives(asked: AlternativesRequest, request: Request) -> dict[str, Any]:
-        """The likeliest tokens after `prefix`, each with the best translation that begins with both."""
-        model, settings = choose_model(service, asked, asked.text), settings_of(asked)
-        service.refuse_too_much(settings)
-        service.note_texts(request.scope, [asked.text])
-
-        def search() -> list[Any]:
-            refuse_long(model, [asked.text])
-            return model.translator.alternatives(asked.text, asked.count, settings)
-
-        found = await service.analyse(search, words(asked.text) * asked.count, request.scope)
-        return {
-            "alternatives": [
-                {
-                    "token": each.token,
-                    "text": each.translation.text,
-                    "log_probability": math.log(each.probability) if each.probability else None,
-                    "score": each.translation.score,
-                }
-                for each in found
-            ]
-        }
-
-    @routes.post("/inspect")
-    async def inspect(asked: InspectRequest, request: Request) -> dict[str, Any]:
-        """What the model computed for a sentence: its search, attention and residual stream.
-
-        With `changes`, what it would have computed. Without them, a run's answer has its training, and with
-        `heads` the effect of each head.
-        docs/inspection.md describes the answer.
-        """
-        model, settings = choose_model(service, asked, asked.text), settings_of(asked)
-        changes = parse_changes(asked.changes)
-        if changes and asked.heads:
-            raise DragomanError("heads is of the model without changes; leave changes out, or heads.")
-        service.refuse_too_much(changed_settings(settings, changes))
-        service.note_texts(request.scope, [asked.text])
-
-        def compute() -> dict[str, Any]:
-            from dragoman.inspection.ablation import head_effects
-            from dragoman.inspection.room import LIVE, contents
-            from dragoman.inspection.schema import to_json
-            from dragoman.inspection.what_if import inspect_changed
-
-            elsewhere = "send a shorter sentence, or use `dragoman inspect`, which has no such limit"
-            refuse_long(model, [asked.text], MOST_INSPECTED, "an inspection by a server", elsewhere)
-            if asked.heads:
-                refuse_long(model, [asked.text], MOST_WITH_HEADS, "the effects of all heads")
-            found = inspect_changed(model.translator, asked.text, changes, settings)
-            if asked.heads:
-                effects = head_effects(model.translator, asked.text, found.target)
-                found = dataclasses.replace(found, head_effects=effects)
-            if not changes:
-                found = dataclasses.replace(found, training=training_of(model.folder, model.name))
-            return to_json(found, contents(found, LIVE))
-
-        return await service.analyse(compute, words(asked.text), request.scope)
-
-    @routes.post("/score")
-    async def score(asked: ScoreRequest, request: Request) -> dict[str, Any]:
-        """The log-probabilities of given translations, by token."""
-        pairs = [(source, target) for source, target in asked.pairs]
-        model = choose_model(service, asked, pairs[0][0] if pairs else "")
-        size = sum(words(source) + words(target) for source, target in pairs)
-        service.note_texts(request.scope, [text for pair in pairs for text in pair])
-
-        def compute() -> list[Any]:
-            refuse_long(model, [text for pair in pairs for text in pair])
-            return model.translator.score(pairs)
-
-        found = await service.analyse(compute, size, request.scope)
-        return {
-            "scores": [
-                {
-                    "log_probability": each.log_probability,
-                    "tokens": [
-                        {"token": token, "log_probability": log_p}
-                        for token, log_p in zip(each.tokens, each.log_probabilities, strict=True)
-                    ],
-                }
-                for each in found
-            ]
-        }
 
 
 def beginning(document: Document, texts: list[str]) -> str:
@@ -371,8 +214,3 @@ def response(model: ServedModel, translations: list[dict[str, Any]]) -> dict[str
 def event(name: str, data: dict[str, Any]) -> str:
     """A server-sent event."""
     return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
-
-
-def words(text: str) -> int:
-    """The words of a text and its end: a lower bound of its tokens."""
-    return len(text.split()) + 1

@@ -1,0 +1,72 @@
+"""What PyTorch computes for requests: alignments and attention, and how long their texts may be."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from dragoman.serving.errors import ApiError
+from dragoman.serving.models import ServedModel
+from dragoman.serving.service import CHARACTERS_PER_TOKEN
+
+MOST_ANALYSED = 1_000  # tokens of a text for PyTorch, whose memory grows with their square
+MOST_INSPECTED = 200  # tokens of a sentence; with 512 tokens an inspection of `base` needs 1.9 GB
+MOST_WITH_HEADS = 60  # of one that is scored without each head
+MOST_WEIGHTS = 10_000  # attention weights of a head, in an answer
+
+
+def refuse_long(
+    model: ServedModel,
+    texts: Sequence[str],
+    most: int = MOST_ANALYSED,
+    what: str = "alignment, attention, alternatives and scores",
+    advice: str = "send shorter sentences",
+) -> None:
+    """Raise `ApiError` 413 for a text that is too long for what PyTorch computes, with what to do."""
+    for text in texts:
+        tokens = len(text) // CHARACTERS_PER_TOKEN
+        if tokens <= most:
+            tokens = len(model.translator.tokenizers.source.encode([text])[0])
+        if tokens > most:
+            raise ApiError(
+                413,
+                f"The text that begins with {text[:40]!r} has more than {most:,} tokens, which is too long "
+                f"for {what}; {advice}.",
+            )
+
+
+def refuse_many_weights(model: ServedModel, sentences: Sequence[dict[str, Any]]) -> None:
+    """Raise `ApiError` 413 for sentences with too many attention weights."""
+    sources = model.translator.tokenizers.source.encode([sentence["source"] for sentence in sentences])
+    weights = sum(
+        (max(len(ids), len(sentence["tokens"])) + 1) ** 2
+        for ids, sentence in zip(sources, sentences, strict=True)
+    )
+    if weights > MOST_WEIGHTS:
+        raise ApiError(
+            413,
+            f"The sentences have {weights:,} attention weights per head, and {MOST_WEIGHTS:,} are allowed; "
+            "send less text at once, or leave attention out.",
+        )
+
+
+def analysed(model: ServedModel, sentences: Sequence[dict[str, Any]], alignment: bool) -> list[Any]:
+    """The word alignments of sentences, or their attention weights. Raises `ApiError` 413 for too many."""
+    pairs = [(sentence["source"], sentence["text"]) for sentence in sentences]
+    refuse_long(model, [text for pair in pairs for text in pair])
+    if alignment:
+        return list(model.translator.align(pairs))
+    refuse_many_weights(model, sentences)
+    return [attention_json(model.translator.attention(*pair)) for pair in pairs]
+
+
+def attention_json(attention: Any) -> dict[str, Any]:
+    """Attention weights as lists."""
+    return {
+        "source": attention.source,
+        "target": attention.target,
+        **{name: getattr(attention, name).tolist() for name in ("encoder", "decoder", "cross")},
+    }
+
+
+def words(text: str) -> int:
+    """The words of a text and its end: a lower bound of its tokens."""
+    return len(text.split()) + 1

@@ -1,0 +1,107 @@
+"""The API of this project: the routes of /v1 that compute with PyTorch."""
+
+import dataclasses
+import math
+from typing import Any
+
+from fastapi import APIRouter, Request
+
+from dragoman.inspection.changes import changed_settings, parse_changes
+from dragoman.inspection.served_training import training_of
+from dragoman.serving.analysis import MOST_INSPECTED, MOST_WITH_HEADS, refuse_long, words
+from dragoman.serving.schemas import AlternativesRequest, InspectRequest, ScoreRequest
+from dragoman.serving.service import Service
+from dragoman.serving.v1 import choose_model, settings_of
+from dragoman.system.errors import DragomanError
+
+
+def router(service: Service) -> APIRouter:
+    """The routes."""
+    routes = APIRouter(prefix="/v1", tags=["Dragoman"])
+
+    @routes.post("/alternatives")
+    async def alternatives(asked: AlternativesRequest, request: Request) -> dict[str, Any]:
+        """The likeliest tokens after `prefix`, each with the best translation that begins with both."""
+        model, settings = choose_model(service, asked, asked.text), settings_of(asked)
+        service.refuse_too_much(settings)
+        service.note_texts(request.scope, [asked.text])
+
+        def search() -> list[Any]:
+            refuse_long(model, [asked.text])
+            return model.translator.alternatives(asked.text, asked.count, settings)
+
+        found = await service.analyse(search, words(asked.text) * asked.count, request.scope)
+        return {
+            "alternatives": [
+                {
+                    "token": each.token,
+                    "text": each.translation.text,
+                    "log_probability": math.log(each.probability) if each.probability else None,
+                    "score": each.translation.score,
+                }
+                for each in found
+            ]
+        }
+
+    @routes.post("/inspect")
+    async def inspect(asked: InspectRequest, request: Request) -> dict[str, Any]:
+        """What the model computed for a sentence: its search, attention and residual stream.
+
+        With `changes`, what it would have computed. Without them, a run's answer has its training, and with
+        `heads` the effect of each head.
+        docs/inspection.md describes the answer.
+        """
+        model, settings = choose_model(service, asked, asked.text), settings_of(asked)
+        changes = parse_changes(asked.changes)
+        if changes and asked.heads:
+            raise DragomanError("heads is of the model without changes; leave changes out, or heads.")
+        service.refuse_too_much(changed_settings(settings, changes))
+        service.note_texts(request.scope, [asked.text])
+
+        def compute() -> dict[str, Any]:
+            from dragoman.inspection.ablation import head_effects
+            from dragoman.inspection.room import LIVE, contents
+            from dragoman.inspection.schema import to_json
+            from dragoman.inspection.what_if import inspect_changed
+
+            elsewhere = "send a shorter sentence, or use `dragoman inspect`, which has no such limit"
+            refuse_long(model, [asked.text], MOST_INSPECTED, "an inspection by a server", elsewhere)
+            if asked.heads:
+                refuse_long(model, [asked.text], MOST_WITH_HEADS, "the effects of all heads")
+            found = inspect_changed(model.translator, asked.text, changes, settings)
+            if asked.heads:
+                effects = head_effects(model.translator, asked.text, found.target)
+                found = dataclasses.replace(found, head_effects=effects)
+            if not changes:
+                found = dataclasses.replace(found, training=training_of(model.folder, model.name))
+            return to_json(found, contents(found, LIVE))
+
+        return await service.analyse(compute, words(asked.text), request.scope)
+
+    @routes.post("/score")
+    async def score(asked: ScoreRequest, request: Request) -> dict[str, Any]:
+        """The log-probabilities of given translations, by token."""
+        pairs = [(source, target) for source, target in asked.pairs]
+        model = choose_model(service, asked, pairs[0][0] if pairs else "")
+        size = sum(words(source) + words(target) for source, target in pairs)
+        service.note_texts(request.scope, [text for pair in pairs for text in pair])
+
+        def compute() -> list[Any]:
+            refuse_long(model, [text for pair in pairs for text in pair])
+            return model.translator.score(pairs)
+
+        found = await service.analyse(compute, size, request.scope)
+        return {
+            "scores": [
+                {
+                    "log_probability": each.log_probability,
+                    "tokens": [
+                        {"token": token, "log_probability": log_p}
+                        for token, log_p in zip(each.tokens, each.log_probabilities, strict=True)
+                    ],
+                }
+                for each in found
+            ]
+        }
+
+    return routes
