@@ -28,7 +28,8 @@ PACKAGES = {
     "marian": ["pymarian"],
     "openvino": ["openvino", "optimum-intel", "nncf", "transformers"],
 }
-MARIAN_FILES = {"float32": "model.npz", "int8": "model.intgemm8.bin"}
+MARIAN_FILES = {"float32": "model.npz", "int8": "model.int8.bin"}
+MARIAN_INT8 = "packed8avx512"  # a tenth to a quarter faster than "intgemm8", which needs no AVX-512
 
 
 def dragoman_engine(folder: Path, precision: str, beam: int, length: int | None, threads: int) -> Engine:
@@ -104,7 +105,7 @@ def convert_marian(folder: Path) -> None:
     import _pymarian
 
     paths = [str(folder / MARIAN_FILES[precision]) for precision in ("float32", "int8")]
-    _pymarian.main(["convert", "--from", paths[0], "--to", paths[1], "--gemm-type", "intgemm8"])
+    _pymarian.main(["convert", "--from", paths[0], "--to", paths[1], "--gemm-type", MARIAN_INT8])
 
 
 def convert_openvino(folder: Path) -> None:
