@@ -41,7 +41,7 @@ Row = dict[str, Any]
 Kind = tuple[str, str, int]  # system, precision, beam
 ENGINES = Path(__file__).parent / "sizes_engines.py"
 NAMES = {"dragoman": "**Dragoman**", "marian": "Marian", "openvino": "OpenVINO"}
-TWIN = "dragoman with Marian's positions"  # whose translations Marian's should be; not measured otherwise
+TWIN = "twin"  # Dragoman with Marian's positions: its translations should be Marian's
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Model:
 
     def place(self, system: str) -> Path:
         """What a system loads."""
-        places = {"dragoman": self.run, TWIN: self.folder / "twin", "marian": self.folder / "marian"}
+        places = {"dragoman": self.run, TWIN: self.folder / TWIN, "marian": self.folder / "marian"}
         return places.get(system, self.folder)
 
     def files(self, system: str, precision: str) -> list[Path]:
@@ -70,7 +70,8 @@ class Model:
         return sorted((self.folder / f"openvino-{precision}").glob("*.bin"))
 
     def ids(self, source: Path, count: int) -> Ids:
-        """The ids of the first sentences, or of as many stretches of exactly `length` tokens."""
+        """The ids of the first sentences, or of a quarter as many stretches of exactly `length` tokens."""
+        count = count if self.length is None else count // 4
         asked_for = {"run": self.run, "source": source, "sentences": count, "length": self.length}
         return sentences(argparse.Namespace(**asked_for, one_by_one=False))
 
@@ -162,7 +163,7 @@ def translated(model: Model, kind: Kind, arguments: argparse.Namespace, workers:
     """The translations of the whole test text, and their BLEU; of random weights, without."""
     path = model.folder / f"translated-{'-'.join(map(str, kind))}.json"
     if not path.exists():
-        sources = model.ids(arguments.test[0], arguments.sentences if model.length else sys.maxsize)
+        sources = model.ids(arguments.test[0], sys.maxsize if model.length is None else arguments.sentences)
         written = workers.ask(model, kind, sources)["written"]
         row: Row = {"written": written, "bleu": None}
         if model.length is None:
@@ -180,7 +181,7 @@ def translated(model: Model, kind: Kind, arguments: argparse.Namespace, workers:
 def qualities(model: Model, arguments: argparse.Namespace, workers: Workers) -> dict[Kind, Row]:
     """BLEU, tokens in a translation, and the share of translations that are ours in float32.
 
-    Marian's in float32 are also compared with ours of Marian's positions.
+    Marian's in float32 are also compared with ours of Marian's positions. Random weights have no such shares.
     """
     found = {}
     for kind in kinds(arguments):
@@ -189,8 +190,8 @@ def qualities(model: Model, arguments: argparse.Namespace, workers: Workers) -> 
         written = row.pop("written")
         ours = translated(model, ("dragoman", "float32", beam), arguments, workers)["written"]
         row["tokens"] = statistics.mean(map(len, written))
-        row["alike"] = share_alike(written, ours)
-        if (system, precision) == ("marian", "float32"):
+        row["alike"] = None if model.length else share_alike(written, ours)
+        if (system, precision) == ("marian", "float32") and model.length is None:
             twin = translated(model, (TWIN, "float32", beam), arguments, workers)["written"]
             row["alike_with_marians_positions"] = share_alike(written, twin)
         found[kind] = row
@@ -212,9 +213,7 @@ def kinds(arguments: argparse.Namespace) -> list[Kind]:
 
 def speeds(model: Model, arguments: argparse.Namespace, workers: Workers) -> dict[Kind, Row]:
     """Sentences per second in batches and milliseconds one by one: of each round, and medians."""
-    share = 4 if model.length else 1
-    sources = model.ids(arguments.test[0], arguments.sentences // share)
-    alone = sources[: arguments.alone // share]
+    sources, alone = (model.ids(arguments.test[0], count) for count in (arguments.sentences, arguments.alone))
     rates: dict[Kind, list[float]] = {kind: [] for kind in kinds(arguments)}
     times: dict[Kind, list[float]] = {kind: [] for kind in kinds(arguments)}
     for number in range(arguments.rounds):
@@ -287,7 +286,7 @@ def page(rows: Sequence[Row], beams: Sequence[int]) -> str:
         if "packed_megabytes" in row:
             size += f" ({row['packed_megabytes']:.1f})"
         start = [row["model"], parameters, NAMES[row["system"]], row["precision"], size]
-        lines.append(table_row(*start, *cells, f"{row['alike']:.1%}"))
+        lines.append(table_row(*start, *cells, "" if row["alike"] is None else f"{row['alike']:.1%}"))
     return "\n".join(lines) + "\n"
 
 
