@@ -128,7 +128,7 @@ def models(arguments: argparse.Namespace) -> Iterator[Model]:
     names = arguments.names or [run.name for run in arguments.runs]
     for name, run in zip(names, arguments.runs, strict=True):
         yield Model(name, run, arguments.folder / name)
-    for preset in arguments.random:
+    for preset in arguments.random or ():
         folder = arguments.folder / preset
         if not (folder / "model").exists():
             random_run(preset, arguments.runs[0], folder)
@@ -306,7 +306,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--names", nargs="+", help="of the runs, in the table; else the names of their folders"
     )
-    parser.add_argument("--random", nargs="+", choices=list(PRESETS), default=[], help="presets, not trained")
+    parser.add_argument("--random", nargs="+", choices=list(PRESETS), help="presets, not trained")
     parser.add_argument("--test", type=Path, nargs=2, required=True, metavar=("SOURCE", "TARGET"))
     parser.add_argument("--marian", type=Path, help="a virtual environment with pymarian")
     parser.add_argument("--openvino", type=Path, help="a virtual environment with optimum-intel")
