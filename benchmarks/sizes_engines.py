@@ -65,8 +65,8 @@ def marian_engine(folder: Path, precision: str, beam: int, length: int | None, t
 def openvino_engine(folder: Path, precision: str, beam: int, length: int | None, threads: int) -> Engine:
     """optimum-intel's `generate` over OpenVINO: batches of 32, sorted by length.
 
-    In int8 the weights are int8, and OpenVINO chooses the precision of the rest: bfloat16 where the processor
-    multiplies it.
+    `early_stopping` ends a sentence where ours does: when W translations have ended in a beam of W. In int8
+    the weights are int8. OpenVINO chooses the precision of the rest: bfloat16 where the processor has it.
     """
     import torch
     from optimum.intel import OVModelForSeq2SeqLM
@@ -76,9 +76,9 @@ def openvino_engine(folder: Path, precision: str, beam: int, length: int | None,
     if precision == "float32":
         config["INFERENCE_PRECISION_HINT"] = "f32"
     model = OVModelForSeq2SeqLM.from_pretrained(folder / f"openvino-{precision}", ov_config=config)
-    exact = {"max_new_tokens": 80}
+    exact = {"max_new_tokens": 80, "early_stopping": beam > 1}
     if length is not None:
-        exact = {"min_new_tokens": length, "max_new_tokens": length + 1, "forced_eos_token_id": END}
+        exact |= {"min_new_tokens": length, "max_new_tokens": length + 1, "forced_eos_token_id": END}
 
     def translate(sources: Ids) -> Ids:
         found: dict[int, list[int]] = {}
