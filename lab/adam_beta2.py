@@ -19,7 +19,7 @@ from lab.parts.training import (
 )
 
 CLAIM = Claim(
-    title="β2 of 0.98 beside 0.999",
+    title="β2 of 0.98 compared with 0.999",
     section="5.3",
     claim="With Adam's usual β2 of 0.999 in place of the paper's 0.98, a Transformer trains worse.",
     claimed_by="advice on training; the paper, section 5.3, uses 0.98 and gives no reason",

@@ -14,7 +14,7 @@ from lab.frame.experiment import Claim, Result, verdict_of
 from lab.frame.pictures import curves
 
 CLAIM = Claim(
-    title="Additive attention beside dot products",
+    title="Additive attention compared with dot products",
     section="3.2.1",
     claim="Dot-product attention is much faster and more space-efficient in practice than additive "
     "attention, though the two are similar in theoretical complexity.",

@@ -13,7 +13,7 @@ from lab.frame.pictures import matrices
 from lab.parts.training import TINY, examples, reversing, short, spread, token_log_probs, train
 
 CLAIM = Claim(
-    title="Attention beside what a prediction depends on",
+    title="Attention weights as explanations",
     section="4",
     claim="The source token with the largest weight of encoder-decoder attention is the one that a "
     "prediction depends on most.",

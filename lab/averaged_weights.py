@@ -10,7 +10,7 @@ from lab.frame.pictures import curves
 from lab.parts.models import largest_difference, random_sentences, random_transformer
 
 CLAIM = Claim(
-    title="Averaged checkpoints beside an ensemble of them",
+    title="Averaged checkpoints compared with their ensemble",
     section="6.1",
     claim="A model with the mean of several checkpoints' weights predicts what their ensemble predicts.",
     claimed_by="common explanations of checkpoint averaging (the paper, section 6.1)",

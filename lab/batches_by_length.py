@@ -1,6 +1,6 @@
-"""Cuts sentence pairs of random lengths into batches with at most so many tokens on each side, by length, as
-this package does, and in random order, and counts the padding. Lengths are log-normal with a median of 20
-tokens; a target's length is its source's, times a factor around 1.
+"""Cuts sentence pairs of random lengths into batches with a maximum number of tokens on each side: by length,
+as this package does, and in random order. Counts the padding of both. Lengths are log-normal with a median of
+20 tokens; the length of a target is that of its source, multiplied by a random factor around 1.
 """
 
 from dragoman.text.batches import Batches

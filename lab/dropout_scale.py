@@ -9,7 +9,7 @@ from lab.frame.experiment import Claim, Result, verdict_of
 from lab.frame.pictures import bars
 
 CLAIM = Claim(
-    title="What dropout does to the survivors",
+    title="What dropout does to the values that it keeps",
     section="5.4",
     claim="Dropout with P_drop = 0.1 multiplies the remaining activations by 0.9.",
     claimed_by="study notes",

@@ -13,7 +13,7 @@ from lab.frame.pictures import curves
 from lab.parts.training import GREEDY, TINY, examples, reversing, short, spread, token_log_probs, train
 
 CLAIM = Claim(
-    title="Teacher forcing beside the model's own prefix",
+    title="Teacher forcing compared with the model's own prefix",
     section="3.1",
     claim="A model makes more errors after its own prefix than after the reference's, and the difference "
     "grows towards the end of the text.",

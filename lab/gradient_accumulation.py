@@ -11,7 +11,7 @@ from lab.frame.pictures import curves
 from lab.parts.models import random_sentences, random_transformer
 
 CLAIM = Claim(
-    title="Gradients of a batch in parts",
+    title="The gradient of a batch, computed in parts",
     section="5.1",
     claim="The mean of the gradients of a batch's parts is the gradient of the batch.",
     claimed_by="implementations of gradient accumulation",

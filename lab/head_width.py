@@ -1,5 +1,5 @@
-"""Builds models whose d_k is not d_model / h, those of Table 3, row B, included, runs one of each, and counts
-their parameters. Then checks which of these widths the attention class of tutorials can have.
+"""Builds models whose d_k is not d_model / h, including those of Table 3, row B. Runs each of them once and
+counts its parameters. Then checks which of these widths the attention class of tutorials can have.
 """
 
 from dataclasses import replace

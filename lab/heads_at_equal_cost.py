@@ -13,7 +13,7 @@ from lab.frame.pictures import curves
 from lab.parts.training import TINY, Pair, examples, mean_curve, nll, recorder, short, spread, train, words
 
 CLAIM = Claim(
-    title="One head beside eight at equal cost",
+    title="One head and eight heads at equal cost",
     section="3.2.2",
     claim="Several heads let a position attend to several others at once; a single head of the same cost "
     "averages and learns less.",

@@ -11,7 +11,7 @@ from lab.frame.experiment import Claim, Result, verdict_of
 from lab.frame.pictures import curves
 
 CLAIM = Claim(
-    title="The prediction with the least smoothed loss",
+    title="The prediction with the lowest smoothed loss",
     section="5.4",
     claim="Label smoothing hurts perplexity, as the model learns to be more unsure.",
     claimed_by="the paper, section 5.4",

@@ -14,7 +14,7 @@ from lab.frame.pictures import curves
 from lab.parts.models import VOCABULARY, largest_difference, random_sentences
 
 CLAIM = Claim(
-    title="Layer normalisation beside batch normalisation",
+    title="Layer normalisation compared with batch normalisation",
     section="3.1",
     claim="Layer normalisation does not depend on the other sentences of the batch and their lengths; batch "
     "normalisation does, and differs between training and evaluation, most in small batches.",

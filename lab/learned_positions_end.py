@@ -12,7 +12,7 @@ from lab.frame.pictures import curves
 from lab.parts.models import SMALL, random_sentences, random_transformer
 
 CLAIM = Claim(
-    title="A learned table of positions ends",
+    title="A learned table of positions has an end",
     section="3.5",
     claim="A learned table of positions serves sentences of any length, as sinusoids do.",
     claimed_by="folklore (Table 3, row E, where both have the same quality)",

@@ -11,7 +11,7 @@ from lab.frame.pictures import curves
 from lab.parts.training import TINY, examples, reversing, short, spread, token_accuracy, train
 
 CLAIM = Claim(
-    title="Lengths beyond training",
+    title="Texts longer than those of training",
     section="3.5",
     claim="Sinusoids may allow the model to extrapolate to sequences longer than those of training.",
     claimed_by="the paper, section 3.5",

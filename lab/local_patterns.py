@@ -23,7 +23,7 @@ from lab.parts.training import (
 )
 
 CLAIM = Claim(
-    title="Patterns of neighbours",
+    title="Local patterns",
     section="4",
     claim="Self-attention learns local patterns worse than recurrent and convolutional layers of the same "
     "width.",

@@ -1,5 +1,6 @@
-"""Computes the gradient of the prediction of each target token with respect to the target tokens themselves,
-with and without the causal mask, and with the target given to the decoder shifted by one position or not.
+"""Computes the gradient of the prediction of each target token with respect to the target tokens, in four
+cases: with and without the causal mask, and with a decoder input that is shifted by one position or not
+shifted.
 """
 
 import torch
@@ -12,7 +13,7 @@ from lab.frame.pictures import matrices
 from lab.parts.models import SeesAll, random_sentences, random_transformer
 
 CLAIM = Claim(
-    title="The mask and the offset",
+    title="The causal mask and the shifted input",
     section="3.1",
     claim="The mask, combined with the offset of the output embeddings by one position, ensures that the "
     "prediction for position i depends only on the known outputs at positions less than i.",

@@ -12,7 +12,7 @@ from lab.frame.pictures import curves
 from lab.parts.models import SMALL, VOCABULARY, random_sentences, random_transformer
 
 CLAIM = Claim(
-    title="Operations by hand beside counted",
+    title="Operations computed by hand and counted",
     section="4",
     claim="Self-attention costs O(n² · d), so it is the larger part of a Transformer's operations.",
     claimed_by="folklore (a reading of Table 1)",

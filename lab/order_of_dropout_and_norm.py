@@ -15,7 +15,7 @@ from lab.frame.pictures import curves
 from lab.parts.models import SMALL
 
 CLAIM = Claim(
-    title="Where dropout is in a residual connection",
+    title="The place of dropout in a residual connection",
     section="5.4",
     claim="A sub-layer ends with Dropout(LayerNorm(x + Sublayer(x))).",
     claimed_by="study notes",

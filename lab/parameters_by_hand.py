@@ -13,7 +13,7 @@ from lab.frame.pictures import bars
 from lab.parts.models import SMALL, VOCABULARY, random_transformer
 
 CLAIM = Claim(
-    title="Parameters by hand beside Table 3",
+    title="Parameters computed by hand and in Table 3",
     section="6.2",
     claim="Base has 65 million parameters and big 213 million, with a vocabulary of about 37,000 tokens.",
     claimed_by="the paper, Table 3 and section 5.1",
@@ -69,8 +69,9 @@ def run(quick: bool) -> Result:
         {f"{PAPER_VOCABULARY:,} tokens": rows},
         picture,
         verdict_of(equal and bool(explained), "each row may have its own vocabulary" if least > most else ""),
-        f"By hand and counted are the same number in all {len(rows)} rows. With {PAPER_VOCABULARY:,} tokens "
-        f"base has {base['counted'] / 1e6:.1f} and big {big['counted'] / 1e6:.1f} million. The paper's "
+        f"The formula and the package give the same number in all {len(rows)} rows. With "
+        f"{PAPER_VOCABULARY:,} tokens base has {base['counted'] / 1e6:.1f} and big {big['counted'] / 1e6:.1f}"
+        " million. The paper's "
         f"figures need {base['fewest tokens that explain it']:,} to {base['most']:,} tokens for base and "
         f"{big['fewest tokens that explain it']:,} to {big['most']:,} for big: no single vocabulary explains "
         "both.",

@@ -1,6 +1,7 @@
-"""Encodes random sentences, and the same with their tokens in another order, by encoders without positions
-and with sinusoids. An encoder is equivariant if its outputs are in the other order too, invariant if they
-stay the same. A decoder without positions is tested too: its causal mask depends on the order.
+"""Encodes random sentences, and the same sentences with their tokens in another order, by encoders without
+positions and with sinusoids. An encoder is equivariant if its outputs are in the other order too, and
+invariant if they stay the same. A decoder without positions is tested too: its causal mask depends on the
+order.
 """
 
 from dataclasses import replace

@@ -1,6 +1,6 @@
-"""Tests five codes of positions by the four criteria of tutorials: a position's code is unique; the same in
-sentences of every length; bounded whatever the length; deterministic. Each is checked on all positions of
-sentences of several lengths, with the smallest distance between two codes.
+"""Tests five positional encodings by the four criteria of tutorials. The code of a position has to be unique,
+the same in sentences of every length, bounded for any length, and deterministic. Each criterion is checked on
+all positions of sentences of several lengths; the smallest distance between two codes is computed too.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from lab.frame.experiment import Claim, Result, verdict_of
 from lab.frame.pictures import matrices
 
 CLAIM = Claim(
-    title="Criteria for a code of positions",
+    title="Criteria for a positional encoding",
     section="3.5",
     claim="Sinusoids are unique for each position, independent of the sentence's length, bounded, and "
     "deterministic; each simpler code lacks one of these properties.",

@@ -10,7 +10,7 @@ from lab.frame.pictures import bars
 from lab.parts.training import TINY, examples, nll, reversing, short, spread, train
 
 CLAIM = Claim(
-    title="Residual connections off",
+    title="Training without residual connections",
     section="3.1",
     claim="Without residual connections a Transformer does not train.",
     claimed_by="study notes",

@@ -9,7 +9,7 @@ from lab.frame.pictures import bars
 from lab.parts.training import BY_ARCHITECTURE, examples, nll, reversing, short, spread, token_accuracy, train
 
 CLAIM = Claim(
-    title="Reversing beside copying",
+    title="Reversing compared with copying",
     section="4",
     claim="For a Transformer, reversing a text is as easy to learn as copying it, because attention does not "
     "depend on the order of the tokens.",

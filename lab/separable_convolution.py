@@ -9,7 +9,7 @@ from lab.frame.experiment import Claim, Result, verdict_of
 from lab.frame.pictures import curves
 
 CLAIM = Claim(
-    title="Separable convolutions beside self-attention",
+    title="Separable convolutions compared with self-attention",
     section="4",
     claim="Even with k = n, the complexity of a separable convolution is equal to that of a self-attention "
     "layer and a point-wise feed-forward layer.",

@@ -14,7 +14,7 @@ from lab.frame.pictures import matrices
 from lab.parts.models import SMALL, VOCABULARY, largest_difference, random_sentences, random_transformer
 
 CLAIM = Claim(
-    title="Positions added, or beside embeddings",
+    title="Positions added to embeddings, or concatenated",
     section="3.5",
     claim="Adding positions to embeddings loses nothing that concatenating them would keep.",
     claimed_by="tutorials; study notes, as a question",

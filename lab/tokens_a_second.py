@@ -14,7 +14,7 @@ from lab.frame.pictures import curves
 from lab.parts.training import TINY, reversing, short, spread, train
 
 CLAIM = Claim(
-    title="Tokens a second of an RNN and a Transformer",
+    title="Tokens per second of an RNN and a Transformer",
     section="4",
     claim="At the same width a Transformer trains more tokens a second than a recurrent model, because it "
     "reads all positions at once.",

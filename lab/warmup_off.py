@@ -22,7 +22,7 @@ from lab.parts.training import (
 )
 
 CLAIM = Claim(
-    title="Warm-up off",
+    title="Training without warm-up",
     section="5.3",
     claim="Without warm-up a post-norm Transformer does not train, and a pre-norm one does.",
     claimed_by="Xiong et al. 2020; advice on training",

@@ -15,7 +15,7 @@ from lab.frame.pictures import bars
 from lab.parts.table_model import TableModel
 
 CLAIM = Claim(
-    title="A wider beam and a more probable translation",
+    title="A wider beam and the probability of its translation",
     section="6.1",
     claim="A wider beam never finds a less probable translation.",
     claimed_by="folklore",

@@ -1,8 +1,9 @@
-"""Made-up queries, keys and values, for inspections in tests."""
+"""Made-up queries, keys, values, masks and activations, for inspections in tests."""
 
 import numpy as np
 
 from dragoman.inspection.masks import PADDING, Masks
+from dragoman.inspection.neurons import Neurons
 from dragoman.inspection.projected import Projected, Projections
 
 
@@ -30,3 +31,13 @@ def fake_masks(source: int, target: int, readable: int) -> Masks:
     causal = np.tri(target + PADDING, dtype=bool)
     encoder, cross = (np.tile(keys, (rows + PADDING, 1)) for rows in (source, target))
     return Masks(encoder, cross, causal, causal & (np.arange(target + PADDING) < target))
+
+
+def fake_neurons(source: int, target: int, layers: tuple[int, int], d_ff: int) -> Neurons:
+    """Activations of a ReLU, of which most are 0, for encoder and decoder layers, `layers`."""
+    random = np.random.default_rng(8)
+
+    def activations(depth: int, tokens: int) -> np.ndarray:
+        return np.maximum(random.normal(-1, 1, (depth, tokens, d_ff)), 0).astype(np.float32)
+
+    return Neurons(activations(layers[0], source), activations(layers[1], target))

@@ -1,18 +1,31 @@
 """Attribution is complete: contributions of all source tokens sum to the difference that the source makes."""
 
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import torch
 
-from dragoman.inspection.attribution import attribute, differentiable, forced_log_probs, points_and_shares
+from dragoman.inspection.attribution import (
+    Attribution,
+    attribute,
+    differentiable,
+    embeddings,
+    forced_log_probs,
+    log_probs_and_gradients,
+    points_and_shares,
+)
 from dragoman.inspection.attribution_picture import attribution_picture
 from dragoman.inspection.inspect import inspect
+from dragoman.inspection.schema import array_from_json, to_json
+from dragoman.inspection.views import METHODS
 from dragoman.native.packed_linear import pack
 from dragoman.system.errors import DragomanError
+from tests.browser import browser  # noqa: F401
 from tests.conftest import MODELS
 from tests.test_inspection import LINES, translator_of
+from tests.test_report import assert_accessible, fake_inspection, open_report, tab  # noqa: F401
 
 
 @pytest.fixture(scope="module", params=MODELS)
@@ -57,7 +70,7 @@ def test_gradients_are_those_of_differences(translator):
             more, less = embedded.clone(), embedded.clone()
             more[0, place] *= 1 + size
             less[0, place] *= 1 - size
-            rows = forced_log_probs(model, torch.cat([more, less]), source.expand(2, -1), target)
+            rows = forced_log_probs(model, [torch.cat([more, less])], source.expand(2, -1), target)
             expected = (rows[0] - rows[1]) / (2 * size)
             np.testing.assert_allclose(found.gradient_input[:, place], expected.float().numpy(), atol=5e-3)
 
@@ -94,3 +107,161 @@ def test_the_picture_has_each_contribution(translator):
         float(title.split("contribution: ")[1].split()[0]) for title in titles if "contribution" in title
     ]
     np.testing.assert_allclose(shown, found.integrated.ravel(), atol=5.1e-4)
+
+
+def attributed(translator, with_prefix, steps=2):
+    """An attribution of a sentence, the copy of the model, and its inputs."""
+    found = attribute(translator, LINES[1], LINES[3], steps=steps, with_prefix=with_prefix)
+    model = differentiable(translator.torch_backend.model)
+    source, target = ids(translator, found)
+    return found, model, embeddings(model, source, target, with_prefix), source, target
+
+
+@pytest.mark.parametrize("with_prefix", [False, True])
+def test_saliency_is_the_norm_of_the_gradient(translator, with_prefix):
+    found, model, inputs, source, target = attributed(translator, with_prefix)
+    assert found.saliency.shape == (target.size(1), sum(map(len, inputs)))
+    (whole,), (gradient,) = log_probs_and_gradients(model, inputs, source, target, [1.0])
+    np.testing.assert_allclose(found.saliency, gradient.norm(dim=-1), rtol=1e-5)
+    np.testing.assert_allclose(found.log_probabilities, whole, atol=1e-5)
+    direction, size = gradient / gradient.norm(dim=-1, keepdim=True), 1e-2  # in which log P rises most
+    with torch.no_grad():
+        for place in range(len(inputs[0])):
+            if not found.saliency[-1, place]:
+                continue
+            moved = [inputs[0].clone(), *inputs[1:]]
+            moved[0][place] += size * direction[-1, place]
+            (rows,) = forced_log_probs(model, [each[None] for each in moved], source, target)
+            gained = (rows[-1] - whole[-1]) / size
+            assert float(gained) == pytest.approx(float(found.saliency[-1, place]), rel=0.05, abs=5e-3)
+
+
+@pytest.mark.parametrize("with_prefix", [False, True])
+def test_occlusion_is_the_loss_without_an_embedding(translator, with_prefix):
+    found, model, inputs, source, target = attributed(translator, with_prefix)
+    with torch.no_grad():
+        for place in range(found.occlusion.shape[1]):
+            rows = [each.clone() for each in inputs]
+            side, own = (0, place) if place < len(inputs[0]) else (1, place - len(inputs[0]))
+            rows[side][own] = 0
+            (without,) = forced_log_probs(model, [each[None] for each in rows], source, target)
+            expected = found.log_probabilities - without.float().numpy()
+            np.testing.assert_allclose(found.occlusion[:, place], expected, atol=1e-5)
+
+
+def test_no_token_contributes_to_those_before_it(translator):
+    found, *_ = attributed(translator, True)
+    source, size = len(found.source), len(found.target)
+    assert (found.prefix[1:], len(found.prefix)) == (found.target[:-1], size)
+    later = np.triu(np.ones((size, size), bool), 1)
+    for method in METHODS:
+        numbers = found.of(method)[:, source:]
+        np.testing.assert_allclose(numbers[later], 0, atol=1e-5)
+        assert np.abs(numbers[~later]).max() > 1e-3
+
+
+def test_contributions_of_both_sides_sum_to_what_they_change(translator):
+    found = attribute(translator, LINES[0], LINES[2], steps=128, with_prefix=True)
+    change = found.log_probabilities - found.baseline
+    np.testing.assert_allclose(found.integrated.sum(1), change, atol=5e-3)
+
+
+def test_the_data_have_all_methods():
+    translator = translator_of(MODELS["transformer"])
+    inspection = inspect(translator, LINES[0], max_extra_tokens=2)
+    assert to_json(inspection)["attribution"] is None
+    found = attribute(translator, LINES[0], inspection.target, steps=2, with_prefix=True)
+    table = to_json(replace(inspection, attribution=found))["attribution"]
+    assert table["tokens"] == [*found.source, *found.prefix]
+    np.testing.assert_allclose(table["baseline"], found.baseline, atol=1e-4)
+    for method in METHODS:
+        np.testing.assert_allclose(array_from_json(table[method]), found.of(method), rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(array_from_json(table["layers"]), found.layers, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["transformer", "transformer, other options"])
+def test_contributions_of_a_layer_are_those_of_a_decoder_that_reads_it(name):
+    """Scaling the output of an encoder layer at a token changes log P by its contribution."""
+    translator = translator_of(MODELS[name])
+    found, model, (embedded,), source, target = attributed(translator, with_prefix=False)
+    assert found.layers.shape == (len(model.encoder), target.size(1), source.size(1))
+    size = 1e-3
+    for layer, module in enumerate(model.encoder):
+        for place in range(source.size(1)):
+
+            def scaled(factor, module=module, place=place):
+                def hook(_module, _inputs, output):
+                    changed = output.clone()
+                    changed[:, place] *= factor
+                    return changed
+
+                handle = module.register_forward_hook(hook)
+                with torch.no_grad():
+                    (rows,) = forced_log_probs(model, [embedded[None]], source, target)
+                handle.remove()
+                return rows
+
+            expected = (scaled(1 + size) - scaled(1 - size)) / (2 * size)
+            np.testing.assert_allclose(found.layers[layer, :, place], expected.float().numpy(), atol=5e-3)
+
+
+@pytest.mark.parametrize("with_prefix", [False, True])
+@pytest.mark.parametrize("method", METHODS)
+def test_each_method_is_a_picture(method, with_prefix):
+    translator = translator_of(MODELS["transformer"])
+    inspection = inspect(translator, LINES[0], max_extra_tokens=2)
+    found = attribute(translator, LINES[0], inspection.target, steps=2, with_prefix=with_prefix)
+    root = ElementTree.fromstring(attribution_picture(inspection, found, method))
+    titles = [each.text for each in root.iter() if each.tag.endswith("title") and "\ntarget" not in each.text]
+    shown = [float(title.split(": ")[-1].split()[0]) for title in titles if title.startswith("target: ")]
+    source = len(found.source)
+    parts = found.of(method)[:, :source], found.of(method)[:, source:]
+    np.testing.assert_allclose(shown, np.concatenate([part.ravel() for part in parts]), atol=5.1e-4)
+    unit = "norm of the gradient, nats per unit" if method == "saliency" else "contribution, nats"
+    assert unit in [each.text for each in root.iter() if each.tag.endswith("text")]
+
+
+def test_the_page_shows_the_contributions_by_each_method(open_report):  # noqa: F811
+    inspection = fake_inspection(5, 4, 1, 2, 8)
+    random = np.random.default_rng(2)
+    arrays = [random.normal(size=(4, 9)).astype(np.float32) for _ in METHODS]
+    arrays[0] = np.abs(arrays[0])  # saliency
+    layers = random.normal(size=(1, 4, 5)).astype(np.float32)
+    totals = random.normal(size=(2, 4)).astype(np.float32)
+    prefix = inspection.decoder_inputs
+    found = Attribution(inspection.source, inspection.target, prefix, *arrays, layers, *totals)
+    page = open_report(replace(inspection, attribution=found), "dark", 360)
+    tab(page, "Attribution")
+    names = ["Integrated gradients", "Gradient × input", "Saliency", "Occlusion"]
+    for name, method in zip(names, METHODS, strict=True):
+        page.get_by_role("button", name=name, exact=True).click()
+        for side, columns in (("source", slice(0, 5)), ("target", slice(5, 9))):
+            numbers = page.locator(".numbers", has_text=f"Contributions of {side} tokens as a table")
+            if not numbers.locator("table").count():
+                numbers.locator("summary").click()
+            cells = [each.replace("−", "-") for each in numbers.locator("td").all_inner_texts()]
+            shown = np.array(cells, float).reshape(4, -1)
+            np.testing.assert_allclose(shown, found.of(method)[:, columns], atol=2e-3)
+    page.get_by_role("button", name="Gradient × input", exact=True).click()
+    page.get_by_label("Input").select_option("output of encoder layer 1")
+    table = page.locator(".numbers", has_text="Contributions of source tokens as a table")
+    if not table.locator("table").count():
+        table.locator("summary").click()
+    cells = [each.replace("−", "-") for each in table.locator("td").all_inner_texts()]
+    np.testing.assert_allclose(np.array(cells, float).reshape(4, 5), layers[0], atol=2e-3)
+    assert page.get_by_role("heading", name="Target tokens before it").count() == 0
+    assert_accessible(page)
+
+
+def test_an_encoder_layer_is_a_picture():
+    translator = translator_of(MODELS["transformer"])
+    inspection = inspect(translator, LINES[0], max_extra_tokens=2)
+    found = attribute(translator, LINES[0], inspection.target, steps=2, with_prefix=True)
+    svg = attribution_picture(inspection, found, "gradient-input", layer=1)
+    titles = [each.text for each in ElementTree.fromstring(svg).iter() if each.tag.endswith("title")]
+    shown = [float(title.split(": ")[-1].split()[0]) for title in titles if title.startswith("target: ")]
+    np.testing.assert_allclose(shown, found.layers[0].ravel(), atol=5.1e-4)
+    assert "gradient × output of encoder layer 1" in svg
+    without = replace(found, layers=found.layers[:0])
+    with pytest.raises(DragomanError, match="There is no encoder layer 1; this model has none"):
+        attribution_picture(inspection, without, "gradient-input", layer=1)

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +51,13 @@ def call(monkeypatch, capsysbinary, *arguments, stdin=b""):
         status = ended.code or 0
     out, err = capsysbinary.readouterr()
     return status, out.decode(), err.decode()
+
+
+def documented_keys(verb: str) -> set[str]:
+    """What docs/reference/files.md names in its paragraph about the JSON of a verb."""
+    text = (Path(__file__).parents[1] / "docs" / "reference" / "files.md").read_text("utf-8")
+    (paragraph,) = (each for each in text.split("\n\n") if each.startswith(f"`dragoman {verb} --json`"))
+    return set(re.findall("`([a-z_]+)`", paragraph))
 
 
 def test_n_lines_in_n_lines_out_blank_and_broken_ones_included(monkeypatch, capsysbinary, folder):
@@ -202,6 +210,8 @@ def test_json_has_the_n_best_with_their_scores(monkeypatch, capsysbinary, folder
     )
     first, second = map(json.loads, out.splitlines())
     assert first["source"] == "amber"
+    (own,) = Translator.load(folder / "run").n_best(["amber"], n_best=2)
+    assert first["translations"] == json.loads(json.dumps([asdict(each) for each in own]))
     assert len(first["translations"]) == 2
     assert set(first["translations"][0]) == {"text", "log_probability", "score", "tokens"}
     assert second["translations"] == [{"text": "", "log_probability": 0.0, "score": 0.0, "tokens": []}]
@@ -311,6 +321,7 @@ def test_pairs_are_scored_line_by_line(monkeypatch, capsysbinary, folder):
     found = [json.loads(line) for line in out.splitlines()]
     assert [one["log_probability"] for one in found] == pytest.approx(totals, abs=1e-4)
     assert all(sum(one["log_probabilities"]) == pytest.approx(one["log_probability"]) for one in found)
+    assert found[0].keys() <= documented_keys("score")
     for more in (("--ensemble", folder / "run"), ("--precision", "int8")):  # a model with itself is the model
         _, out, _ = call(monkeypatch, capsysbinary, "score", folder / "run", *files, *more)
         assert [float(line) for line in out.splitlines()] == pytest.approx(
@@ -351,6 +362,7 @@ def test_pairs_are_aligned_line_by_line(monkeypatch, capsysbinary, folder):
         weights = np.array(seen["weights"])
         assert weights.shape == (len(seen["target_tokens"]), len(seen["source_tokens"]))
         assert weights.sum(1) == pytest.approx(np.ones(len(weights)), abs=1e-5)
+        assert seen.keys() <= documented_keys("align")
     status, _, err = call(monkeypatch, capsysbinary, "align", folder / "run", *files, "--layer", 9)
     assert status == 2
     assert "There is no layer 9; this model has 1, counted from 1." in err

@@ -170,7 +170,7 @@ def test_it_is_drawn_and_what_it_lacks_gets_a_sentence(translator):
 )
 def test_the_page_shows_its_views(open_report, kind, positions):  # noqa: F811
     page = open_report(inspect(translator_of(VARIANTS[kind]), LINE, SEARCH), "dark", 360)
-    names = ["Beam", "Attention", "Embeddings", *positions, "Residual stream", "Model"]
+    names = ["Beam", "Attention", "Embeddings", *positions, "Residual stream", "Neurons", "Model"]
     assert page.get_by_role("tab").all_inner_texts() == names
     for name in names[1:]:
         tab(page, name)

@@ -128,9 +128,6 @@ def test_the_data_hold_the_numbers_of_all_layers(translator):
         np.testing.assert_allclose(
             array_from_json(table["scores"])[0, 0, 1], one.scores, rtol=1e-3, atol=1e-4
         )
-        np.testing.assert_allclose(
-            array_from_json(table["scaled"])[0, 0, 1], one.scaled, rtol=1e-3, atol=1e-4
-        )
 
 
 def test_the_picture_has_a_row_for_each_key(translator):

@@ -1,6 +1,7 @@
 """Words in place of tokens, windows of long sentences, statistics of heads, and what a file has room for."""
 
 import base64
+import json
 import re
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -87,7 +88,7 @@ def test_the_data_has_the_weights_between_words_once(pieces):
         shares = np.frombuffer(base64.b64decode(table["uint8"]), np.uint8).reshape(table["shape"]) / 255
         np.testing.assert_allclose(shares, by_words(pieces).attention.of(kind), atol=0.5 / 255 + 1e-6)
         assert to_json(fake_inspection(6, 5, 2, 2, 8))["attention"][kind]["words"] is None
-        assert "words" not in to_json(pieces, contents(pieces, Room(0, 0, 0)))["attention"][kind]
+        assert "words" not in to_json(pieces, contents(pieces, Room(0, 0, 0, 1)))["attention"][kind]
 
 
 def test_a_word_without_a_token_of_its_own_has_no_row(pieces):
@@ -245,16 +246,21 @@ def test_every_statistic_is_in_the_data(found):
 
 def test_what_a_file_holds_follows_from_its_room(pieces):
     everything = contents(pieces)
-    assert everything == contents(pieces, FILE) == contents(pieces, LIVE)
+    for room in (FILE, LIVE):
+        assert contents(pieces, room) == replace(everything, neurons=room.neurons)
     assert everything.weights == everything.projections
     assert (everything.weights.layers["cross"], everything.weights.heads) == ([0, 1], [0, 1, 2])
     last = Places({kind: [1] for kind in KINDS}, [0, 1, 2])
     sizes = weights_bytes(pieces, last), projections_bytes(pieces, last)
-    assert contents(pieces, Room(sizes[0], sizes[1], sizes[1])) == Contents(last, last, words=False)
+    assert contents(pieces, Room(sizes[0], sizes[1], sizes[1], 1)) == Contents(
+        last, last, words=False, neurons=1
+    )
     both = sizes[0] + mean_bytes(pieces, last) + words_bytes(pieces, last)
-    assert contents(pieces, Room(both, sizes[1], sizes[1])) == Contents(last, last)
+    assert contents(pieces, Room(both, sizes[1], sizes[1], 1)) == Contents(last, last, neurons=1)
     one_head = Places({kind: [0] for kind in KINDS}, [2])
-    assert contents(pieces, Room(0, 0, 0), layer=1, head=3) == Contents(one_head, one_head, words=False)
+    assert contents(pieces, Room(0, 0, 0, 1), layer=1, head=3) == Contents(
+        one_head, one_head, words=False, neurons=1
+    )
     with pytest.raises(DragomanError, match="There is no layer 3; this model has 2"):
         contents(pieces, FILE, layer=3)
     with pytest.raises(DragomanError, match="There is no head 0; this model has 3"):
@@ -262,7 +268,7 @@ def test_what_a_file_holds_follows_from_its_room(pieces):
 
 
 def test_what_is_held_is_what_was_recorded(pieces):
-    table = to_json(pieces, contents(pieces, Room(0, 0, 0), layer=1, head=3))
+    table = to_json(pieces, contents(pieces, Room(0, 0, 0, 1), layer=1, head=3))
     weights = table["attention"]["decoder"]
     assert weights["layers"] == table["projections"]["decoder"]["layers"] == [1]
     assert weights["heads"] == table["projections"]["decoder"]["heads"] == [3]
@@ -295,7 +301,9 @@ def test_the_file_of_512_tokens_of_base_is_small_enough():
     words = [(0, *each, 510) for each in split]
     assert not contents(replace(six, source_words=words[0], target_words=words[1]), FILE).words
     small = sum(overview(six.attention.of(kind)).size for kind in KINDS) * 2 * 4 / 3
-    assert weights_bytes(six, held.weights) + projections_bytes(six, held.projections) + small < 25_000_000
+    neurons = 6 * len(json.dumps(to_json(inspection, contents(inspection, FILE))["neurons"]))
+    numbers = weights_bytes(six, held.weights) + projections_bytes(six, held.projections)
+    assert numbers + small + neurons < 25_000_000
 
 
 def test_the_numbers_of_30_tokens_of_base_are_those_of_the_last_layer():

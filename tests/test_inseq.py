@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from dragoman import Translator
-from dragoman.inspection.attribution import attribute, differentiable, log_probs_and_gradients
+from dragoman.inspection.attribution import attribute
 from dragoman.interop import huggingface
 from dragoman.model.symbols import PAD, START, UNKNOWN
 from tests.test_huggingface import OURS, SOURCE, TARGET, ours
@@ -70,14 +70,49 @@ def test_integrated_gradients_are_those_of_inseq(both):
 
 def test_saliency_is_the_norm_of_the_gradient(both):
     translator, theirs = both
-    model, sides = differentiable(translator.torch_backend.model), translator.tokenizers
-    found = attribute(translator, SOURCE[0], TARGET[0], steps=1)
-    texts = zip((sides.source, sides.target), (found.source, found.target), strict=True)
-    source, target = (torch.tensor([side.ids(tokens)]) for side, tokens in texts)
-    _, (gradient,) = log_probs_and_gradients(model, source, target, torch.ones(1, dtype=torch.float64))
-    scale = math.sqrt(model.settings.d_model) if model.settings.scale_embeddings else 1.0
+    found, settings = (
+        attribute(translator, SOURCE[0], TARGET[0], steps=1),
+        translator.torch_backend.model.settings,
+    )
+    scale = math.sqrt(settings.d_model) if settings.scale_embeddings else 1.0
     expected = np.linalg.norm(attributed(theirs, "saliency"), axis=-1)
-    np.testing.assert_allclose(gradient.norm(dim=-1) / scale, expected, atol=1e-5)
+    np.testing.assert_allclose(found.saliency / scale, expected, atol=1e-5)
+
+
+def test_occlusion_is_that_of_inseq(both):
+    translator, theirs = both
+    found = attribute(translator, SOURCE[0], TARGET[0], steps=1)
+    expected = attributed(theirs, "occlusion", include_eos_baseline=True)
+    expected = expected[..., 0] if expected.ndim == 3 else expected
+    np.testing.assert_allclose(np.abs(found.occlusion), expected, atol=1e-5)  # theirs have no sign
+
+
+def test_contributions_of_target_tokens_are_those_of_inseq(both):
+    translator, theirs = both
+    found = attribute(translator, SOURCE[0], TARGET[0], steps=1, with_prefix=True)
+    options = {"attributed_fn": "probability", "logprob": True, "attribute_target": True}
+    (theirs_found,) = theirs.attribute(
+        SOURCE[0], TARGET[0], method="input_x_gradient", show_progress=False, **options
+    )
+    source = theirs_found.source_attributions.transpose(0, 1).sum(-1).numpy()
+    prefix = theirs_found.target_attributions.transpose(0, 1).sum(-1).numpy()
+    np.testing.assert_allclose(found.gradient_input[:, : len(found.source)], source, atol=1e-5)
+    ours = found.gradient_input[:, len(found.source) :]
+    np.testing.assert_allclose(ours, np.nan_to_num(prefix)[:, : len(found.prefix)], atol=1e-5)
+
+
+def test_contributions_of_encoder_layers_are_those_of_inseq(both):
+    translator, theirs = both
+    found = attribute(translator, SOURCE[0], TARGET[0], steps=1)
+    options = {"attributed_fn": "probability", "logprob": True, "show_progress": False}
+    for layer, module in enumerate(theirs.model.get_encoder().layers):
+        theirs.get_attribution_method(
+            "layer_gradient_x_activation", override_default_attribution=True, target_layer=module
+        )
+        (theirs_found,) = theirs.attribute(SOURCE[0], TARGET[0], **options)
+        expected = theirs_found.source_attributions.transpose(0, 1).sum(-1).numpy()
+        np.testing.assert_allclose(found.layers[layer], expected, atol=1e-5)
+    theirs.get_attribution_method("integrated_gradients", override_default_attribution=True)
 
 
 def test_attention_is_that_of_inseq(both):

@@ -19,6 +19,8 @@ VIEWS = [
     "cross",
     "alignment",
     "numbers",
+    "statistics",
+    "neurons",
     "heads",
     "attribution",
     "masks",
@@ -64,6 +66,12 @@ def test_words_windows_and_numbers_are_options(inspect, tmp_path):
     numbers = svg("--show", "numbers", "--kind", "encoder", "--layer", 1, "--head", 2, "--query", 3)
     assert "Encoder self-attention, layer 1, head 2: one query in numbers" in numbers
     assert "q of query 3" in numbers
+    neuron = svg("--show", "neurons", "--layer", 1, "--neuron", 2, "--kind", "decoder", "--window", 2, 3)
+    assert "Neuron 2 of layer 1" in neuron
+    occlusion = svg("--show", "attribution", "--method", "occlusion", "--target-tokens")
+    assert "What each token contributes to each target token: occlusion" in occlusion
+    assert "The columns on the right are the target tokens before it" in occlusion
+    assert "Decoder self-attention: statistics of" in svg("--show", "statistics", "--kind", "decoder")
 
 
 def test_a_sentence_that_is_longer_than_those_of_training_is_told(
@@ -95,7 +103,10 @@ def test_all_views_are_one_file(inspect, tmp_path):
     assert "Content-Security-Policy" in (tmp_path / "report.html").read_text()
     assert inspect("--out", tmp_path / "data.json")[0] == 0
     data = json.loads((tmp_path / "data.json").read_text())
-    assert (data["version"], data["sentence"]) == (1, SENTENCE)
+    assert (data["version"], data["sentence"], data["attribution"]) == (2, SENTENCE, None)
+    assert inspect("--show", "attribution", "--out", tmp_path / "data.json")[0] == 0
+    table = json.loads((tmp_path / "data.json").read_text())["attribution"]
+    assert table["tokens"] == data["source"]["tokens"]
 
 
 @pytest.mark.parametrize(
@@ -107,15 +118,52 @@ def test_all_views_are_one_file(inspect, tmp_path):
         (["--out", "x.svg", "--show", "beam", "--layer", "1"], "--layer, --head and --lines are for --show"),
         (
             ["--out", "x.json", "--layer", "1"],
-            "--layer and --head are also for --show numbers and for .html.",
+            "--layer and --head are also for --show numbers and for .html, and --layer for --show neurons "
+            "and --method gradient-input.",
         ),
         (["--out", "x.svg", "--show", "numbers", "--lines"], "--layer, --head and --lines are for --show"),
         (["--out", "x.svg", "--show", "cross", "--lines"], "--head and --lines need a --layer."),
         (["--out", "x.svg", "--show", "lens", "--words"], "--words is for --show encoder, decoder or cross."),
-        (["--out", "x.html", "--query", "1"], "--kind and --query are for --show numbers."),
+        (
+            ["--out", "x.svg", "--show", "neurons", "--neuron", "1"],
+            "--neuron is for --show neurons, and needs a --layer.",
+        ),
+        (["--out", "x.html", "--layer", "1", "--neuron", "1"], "--neuron is for --show neurons, and needs"),
+        (
+            ["--out", "x.svg", "--show", "neurons", "--head", "1"],
+            "--layer, --head and --lines are for --show",
+        ),
+        (["--out", "x.svg", "--show", "neurons", "--layer", "9"], "There is no layer 9; the encoder has"),
+        (
+            ["--out", "x.svg", "--show", "beam", "--method", "occlusion"],
+            "--method and --target-tokens are for --show attribution.",
+        ),
+        (["--out", "x.html", "--target-tokens"], "--method and --target-tokens are for --show attribution."),
+        (
+            ["--out", "x.html", "--show", "attribution", "--method", "occlusion"],
+            "--method is for pictures, and x.html holds all methods; leave it out.",
+        ),
+        (["--out", "x.svg", "--show", "attribution", "--layer", "1"], "--layer, --head and --lines are for"),
+        (
+            ["--out", "x.svg", "--show", "attribution", "--method", "gradient-input", "--layer", "9"],
+            "There is no encoder layer 9; there are",
+        ),
+        (["--out", "x.html", "--query", "1"], "--query is for --show numbers."),
         (
             ["--out", "x.svg", "--show", "cross", "--kind", "cross"],
-            "--kind and --query are for --show numbers.",
+            "--kind is for --show numbers, statistics or neurons.",
+        ),
+        (
+            ["--out", "x.svg", "--show", "cross", "--what-if", "positions=off"],
+            "A picture of --what-if shows the trees of one case: give --show beam and one case, or",
+        ),
+        (
+            ["--out", "x.svg", "--show", "beam", "--what-if", "positions=off", "beam_size=1"],
+            "A picture of --what-if shows the trees of one case",
+        ),
+        (
+            ["--out", "x.svg", "--show", "statistics", "--window", "1", "2"],
+            "--window is for --show beam, encoder, decoder,",
         ),
         (
             ["--out", "x.svg", "--show", "model", "--window", "1", "2"],

@@ -12,6 +12,7 @@ from dragoman.inspection.ablation import head_effects
 from dragoman.inspection.changes import parse_changes
 from dragoman.inspection.mean_effects import interval
 from dragoman.inspection.what_if import inspect_changed
+from dragoman.inspection.what_if_picture import hypotheses
 from tests.test_exchange import call
 from tests.test_inspect import SENTENCE, inspect  # noqa: F401
 from tests.test_translator import folder  # noqa: F401
@@ -82,13 +83,6 @@ def test_what_makes_no_sense_gets_a_sentence(inspect, tmp_path, options, message
     status, _, err = inspect(*options, "--out", tmp_path / "x.html")
     assert (status, (tmp_path / "x.html").exists()) == (2, False)
     assert message in " ".join(err.split())
-
-
-def test_a_picture_has_no_cases(inspect, tmp_path):  # noqa: F811
-    out = tmp_path / "x.svg"
-    status, _, err = inspect("--show", "beam", "--what-if", "positions=off", "--out", out)
-    assert status == 2
-    assert "--what-if is for .html and .json, and --out is" in err
 
 
 def test_a_file_gives_the_means_of_its_lines(heads, folder, tmp_path):  # noqa: F811
@@ -164,3 +158,22 @@ def test_a_file_of_blank_lines_gets_a_sentence(heads, tmp_path):
     status, _, err = heads("--show", "heads", "--out", tmp_path / "x.json")
     assert (status, (tmp_path / "x.json").exists()) == (2, False)
     assert "All lines of the file are blank" in err
+
+
+def test_a_case_is_a_picture_of_both_trees(inspect, folder, tmp_path):  # noqa: F811
+    out = tmp_path / "trees.svg"
+    status, _, err = inspect("--show", "beam", "--what-if", "cross.1.1=off target.1=▁two", "--out", out)
+    assert status == 0, err
+    translator, settings = Translator.load(folder, native=False), SearchSettings(max_extra_tokens=3)
+    changes = parse_changes(["cross.1.1=off", "target.1=▁two"])
+    searches = [inspect_changed(translator, SENTENCE, each, settings) for each in ([], changes)]
+    before, after = (set(hypotheses(each.nodes)) for each in searches)
+    assert before - after
+    assert after - before
+    root = ElementTree.parse(out).getroot()
+    dots = [each for each in root.iter() if each.tag.endswith("rect") and each.get("rx") == "3.5"]
+    assert len(dots) == len(before ^ after) + 1  # one in the key
+    texts = [each.text for each in root.iter() if each.tag.endswith("text")]
+    assert {f"Before: {searches[0].translation}", f"After: {searches[1].translation}"} <= {*texts}
+    boxes = [each for each in root.iter() if each.tag.endswith("rect") and each.get("rx") == "5"]
+    assert len(boxes) == sum(len(each.nodes) for each in searches) + 4  # four in the key

@@ -20,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
+from dragoman.native.build import DECODER, load_library
 from dragoman.serving import connections
 from dragoman.serving.app import make_app
 from dragoman.serving.errors import ApiError
@@ -94,8 +95,10 @@ def cancel_requests(server, count, clients=32):
     asyncio.run(all_of_them())
 
 
-def check_cancelled_requests(run, count, tolerance):
-    with serving(run) as server, server.client() as client:
+def check_cancelled_requests(run, count, tolerance, *, native):
+    if native:
+        load_library(DECODER)  # PyTorch searches until it is compiled
+    with serving(run, *[] if native else ["--no-native"]) as server, server.client() as client:
         cancel_requests(server, max(100, count // 10))
         wait_until_idle(client)
         threads, files, memory = resources(server)
@@ -108,13 +111,24 @@ def check_cancelled_requests(run, count, tolerance):
         assert now[2] <= tolerance * memory
 
 
-def test_cancelled_requests_leave_nothing(run):
-    check_cancelled_requests(run, 200, 1.1)
+@pytest.mark.parametrize("native", [True, False], ids=["C++", "PyTorch"])
+def test_cancelled_requests_leave_nothing(run, native):
+    check_cancelled_requests(run, 200, 1.1, native=native)
 
 
 @pytest.mark.long
-def test_many_cancelled_requests_leave_nothing(run):
-    check_cancelled_requests(run, 10_000, 1.05)
+@pytest.mark.parametrize("native", [True, False], ids=["C++", "PyTorch"])
+def test_many_cancelled_requests_leave_nothing(run, native):
+    check_cancelled_requests(run, 10_000, 1.05, native=native)
+
+
+@pytest.mark.parametrize("path", ["/v1/alternatives", "/v1/inspect"])
+def test_an_analysis_ends_when_its_client_goes(server, path):
+    with pytest.raises(httpx.ReadTimeout), httpx.Client(base_url=server.address, timeout=0.5) as impatient:
+        impatient.post(path, json=ENDLESS)
+    with server.client() as client:
+        wait_until_idle(client)
+        assert client.post("/v1/score", json={"pairs": [["amber", "birch"]]}).status_code == 200
 
 
 def storm(server, seconds, clients):

@@ -244,6 +244,8 @@ def test_it_needs_no_torch_and_its_json_is_the_report():
     assert found["paper_parameters"] == 213
     assert {each["setting"] for each in found["departures"]} >= {"training.updates"}
     assert all(each["source"] for each in found["toolkits"])
+    toolkits = {"Tensor2Tensor", "fairseq", "Marian", "Hugging Face", "Annotated Transformer"}
+    assert {name for each in found["toolkits"] for name in each["toolkit"].split(", ")} == toolkits
 
 
 def test_the_page_has_both_french_figures_and_both_costs(monkeypatch, capsys):
@@ -252,6 +254,7 @@ def test_the_page_has_both_french_figures_and_both_costs(monkeypatch, capsys):
     for words in (
         "41.8 in the abstract",
         "41.0 in the text",
+        "An early abstract, which some catalogues still print, has 41.1",
         "12 hours · 8 GPUs",
         "65 million",
         "35,368 to 36,344",

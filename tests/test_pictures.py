@@ -4,7 +4,7 @@ import math
 import re
 from collections import Counter
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from xml.etree import ElementTree
 
 import numpy as np
@@ -34,6 +34,7 @@ from dragoman.inspection.drawing import (
     ticks,
     visible,
 )
+from dragoman.inspection.figures.attention_figures import HEAD_COLOURS
 from dragoman.inspection.inspection import (
     Attention,
     Inspection,
@@ -48,7 +49,7 @@ from dragoman.model.sinusoids import sinusoid_table
 from dragoman.search.settings import SearchSettings
 from dragoman.search.trace import Node
 from dragoman.system.errors import DragomanError
-from tests.projections import fake_masks, fake_projections
+from tests.projections import fake_masks, fake_neurons, fake_projections
 
 SVG = "{http://www.w3.org/2000/svg}"
 KINDS = ["encoder", "decoder", "cross"]
@@ -133,6 +134,7 @@ def fake(source=SOURCE, target=TARGET, **model):
         modules=(ModuleSummary("source_embedding", 1234, (1, sources, settings.d_model)),),
         projections=fake_projections(sources, targets, (layers, depth), heads, settings.d_model // heads),
         masks=fake_masks(sources, targets, sources - (not settings.source_end)),
+        neurons=fake_neurons(sources, targets, (layers, depth), settings.d_ff),
     )
 
 
@@ -155,6 +157,10 @@ def all_pictures(inspection):
         architecture.architecture,
     ):
         made[picture.__name__] = picture(inspection)
+    for kind in KINDS:
+        made[f"statistics {kind}"] = inspection.svg("statistics", kind=kind)
+    for layer, neuron in ((None, None), (1, None), (2, 3)):
+        made[f"neurons {layer} {neuron}"] = inspection.svg("neurons", layer, neuron=neuron)
     return made
 
 
@@ -238,7 +244,7 @@ def test_more_tokens_than_an_axis_has_are_told():
     inspection = fake([f"s{n}" for n in range(75)], [f"t{n}" for n in range(66)])
     for name, svg in all_pictures(inspection).items():
         words = " ".join(drawn_texts(parse(svg)))
-        if name != "architecture":
+        if name != "architecture" and not name.startswith("statistics"):
             assert re.search(
                 r"Only (steps 1 to 60|positions 0 to 59|(source|target) (tokens|words) 1 to 60) of ", words
             ), name
@@ -515,6 +521,30 @@ def test_labels_on_parts_can_be_read(dark):
 def test_texts_and_lines_can_be_seen(dark, name):
     for paper in ("paper", "box"):
         assert contrast(channels(COLOURS[name][dark]), channels(COLOURS[paper][dark])) > 4.5
+
+
+def lab(colour):
+    """CIE L*a*b* of `#rrggbb`, in which equal distances look about equally different (D65)."""
+    red, green, blue = (
+        each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in channels(colour)
+    )
+    x = (0.4124 * red + 0.3576 * green + 0.1805 * blue) / 0.9505
+    y = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    z = (0.0193 * red + 0.1192 * green + 0.9505 * blue) / 1.089
+    x, y, z = (
+        each ** (1 / 3) if each > 216 / 24389 else (24389 / 27 * each + 16) / 116 for each in (x, y, z)
+    )
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_colours_of_heads_can_be_told_apart(dark):
+    colours = [COLOURS[name][dark] for name in HEAD_COLOURS]
+    assert len(colours) == 8  # as many as the paper's models have heads in a layer
+    for one, other in combinations(colours, 2):
+        assert math.dist(lab(one), lab(other)) > 25, (one, other)
+    for colour in colours:
+        assert contrast(channels(colour), channels(COLOURS["paper"][dark])) > 4.5
 
 
 @given(st.floats())

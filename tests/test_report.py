@@ -26,7 +26,7 @@ from dragoman.inspection.schema import finite
 from dragoman.model.settings import ModelSettings
 from dragoman.search.trace import Node
 from tests.browser import browser  # noqa: F401
-from tests.projections import fake_masks, fake_projections
+from tests.projections import fake_masks, fake_neurons, fake_projections
 
 MOST_BYTES = 1_500_000
 MOST_MILLISECONDS = 20_000
@@ -43,7 +43,7 @@ HOSTILE = [
     "a b",
 ]
 SOLID = ".lines line:not(.dashed)"  # of the word alignment; dashed ones are where a head differs
-VIEWS = ["Beam", "Attention", "Positions", "Residual stream", "Masks", "Model"]
+VIEWS = ["Beam", "Attention", "Positions", "Residual stream", "Neurons", "Masks", "Model"]
 
 
 # A made-up inspection
@@ -97,6 +97,7 @@ def fake_inspection(
         modules=tuple(fake_modules(layers, source, d_model)),
         projections=fake_projections(source, target, (layers, layers), heads, d_model // heads),
         masks=fake_masks(source, target, source),
+        neurons=fake_neurons(source, target, (layers, layers), 4 * d_model),
     )
 
 

@@ -108,6 +108,12 @@ def test_a_table_that_is_interrupted_ends_as_one_that_is_not(texts, straight, tm
     assert killed_during(request, "A1", 1, signal.SIGINT, told) == 128 + signal.SIGINT
     assert "Stopped: 1 of 4 cells are complete;" in told.read_text()
     assert "The same command resumes." in told.read_text()
+    messages = request.folder / "base" / "seed-1" / "messages.txt"
+    assert (
+        f"base, seed 1: training. Its messages, with the expected time, are in {messages}."
+        in told.read_text()
+    )
+    assert "Expected: " in messages.read_text()
     first = request.folder / "base" / "seed-1" / "result.json"
     kept = first.stat().st_mtime_ns
     assert killed_during(request, "A1", 2, signal.SIGKILL, told) == -signal.SIGKILL

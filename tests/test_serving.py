@@ -477,5 +477,15 @@ def test_a_sentence_is_inspected(client, run):
     expected = json.loads(json.dumps(to_json(inspect(translator, "amber birch", beam_size=2))))
     found = answer.json()
     assert (found["translation"], found["beam"]) == (expected["translation"], expected["beam"])
-    for text, status in ((" ", 400), ("amber " * 300, 413)):
-        assert client.post("/v1/inspect", json={"text": text}).status_code == status
+    for text, status, message in (
+        (" ", 400, "The sentence is blank"),
+        (
+            "amber " * 300,
+            413,
+            "has more than 200 tokens, which is too long for an inspection by a server; send "
+            "a shorter sentence, or use `dragoman inspect`, which has no such limit.",
+        ),
+    ):
+        refused = client.post("/v1/inspect", json={"text": text})
+        assert refused.status_code == status
+        assert message in refused.text

@@ -115,7 +115,7 @@ def test_the_page_shows_them(open_report):  # noqa: F811
 
 
 def test_steps_of_a_long_sentence_offer_the_layer_and_head_that_are_held(open_report, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(report, "FILE", Room(0, 0, 0))
+    monkeypatch.setattr(report, "FILE", Room(0, 0, 0, 1))
     known = fake_inspection(4, 4, 3, 2, 8)
     page = open_report(known)
     tab(page, "Decoding steps")
@@ -126,3 +126,16 @@ def test_steps_of_a_long_sentence_offer_the_layer_and_head_that_are_held(open_re
         float(text) for text in page.locator(".steps table").first.locator("td:last-child").all_inner_texts()
     ]
     assert shown == pytest.approx(known.attention.decoder[2, :, 3].mean(0).tolist(), abs=1e-3)
+
+
+def test_plots_have_round_ticks(open_report):  # noqa: F811
+    page = open_report(fake_inspection(4, 20, 1, 2, 64))
+    tab(page, "Positions")
+    plot = page.get_by_role("img", name="Mean dot product of two positions by distance")
+    labels = [float(each.text_content()) for each in plot.locator("text[text-anchor=end]").all()]
+    steps = {round(one - other, 6) for one, other in zip(labels[1:], labels, strict=False)}
+    assert len(steps) == 1
+    (step,) = steps
+    assert f"{step:e}"[0] in "125"
+    assert f"{step:e}"[1:].startswith(".000000")
+    assert 3 <= len(labels) <= 6

@@ -297,6 +297,17 @@ def test_a_saved_model_translates_alike(translator, folder, tmp_path):
         assert Translator.load(place).translate(LINES, SEARCH) == translator.translate(LINES, SEARCH)
 
 
+@pytest.mark.parametrize(("tied", "matrices"), [("all", 1), ("target", 2), ("none", 3)])
+def test_tied_embeddings_are_still_one_matrix_after_loading(translator, tmp_path, tied, matrices):
+    tokenizers, asked = translator.tokenizers, replace(SETTINGS, tied=tied)
+    model = build_model(asked, len(tokenizers.source), len(tokenizers.target))
+    save_model(tmp_path / "model", model, asked, tokenizers)
+    for precision in ("float32", "bfloat16"):
+        loaded = Translator.load(tmp_path, native=False, precision=precision).torch_backend.model
+        tied_weights = (loaded.source_embedding, loaded.target_embedding, loaded.output)
+        assert len({each.weight.data_ptr() for each in tied_weights}) == matrices
+
+
 def test_two_vocabularies_are_two_files(tmp_path):
     one, other = (Tokenizer.train(LINES * 5, kind, TokenizerSettings(), 330) for kind in ("bpe", "char"))
     asked = ModelSettings(d_model=16, d_ff=32, heads=2, encoder_layers=1, decoder_layers=1, tied="target")

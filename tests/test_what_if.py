@@ -41,7 +41,7 @@ def same(one, other):
     """Whether two inspections are equal, bit for bit."""
     for field in fields(one):
         found, expected = getattr(one, field.name), getattr(other, field.name)
-        if field.name in ("attention", "stream", "masks") and expected is not None:
+        if field.name in ("attention", "stream", "masks", "neurons") and expected is not None:
             found, expected = list(vars(found).values()), list(vars(expected).values())
         elif field.name == "positions":
             found, expected = [found], [expected]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
-from dragoman.inspection.views import Kind, Picture
+from dragoman.inspection.views import Kind, Method, Picture
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dragoman.translation.translator import Translator
 
 VIEWS = (*get_args(Picture), "heads", "attribution")
-WITH_WINDOW = tuple(view for view in get_args(Picture) if view != "model")
+WITH_WINDOW = tuple(view for view in get_args(Picture) if view not in ("statistics", "model"))
 ENDINGS = (".html", ".json", ".svg", ".png")
 
 
@@ -39,12 +39,14 @@ class Inspect:
     """The file: .html has all views, .json the data, .svg and .png one picture."""
     show: Picture | Literal["heads", "attribution"] | None = None
     """The picture: the beam search, the attention of encoder, decoder, or between them (cross), the word
-    alignment, one query of a head in numbers, what each head (heads) and each source token (attribution)
-    contributes, masks, positions, their dot products by distance, the residual stream, the logit lens, the
-    model. With heads, .html and .json also have the table of heads."""
+    alignment, one query of a head in numbers, the statistics of all heads, what each head (heads) and each
+    source token (attribution) contributes, masks, positions, their dot products by distance, the residual
+    stream, the logit lens, the hidden units of the feed-forward sub-layers (neurons), the model. With heads
+    and attribution, .html and .json also have these."""
     layer: int | None = None
-    """The layer of an attention picture, counted from 1; without it all layers and heads are drawn. For
-    .html: the layer whose numbers it contains if there is no room for all, by default the last."""
+    """The layer of a picture of attention or neurons, counted from 1; without it all layers are drawn. With
+    --method gradient-input, an encoder layer, whose output is the input. For .html: the layer whose numbers
+    it contains if there is no room for all, by default the last."""
     head: int | None = None
     """The head, counted from 1; without it the mean of all, and in numbers the first."""
     lines: bool = False
@@ -55,12 +57,21 @@ class Inspect:
     """The first and the last token (step, position) of a long sentence to draw, counted from 1; by default 1
     to 60."""
     kind: Kind | None = None
-    """The attention whose numbers are drawn, by default cross, between encoder and decoder."""
+    """The attention whose numbers or statistics are drawn, by default cross, between encoder and decoder; of
+    neurons the side, encoder or decoder, by default both."""
     query: int | None = None
     """The query whose numbers are drawn, counted from 1, by default the first."""
+    neuron: int | None = None
+    """The neuron of the layer to draw, counted from 1; without it the most active ones are drawn."""
+    method: Method | None = None
+    """How contributions of tokens are computed for --show attribution, by default integrated-gradients: from
+    gradients, or from the log-probability without a token (occlusion)."""
+    target_tokens: bool = False
+    """With --show attribution: attribute to the target tokens before each one, too."""
     what_if: tuple[str, ...] = ()
     """Cases for the views: the same sentence with changes, such as "cross.2.3=off beam_size=1" for one head
-    switched off in a greedy search. docs/inspection.md lists all changes."""
+    switched off in a greedy search. With --show beam, one case: the picture has both trees.
+    docs/inspection.md lists all changes."""
     search: SearchSettings = field(default_factory=SearchSettings)
 
 
@@ -90,7 +101,14 @@ def inspect(given: Given) -> None:
 
         effects = head_effects(translator, inspection.sentence, inspection.target)
         inspection = replace(inspection, head_effects=effects)
-    content = written(translator, inspection, asked)
+    if asked.show == "attribution":
+        from dragoman.inspection.attribution import attribute
+
+        contributions = attribute(
+            translator, inspection.sentence, inspection.target, with_prefix=asked.target_tokens
+        )
+        inspection = replace(inspection, attribution=contributions)
+    content = written(inspection, asked)
     with atomic_write(asked.out) as path:
         path.write_bytes(content)
     say(f"{inspection.translation}\nWritten: {asked.out}")
@@ -105,31 +123,53 @@ def refuse_contradictions(asked: Inspect) -> None:
         )
     if (asked.sentence is None) == (asked.file is None):
         raise DragomanError("Give a sentence after the run, or with --show heads a --file of sentences.")
-    if asked.what_if and ending not in (".html", ".json"):
-        raise DragomanError(f"--what-if is for .html and .json, and --out is {asked.out}.")
+    if asked.what_if and ending in (".svg", ".png") and (asked.show != "beam" or len(asked.what_if) > 1):
+        raise DragomanError(
+            "A picture of --what-if shows the trees of one case: give --show beam and one case, or for --out "
+            "a name that ends with .html or .json."
+        )
     if asked.file is not None:
         refuse_contradictions_of_file(asked, ending)
         return
     if ending in (".svg", ".png") and asked.show is None:
         raise DragomanError(f"A picture shows one view: give --show {', '.join(VIEWS)}.")
-    if ending in (".html", ".json") and asked.show not in (None, "heads"):
+    if ending in (".html", ".json") and asked.show not in (None, "heads", "attribution"):
         raise DragomanError(
             f"--show is for pictures, and {asked.out} holds all views; leave it out. --show heads adds the "
-            "effects of all heads."
+            "effects of all heads, --show attribution the contributions of tokens."
         )
+    refuse_options_of_other_views(asked, ending)
+
+
+def refuse_options_of_other_views(asked: Inspect, ending: str) -> None:
+    """Raise `DragomanError` for options that do not belong to the view."""
     attention, numbers = asked.show in ("encoder", "decoder", "cross"), asked.show == "numbers"
-    chosen = asked.layer is not None or asked.head is not None
-    if (asked.lines and not attention) or (chosen and not (attention or numbers or ending == ".html")):
+    with_heads, neurons = attention or numbers or ending == ".html", asked.show == "neurons"
+    of_layers = asked.show == "attribution" and asked.method == "gradient-input"
+    if (
+        (asked.lines and not attention)
+        or (asked.head is not None and not with_heads)
+        or (asked.layer is not None and not (with_heads or neurons or of_layers))
+    ):
         raise DragomanError(
             "--layer, --head and --lines are for --show encoder, decoder or cross; --layer and --head are "
-            "also for --show numbers and for .html."
+            "also for --show numbers and for .html, and --layer for --show neurons and --method "
+            "gradient-input."
         )
+    if asked.neuron is not None and (not neurons or asked.layer is None):
+        raise DragomanError("--neuron is for --show neurons, and needs a --layer.")
     if attention and asked.layer is None and (asked.head is not None or asked.lines):
         raise DragomanError("--head and --lines need a --layer.")
+    if (asked.method is not None or asked.target_tokens) and asked.show != "attribution":
+        raise DragomanError("--method and --target-tokens are for --show attribution.")
+    if asked.method is not None and ending in (".html", ".json"):
+        raise DragomanError(f"--method is for pictures, and {asked.out} holds all methods; leave it out.")
     if asked.words and not attention:
         raise DragomanError("--words is for --show encoder, decoder or cross.")
-    if (asked.kind is not None or asked.query is not None) and not numbers:
-        raise DragomanError("--kind and --query are for --show numbers.")
+    if asked.query is not None and not numbers:
+        raise DragomanError("--query is for --show numbers.")
+    if asked.kind is not None and asked.show not in ("numbers", "statistics", "neurons"):
+        raise DragomanError("--kind is for --show numbers, statistics or neurons.")
     if asked.window and asked.show not in WITH_WINDOW:
         raise DragomanError(f"--window is for --show {', '.join(WITH_WINDOW[:-1])} or {WITH_WINDOW[-1]}.")
     if asked.window and len(asked.window) != 2:
@@ -169,7 +209,7 @@ def with_cases(
     return replace(inspection, what_ifs=tuple(what_ifs))
 
 
-def written(translator: "Translator", inspection: "Inspection", asked: Inspect) -> bytes:
+def written(inspection: "Inspection", asked: Inspect) -> bytes:
     """The content of the file."""
     ending = asked.out.suffix.lower()
     if ending == ".html":
@@ -178,7 +218,7 @@ def written(translator: "Translator", inspection: "Inspection", asked: Inspect) 
         from dragoman.inspection.schema import to_json
 
         return json.dumps(to_json(inspection), ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
-    return picture_file(picture(translator, inspection, asked), ending)
+    return picture_file(picture(inspection, asked), ending)
 
 
 def picture_file(svg: str, ending: str) -> bytes:
@@ -190,20 +230,25 @@ def picture_file(svg: str, ending: str) -> bytes:
     return to_png(svg)
 
 
-def picture(translator: "Translator", inspection: "Inspection", asked: Inspect) -> str:
+def picture(inspection: "Inspection", asked: Inspect) -> str:
     """The picture that is asked for, as SVG."""
     if inspection.head_effects is not None:
         from dragoman.inspection.heads import head_effects_picture
 
         return head_effects_picture(inspection, inspection.head_effects)
-    if asked.show == "attribution":
-        from dragoman.inspection.attribution import attribute
+    if inspection.attribution is not None:
         from dragoman.inspection.attribution_picture import attribution_picture
 
-        return attribution_picture(inspection, attribute(translator, inspection.sentence, inspection.target))
+        method = asked.method or "integrated-gradients"
+        return attribution_picture(inspection, inspection.attribution, method, asked.layer)
     assert asked.show is not None
     assert asked.show != "heads"
+    assert asked.show != "attribution"
     window = (asked.window[0], asked.window[1]) if asked.window else None
+    if inspection.what_ifs:
+        from dragoman.inspection.what_if_picture import what_if_trees
+
+        return what_if_trees(inspection.what_ifs[0], window)
     return inspection.svg(
         asked.show,
         asked.layer,
@@ -211,8 +256,9 @@ def picture(translator: "Translator", inspection: "Inspection", asked: Inspect) 
         asked.lines,
         asked.words,
         window,
-        asked.kind or "cross",
+        asked.kind,
         1 if asked.query is None else asked.query,
+        asked.neuron,
     )
 
 
@@ -256,7 +302,17 @@ COMMAND = Command(
     positional=("run", "sentence"),
     groups={
         "sentence": ("run", "sentence", "file"),
-        "output": ("out", "show", "layer", "head", "lines", "words", "window", "kind", "query", "what_if"),
+        "output": (
+            "out",
+            "show",
+            "layer",
+            "head",
+            "lines",
+            "words",
+            "window",
+            "kind",
+            "what_if",
+        ),
         "search": ("beam_size", "length_penalty", "prefix"),
     },
     metavars={"run": "RUN", "sentence": "SENTENCE", "what_if": "CHANGES"},

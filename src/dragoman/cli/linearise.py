@@ -21,7 +21,7 @@ class Linearise:
     target: Path
     """Write the symbols of each tree to this file: (S (NP PRP )NP (VP VBZ )VP )S."""
     tags: bool = True
-    """Write the part of speech of each word. Words without one are XX."""
+    """Write the part of speech of each word. A word without one is written as XX."""
 
 
 def linearise(given: Given) -> None:

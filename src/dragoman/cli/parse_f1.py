@@ -23,10 +23,10 @@ class ParseF1:
     gold: Path
     """The gold trees in brackets, one per line, plain or gzip."""
     bracketed: bool = False
-    """The first file has trees in brackets, as the gold trees are, from another parser."""
+    """The first file has trees in brackets, like the gold trees, for example from another parser."""
     output: Path | None = None
-    """Write the scored trees to this file in brackets, with the parts of speech of the gold trees: EVALB
-    refuses trees whose punctuation has others."""
+    """Write the scored trees to this file in brackets, with the parts of speech of the gold trees, so
+    that EVALB deletes the same punctuation from both."""
 
 
 def parse_f1(given: Given) -> None:

@@ -16,7 +16,7 @@ PUNCTUATION = {",", ":", "``", "''", "."}
 EQUAL_LABELS = {"PRT": "ADVP"}
 """Labels that count as another one (EQ_LABEL)."""
 LENGTHS = (10, 20, 30, 40)
-"""Most words of the sentences that are counted together; those that are longer are counted apart."""
+"""Maximum numbers of words of the sentences that are counted together; longer ones are counted apart."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A system's score beside a baseline's, and the p-value of their difference."""
+    """A system's score and a baseline's, with the p-value of their difference."""
 
     score: Score
     baseline: Score

@@ -1,4 +1,4 @@
-"""The measures that papers report beside BLEU: chrF++ and TER, by sacreBLEU. Strings only."""
+"""The measures that papers report besides BLEU: chrF++ and TER, by sacreBLEU. Strings only."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING

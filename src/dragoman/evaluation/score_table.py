@@ -10,7 +10,7 @@ from dragoman.evaluation.metrics import Score
 
 @dataclass(frozen=True)
 class SetScores:
-    """The scores of a test set, alone and beside a baseline's."""
+    """The scores of a test set, alone and compared with a baseline's."""
 
     name: str
     lines: int

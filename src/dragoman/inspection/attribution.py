@@ -1,13 +1,18 @@
-"""What each source token contributes to each target token: gradients with respect to its embedding.
+"""What each token that the model reads contributes to each target token.
 
-Gradient × input (Simonyan et al. 2014), and integrated gradients from an embedding of 0 (Sundararajan et al.
-2017). The sum of the latter over the source tokens is log P minus log P with embeddings of 0. Positions are
-added in both. Shapes: S source and T target tokens, M points, D = d_model.
+From gradients with respect to embeddings: their norms (saliency, Simonyan et al. 2014), gradient × input,
+and integrated gradients from embeddings of 0 (Sundararajan et al. 2017). The sum of the latter over the
+tokens is log P minus log P with embeddings of 0. From forced decoding: occlusion, log P minus log P with the
+embedding of one token set to 0 (Zeiler and Fergus 2014). Positions are added in all cases.
+
+Shapes: S source and T target tokens, C attributed tokens, M points, D = d_model. C is S, or S + T with the
+tokens that the decoder reads.
 
 The integrals are sums over the points of Gauss and Legendre, which need fewer points than midpoints do.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,9 +24,11 @@ from dragoman.inspection.inspect import one_model
 from dragoman.inspection.inspected import InspectedModel
 from dragoman.inspection.inspection import Array
 from dragoman.inspection.recording import as_array
+from dragoman.inspection.views import Method
 from dragoman.model.convolutional import Convolutional
-from dragoman.model.symbols import START
-from dragoman.model.transformer import build_model
+from dragoman.model.enriched import Enriched
+from dragoman.model.symbols import END, START
+from dragoman.model.transformer import Transformer, build_model
 from dragoman.search.beam import next_log_probs
 from dragoman.system.errors import DragomanError
 from dragoman.translation.analysis import forced_batches
@@ -29,30 +36,56 @@ from dragoman.translation.translator import Translator
 
 STEPS = 32  # points on the way from embeddings of 0 to those of the sentence
 POINTS = 16  # that are computed at once
+ENDS = (0.0, 1.0)  # of the way
 
 
 @dataclass(frozen=True)
 class Attribution:
-    """Contributions of source tokens to the log-probabilities of target tokens, in nats."""
+    """Contributions of tokens to the log-probabilities of target tokens, in nats."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
+    prefix: tuple[str, ...]
+    """The tokens that the decoder reads, START first, if they are attributed; else empty. A target token has
+    contributions of those before it; the others are 0."""
+    saliency: Array
+    """Euclidean norms of the gradients [T C], in nats for each unit of an embedding."""
     gradient_input: Array
-    """Gradient × input [T S]."""
+    """Gradient × input [T C]."""
     integrated: Array
-    """Integrated gradients [T S]."""
+    """Integrated gradients [T C]."""
+    occlusion: Array
+    """[T C]."""
+    layers: Array
+    """Gradient × output of each encoder layer, at the source tokens [L T S]; L is 0 for an LSTM, GRU and
+    ConvS2S."""
     log_probabilities: Array
     """Of the target tokens [T]."""
     baseline: Array
-    """The same with embeddings of 0 for the source [T]."""
+    """The same with embeddings of 0 for the attributed tokens [T]."""
+
+    def of(self, method: Method) -> Array:
+        """The contributions by a method."""
+        return {
+            "integrated-gradients": self.integrated,
+            "gradient-input": self.gradient_input,
+            "saliency": self.saliency,
+            "occlusion": self.occlusion,
+        }[method]
 
 
 def attribute(
-    translator: Translator, sentence: str, translation: str | Sequence[str], steps: int = STEPS
+    translator: Translator,
+    sentence: str,
+    translation: str | Sequence[str],
+    steps: int = STEPS,
+    with_prefix: bool = False,
 ) -> Attribution:
     """The contributions for a translation, a text or its tokens, by forced decoding.
 
-    Raises `DragomanError` as `Translator.score`, for a blank sentence, and for an ensemble.
+    `with_prefix` also attributes to the target tokens before each one; the baseline and the path of the
+    integral then begin with embeddings of 0 on both sides. Raises `DragomanError` as `Translator.score`, for
+    a blank sentence, and for an ensemble.
     """
     model = differentiable(one_model(translator))
     ((_, source, target),) = forced_batches(translator, [(sentence, translation)], 1)
@@ -60,24 +93,42 @@ def attribute(
         raise DragomanError(
             "The sentence is blank: no token contributes to a translation. Give one with words."
         )
-    with torch.no_grad():
-        embedded = model.source_embedding(source)[0]
-    ends = torch.tensor([0.0, 1.0]).to(embedded)
-    (baseline, whole), (_, gradient) = log_probs_and_gradients(model, source, target, ends)
-    mean = torch.zeros_like(gradient)  # [T S D]
-    points, shares = (each.to(embedded).split(POINTS) for each in points_and_shares(steps))
+    inputs = embeddings(model, source, target, with_prefix)
+    (baseline, whole), (_, gradient) = log_probs_and_gradients(model, inputs, source, target, ENDS)
+    mean = torch.zeros_like(gradient)  # [T C D]
+    points, shares = (each.to(mean).split(POINTS) for each in points_and_shares(steps))
     for some, of_each in zip(points, shares, strict=True):
-        mean += torch.tensordot(of_each, log_probs_and_gradients(model, source, target, some)[1], 1)
+        mean += torch.tensordot(of_each, log_probs_and_gradients(model, inputs, source, target, some)[1], 1)
     sides = translator.tokenizers.source, translator.tokenizers.target
     pieces = [tuple(side.pieces(ids[0].tolist())) for side, ids in zip(sides, (source, target), strict=True)]
+    start = sides[1].pieces([END if model.settings.decoder_start == "end" else START])[0]
+    embedded = torch.cat(inputs)
     return Attribution(
         pieces[0],
         pieces[1],
+        (start, *pieces[1][:-1]) if with_prefix else (),
+        as_array(gradient.norm(dim=-1)),
         as_array((gradient * embedded).sum(-1)),
         as_array((mean * embedded).sum(-1)),
+        as_array(whole[:, None] - occluded_log_probs(model, inputs, source, target).T),
+        as_array(layer_contributions(model, source, target)),
         as_array(whole),
         as_array(baseline),
     )
+
+
+@torch.no_grad()
+def embeddings(
+    model: InspectedModel, source: Int[Tensor, "1 S"], target: Int[Tensor, "1 T"], with_prefix: bool
+) -> list[Float[Tensor, "_ D"]]:
+    """Those of the source, and `with_prefix` those of the tokens that the decoder reads: C rows together."""
+    found = [model.source_embedding(source)[0]]
+    return [*found, model.target_embedding(shifted(target))[0]] if with_prefix else found
+
+
+def shifted(target: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
+    """The tokens that the decoder reads: START, and the target without its last token."""
+    return torch.cat([torch.full_like(target[:, :1], START), target[:, :-1]], 1)
 
 
 def points_and_shares(steps: int) -> tuple[Float[Tensor, "M"], Float[Tensor, "M"]]:
@@ -115,40 +166,85 @@ def undivided(divisor: int) -> Callable[[nn.Module, object, Tensor], None]:
 
 def log_probs_and_gradients(
     model: InspectedModel,
+    inputs: Sequence[Float[Tensor, "_ D"]],
     source: Int[Tensor, "1 S"],
     target: Int[Tensor, "1 T"],
-    scales: Float[Tensor, "M"],
-) -> tuple[Float[Tensor, "M T"], Float[Tensor, "M T S D"]]:
-    """Log P of each target token with scaled source embeddings, and its gradients with respect to these."""
-    with torch.no_grad():
-        embedded = scales[:, None, None] * model.source_embedding(source)
-    embedded.requires_grad_()
-    log_probs = forced_log_probs(model, embedded, source.expand(len(scales), -1), target)
+    scales: Sequence[float] | Float[Tensor, "M"],
+) -> tuple[Float[Tensor, "M T"], Float[Tensor, "M T C D"]]:
+    """Log P of each target token with scaled embeddings, and its gradients with respect to these.
+
+    `inputs` are those of `embeddings`.
+    """
+    factors = torch.as_tensor(scales).to(inputs[0])[:, None, None]
+    leaves = [(factors * each).requires_grad_() for each in inputs]
+    log_probs = forced_log_probs(model, leaves, source.expand(len(factors), -1), target)
     gradients = [
-        torch.autograd.grad(log_probs[:, token].sum(), embedded, retain_graph=True)[0]
+        torch.cat(torch.autograd.grad(log_probs[:, token].sum(), leaves, retain_graph=True), 1)
         for token in range(target.size(1))
     ]
     return log_probs.detach(), torch.stack(gradients, 1)
 
 
+@torch.no_grad()
+def occluded_log_probs(
+    model: InspectedModel,
+    inputs: Sequence[Float[Tensor, "_ D"]],
+    source: Int[Tensor, "1 S"],
+    target: Int[Tensor, "1 T"],
+) -> Float[Tensor, "C T"]:
+    """Log P of each target token with an embedding of 0 in place of each of the inputs in turn."""
+    lengths = [len(each) for each in inputs]
+    found = []
+    for places in torch.arange(sum(lengths)).split(POINTS):
+        rows = torch.cat(list(inputs)).repeat(len(places), 1, 1)
+        rows[torch.arange(len(places)), places] = 0
+        found.append(forced_log_probs(model, rows.split(lengths, 1), source.expand(len(places), -1), target))
+    return torch.cat(found)
+
+
+def layer_contributions(
+    model: InspectedModel, source: Int[Tensor, "1 S"], target: Int[Tensor, "1 T"]
+) -> Float[Tensor, "L T S"]:
+    """Gradient × output of each encoder layer, summed over the features."""
+    if not isinstance(model, Transformer | Enriched):
+        return torch.zeros(0, target.size(1), source.size(1))
+    (embedded,) = embeddings(model, source, target, with_prefix=False)
+    outputs: list[Tensor] = []
+    with ExitStack() as stack:
+        for layer in model.encoder:
+            hook = layer.register_forward_hook(lambda _module, _inputs, output: outputs.append(output))
+            stack.callback(hook.remove)
+        (log_probs,) = forced_log_probs(model, [embedded[None].requires_grad_()], source, target)
+    gradients = [torch.autograd.grad(each, outputs, retain_graph=True) for each in log_probs]  # [T][L]
+    by_layer = [torch.cat(each) for each in zip(*gradients, strict=True)]  # [L][T S D]
+    return torch.stack([(of * output).sum(-1).detach() for of, output in zip(by_layer, outputs, strict=True)])
+
+
 def forced_log_probs(
     model: InspectedModel,
-    embedded: Float[Tensor, "M S D"],
+    embedded: Sequence[Float[Tensor, "M _ D"]],
     source: Int[Tensor, "M S"],
     target: Int[Tensor, "1 T"],
 ) -> Float[Tensor, "M T"]:
-    """Log P of each target token, with these embeddings in place of the source's."""
-
-    def replaced(module: nn.Module, inputs: object, output: Tensor) -> Tensor:  # noqa: ARG001
-        return embedded
-
-    handle = model.source_embedding.register_forward_hook(replaced)
-    try:
+    """Log P of each target token, with these embeddings in place of the source's; if there are two, the
+    second is in place of those of the tokens that the decoder reads.
+    """
+    with replaced_output(model.source_embedding, embedded[0]):
         state = model.encode(source)
-    finally:
-        handle.remove()
     targets = target.expand(len(source), -1)
-    shifted = torch.cat([torch.full_like(targets[:, :1], START), targets[:, :-1]], 1)
-    features, _ = model.decode(shifted, state)
+    with ExitStack() as stack:
+        for prefix in embedded[1:]:
+            stack.enter_context(replaced_output(model.target_embedding, prefix))
+        features, _ = model.decode(shifted(targets), state)
     log_probs = next_log_probs(model, features.flatten(0, 1))
     return log_probs.gather(1, targets.reshape(-1, 1)).view(len(source), -1)
+
+
+@contextmanager
+def replaced_output(module: nn.Module, output: Tensor) -> Iterator[None]:
+    """A module gives this output while the context is open."""
+    handle = module.register_forward_hook(lambda _module, _inputs, _output: output)
+    try:
+        yield
+    finally:
+        handle.remove()

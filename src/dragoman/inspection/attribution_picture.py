@@ -1,42 +1,125 @@
-"""The picture of what each source token contributes to each target token."""
+"""The picture of what each token contributes to each target token."""
+
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from dragoman.inspection.attribution import Attribution
-from dragoman.inspection.drawing import Drawing, diverging, widest
-from dragoman.inspection.inspection import Inspection
+from dragoman.inspection.drawing import Drawing, diverging, sequential, widest
+from dragoman.inspection.inspection import Array, Inspection
 from dragoman.inspection.labels import tokens_in
 from dragoman.inspection.layout import finished, label_axes, sentences
+from dragoman.inspection.views import Method
+from dragoman.system.errors import DragomanError
+
+CELL = 24  # pixels
+GAP = 14  # between the source tokens and those that the decoder reads
+NAMES: dict[Method, str] = {
+    "integrated-gradients": "integrated gradients",
+    "gradient-input": "gradient × input",
+    "saliency": "saliency",
+    "occlusion": "occlusion",
+}
+
+ABOUT_LAYERS = (
+    "The gradient of the token's log-probability with respect to the output of the layer, times this output, "
+    "summed over its features."
+)
 
 
-def attribution_picture(inspection: Inspection, attribution: Attribution) -> str:
-    """Integrated gradients as a heat map: a row for each target token, a column for each source token."""
+def attribution_picture(
+    inspection: Inspection,
+    attribution: Attribution,
+    method: Method = "integrated-gradients",
+    layer: int | None = None,
+) -> str:
+    """A heat map: a row for each target token, a column for each source token and, if they are attributed,
+    for each token that the decoder reads.
+
+    With `layer`, counted from 1, the input of `gradient-input` is the output of this encoder layer. Raises
+    `DragomanError` if there is no such layer, or its contributions are not known.
+    """
+    if layer is not None:
+        attribution = of_layer(attribution, layer)
     source, source_note = tokens_in(attribution.source, "source")
     target, target_note = tokens_in(attribution.target, "target")
-    scores = attribution.integrated[: len(target), : len(source)]
-    largest = float(np.abs(scores).max(initial=0)) or 1.0
+    prefix, _ = tokens_in(attribution.prefix, "target")
+    scores, all_sources = attribution.of(method)[: len(target)], len(attribution.source)
+    parts = [scores[:, : len(source)], scores[:, all_sources : all_sources + len(prefix)]]
+    largest = max(float(np.abs(part).max(initial=0)) for part in parts) or 1.0
+    unit = "norm of the gradient, nats per unit" if method == "saliency" else "contribution, nats"
     drawing = Drawing(
-        "attribution",
-        "What each source token contributes to each target token",
-        "Integrated gradients of the log-probability of each target token (rows) from embeddings of 0 to "
-        f"those of the source tokens (columns), in nats. {sentences(inspection)}",
+        f"attribution-{method}",
+        "What each token contributes to each target token: "
+        f"{NAMES[method] if layer is None else f'gradient × output of encoder layer {layer}'}",
+        f"Contributions to the log-probability of each target token (rows) of the source tokens"
+        f"{' and of the target tokens before it' * bool(prefix)} (columns). {sentences(inspection)}",
     )
-    cell = 24
-    left, top = 44 + widest(target), 66 + 0.87 * widest(source)
-    label_axes(drawing, target, source, left, top, cell)
-    drawing.rectangle(left, top, cell * len(source), cell * len(target), "fill-zero stroke-line")
+    left, top = 44 + widest(target), 66 + 0.87 * max(widest(source), widest(prefix))
+    label_axes(drawing, target, source, left, top, CELL)
+    draw_contributions(drawing, parts[0], target, source, left, top, largest, "source", unit)
+    if prefix:
+        left += CELL * len(source) + GAP
+        label_axes(drawing, [], prefix, left, top, CELL)
+        draw_contributions(drawing, parts[1], target, prefix, left, top, largest, "before it", unit)
+    stops = [(0.0, "0"), (1.0, f"{largest:.2f}")]
+    if method != "saliency":
+        stops = [(-1.0, f"−{largest:.2f}"), (0.0, "0"), (1.0, f"+{largest:.2f}")]
+    scale = sequential if method == "saliency" else diverging
+    drawing.legend(16, drawing.height + 24, unit, scale, stops)
+    columns = "The columns on the right are the target tokens before it, START first." if prefix else ""
+    about = note_about(attribution, method) if layer is None else ABOUT_LAYERS
+    notes = [about, columns, source_note, target_note]
+    return finished(drawing, [note for note in notes if note])
+
+
+def of_layer(attribution: Attribution, layer: int) -> Attribution:
+    """The attribution with the contributions of an encoder layer in place of those of the embeddings."""
+    count = len(attribution.layers)
+    if not 1 <= layer <= count:
+        known = f"there are {count}, counted from 1" if count else "this model has none with attributions"
+        raise DragomanError(f"There is no encoder layer {layer}; {known}.")
+    return replace(attribution, prefix=(), gradient_input=attribution.layers[layer - 1])
+
+
+def draw_contributions(
+    drawing: Drawing,
+    scores: Array,
+    target: Sequence[str],
+    tokens: Sequence[str],
+    left: float,
+    top: float,
+    largest: float,
+    side: str,
+    unit: str,
+) -> None:
+    """A cell for each number of [T C]."""
+    name, of = unit.split(", ")
+    drawing.rectangle(left, top, CELL * len(tokens), CELL * len(target), "fill-zero stroke-line")
     with drawing.group("cells scores"):
         for row, predicted in enumerate(target):
-            for column, token in enumerate(source):
+            for column, token in enumerate(tokens):
                 score = float(scores[row, column])
-                shade, x, y = diverging(score / largest), left + column * cell, top + row * cell
-                title = f"target: {predicted}\nsource: {token}\ncontribution: {score:+.3f} nats"
-                drawing.rectangle(x, y, cell, cell, shade.css, title, opacity=shade.opacity)
-    stops = [(-1.0, f"−{largest:.2f}"), (0.0, "0"), (1.0, f"+{largest:.2f}")]
-    drawing.legend(16, drawing.height + 24, "contribution to the log-probability, nats", diverging, stops)
+                shade, x, y = diverging(score / largest), left + column * CELL, top + row * CELL
+                title = f"target: {predicted}\n{side}: {token}\n{name}: {score:+.3f} {of}"
+                drawing.rectangle(x, y, CELL, CELL, shade.css, title, opacity=shade.opacity)
+
+
+def note_about(attribution: Attribution, method: Method) -> str:
+    """What the numbers of a method are."""
+    tokens = "embeddings" if attribution.prefix else "source embeddings"
+    if method == "saliency":
+        return (
+            "The Euclidean norm of the gradient of the token's log-probability with respect to the "
+            "embedding. It has no sign."
+        )
+    if method == "occlusion":
+        return "The token's log-probability minus that with an embedding of 0 in place of one token's."
+    if method == "gradient-input":
+        return "The gradient of the token's log-probability times the embedding, summed over its features."
     gap = attribution.log_probabilities - attribution.baseline - attribution.integrated.sum(1)
-    note = (
-        "The sum of a row is the token's log-probability minus that with source embeddings of 0. "
+    return (
+        f"The sum of a row is the token's log-probability minus that with {tokens} of 0. "
         f"The largest error of a sum is {float(np.abs(gap).max()):.1g} nats."
     )
-    return finished(drawing, [note, source_note, target_note])

@@ -26,6 +26,7 @@ LACKING = {
     "decoder": "no self-attention",
     "masks": "no self-attention, and so no mask but that of padding",
     "numbers": "no heads of scaled dot-product attention",
+    "neurons": "no feed-forward sub-layers",
 }
 """What the views show that a ConvS2S does not have."""
 
@@ -34,8 +35,8 @@ def refuse_what_is_lacking(view: str) -> None:
     """Raise `DragomanError` for a view of what a ConvS2S does not have."""
     if view in LACKING:
         raise DragomanError(
-            f"This model is a ConvS2S, which has {LACKING[view]}; ask for beam, cross, alignment, positions, "
-            "distances, stream, lens or model."
+            f"This model is a ConvS2S, which has {LACKING[view]}; ask for beam, cross, alignment, "
+            "statistics, positions, distances, stream, lens or model."
         )
 
 

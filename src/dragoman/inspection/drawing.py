@@ -29,6 +29,14 @@ COLOURS = {
     "self": ("#0b4f9e", "#a5c8f5"),
     "cross": ("#e08a2e", "#c46a14"),
     "feed": ("#3f9c82", "#5fb79f"),
+    "head-1": ("#1f5099", "#8fbaf5"),
+    "head-2": ("#b35900", "#e69f00"),
+    "head-3": ("#00785a", "#2fc79b"),
+    "head-4": ("#a8447f", "#e58bc0"),
+    "head-5": ("#7a6a00", "#f0e442"),
+    "head-6": ("#1b2733", "#e2e8ea"),
+    "head-7": ("#6f42c1", "#9d7bf0"),
+    "head-8": ("#c2312a", "#f4705f"),
 }
 """Colours by name, in light and in dark. A page may set them again: `.picture { --paper: … }`."""
 

@@ -10,5 +10,6 @@ def refuse_what_is_lacking(view: str) -> None:
     if view in LACKING:
         raise DragomanError(
             "This model has a recurrence or a convolution in the place of self-attention, and no view "
-            f"{view!r}; ask for beam, cross, alignment, positions, distances, stream, lens or model."
+            f"{view!r}; ask for beam, cross, alignment, statistics, positions, distances, stream, lens, "
+            "neurons or model."
         )

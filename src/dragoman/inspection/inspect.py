@@ -29,8 +29,17 @@ from dragoman.inspection.inspection import (
 )
 from dragoman.inspection.masks import masks_of
 from dragoman.inspection.neighbours import neighbours
+from dragoman.inspection.neurons import Neurons
 from dragoman.inspection.projections import Calls, along_translation, record_projections
-from dragoman.inspection.recording import Recording, as_array, record, residual_stream, row_of
+from dragoman.inspection.recording import (
+    Recording,
+    as_array,
+    exact,
+    record,
+    record_hidden,
+    residual_stream,
+    row_of,
+)
 from dragoman.inspection.recurrent import RecurrentParts, record_recurrent
 from dragoman.model.convolutional import Convolutional
 from dragoman.model.enriched import Enriched
@@ -99,10 +108,11 @@ def recorded_search(
     calls: dict[str, Calls] = {}
     with ExitStack() as stack, torch.no_grad():
         recording = stack.enter_context(record_model(model))
+        hidden = stack.enter_context(record_hidden(model))
         if isinstance(model, Transformer):
             calls = stack.enter_context(record_projections(model))
         tree = search_tree(model, source, settings, constraints, name)
-    return Search(translator, settings, tree, recording, calls)
+    return Search(translator, settings, tree, recording, calls, hidden)
 
 
 def record_model(model: InspectedModel) -> AbstractContextManager[Recording]:
@@ -171,6 +181,8 @@ class Search:
     tree: SearchTree
     recording: Recording
     calls: dict[str, Calls]
+    hidden: dict[str, list[Tensor]]
+    """Of each feed-forward sub-layer, its hidden units in each call [1 Q F] or [Q 1 F]."""
 
     @property
     def model(self) -> Transformer:
@@ -248,6 +260,7 @@ class Search:
             neighbours=neighbours(one_model(self.translator), self.translator.tokenizers, source, target),
             projections=recorded if recorded and has_equation_1(self.model) else None,
             masks=masks_of(self.model, recorded, source) if recorded else None,
+            neurons=self.neurons() if self.hidden else None,
         )
 
     # ---- along the translation
@@ -275,6 +288,12 @@ class Search:
                     square[:, step, : step + 1] = row_of(call, w).unflatten(1, (step + 1, -1)).sum(2)
                 decoder.append(square)
         return Attention(*(as_array(torch.stack(each)) for each in (encoder, decoder, cross)))
+
+    def neurons(self) -> Neurons:
+        """The activations of the feed-forward sub-layers' hidden units."""
+        encoder = [calls[0][0] for name, calls in self.hidden.items() if name.startswith("encoder.")]
+        decoder = [self.along(calls) for name, calls in self.hidden.items() if name.startswith("decoder.")]
+        return Neurons(exact(torch.stack(encoder)), exact(torch.stack(decoder)))
 
     def stream(self) -> ResidualStream:
         """Norms of the residual stream, and of what the sub-layers add to it."""

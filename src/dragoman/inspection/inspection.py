@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from dragoman.inspection.masks import Masks
 from dragoman.inspection.neighbours import Neighbours
+from dragoman.inspection.neurons import Neurons
 from dragoman.inspection.projected import Projections
 from dragoman.inspection.views import Kind, Picture, draw
 from dragoman.model.settings import ModelSettings
@@ -20,6 +21,7 @@ from dragoman.search.trace import Node
 
 if TYPE_CHECKING:
     from dragoman.inspection.ablation import HeadEffects
+    from dragoman.inspection.attribution import Attribution
     from dragoman.inspection.what_if import WhatIf
     from dragoman.training.curves import Training
 
@@ -146,8 +148,13 @@ class Inspection:
     """The nearest tokens of the source's and the target's tokens, for each matrix of embeddings."""
     masks: Masks | None = None
     """Those that attention was given; None without self-attention."""
+    neurons: Neurons | None = None
+    """The activations of the feed-forward sub-layers' hidden units; None if the model has no such
+    sub-layers."""
     head_effects: "HeadEffects | None" = None
     """What each head contributes to the translation's log-probability; None if it was not asked for."""
+    attribution: "Attribution | None" = None
+    """What each token contributes to each target token; None if it was not asked for."""
     training: "Training | None" = None
     """What the log of the model's run says; None if it is unknown."""
 
@@ -175,20 +182,27 @@ class Inspection:
         lines: bool = False,
         words: bool = False,
         window: tuple[int, int] | None = None,
-        kind: Kind = "cross",
+        kind: Kind | None = None,
         query: int = 1,
+        neuron: int | None = None,
     ) -> str:
         """A picture as SVG.
 
-        `layer` and `head` are of attention, counted from 1: without a layer all heads are drawn, without a
-        head their mean. `lines` draws lines between tokens, `words` words in place of tokens. `window` is the
-        first and last token of a long sentence that are drawn, counted from 1, in all pictures but
-        that of the model. `kind` and `query` are of the picture `numbers`, which has
-        one head: head 1 of the last layer by default. Raises `DragomanError` if there is no
-        such view, if the model has no such layer, head, query or view, and if the
-        window begins after the sentence.
+        - `layer` and `head`, of attention, are counted from 1: without a layer all heads are drawn, without a
+          head their mean.
+        - `lines` draws attention as lines between tokens, `words` words in place of tokens.
+        - `window` is the first and last token of a long sentence that are drawn, counted from 1, in all
+          pictures but `model` and `statistics`.
+        - `kind`, of `numbers` and `statistics`, is the attention, by default `cross`; of `neurons` the side,
+          `encoder` or `decoder`, by default both.
+        - `query` is of `numbers`, which has one head: head 1 of the last layer by default.
+        - `layer` and `neuron`, of `neurons`: without a layer the most active neuron of each token in all
+          layers is drawn, without a neuron the most active neurons of the layer.
+
+        Raises `DragomanError` if there is no such view, if the model has no such layer, head, query, neuron
+        or view, and if the window begins after the sentence.
         """
-        return draw(self, view, layer, head, lines, words, window, kind, query)
+        return draw(self, view, layer, head, lines, words, window, kind, query, neuron)
 
     def _repr_html_(self) -> str:
         """The report in a frame, for notebooks."""

@@ -6,16 +6,15 @@ Shapes: S source and T target tokens, L layers, H heads, Q queries, N keys, K = 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from threading import get_ident
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from dragoman.inspection.projected import Numbers, Projected, Projections
-from dragoman.inspection.recording import attentions
+from dragoman.inspection.projected import Projected, Projections
+from dragoman.inspection.recording import attentions, exact, input_appender
 from dragoman.model.attention import KeysValues
 from dragoman.model.replaced_attend import replaced_attend
 from dragoman.model.transformer import Transformer
@@ -46,7 +45,7 @@ def record_projections(model: Transformer) -> Iterator[dict[str, Calls]]:
         for name, module in attentions(model).items():
             calls = recorded.setdefault(name, Calls())
             stack.enter_context(replaced_attend(module, watched(module.attend, calls)))
-            hook = partial(record_input, calls.outputs, get_ident())
+            hook = input_appender(calls.outputs, get_ident())
             stack.callback(module.output.register_forward_pre_hook(hook).remove)
         yield recorded
 
@@ -66,12 +65,6 @@ def watched(attend: Callable[..., Tensor], calls: Calls) -> Callable[..., Tensor
         return attend(query, memory, mask, causal)
 
     return attend_watched
-
-
-def record_input(inputs: list[Tensor], thread: int, module: nn.Module, given: tuple[Tensor, ...]) -> None:  # noqa: ARG001
-    """Append what a module is given by a thread."""
-    if get_ident() == thread:
-        inputs.append(given[0].detach())
 
 
 def along_translation(recorded: Mapping[str, Calls], rows: Sequence[int]) -> Projections:
@@ -124,8 +117,3 @@ def projected(
         allowed,
         exact(torch.stack(outputs).transpose(1, 2)),
     )
-
-
-def exact(tensor: Tensor) -> Numbers:
-    """A tensor without loss: float64 as it is, all shorter ones as float32."""
-    return (tensor if tensor.dtype == torch.float64 else tensor.float()).detach().cpu().numpy()

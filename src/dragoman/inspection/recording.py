@@ -6,6 +6,7 @@ Shapes: Q queries, N keys, H heads, D = d_model; one sentence at a time.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from threading import get_ident
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from dragoman.inspection.inspection import Array, ResidualStream
+from dragoman.inspection.projected import Numbers
 from dragoman.model.attention import MultiHeadAttention
 from dragoman.model.transformer import DecoderLayer, EncoderLayer, FeedForward, Transformer
 from dragoman.search.attention_weights import AttentionModule, record_attention
@@ -69,6 +71,35 @@ def record_modules(
             yield recording
         finally:
             recording.weights = dict(zip(names, calls, strict=True))
+
+
+@contextmanager
+def record_hidden(model: nn.Module) -> Iterator[dict[str, list[Tensor]]]:
+    """What W_2 of each feed-forward sub-layer, such as `encoder.0.feed_forward`, is multiplied with while the
+    context is open: its hidden units [1 Q F], after the activation function. Empty without such sub-layers.
+    """
+    recorded: dict[str, list[Tensor]] = {}
+    with ExitStack() as stack:
+        for name, module in model.named_modules():
+            if isinstance(module, FeedForward):
+                hook = input_appender(recorded.setdefault(name, []), get_ident())
+                stack.callback(module.outer.register_forward_pre_hook(hook).remove)
+        yield recorded
+
+
+def input_appender(inputs: list[Tensor], thread: int) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
+    """A hook that appends what a module is given by a thread to a list."""
+
+    def hook(module: nn.Module, given: tuple[Tensor, ...]) -> None:  # noqa: ARG001
+        if get_ident() == thread:
+            inputs.append(given[0].detach())
+
+    return hook
+
+
+def exact(tensor: Tensor) -> Numbers:
+    """A tensor without loss: float64 as it is, all shorter ones as float32."""
+    return (tensor if tensor.dtype == torch.float64 else tensor.float()).detach().cpu().numpy()
 
 
 def appender(outputs: list[Tensor]) -> Callable[[nn.Module, object, Tensor | tuple[Tensor, ...]], None]:

@@ -32,6 +32,7 @@ LACKING = {
     "positions": "no position table: the order of tokens is in its recurrence",
     "distances": "no position table: the order of tokens is in its recurrence",
     "lens": "no residual stream that its output projection could read after each layer",
+    "neurons": "no feed-forward sub-layers",
 }
 """What the views show that an LSTM or GRU does not have."""
 
@@ -41,8 +42,8 @@ def refuse_what_is_lacking(inspection: Inspection, view: str) -> None:
     if view in LACKING:
         name = {"lstm": "an LSTM", "gru": "a GRU"}[inspection.model.architecture]
         raise DragomanError(
-            f"This model is {name}, which has {LACKING[view]}; ask for beam, cross, alignment, stream or "
-            "model."
+            f"This model is {name}, which has {LACKING[view]}; ask for beam, cross, alignment, statistics, "
+            "stream or model."
         )
 
 

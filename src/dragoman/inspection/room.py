@@ -6,6 +6,7 @@
   `Room.weights`.
 - Queries, keys, values and scores: all layers while they fit in `Room.projections`; else one layer; else one
   head of it.
+- Neurons: at each token the most active ones, `Room.neurons` of each layer at all tokens.
 
 The layer and the head can be chosen; by default they are the last layer and the first head.
 """
@@ -33,15 +34,17 @@ class Room:
     weights: int
     projections_least: int
     projections_most: int
+    neurons: int
+    """Neurons of a layer, whose activations at all tokens are held."""
 
     def projections(self, weights: int) -> int:
         """As much as the weights take, between the two bounds."""
         return min(max(weights, self.projections_least), self.projections_most)
 
 
-FILE = Room(20_000_000, 700_000, 7_000_000)
+FILE = Room(20_000_000, 700_000, 7_000_000, 24)
 """Of the HTML file: 1.5 MB for 30 tokens, and 30 MB for 512 tokens, of the paper's base model."""
-LIVE = Room(20_000_000, 16_000_000, 16_000_000)
+LIVE = Room(20_000_000, 16_000_000, 16_000_000, 1024)
 """Of an answer of the server."""
 
 
@@ -61,6 +64,8 @@ class Contents:
     projections: Places
     words: bool = True
     """Whether the weights between words are held, too, of the same layers and heads."""
+    neurons: int | None = None
+    """How many neurons of each layer are held at all tokens; None is all."""
 
 
 def contents(
@@ -86,7 +91,7 @@ def contents(
     projections = first_that_fits(choices, partial(projections_bytes, inspection), most)
     between_tokens = weights_bytes(inspection, weights) + mean_bytes(inspection, weights)
     words = between_tokens + words_bytes(inspection, weights) <= room.weights
-    return Contents(weights, projections, words)
+    return Contents(weights, projections, words, room.neurons)
 
 
 def first_that_fits(choices: Sequence[Places], bytes_of: Callable[[Places], int], most: int) -> Places:
@@ -115,10 +120,10 @@ def words_bytes(inspection: Inspection, places: Places) -> int:
 
 
 def projections_bytes(inspection: Inspection, places: Places) -> int:
-    """The size of queries, keys, values, outputs and both scores of these layers and heads."""
+    """The size of queries, keys, values, outputs and scores of these layers and heads."""
     if inspection.projections is None:
         return 0
-    total = 2 * weights_bytes(inspection, places)
+    total = weights_bytes(inspection, places)
     for kind in KINDS:
         each = inspection.projections.of(kind)
         arrays = (each.queries, each.keys, each.values, each.outputs)

@@ -13,6 +13,7 @@ from dragoman.inspection.inspection import Array, Inspection, TokenProbability
 from dragoman.inspection.labels import SUBLAYERS
 from dragoman.inspection.masks import PADDING, Masks
 from dragoman.inspection.neighbours import Neighbours
+from dragoman.inspection.neurons import SIDES, Neurons, at, most_active, most_active_of_layer
 from dragoman.inspection.projected import Numbers, Projected, Projections
 from dragoman.inspection.room import Contents, contents, overview
 from dragoman.inspection.statistics import head_alignments, statistics
@@ -24,12 +25,13 @@ from dragoman.inspection.summaries import (
     products_by_distance,
     wavelengths,
 )
-from dragoman.inspection.views import KINDS, Kind
+from dragoman.inspection.views import KINDS, METHODS, Kind
 from dragoman.inspection.words import merged, words_are_tokens, words_of, words_of_kind
 from dragoman.system.toml import to_table
 
-VERSION = 1
+VERSION = 2
 """Of the schema. It changes when a reader of the former one would fail."""
+MOST_ACTIVE = 8  # neurons of each layer and token
 
 
 def to_json(inspection: Inspection, held: Contents | None = None) -> dict[str, Any]:
@@ -69,7 +71,9 @@ def to_json(inspection: Inspection, held: Contents | None = None) -> dict[str, A
         "modules": [asdict(module) for module in inspection.modules],
         "parameters": sum(module.parameters for module in inspection.modules),
         "neighbours": [neighbours_json(each) for each in inspection.neighbours],
+        "neurons": neurons_json(inspection.neurons, held.neurons),
         "head_effects": effects_json(inspection),
+        "attribution": attribution_json(inspection),
         "training": None if inspection.training is None else asdict(inspection.training),
         "what_if": [
             {"changes": list(map(str, case.changes)), **search_json(case.after)}
@@ -152,9 +156,8 @@ def projections_json(projections: Projections | None, held: Contents) -> dict[st
 
 
 def projected_json(projected: Projected) -> dict[str, Any]:
-    """Queries, keys, values, mask and outputs, and the scores that are between them."""
-    products, scaled = scores(projected)
-    arrays = {**vars(projected), "scores": products.numpy(), "scaled": scaled.numpy()}
+    """Queries, keys, values, mask and outputs, and the scores q · k, which are to be divided by √d_k."""
+    arrays = {**vars(projected), "scores": scores(projected)[0].numpy()}
     return {name: array_json(array) for name, array in arrays.items()}
 
 
@@ -170,6 +173,29 @@ def bits_json(mask: npt.NDArray[np.bool_]) -> dict[str, Any]:
     return {"shape": mask.shape, "bits": base64.b64encode(np.packbits(mask).tobytes()).decode("ascii")}
 
 
+def neurons_json(neurons: Neurons | None, held: int | None) -> dict[str, Any] | None:
+    """By side, the most active neurons at each token, and the activations at all tokens of those that are
+    held: the most active ones of each layer.
+    """
+    if neurons is None:
+        return None
+    return {side: side_neurons_json(neurons.of(side), held) for side in SIDES}
+
+
+def side_neurons_json(activations: Numbers, held: int | None) -> dict[str, Any]:
+    """Of a side [L P F]. Neurons are counted from 1."""
+    at_tokens = most_active(activations, MOST_ACTIVE)  # [L P K]
+    of_layers = most_active_of_layer(activations, held or activations.shape[2])  # [L M]
+    values = np.stack([layer[:, units].T for layer, units in zip(activations, of_layers, strict=True)])
+    return {
+        "width": activations.shape[2],
+        "zeros": (activations == 0).mean((1, 2)).round(4).tolist(),
+        "active": {"neurons": (at_tokens + 1).tolist(), **array_json(at(activations, at_tokens))},
+        "neurons": (of_layers + 1).tolist(),
+        **array_json(values),  # [L M P]
+    }
+
+
 def effects_json(inspection: Inspection) -> dict[str, Any] | None:
     """The effect of each head in nats, [layer][head]; None if it was not asked for."""
     effects = inspection.head_effects
@@ -177,6 +203,20 @@ def effects_json(inspection: Inspection) -> dict[str, Any] | None:
         return None
     tables: dict[str, Any] = {kind: getattr(effects, kind).round(4).tolist() for kind in KINDS}
     return {"log_probability": effects.log_probability, **tables}
+
+
+def attribution_json(inspection: Inspection) -> dict[str, Any] | None:
+    """The contributions of tokens by method [T C]; None if they were not asked for."""
+    attribution = inspection.attribution
+    if attribution is None:
+        return None
+    return {
+        "tokens": [*attribution.source, *attribution.prefix],
+        "log_probabilities": attribution.log_probabilities.round(4).tolist(),
+        "baseline": attribution.baseline.round(4).tolist(),
+        **{method: array_json(attribution.of(method)) for method in METHODS},
+        "layers": array_json(attribution.layers),
+    }
 
 
 def wavelengths_json(inspection: Inspection) -> list[float]:

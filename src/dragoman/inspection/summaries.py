@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from dragoman.inspection.inspection import Array, Inspection
 from dragoman.model.settings import PositionKind
-from dragoman.model.sinusoids import sinusoid_table
+from dragoman.model.sinusoids import rates
 
 Table = npt.NDArray[np.float64]
 
@@ -24,14 +24,12 @@ def products_by_distance(positions: Array) -> Table:
 def wavelengths(kind: PositionKind, width: int) -> Table:
     """Of each dimension of a table of sinusoids, the positions after which its numbers repeat [D].
 
-    Section 3.5: from 2π in geometric steps. They are read from position 1 of the table, whose angles are at
-    most 1. Tables of another kind have none: the result is empty.
+    Section 3.5: from 2π in geometric steps. Tables of another kind have none: the result is empty.
     """
     if not kind.startswith("sinusoidal"):
         return np.zeros(0)
-    first, half = sinusoid_table(2, width, kind)[1].astype(np.float64), (width + 1) // 2
+    periods = 2 * np.pi / rates(width, kind)
     interleaved = kind == "sinusoidal"
-    periods = 2 * np.pi / np.arcsin(first[::2] if interleaved else first[:half])
     return np.repeat(periods, 2)[:width] if interleaved else np.concatenate([periods, periods[: width // 2]])
 
 

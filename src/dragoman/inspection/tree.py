@@ -1,7 +1,7 @@
 """The tree of a search: a column for each step, a box for each hypothesis."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from dragoman.inspection.drawing import Drawing, visible, widest
 from dragoman.inspection.inspection import Inspection
@@ -27,30 +27,38 @@ def beam_tree(inspection: Inspection, window: Window | None = None) -> str:
     )
     drawn = in_window(last, window)
     draw_tree(drawing, inspection, steps[drawn.start : drawn.stop + 1], drawn.start)
+    tree_key(drawing, 16, drawing.height + 22, bool(inspection.drawn))
     more = f"Only steps {drawn.start + 1} to {drawn.stop} of {last} are drawn, after those that they extend."
     return finished(drawing, [more] * (drawn != slice(0, last)))
 
 
 def draw_tree(
-    drawing: Drawing, inspection: Inspection, steps: Sequence[Sequence[int]], first: int = 0
+    drawing: Drawing,
+    inspection: Inspection,
+    steps: Sequence[Sequence[int]],
+    first: int = 0,
+    top: float = 62.0,
+    marked: Collection[int] = (),
 ) -> None:
     """Draw these steps of the search; a step is the numbers of its hypotheses from top to bottom, and
-    `first` is the number of the first.
+    `first` is the number of the first. The names of the steps are at y = `top`. A dot is on hypotheses that
+    are `marked`.
     """
     nodes, best = inspection.nodes, set(inspection.best_path)
     details = [hypothesis_details(inspection, number) for number in range(len(nodes))]
-    places = tree_places(nodes, steps, details)
+    places = tree_places(nodes, steps, details, top + 12)
     for number in sorted(places, key=lambda each: each in best):  # the best path is on top
         parent = nodes[number].parent
         if parent in places:
             draw_branch(drawing, places[parent], places[number], number in best)
     for step, column in enumerate(steps, first):
         x = places[column[0]][0]
-        drawing.text(x, 62, "start" if step == 0 else f"step {step}", 11, "fill-faint")
+        drawing.text(x, top, "start" if step == 0 else f"step {step}", 11, "fill-faint")
         for number in column:
             title = hypothesis_title(inspection, number)
             draw_hypothesis(drawing, nodes[number], details[number], title, places[number], number in best)
-    tree_key(drawing, 16, drawing.height + 22, bool(inspection.drawn))
+            if number in marked:
+                draw_dot(drawing, places[number][0] + places[number][2], places[number][1])
 
 
 def tree_columns(nodes: Sequence[Node]) -> list[list[int]]:
@@ -72,15 +80,15 @@ def tree_columns(nodes: Sequence[Node]) -> list[list[int]]:
 
 
 def tree_places(
-    nodes: Sequence[Node], steps: Sequence[Sequence[int]], details: Sequence[str]
+    nodes: Sequence[Node], steps: Sequence[Sequence[int]], details: Sequence[str], highest: float
 ) -> dict[int, Place]:
-    """The box of each node: x, y and width."""
+    """The box of each node: x, y and width. The first box of the longest column is at y = `highest`."""
     places: dict[int, Place] = {}
     x, tallest = 16.0, max(map(len, steps))
     for column in steps:
         width = max(54.0, widest([visible(nodes[number].token) for number in column], 13) + 26)
         width = max(width, widest([details[number] for number in column], 10.5) + 12)
-        top = 74 + (tallest - len(column)) * (BOX_HEIGHT + BOX_GAP) / 2
+        top = highest + (tallest - len(column)) * (BOX_HEIGHT + BOX_GAP) / 2
         for rank, number in enumerate(column):
             places[number] = x, top + rank * (BOX_HEIGHT + BOX_GAP), width
         x += width + STEP_GAP
@@ -157,6 +165,11 @@ def draw_box(
     line, stroke = ("best", 3) if best else (line, stroke)
     dashed = end not in (None, "finished")
     drawing.rectangle(x, y, width, height, f"fill-box stroke-{line}", radius=5, stroke=stroke, dashed=dashed)
+
+
+def draw_dot(drawing: Drawing, right: float, top: float) -> None:
+    """A dot in the upper right corner of a box."""
+    drawing.rectangle(right - 11, top + 4, 7, 7, "fill-best", radius=3.5)
 
 
 def tree_key(drawing: Drawing, x: float, y: float, drawn: bool) -> None:

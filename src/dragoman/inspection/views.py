@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 Kind = Literal["encoder", "decoder", "cross"]
 """The three uses of attention (section 3.2.3)."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
+Method = Literal["integrated-gradients", "gradient-input", "saliency", "occlusion"]
+"""Ways to attribute a target token's log-probability to tokens (attribution.py)."""
+METHODS: tuple[Method, ...] = get_args(Method)
 Picture = Literal[
     "beam",
     "encoder",
@@ -19,11 +22,13 @@ Picture = Literal[
     "cross",
     "alignment",
     "numbers",
+    "statistics",
     "masks",
     "positions",
     "distances",
     "stream",
     "lens",
+    "neurons",
     "model",
 ]
 
@@ -36,8 +41,9 @@ def draw(
     lines: bool,
     words: bool,
     window: tuple[int, int] | None,
-    kind: Kind,
+    kind: Kind | None,
     query: int,
+    neuron: int | None,
 ) -> str:
     """A picture as SVG: see `Inspection.svg`."""
     from dragoman.inspection import (
@@ -47,8 +53,11 @@ def draw(
         convolutional_pictures,
         enriched_pictures,
         mask_picture,
+        neurons_picture,
+        numbers,
         position_pictures,
         recurrent_pictures,
+        statistics_picture,
         stream_pictures,
         tree,
     )
@@ -73,22 +82,20 @@ def draw(
             return attention_pictures.attention_grid(inspection, view, words, window)
         draw_head = attention_pictures.attention_lines if lines else attention_pictures.attention_head
         return draw_head(inspection, view, layer, head, words, window)
-    if view == "numbers":
-        from dragoman.inspection.numbers import numbers
-
-        return numbers(inspection, kind, layer, head, query, window)
-    if view == "model":
-        return architecture.architecture(inspection)
-    others = {
-        "beam": tree.beam_tree,
-        "alignment": alignment_picture.alignment,
-        "masks": mask_picture.masks,
-        "positions": position_pictures.positions,
-        "distances": position_pictures.position_products,
-        "stream": stream_pictures.residual_stream,
-        "lens": stream_pictures.lens,
+    others: dict[Picture, Callable[[], str]] = {
+        "beam": lambda: tree.beam_tree(inspection, window),
+        "alignment": lambda: alignment_picture.alignment(inspection, window),
+        "numbers": lambda: numbers.numbers(inspection, kind or "cross", layer, head, query, window),
+        "statistics": lambda: statistics_picture.statistics_table(inspection, kind or "cross"),
+        "masks": lambda: mask_picture.masks(inspection, window),
+        "positions": lambda: position_pictures.positions(inspection, window),
+        "distances": lambda: position_pictures.position_products(inspection, window),
+        "stream": lambda: stream_pictures.residual_stream(inspection, window),
+        "lens": lambda: stream_pictures.lens(inspection, window),
+        "neurons": lambda: neurons_picture.neurons_picture(inspection, kind, layer, neuron, window),
+        "model": lambda: architecture.architecture(inspection),
     }
-    return others[view](inspection, window)
+    return others[view]()
 
 
 def refuse_window(inspection: "Inspection", window: tuple[int, int]) -> None:

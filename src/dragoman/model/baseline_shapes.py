@@ -49,7 +49,7 @@ def enriched_shapes(settings: ModelSettings, embeddings: Shapes) -> Shapes:
 
 
 def token_mixer_shapes(settings: ModelSettings, name: str, encodes: bool) -> Shapes:
-    """The weights of the sub-layer in the place of self-attention."""
+    """The weights of the sub-layer in place of self-attention."""
     width, gates = settings.d_model, 4 if settings.architecture == "lstm-enriched" else 3
     if settings.architecture == "conv-enriched":
         return linear_shapes(f"{name}.kernel", 2 * width, settings.kernel_width * width)

@@ -103,7 +103,7 @@ class TransformerState(State):
 
 
 def empty_cache(memory: Float[Tensor, "B H N K"], positions: int) -> Float[Tensor, "B H C K"]:
-    """Room for so many positions of keys or values like those of the source."""
+    """Room for the keys or values of `positions` target tokens, of the shape of the source's."""
     return memory.new_empty(*memory.shape[:2], positions, memory.size(3))
 
 

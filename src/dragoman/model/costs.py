@@ -1,6 +1,6 @@
 """Parameters and multiply-adds of a Transformer by part, from its settings. This module imports no torch.
 
-Enriched models count too: they have another sub-layer in the place of self-attention, the token mixer.
+Enriched models count too: they have another sub-layer in place of self-attention, the token mixer.
 
 A multiply-add is one product and one sum of a matrix product, 2 floating-point operations. Sums, softmax,
 layer normalisation and the look-up of embeddings are not counted, as in torch's FlopCounterMode.

@@ -1,6 +1,6 @@
 """Recurrent and convolutional models with the Transformer's other parts (Domhan 2018, sections 3 and 4).
 
-A layer is one of Figure 1 with another sub-layer in the place of self-attention: an LSTM or GRU, or a gated
+A layer is one of Figure 1 with another sub-layer in place of self-attention: an LSTM or GRU, or a gated
 convolution. Encoder-decoder attention with heads in every decoder layer, feed-forward sub-layers, residual
 connections and normalisation are the Transformer's own modules and have its settings.
 
@@ -70,7 +70,7 @@ class Convolution(GatedConvolution):
 
 
 def make_token_mixer(settings: ModelSettings, layer: int, encodes: bool) -> Recurrence | Convolution:
-    """The sub-layer in the place of self-attention, through which a token sees others of its text."""
+    """The sub-layer in place of self-attention, through which a token sees others of its text."""
     if settings.architecture == "conv-enriched":
         return Convolution(settings, layer)
     return Recurrence(settings, both_directions=encodes)

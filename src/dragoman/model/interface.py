@@ -49,7 +49,7 @@ class Model(nn.Module):
         return [self]
 
     def layers(self) -> list[tuple[nn.Module, list[str]]]:
-        """The units of sharding and compilation: modules, and their methods beside `forward`."""
+        """The units of sharding and compilation: modules, and their methods besides `forward`."""
         return []
 
     def encode(self, source: Int[Tensor, "B S"]) -> State:

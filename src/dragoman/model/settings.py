@@ -25,7 +25,7 @@ class ModelSettings:
     architecture: Architecture = "transformer"
     """The paper's Transformer, or a baseline: LSTM or GRU with attention, or ConvS2S.
 
-    An enriched one has a layer of these in the place of self-attention, and otherwise the Transformer's parts
+    An enriched one has a layer of these in place of self-attention, and otherwise the Transformer's parts
     (Domhan 2018).
     """
     d_model: int = 512

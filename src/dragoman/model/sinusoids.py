@@ -11,6 +11,19 @@ from dragoman.system.errors import DragomanError
 Table = npt.NDArray[np.float32]
 
 
+def rates(d_model: int, kind: PositionKind) -> npt.NDArray[np.float64]:
+    """The angle by which each pair of dimensions turns from one position to the next, in radians [⌈D/2⌉].
+
+    Raises `ValueError` for another kind than `sinusoid_table` has.
+    """
+    pairs = np.arange((d_model + 1) // 2, dtype=np.float64)
+    if kind == "sinusoidal-tensor2tensor":
+        return np.exp(pairs * (-math.log(10000) / max(len(pairs) - 1, 1)))
+    if kind in ("sinusoidal", "sinusoidal-halves"):
+        return np.exp(pairs * (-math.log(10000) * 2 / d_model))
+    raise ValueError(f"There are no sinusoids of the kind {kind!r}.")
+
+
 def sinusoid_table(length: int, d_model: int, kind: PositionKind = "sinusoidal") -> Table:
     """[N, D]: PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(pos / 10000^(2i/d_model)).
 
@@ -25,15 +38,7 @@ def sinusoid_table(length: int, d_model: int, kind: PositionKind = "sinusoidal")
     """
     if kind == "none":
         return np.zeros((length, d_model), np.float32)
-    half = (d_model + 1) // 2
-    pairs = np.arange(half, dtype=np.float64)
-    if kind == "sinusoidal-tensor2tensor":
-        rates = np.exp(pairs * (-math.log(10000) / max(half - 1, 1)))
-    elif kind in ("sinusoidal", "sinusoidal-halves"):
-        rates = np.exp(pairs * (-math.log(10000) * 2 / d_model))
-    else:
-        raise ValueError(f"There are no sinusoids of the kind {kind!r}.")
-    angles = np.arange(length, dtype=np.float64)[:, None] * rates
+    angles = np.arange(length, dtype=np.float64)[:, None] * rates(d_model, kind)
     sine, cosine = np.sin(angles), np.cos(angles)
     if kind == "sinusoidal":
         return np.stack([sine, cosine], -1).reshape(length, -1)[:, :d_model].astype(np.float32)

@@ -6,6 +6,7 @@ Shapes: B sentences of S tokens, W hypotheses per sentence, N = L + 1 ids with E
 """
 
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, fields, replace
 from threading import Lock
 from typing import TypeGuard
@@ -34,6 +35,7 @@ from dragoman.search.beam import (
 from dragoman.search.hypothesis import NON_FINITE, Constraints, Hypothesis, length_normalization
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
+from dragoman.system.futures import interruption
 
 LENGTH_MULTIPLE = 16  # lengths are rounded up, so that graphs can be replayed
 CACHED_HYPOTHESES = 64  # at most, in a graph that is cached: small graphs cost more to capture than to run
@@ -187,6 +189,8 @@ class GraphSearch:
             fixed, step = self._for(state, settings, constraints.min_capacity, capacity)
             fixed.load(state, max_lengths)
             for number in range(max_length + 1):
+                if interruption.get().is_set():
+                    raise CancelledError
                 step()
                 if number % CHECK_EVERY == CHECK_EVERY - 1 and not fixed.unfinished.any():
                     break

@@ -330,7 +330,7 @@ class Positions:
         self._table = array("f") if learned is None else numbers_of(learned.astype(np.float32))
 
     def first(self, length: int) -> Numbers:
-        """The first rows, at least so many. Raises `DragomanError` past the end of a learned table."""
+        """The first rows, at least `length`. Raises `DragomanError` past the end of a learned table."""
         table, width = self._table, self._settings.d_model  # other threads may extend the table
         if length * width > len(table):
             if self._learned:
@@ -347,7 +347,7 @@ def numbers_of(values: Array) -> Numbers:
 
 
 def zeros(typecode: str, count: int) -> Numbers:
-    """An array of so many zeros."""
+    """An array of `count` zeros."""
     return array(typecode, (0,)) * count
 
 

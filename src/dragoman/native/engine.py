@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from dragoman.native.build import check_size
 from dragoman.search.hypothesis import Hypothesis
 from dragoman.system.errors import DragomanError
+from dragoman.system.futures import fulfil
 
 
 class Search(Structure):
@@ -83,12 +84,7 @@ class Pending:
 
     def finish(self) -> None:
         """Give the future its result or exception."""
-        if not self.future.set_running_or_notify_cancel():
-            return
-        try:
-            self.future.set_result(self.read())
-        except Exception as error:
-            self.future.set_exception(error)
+        fulfil(self.future, self.read)
 
 
 class SearchFuture(Future[Result]):

@@ -23,7 +23,7 @@ class EngineSettings:
     good."""
     workers: int | None = None
     """Threads, each of which translates batches of its own; None is OMP_NUM_THREADS, or one per core. Their
-    number changes results no more than the size of batches does."""
+    number changes results no more than the batch size does."""
     native: bool = True
     """Use C++ for greedy and beam search on a CPU. It is compiled at the first use. Everything else runs in
     PyTorch."""

@@ -73,7 +73,7 @@ def autoconfigure(recipe: Recipe, data: PreparedData, say: Say, world: World) ->
 def choose_from_text(
     recipe: Recipe, data: PreparedData, target_tokens: int, gpu: bool
 ) -> tuple[Recipe, list[str]]:
-    """Vocabulary, batch size and precision for a corpus of so many target tokens, and the reasons."""
+    """Vocabulary, batch size and precision for a corpus with `target_tokens`, and the reasons."""
     tokenizer, batches, training = recipe.tokenizer, recipe.batches, recipe.training
     reasons = []
     if tokenizer.vocabulary is None:

@@ -31,8 +31,8 @@ class Recipe:
     out: Path | None = None
     """The run's folder. The same command resumes an interrupted run."""
     preset: Preset = "auto"
-    """Sizes of the model, unless they are set one by one; `base` and `big` are the paper's, those after
-    them baselines."""
+    """Sizes of the model, unless they are set one by one; `base` and `big` are the paper's, and the students
+    are for `distil`."""
     data: DataSettings = field(default_factory=DataSettings)
     tokenizer: TokenizerSettings = field(default_factory=TokenizerSettings)
     model: ModelSettings = field(default_factory=ModelSettings)

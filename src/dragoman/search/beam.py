@@ -6,6 +6,7 @@ S source tokens, L tokens of the longest hypothesis.
 
 import math
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, fields
 
 import torch
@@ -27,6 +28,7 @@ from dragoman.search.hypothesis import (
 )
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
+from dragoman.system.futures import interruption
 
 BLOCK = 64  # tokens a block: top-k takes the best blocks first, then the best tokens in them
 COMPACT_BELOW = 0.75  # sentences that are done leave a batch when at most this share of it is not done
@@ -80,7 +82,12 @@ def max_target_lengths(
 
 
 def next_log_probs(model: Model, features: Float[Tensor, "R D"]) -> Float[Tensor, "R V"]:
-    """The log-probability of each next token; that of PAD and START is -inf."""
+    """The log-probability of each next token; that of PAD and START is -inf.
+
+    Raises `CancelledError` after an `interruption`.
+    """
+    if interruption.get().is_set():
+        raise CancelledError
     logits = model.logits(features).float()
     logits[:, PAD] = logits[:, START] = -torch.inf
     return logits.log_softmax(-1)

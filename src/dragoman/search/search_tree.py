@@ -28,7 +28,7 @@ from dragoman.search.settings import SearchSettings
 from dragoman.search.trace import End, Node, Tree, beam_tree, finished_number
 
 Name = Callable[[int], str]  # the text of a token
-MOST_DRAWN = 10  # tokens that are kept of a distribution, beside those that were drawn
+MOST_DRAWN = 10  # tokens that are kept of a distribution, besides those that were drawn
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ class SearchSettings:
     token."""
     max_extra_tokens: int | None = field(default=None, metadata=former_name("extra_length"))
     """Maximum length of a translation: this many tokens more than its source. None is 50. For a model that
-    writes bytes it is 200 if the model reads bytes too, and otherwise 4 bytes for each token of the longest
-    training source and of these 50."""
+    writes bytes it is 200 if the model reads bytes too, and otherwise 4 · (L + 50) - L, where L is the number
+    of tokens of the longest training source."""
     max_length: int | None = None
     """Maximum length of a translation in tokens, for any source."""
     n_best: int = 1

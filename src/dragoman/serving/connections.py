@@ -86,7 +86,7 @@ class Connection(HttpToolsProtocol):
         super().send_400_response(msg)
 
     def expect(self, seconds: float | None) -> None:
-        """Close the connection in so many seconds, unless this is called again before; None for never."""
+        """Close the connection after `seconds`, unless this is called again before; None is never."""
         self._until = None if seconds is None else self.loop.time() + seconds
         if self._timer is None and seconds is not None:
             self._timer = self.loop.call_later(min(seconds, HEAD_SECONDS), self.check)

@@ -40,7 +40,7 @@ Names = Annotated[list[str], BeforeValidator(split_commas)]
 class TranslateParameters(BaseModel):
     """The parameters of /v2/translate; text and target_lang are required.
 
-    Others, as model_type and preserve_formatting, are accepted without effect.
+    Others, such as model_type and preserve_formatting, are accepted but have no effect.
     """
 
     text: Annotated[list[str], BeforeValidator(as_list)] = Field([], description="Texts, 50 at most.")
@@ -54,7 +54,7 @@ class TranslateParameters(BaseModel):
     non_splitting_tags: Names = []
     outline_detection: Literal["0", "1", 0, 1, True, False, None] = "1"
     split_sentences: Literal["0", "1", "nonewlines", 0, 1, True, False, None] = "1"
-    context: str | None = Field(None, description="Accepted, and not used by these models.")
+    context: str | None = Field(None, description="Accepted, but these models do not use it.")
     formality: str | None = None
     glossary_id: str | None = None
     glossary_ids: list[str] | str | None = None

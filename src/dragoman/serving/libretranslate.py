@@ -67,7 +67,7 @@ def router(service: Service) -> APIRouter:
 
     @routes.get("/languages")
     async def languages() -> list[dict[str, Any]]:
-        """The languages, and into which each is translated."""
+        """The languages, each with those into which it is translated."""
         return [
             {"code": code, "name": language_name(code), "targets": targets}
             for code, targets in listed_pairs(service.models.pairs).items()
@@ -85,7 +85,7 @@ def router(service: Service) -> APIRouter:
 
     @routes.get("/frontend/settings")
     async def settings() -> dict[str, Any]:
-        """What a frontend has to know."""
+        """What a frontend needs to know."""
         targets = listed([service.models.models[0].target])
         target = "en" if "en" in targets else targets[0]
         return {
@@ -104,17 +104,17 @@ def router(service: Service) -> APIRouter:
 
     @routes.post("/translate_file")
     async def translate_file() -> None:
-        """This server translates no files."""
+        """This server does not translate files."""
         raise ApiError(403, "Files translation are disabled on this server.")
 
     @routes.get("/download_file/{name}", include_in_schema=False)
     async def download_file() -> None:
-        """This server translates no files."""
+        """This server does not translate files."""
         raise ApiError(400, "Files translation are disabled on this server.")
 
     @routes.post("/suggest")
     async def suggest() -> None:
-        """This server takes no suggestions."""
+        """This server does not accept suggestions."""
         raise ApiError(403, "Suggestions are disabled on this server.")
 
     return routes
@@ -176,7 +176,7 @@ def cutter(name: str | None) -> Callable[[str, str], Document]:
 
 
 def with_alternatives(count: int) -> SearchSettings:
-    """The search for a translation and so many others."""
+    """The search for a translation and `count` others."""
     default = SearchSettings()
     return SearchSettings(n_best=count + 1, beam_size=max(default.beam_size, count + 1))
 
@@ -187,7 +187,7 @@ def joined(document: Document, n_best: NBest, rank: int) -> str:
 
 
 def alternatives(document: Document, n_best: NBest, count: int) -> list[str]:
-    """At most so many other translations of the document, each of them once."""
+    """At most `count` other translations of the document, each of them once."""
     texts = dict.fromkeys(joined(document, n_best, rank) for rank in range(count + 1))
     return list(texts)[1:]
 

@@ -24,7 +24,7 @@ class Seconds:
     total: float = 0.0
 
     def add(self, seconds: float) -> None:
-        """Count a request that took so many."""
+        """Count a request that took `seconds`."""
         self.counts[bisect_left(BOUNDS, seconds)] += 1
         self.total += seconds
 

@@ -13,7 +13,7 @@ STATUSES = {
     "404": "There is no model, or no adapter, of this name.",
     "408": "The body did not arrive in time.",
     "413": "The body, the text or the number of tokens is too large.",
-    "429": "The queue is full, or the client has had its requests. Try again after Retry-After.",
+    "429": "The queue is full, or the client has used up its requests. Try again after Retry-After.",
     "500": "A defect of the server. Its log has the reason.",
     "503": "The server is shutting down. Try another one.",
     "504": "The deadline has passed.",

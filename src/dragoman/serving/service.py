@@ -20,6 +20,7 @@ from dragoman.serving.errors import ApiError
 from dragoman.serving.metrics import Metrics
 from dragoman.serving.models import Models, ServedModel
 from dragoman.serving.settings import ServerSettings
+from dragoman.system.futures import submit_interruptible
 from dragoman.translation.documents import Document, Segment, split_by_marks
 from dragoman.translation.streaming import stable_text
 from dragoman.translation.translator import PreparedSentences, Translation, Translator
@@ -270,7 +271,7 @@ class Service:
         Raises `ApiError` as `translate`.
         """
         with self.admit(tokens):
-            (result,) = await self.in_time([self._analysis.submit(function)], scope)
+            (result,) = await self.in_time([submit_interruptible(self._analysis, function)], scope)
             return result
 
     async def in_time(self, futures: Sequence[Future[T]], scope: Scope) -> list[T]:

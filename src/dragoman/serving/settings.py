@@ -29,17 +29,19 @@ class ServerSettings:
     no_auth: bool = False
     """Serve without keys on an address that other machines can reach."""
     requests_per_minute: int = 0
-    """Most requests per minute of a key, or of a client address if there are no keys; 0 is no limit."""
+    """Maximum number of requests per minute for a key, or for a client address if there are no keys; 0 is no
+    limit."""
     deadline: float = 8.0
     """Seconds after which a request is answered with 504 and its search is stopped."""
     queue_tokens: int = 50_000
-    """Most source tokens of all requests that are being translated; beyond that the answer is 429."""
+    """Maximum number of source tokens of all requests that are being translated; beyond that the answer is
+    429."""
     max_body: int = 1_000_000
-    """Most bytes of a request's body."""
+    """Maximum size of a request's body in bytes."""
     max_texts: int = 128
-    """Most texts of a request."""
+    """Maximum number of texts in a request."""
     max_tokens: int = 20_000
-    """Most source tokens of a request."""
+    """Maximum number of source tokens in a request."""
     max_beam_size: int = 16
     max_n_best: int = 32
     allow_origins: tuple[str, ...] = ()

@@ -43,7 +43,7 @@ EVENT = {
 }
 """The schema of a server-sent event."""
 MOST_ANALYSED = 1_000  # tokens of a text for PyTorch, whose memory grows with their square
-MOST_INSPECTED = 200  # tokens of a sentence that is inspected
+MOST_INSPECTED = 200  # tokens of a sentence; with 512 tokens an inspection of `base` needs 1.9 GB
 MOST_WITH_HEADS = 60  # of one that is scored without each head
 MOST_WEIGHTS = 10_000  # attention weights of a head, in an answer
 
@@ -117,8 +117,9 @@ def refuse_long(
     texts: Sequence[str],
     most: int = MOST_ANALYSED,
     what: str = "alignment, attention, alternatives and scores",
+    advice: str = "send shorter sentences",
 ) -> None:
-    """Raise `ApiError` 413 for a text that is too long for what PyTorch computes."""
+    """Raise `ApiError` 413 for a text that is too long for what PyTorch computes, with what to do."""
     for text in texts:
         tokens = len(text) // CHARACTERS_PER_TOKEN
         if tokens <= most:
@@ -127,7 +128,7 @@ def refuse_long(
             raise ApiError(
                 413,
                 f"The text that begins with {text[:40]!r} has more than {most:,} tokens, which is too long "
-                f"for {what}; send shorter sentences.",
+                f"for {what}; {advice}.",
             )
 
 
@@ -309,7 +310,8 @@ def add_analysis(routes: APIRouter, service: Service) -> None:
             from dragoman.inspection.schema import to_json
             from dragoman.inspection.what_if import inspect_changed
 
-            refuse_long(model, [asked.text], MOST_INSPECTED, "an inspection")
+            elsewhere = "send a shorter sentence, or use `dragoman inspect`, which has no such limit"
+            refuse_long(model, [asked.text], MOST_INSPECTED, "an inspection by a server", elsewhere)
             if asked.heads:
                 refuse_long(model, [asked.text], MOST_WITH_HEADS, "the effects of all heads")
             found = inspect_changed(model.translator, asked.text, changes, settings)

@@ -1,11 +1,53 @@
-"""Futures of futures."""
+"""Futures of futures, and futures whose work can be ended after it has begun."""
 
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import CancelledError, Executor, Future
+from contextvars import ContextVar, copy_context
+from threading import Event
 from typing import TypeVar
 
 T = TypeVar("T")
 U = TypeVar("U")
+
+interruption = ContextVar("interruption", default=Event())  # noqa: B039  the default is never set
+"""It is set when nobody wants the result of this work any more. Searches look at it at each step."""
+
+
+class InterruptibleFuture(Future[T]):
+    """A future that sets `interruption` for its work when it is cancelled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.interrupted = Event()
+
+    def cancel(self) -> bool:
+        """As `Future.cancel`: False if the work has begun. It then ends soon, with `CancelledError`."""
+        self.interrupted.set()
+        return super().cancel()
+
+
+def submit_interruptible(executor: Executor, function: Callable[[], T]) -> Future[T]:
+    """As `executor.submit`. If the future is cancelled, a search by the function ends at its next step."""
+    result: InterruptibleFuture[T] = InterruptibleFuture()
+
+    def run() -> None:
+        interruption.set(result.interrupted)
+        fulfil(result, function)
+
+    executor.submit(copy_context().run, run)
+    return result
+
+
+def fulfil(future: Future[T], function: Callable[[], T]) -> None:
+    """Give a future the function's result or exception, unless it has been cancelled."""
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(function())
+    except CancelledError:
+        future.set_exception(CancelledError())  # the traceback of the other one keeps all that a search had
+    except Exception as error:
+        future.set_exception(error)
 
 
 def then(future: Future[T], function: Callable[[T], U], executor: Executor) -> Future[U]:
@@ -15,17 +57,9 @@ def then(future: Future[T], function: Callable[[T], U], executor: Executor) -> F
     """
     result: Future[U] = Future()
 
-    def run(done: Future[T]) -> None:
-        if not result.set_running_or_notify_cancel():
-            return
-        try:
-            result.set_result(function(done.result()))
-        except Exception as error:
-            result.set_exception(error)
-
     def start(done: Future[T]) -> None:
         if not done.cancelled():
-            executor.submit(run, done)
+            executor.submit(fulfil, result, lambda: function(done.result()))
 
     future.add_done_callback(start)
     result.add_done_callback(lambda done: future.cancel() if done.cancelled() else None)

@@ -210,7 +210,7 @@ def write_corpus(
 
 
 def raise_open_file_limit(count: int) -> None:
-    """Let this process open `count` files beside some others, as far as the system allows.
+    """Let this process open `count` files besides some others, as far as the system allows.
 
     A memory-mapped file counts as an open file.
     """

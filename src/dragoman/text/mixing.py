@@ -35,7 +35,7 @@ def mix(sizes: Sequence[int], weights: Sequence[float], pairs: int, seed: int, e
 
 
 def places(per_epoch: float, epoch: int) -> tuple[int, int]:
-    """The range of an epoch's pairs in the endless sequence of a corpus that has so many pairs per epoch."""
+    """The range of an epoch's pairs in the endless sequence of a corpus with `per_epoch` pairs per epoch."""
     return round(per_epoch * epoch), round(per_epoch * (epoch + 1))
 
 

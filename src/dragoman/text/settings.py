@@ -146,7 +146,7 @@ class TokenizerSettings(SubwordSampling):
     """The same for the target; None is the same as for the source."""
     vocabulary: int | None = None
     """Number of tokens (of each vocabulary, if there are two); None chooses from the size of the corpus. A
-    vocabulary of bytes always has the same."""
+    vocabulary of bytes always has the same size."""
     share_vocabulary: bool = True
     """Share one vocabulary between source and target. The paper does (section 5.1)."""
     byte_fallback: bool = True
@@ -156,9 +156,9 @@ class TokenizerSettings(SubwordSampling):
     normalization: Literal["nmt_nfkc", "nfkc", "identity"] = "nmt_nfkc"
     """Unicode normalisation before tokenising; "identity" keeps every character as it is."""
     symbols: tuple[str, ...] = ()
-    """Texts that are always one token, such as <name>; the tags of corpora are, too."""
+    """Strings that are always one token, such as <name>. The tags of corpora are added to them."""
     tokenizer_pairs: int = 1_000_000
-    """Most pairs to learn the vocabulary from; of a larger corpus, every k-th pair is used."""
+    """Maximum number of pairs to learn the vocabulary from; of a larger corpus, every k-th pair is used."""
     # Set by `distil`: take the tokenizers of this model. Without a docstring the help does not show it.
     of_model: Path | None = None
 
@@ -177,16 +177,16 @@ class BatchSettings:
     """
 
     source_tokens_per_batch: int | None = None
-    """Most source tokens in a batch, padding included (the paper's 25,000); None chooses from the corpus and
-    the machine."""
+    """Maximum number of source tokens in a batch, padding included (the paper's 25,000); None chooses from
+    the corpus and the machine."""
     target_tokens_per_batch: int | None = None
-    """Most target tokens in a batch, padding included."""
+    """Maximum number of target tokens in a batch, padding included."""
     accumulate: int = 1
-    """Batches to an update; their gradient is that of one large batch. An update is the same on any number of
+    """Batches per update; their gradient is that of one large batch. An update is the same on any number of
     processes."""
     micro_batch_tokens: int | Literal["auto"] | None = field(default=None, metadata=former_name("max_tokens"))
-    """Most tokens of a side that a process computes at once: a larger batch is cut into parts, and their
-    gradients are added. "auto" finds what fits into memory; None cuts only where memory has run out."""
+    """Maximum number of tokens per side that a process computes at once: a larger batch is cut into parts,
+    whose gradients are added. "auto" finds what fits into memory; None cuts only if memory has run out."""
 
     def __post_init__(self) -> None:
         counts = ("source_tokens_per_batch", "target_tokens_per_batch", "accumulate")

@@ -131,7 +131,7 @@ def has_number(event: dict[str, object], name: str, key: str) -> bool:
 
 
 def thinned(points: Sequence[T], most: int = MOST_POINTS) -> tuple[T, ...]:
-    """At most so many of the points, evenly spaced, with the first and the last."""
+    """At most `most` of the points, evenly spaced, including the first and the last."""
     if len(points) <= most:
         return tuple(points)
     return tuple(points[round(place * (len(points) - 1) / (most - 1))] for place in range(most))

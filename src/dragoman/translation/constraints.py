@@ -89,5 +89,5 @@ def follows(first: list[int], second: list[int], size: int) -> bool:
 
 
 def ngrams(ids: list[int], size: int) -> list[list[int]]:
-    """All sequences of so many tokens that follow each other."""
+    """All sequences of `size` successive tokens."""
     return [ids[first : first + size] for first in range(len(ids) - size + 1)]

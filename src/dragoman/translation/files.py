@@ -1,8 +1,8 @@
 """Translation of a file to a file: in order, in constant memory, by several processes; it can be resumed.
 
-Blocks of lines become files in the folder OUT.parts. Blocks that exist are kept, and each process translates
-every so-many-th block. The process that finds all blocks complete joins them. What the translations depend on
-beside the text is recorded in `about.json` in that folder, and at the end in OUT.json.
+Blocks of lines become files in the folder OUT.parts. Blocks that exist are kept. Of N processes each one
+translates every N-th block, and the process that finds all blocks complete joins them. What the translations
+depend on besides the text is recorded in `about.json` in that folder, and at the end in OUT.json.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ def translate_file(
 ) -> bool:
     """Write line n of `out` from line n of `source`; return whether `out` is complete now.
 
-    `about` is what the translations depend on beside the text. `say` gets what happened.
+    `about` is what the translations depend on besides the text. `say` gets what happened.
     Raises `DragomanError` if another translation would be replaced, if another process writes this one, and
     for a file that cannot be read.
     """

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dragoman.native.decoder import Progress
 from dragoman.search.hypothesis import Hypothesis
-from dragoman.system.futures import then
+from dragoman.system.futures import submit_interruptible, then
 from dragoman.translation.native_backend import NativeBackend
 from dragoman.translation.token_ids import constraint_ids, explain_out_of_memory
 
@@ -22,8 +22,9 @@ def submit(
     constraints = constraint_ids(settings, translator.tokenizers.target)
     backend = translator.backend(settings, len(sources))
     if not isinstance(backend, NativeBackend):
-        return translator.torch_executor.submit(
-            lambda: translator.assemble(prepared, backend.search(sources, settings, constraints))
+        return submit_interruptible(
+            translator.torch_executor,
+            lambda: translator.assemble(prepared, backend.search(sources, settings, constraints)),
         )
 
     def found(hypotheses: "Callable[[], list[list[Hypothesis]]]") -> "list[list[Hypothesis]]":

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cached_property
-from typing import TypeVar
+from threading import Event
 
 import torch
 from jaxtyping import Int
@@ -21,11 +20,12 @@ from dragoman.search.hypothesis import Constraints, Hypothesis
 from dragoman.search.sampling import sample
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
+from dragoman.system.futures import interruption
 from dragoman.text.batches import pad
 from dragoman.translation.model_folder import StoredModel, torch_model
 from dragoman.translation.token_ids import batch_by_length, explain_out_of_memory
 
-T = TypeVar("T")
+Best = list[list[Hypothesis]]  # the n best of each sentence of a batch
 
 
 class TorchBackend:
@@ -38,7 +38,7 @@ class TorchBackend:
         """
         self.model, self.workers = model.eval(), workers
         self.device = next(model.parameters()).device
-        self.cuda_graphs = cuda_graphs
+        self._graphs = GraphSearch(model) if cuda_graphs and has_fixed_shapes(model) else None
 
     @classmethod
     def load(cls, stored: Sequence[StoredModel], device: str, engine: EngineSettings) -> "TorchBackend":
@@ -66,10 +66,6 @@ class TorchBackend:
         model = models[0] if len(models) == 1 else Ensemble(models)
         return cls(model, engine.workers or threads, engine.cuda_graphs)
 
-    @cached_property
-    def _graphs(self) -> GraphSearch | None:
-        return GraphSearch(self.model) if self.cuda_graphs and has_fixed_shapes(self.model) else None
-
     def search(
         self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints
     ) -> list[list[Hypothesis]]:
@@ -78,7 +74,7 @@ class TorchBackend:
         Raises `DragomanError` for a model whose probabilities are not finite, and if memory does not suffice.
         """
 
-        def search_batch(batch: list[int]) -> list[list[Hypothesis]]:
+        def search_batch(batch: list[int]) -> Best:
             with explain_out_of_memory(len(batch)):
                 source = pad([sources[number] for number in batch]).to(self.device)
                 return self.search_padded(source, settings, constraints)
@@ -125,18 +121,24 @@ def prepare(model: Model, device: torch.device, engine: EngineSettings) -> Model
     return model
 
 
-def in_threads(work: Callable[[list[int]], T], batches: list[list[int]], workers: int) -> Iterator[T]:
-    """The results of `work` for each batch, in order.
+def in_threads(search: Callable[[list[int]], Best], batches: list[list[int]], workers: int) -> Iterator[Best]:
+    """What the search finds for each batch, in order.
 
     Several batches at once in a thread each are faster than one batch in several threads. PyTorch releases
     Python's lock.
     """
     if workers == 1 or len(batches) == 1:
-        yield from map(work, batches)
+        yield from map(search, batches)
         return
     threads = torch.get_num_threads()
     try:
-        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-            yield from pool.map(work, batches)
+        with ThreadPoolExecutor(workers, initializer=set_up_thread, initargs=(interruption.get(),)) as pool:
+            yield from pool.map(search, batches)
     finally:
         torch.set_num_threads(threads)  # threads that are started later inherit the number
+
+
+def set_up_thread(interrupted: Event) -> None:
+    """One thread of PyTorch for a thread of ours, which is interrupted with the caller."""
+    torch.set_num_threads(1)
+    interruption.set(interrupted)

@@ -78,7 +78,7 @@ class PreparedSentences:
 
 
 class Backend(Protocol):
-    """It searches: `TorchBackend` with all settings, `NativeBackend` for greedy and beam search on a CPU."""
+    """A backend: `TorchBackend` with all settings, `NativeBackend` for greedy and beam search on a CPU."""
 
     def search(
         self, sources: Sequence[list[int]], settings: SearchSettings, constraints: Constraints
@@ -285,8 +285,8 @@ class Translator:
     ) -> "Future[list[list[Translation]]]":
         """Begin `n_best`: in C++ the sentences join the searches of other callers. For servers.
 
-        A future that is cancelled ends a search in C++ after its current step. In C++ `progress` tells what
-        is certain so far, by the number of a source. By PyTorch, one call of all is computed at a time, and
+        A future that is cancelled ends the search after its current step. In C++ `progress` tells what is
+        certain so far, by the number of a source. By PyTorch, one call of all is computed at a time, and
         there is no progress. Raises `DragomanError` for constraints that contradict each other; other errors
         are the future's.
         """
@@ -331,7 +331,8 @@ class Translator:
         """The translations of one sentence, with its tags; with `mbr` one of them."""
         if len(source) == 1:
             return [Translation(restore_tags(tags, "", []), 0.0, 0.0)]
-        refuse_no_hypotheses(hypotheses)
+        if not hypotheses:  # comparisons with a NaN are false
+            raise DragomanError(NON_FINITE)
         translations = [
             self.translation(one, self._to_text(sentence, tags, source, one.ids, settings))
             for one in hypotheses
@@ -483,9 +484,3 @@ def refuse_non_texts(sentences: object) -> None:
     for number, sentence in enumerate(sentences):
         if not isinstance(sentence, str):
             raise DragomanError(f"Sentence {number} (counted from 0) is {sentence!r}; it has to be a text.")
-
-
-def refuse_no_hypotheses(hypotheses: Sequence[Hypothesis]) -> None:
-    """Raise `DragomanError` if a search found nothing, which happens only if probabilities are not finite."""
-    if not hypotheses:
-        raise DragomanError(NON_FINITE)

@@ -22,7 +22,7 @@ from dragoman.inspection.statistics import Table, statistics
 from dragoman.system.errors import DragomanError
 
 COLUMN, GAP, BAR = 30.0, 150.0, 7.0  # from token to token, from queries to keys, height of a head's mark
-HEAD_COLOURS = ("self", "best", "feed", "line", "positive", "cross")
+HEAD_COLOURS = tuple(f"head-{number}" for number in range(1, 9))
 FEWEST = 0.01  # weights below it have no line
 
 

@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-import torch
+import numpy as np
 from torch import Tensor, nn
 
-from dragoman.inspection.inspect import Search, one_transformer, recorded_search
+from dragoman.inspection.inspect import Search, inspect, one_transformer, recorded_search
 from dragoman.inspection.inspection import Array, Inspection
+from dragoman.inspection.neurons import SIDES
 from dragoman.inspection.recording import as_array
-from dragoman.model.transformer import EncoderLayer, FeedForward, Transformer
+from dragoman.model.transformer import EncoderLayer, Transformer
 from dragoman.search.contradictions import refuse_more_than_a_search
 from dragoman.search.settings import SearchSettings
 from dragoman.translation.analysis import source_and_constraints
@@ -102,16 +103,8 @@ class HiddenUnits:
 
 def hidden_units(translator: Translator, sentence: str, settings: SearchSettings) -> HiddenUnits:
     """Count the zeros among the numbers that W_2 multiplies (equation 2), while the model translates."""
-    model = one_transformer(translator)
-    networks = {
-        name: module.outer for name, module in model.named_modules() if isinstance(module, FeedForward)
-    }
-    search, inspection, calls = watched_search(translator, sentence, settings, networks)
-    encoder: list[Tensor] = []
-    decoder: list[Tensor] = []
-    for name, made in calls.items():
-        hidden = [taken for taken, _ in made]  # [1, S, F] once, or [1, W, F] at each step
-        of_encoder = name.startswith("encoder.")
-        units = hidden[0][0] if of_encoder else search.along(hidden)
-        (encoder if of_encoder else decoder).append((units == 0).float().mean(-1))
-    return HiddenUnits(inspection, as_array(torch.stack(encoder)), as_array(torch.stack(decoder)))
+    one_transformer(translator)
+    inspection = inspect(translator, sentence, settings)
+    assert inspection.neurons is not None
+    shares = [(inspection.neurons.of(side) == 0).mean(-1, dtype=np.float32) for side in SIDES]
+    return HiddenUnits(inspection, *shares)

@@ -1,7 +1,7 @@
 // The tree of the search: columns are steps, and rows are ranks by log-probability.
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/preact.js";
-import { Bars, Facts, Numbers, Slider } from "./parts.js";
+import { Bars, Facts, Formula, Numbers, Slider } from "./parts.js";
 import { Token, fixed, percent, probability, visible } from "./tokens.js";
 import { useWindow } from "./window.js";
 
@@ -88,7 +88,7 @@ export function Beam({ inspection, others, tryOut }) {
   return html`
     <p>Each box is a hypothesis and shows its last token. Each column is a step of the search, with the best
       hypothesis on top. The thick path is the translation. ${kindOf(search)}</p>
-    <p>Score: <span class="formula">${scoreFormula(search)}</span>. ${won(tree, beam)}</p>
+    <p>Score: <span class="formula"><${Formula} text=${scoreFormula(search)} /></span>. ${won(tree, beam)}</p>
     <${Slider} label="Step" least=${first} most=${last} value=${step} change=${showStep} />
     <${Tree} key=${first} tree=${tree} first=${first} step=${step} last=${last}
       selected=${selected} select=${setSelected} point=${setPointed}

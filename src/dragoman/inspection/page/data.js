@@ -4,7 +4,7 @@
 export function decoded(table) {
   const all = (arrays) =>
     Object.fromEntries(Object.entries(arrays).map(([name, array]) => [name, decode(array)]));
-  const { attention, projections, stream, positions, masks } = table;
+  const { attention, projections, stream, positions, masks, neurons, attribution } = table;
   return {
     ...table,
     attention: all(attention),
@@ -13,6 +13,12 @@ export function decoded(table) {
     )),
     stream: all(stream),
     positions: decode(positions),
+    attribution: attribution && Object.fromEntries(Object.entries(attribution).map(
+      ([name, each]) => [name, each.float16 === undefined ? each : decode(each)],
+    )),
+    neurons: neurons && Object.fromEntries(Object.entries(neurons).map(
+      ([side, table]) => [side, Object.assign(decode(table), { active: decode(table.active) })],
+    )),
     masks: masks && { ...masks, ...Object.fromEntries(MASKS.map((name) => [name, decodeBits(masks[name])])) },
   };
 }

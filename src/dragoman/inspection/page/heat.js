@@ -135,7 +135,9 @@ function ScrolledHeat({ rowNames, columnNames, rows: allRows, columns: allColumn
 }
 
 /** still: it is in a window that scrolls. */
-function NamedHeat({ values, rowNames, columnNames, rowsAre, columnsAre, share, label, digits, still }) {
+function NamedHeat({
+  values, rowNames, columnNames, rowsAre, columnsAre, share, label, digits, still, scale = "weight",
+}) {
   const [place, setPlace] = useState(null);
   const columns = columnNames.length;
   const follow = (event) => {
@@ -158,7 +160,7 @@ function NamedHeat({ values, rowNames, columnNames, rowsAre, columnsAre, share, 
             <${Token} token=${name} /></span>`,
         )}</div>
         <div class="cells"><${Heat} values=${values} columns=${columns} share=${share} label=${label}
-          onPointerMove=${follow} onPointerLeave=${() => setPlace(null)} /></div>
+          scale=${scale} onPointerMove=${follow} onPointerLeave=${() => setPlace(null)} /></div>
       </div>
     </div>
     <p class="note readout">${place

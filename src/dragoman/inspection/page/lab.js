@@ -5,10 +5,12 @@ import { html } from "./vendor/preact.js";
 const EXPERIMENTS = {
   beam: ["wider-beam", "length-penalties"],
   attention: ["dot-product-variance", "heads-that-matter", "attention-as-explanation"],
+  attribution: ["attention-as-explanation"],
   steps: ["training-equals-decoding", "exposure"],
   embeddings: ["neighbours-of-embeddings", "tied-embeddings"],
   positions: ["positions-are-linear", "position-dot-products", "lengths-beyond-training"],
   stream: ["residuals-off", "norm-placement", "gradient-by-layer"],
+  neurons: ["feed-forward-is-convolution"],
   masks: ["who-sees-whom", "all-masked-rows", "encoder-padding"],
   model: ["shapes-of-every-step", "parameters-by-hand"],
   training: ["warmup-schedule", "label-smoothing-in-training"],

@@ -96,7 +96,7 @@ function stepsOf(held, place, query, key, weights, keys) {
   const { shape } = held.allowed; // a row for all queries, or one for each
   return {
     score: part(held.scores, ...place, query)[key],
-    scaled: part(held.scaled, ...place, query)[key],
+    scaled: part(held.scores, ...place, query)[key] / Math.sqrt(held.queries.shape[3]),
     allowed: part(held.allowed, shape[0] === 1 ? 0 : query)[key] > 0,
     weight: weights[query * keys + key],
   };

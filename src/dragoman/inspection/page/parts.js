@@ -60,6 +60,24 @@ export function Bars({ tokens, caption }) {
   </table>`;
 }
 
+/** A formula whose exponents are after ^. */
+export function Formula({ text }) {
+  return text.split(/\^(−?[\d.]+|[αβ])/u).map(
+    (each, place) => (place % 2 ? html`<sup>${each}</sup>` : each),
+  );
+}
+
+/** About four round numbers from the least to the most. */
+export function ticks(least, most) {
+  const span = most - least;
+  if (!(span > 0) || !Number.isFinite(span)) return [least];
+  const power = Number((span / 4).toExponential(3).replace(/^[\d.]+/, "1"));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((each) => span / each <= 5);
+  const [first, last] = [Math.ceil(least / step - 1e-9), Math.floor(most / step + 1e-9)];
+  const value = (_, place) => Number(((first + place) * step).toPrecision(6));
+  return Array.from({ length: last - first + 1 }, value);
+}
+
 export function Facts({ facts }) {
   return html`<dl class="facts">${facts.map(
     ([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`,

@@ -3,7 +3,7 @@
 import { html, useMemo, useState } from "./vendor/preact.js";
 import { decoderKeys } from "./data.js";
 import { Heat, Legend, greatest } from "./heat.js";
-import { Numbers } from "./parts.js";
+import { Numbers, ticks } from "./parts.js";
 import { Token, fixed, visible } from "./tokens.js";
 import { useWindow } from "./window.js";
 
@@ -106,7 +106,7 @@ function Distances({ distances }) {
     ...all.map(({ distance, high }) => `${x(distance)},${y(high)}`),
     ...all.map(({ distance, low }) => `${x(distance)},${y(low)}`).reverse(),
   ].join(" ");
-  const ticks = all.filter(({ distance }) => (distance - first) % Math.ceil(all.length / 8) === 0);
+  const labelled = all.filter(({ distance }) => (distance - first) % Math.ceil(all.length / 8) === 0);
   return html`<section class="panel" aria-label="Dot products against distance">
     <h3>Dot products against distance</h3>
     <p class="note">The line is the mean over all pairs of positions at this distance; the band extends from
@@ -114,11 +114,10 @@ function Distances({ distances }) {
     <div class="scroll" tabindex="0" role="group" aria-label="Plot of dot products">
     <svg class="plot" viewBox=${`0 0 ${width} ${height}`} role="img"
       aria-label="Mean dot product of two positions by distance">
-      ${[least, 0, (least + most) / 2, most].filter((value, place, list) => list.indexOf(value) === place)
-        .map((value) => html`<g key=${value}>
-          <line class="rule" x1=${left} x2=${width - right} y1=${y(value)} y2=${y(value)} />
-          <text x=${left - 6} y=${y(value) + 4} text-anchor="end">${fixed(value, 1)}</text></g>`)}
-      ${ticks.map(({ distance }) => html`<text key=${distance} x=${x(distance)} y=${height - bottom + 18}
+      ${ticks(least, most).map((value) => html`<g key=${value}>
+        <line class="rule" x1=${left} x2=${width - right} y1=${y(value)} y2=${y(value)} />
+        <text x=${left - 6} y=${y(value) + 4} text-anchor="end">${value.toLocaleString("en")}</text></g>`)}
+      ${labelled.map(({ distance }) => html`<text key=${distance} x=${x(distance)} y=${height - bottom + 18}
         text-anchor="middle">${distance}</text>`)}
       <text x=${(left + width - right) / 2} y=${height - 3} text-anchor="middle">distance in tokens</text>
       <polygon class="band" points=${band} />

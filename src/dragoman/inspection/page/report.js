@@ -2,11 +2,13 @@
 
 import { html, render, useRef, useState } from "./vendor/preact.js";
 import { Attention } from "./attention.js";
+import { Attribution } from "./attribution.js";
 import { Beam } from "./beam.js";
 import { Masks } from "./masks.js";
 import { Embeddings } from "./embeddings.js";
 import { Experiments } from "./lab.js";
 import { Model } from "./model.js";
+import { Neurons } from "./neurons.js";
 import { Positions } from "./positions.js";
 import { Steps } from "./steps.js";
 import { Stream } from "./stream.js";
@@ -20,27 +22,33 @@ import { WindowForm, WindowOf } from "./window.js";
 const VIEWS = [
   ["beam", "Beam", Beam],
   ["attention", "Attention", Attention],
+  ["attribution", "Attribution", Attribution], // if it was asked for
   ["steps", "Decoding steps", Steps],
   ["embeddings", "Embeddings", Embeddings],
   ["positions", "Positions", Positions],
   ["stream", "Residual stream", Stream],
+  ["neurons", "Neurons", Neurons],
   ["masks", "Masks", Masks],
   ["model", "Model", Model],
   ["training", "Training", Training], // of a run that has its log
   ["what-if", "What if", WhatIf],
 ];
-const WINDOWED = ["beam", "attention", "positions", "stream", "masks", "what-if"];
-// The views of an LSTM or GRU; a ConvS2S and an enriched model also have positions.
-const RECURRENT = ["beam", "attention", "embeddings", "stream", "model", "training", "what-if"];
+const WINDOWED = ["beam", "attention", "attribution", "positions", "stream", "neurons", "masks", "what-if"];
+// The views of an LSTM or GRU; a ConvS2S and an enriched model also have positions, the latter also neurons.
+const RECURRENT = [
+  "beam", "attention", "attribution", "embeddings", "stream", "model", "training", "what-if",
+];
 
-function viewsOf({ model, training }, hasCases) {
+function viewsOf({ model, training, neurons, attribution }, hasCases) {
   const isThere = {
     training: Boolean(training), "what-if": Boolean(hasCases), positions: model.positions !== "none",
+    neurons: Boolean(neurons),
+    attribution: Boolean(attribution),
   };
   const known = VIEWS.filter(([name]) => isThere[name] ?? true);
   if (model.architecture === "transformer") return known;
   if (!["lstm", "gru"].includes(model.architecture)) {
-    return known.filter(([name]) => RECURRENT.includes(name) || name === "positions");
+    return known.filter(([name]) => [...RECURRENT, "positions", "neurons"].includes(name));
   }
   return known.filter(([name]) => RECURRENT.includes(name)).map(
     ([name, title, View]) => [name, name === "stream" ? "States" : title, View],

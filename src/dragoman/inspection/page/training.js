@@ -1,7 +1,7 @@
 // The training of the model's run: curves of its log, the schedule's formula, and samples.
 
 import { html } from "./vendor/preact.js";
-import { Numbers } from "./parts.js";
+import { Formula, Numbers, ticks } from "./parts.js";
 
 const PLOT = { width: 640, height: 200, left: 64, right: 12, top: 12, bottom: 36 };
 const UNITS = {
@@ -16,7 +16,7 @@ export function Training({ inspection }) {
   const last = Math.max(...curves.map(({ points }) => points.at(-1)[0]));
   return html`
     <p>These curves are from the log of the run. Equation 3 of the paper with the run's values: learning
-      rate = ${" "}${schedule}.</p>
+      rate = ${" "}<${Formula} text=${schedule} />.</p>
     <div class="charts">${charts.map((chart) => html`<${Chart} key=${chart} chart=${chart} last=${last}
       curves=${curves.filter((curve) => curve.chart === chart)} />`)}</div>
     ${samples.length ? html`<section class="panel" aria-label="Samples"><h3>Samples</h3>
@@ -34,7 +34,6 @@ function Chart({ chart, curves, last }) {
   const x = (step) => left + (step / (last || 1)) * (width - left - right);
   const y = (value) => top + ((most - value) / (most - least || 1)) * (height - top - bottom);
   const title = `${chart[0].toUpperCase()}${chart.slice(1)}${UNITS[chart] ? `, ${UNITS[chart]}` : ""}`;
-  const steps = [0, last / 4, last / 2, (3 * last) / 4, last].map(Math.round);
   return html`<section class="panel" aria-label=${title}>
     <h3>${title}</h3>
     <p class="key">${curves.map(({ name }) => html`<span key=${name}>
@@ -43,12 +42,12 @@ function Chart({ chart, curves, last }) {
       </svg>${name}</span>`)}</p>
     <div class="scroll" tabindex="0" role="group" aria-label=${`Plot: ${title}`}>
       <svg class="plot" viewBox=${`0 0 ${width} ${height}`} role="img" aria-label=${`${title}, by update`}>
-        ${[least, (least + most) / 2, most].map((value, place) => html`<g key=${place}>
+        <line class="rule" x1=${left} x2=${width - right} y1=${y(least)} y2=${y(least)} />
+        ${ticks(least, most).map((value) => html`<g key=${value}>
           <line class="rule" x1=${left} x2=${width - right} y1=${y(value)} y2=${y(value)} />
-          <text x=${left - 6} y=${y(value) + 4} text-anchor="end">
-            ${Number(value.toPrecision(3))}</text></g>`)}
-        ${steps.map((step, place) => html`<text key=${place} x=${x(step)} y=${height - bottom + 18}
-          text-anchor=${place === 4 ? "end" : "middle"}>${step}</text>`)}
+          <text x=${left - 6} y=${y(value) + 4} text-anchor="end">${value.toLocaleString("en")}</text></g>`)}
+        ${ticks(0, last).map((step) => html`<text key=${step} x=${x(step)} y=${height - bottom + 18}
+          text-anchor=${step === last ? "end" : "middle"}>${step.toLocaleString("en")}</text>`)}
         <text x=${(left + width - right) / 2} y=${height - 3} text-anchor="middle">update</text>
         ${[...curves].reverse().map(({ name, points }) => html`<g key=${name}>
           <polyline class=${lineClass(name)} points=${points.map(([s, v]) => `${x(s)},${y(v)}`).join(" ")} />

@@ -88,7 +88,7 @@ class Report:
 
 
 def explaining_vocabulary(settings: ModelSettings, millions: int) -> tuple[int, int]:
-    """The fewest and the most tokens with which the model's parameters round to so many millions."""
+    """The smallest and the largest vocabulary with which the model's parameters round to `millions`."""
     per_token = count_parameters(settings, 2, 2) - count_parameters(settings, 1, 1)
     others = count_parameters(settings, 1, 1) - per_token
     fewest, most = ((millions + half) * 1_000_000 - others for half in (-0.5, 0.5))

@@ -1,7 +1,7 @@
 """Where code that is called the Transformer differs from the paper. This module is data.
 
 Each was read in the source that is named, at these commits: Tensor2Tensor bafdc1b, fairseq 3d262bb, Marian
-c9f287d, OpenNMT-py 97111d9; Hugging Face as of November 2026.
+c9f287d, OpenNMT-py 97111d9, the Annotated Transformer debc9fd; Hugging Face as of November 2026.
 """
 
 from typing import NamedTuple
@@ -56,6 +56,12 @@ DIFFERENCES = (
         "8,000",
         "d_model^-0.5 · min(…) with 4,000 (5.3); big has P_drop 0.3 (Table 3)",
         "marian src/common/aliases.cpp",
+    ),
+    Difference(
+        "Annotated Transformer",
+        "pre-norm; the lines that share the embeddings' matrix are disabled by `if False`; greedy search",
+        "post-norm (3.1); one matrix (3.4); beam search (6.1)",
+        "the_annotated_transformer.py",
     ),
     Difference(
         "Tensor2Tensor, fairseq",

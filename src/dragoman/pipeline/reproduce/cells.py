@@ -33,6 +33,11 @@ class Cell:
         return f"{self.row}, seed {self.seed}"
 
     @property
+    def messages(self) -> Path:
+        """The file of what the training says."""
+        return self.folder / "messages.txt"
+
+    @property
     def settings(self) -> dict[str, Any]:
         """What the recipe asks for, without paths."""
         return settings_of(self.recipe)
@@ -113,7 +118,7 @@ def train_cell(cell: Cell) -> None:
     from dragoman.pipeline.run import run
 
     cell.folder.mkdir(parents=True, exist_ok=True)
-    with (cell.folder / "messages.txt").open("a", encoding="utf-8") as messages:
+    with cell.messages.open("a", encoding="utf-8") as messages:
 
         def write(sentence: str) -> None:
             messages.write(f"{sentence}\n")

@@ -38,7 +38,7 @@ class Cost:
     seconds: float
     """Of the forward pass, the fastest of several."""
     saved_bytes: int
-    """Memory that the forward pass keeps for the backward pass, beside the weights."""
+    """Memory that the forward pass keeps for the backward pass, besides the weights."""
 
 
 @dataclass(frozen=True)

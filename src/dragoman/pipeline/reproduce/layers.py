@@ -109,7 +109,7 @@ def self_attention(width: int) -> Layer:
 
 
 def restricted(width: int, neighbourhood: int) -> Layer:
-    """Self-attention to a neighbourhood of so many positions."""
+    """Self-attention to a neighbourhood of `neighbourhood` positions."""
     attention = RestrictedAttention(*sizes(width))
     attention.radius = neighbourhood // 2
     return SelfAttention(width, attention)

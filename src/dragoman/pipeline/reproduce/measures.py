@@ -1,4 +1,4 @@
-"""What is measured of a trained cell beside its result: test scores, speeds, and BLEU over time."""
+"""What is measured of a trained cell besides its result: test scores, speeds, and BLEU over time."""
 
 import json
 import time

@@ -108,6 +108,7 @@ def run_cells(
     try:
         for cell in cells:
             if cell.name not in results:
+                say(f"{cell.name}: training. Its messages, with the expected time, are in {cell.messages}.")
                 train_cell(cell)
                 if os.environ.get("RANK", "0") == "0":  # the others start the next cell
                     hashes = texts[cell.recipe.data]

@@ -100,7 +100,10 @@ def run_rows(request: Table2Request, say: Say) -> bool:
             cell = request.cell(row, data)
             found = read_result(cell, hashes, Outcome)
             if found is None:
-                say(f"{row.name}: training {row.updates:,} updates, in {cell.folder}.")
+                say(
+                    f"{row.name}: training {row.updates:,} updates. Its messages, with the expected time, "
+                    f"are in {cell.messages}."
+                )
                 train_cell(cell)
                 if not is_main:  # starts the next row
                     continue

@@ -1,0 +1,47 @@
+"""Neurons: the hidden units of the feed-forward sub-layers (section 3.3). This module imports no torch.
+
+Shapes: L layers, S source and T target tokens, P tokens of a side, F = d_ff, K the most active neurons.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from dragoman.inspection.projected import Numbers
+
+Side = Literal["encoder", "decoder"]
+SIDES: tuple[Side, ...] = get_args(Side)
+
+
+@dataclass(frozen=True)
+class Neurons:
+    """The activations of all neurons: what W_2 was multiplied with, after the activation function."""
+
+    encoder: Numbers
+    """At each source token [L S F]."""
+    decoder: Numbers
+    """At the position that predicts each target token [L T F]. F may differ from the encoder's."""
+
+    def of(self, side: Side) -> Numbers:
+        """Those of a side."""
+        return {"encoder": self.encoder, "decoder": self.decoder}[side]
+
+
+def most_active(activations: Numbers, count: int) -> npt.NDArray[np.intp]:
+    """The places along the last axis [… K] of the numbers with the greatest absolute value, greatest first.
+
+    K is `count`, or the length of the axis. Of equal numbers the first comes first.
+    """
+    return np.argsort(-np.abs(activations), -1, kind="stable")[..., :count]
+
+
+def most_active_of_layer(activations: Numbers, count: int) -> npt.NDArray[np.intp]:
+    """Of each layer of [L P F], the neurons [L K] with the greatest absolute activation at any token."""
+    return most_active(np.abs(activations).max(1), count)
+
+
+def at(array: npt.NDArray[Any], places: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
+    """The numbers of the last axis at these places."""
+    return np.take_along_axis(array, places, -1)

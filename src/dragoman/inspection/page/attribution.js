@@ -1,0 +1,85 @@
+// Attribution: what each token contributes to the log-probability of each target token.
+
+import { html, useState } from "./vendor/preact.js";
+import { decoderKeys, part } from "./data.js";
+import { LabelledHeat, Legend, greatest, matrixRows } from "./heat.js";
+import { Choice, Numbers } from "./parts.js";
+import { fixed, visible } from "./tokens.js";
+
+const METHODS = [
+  ["integrated-gradients", "Integrated gradients"],
+  ["gradient-input", "Gradient × input"],
+  ["saliency", "Saliency"],
+  ["occlusion", "Occlusion"],
+];
+const ABOUT = {
+  "integrated-gradients": `A row sums to the token's log-probability minus that with embeddings of 0, but for
+    the error of the integral.`,
+  "gradient-input": `The gradient of the token's log-probability times the embedding, summed over its
+    features.`,
+  saliency: `The Euclidean norm of the gradient of the token's log-probability with respect to the embedding.
+    It has no sign.`,
+  occlusion: "The token's log-probability minus that with an embedding of 0 in place of one token's.",
+};
+
+const ABOUT_LAYER = `The gradient of the token's log-probability with respect to the output of the layer,
+  times this output, summed over its features.`;
+
+export function Attribution({ inspection }) {
+  const { source, target, attribution } = inspection;
+  const [method, setMethod] = useState("integrated-gradients");
+  const [layer, setLayer] = useState(0); // an encoder layer, or 0 for the embeddings
+  const layers = attribution.layers.shape[0];
+  const ofLayer = method === "gradient-input" && layer > 0;
+  const { shape, values } = ofLayer
+    ? { shape: attribution.layers.shape.slice(1), values: part(attribution.layers, layer - 1) }
+    : attribution[method];
+  const size = source.tokens.length;
+  const prefix = shape[1] > size ? decoderKeys(inspection) : [];
+  const most = greatest(values);
+  const signed = method !== "saliency";
+  const share = signed ? (value) => (value / most + 1) / 2 : (value) => value / most;
+  const marks = signed ? [[0, `−${fixed(most, 2)}`], [0.5, "0"], [1, fixed(most, 2)]]
+    : [[0, "0"], [1, fixed(most, 2)]];
+  const shown = { share, scale: signed ? "signed" : "weight", rowNames: target.tokens, rowsAre: "target" };
+  const sourceValues = columnsOf(values, shape, 0, size);
+  return html`
+    <p>Each row is a token of the translation; each column is a token that the model reads, and the number is
+      what it contributes to the log-probability of the row's token.</p>
+    <${Choice} label="Method" choices=${METHODS} value=${method} choose=${setMethod} />
+    <p class="note">${ofLayer ? ABOUT_LAYER : ABOUT[method]}</p>
+    ${method === "gradient-input" && layers ? html`<div class="tools"><label>Input <select value=${layer}
+      onChange=${(event) => setLayer(Number(event.currentTarget.value))}>
+      <option value="0">embeddings</option>
+      ${Array.from({ length: layers }, (_, place) => html`<option key=${place} value=${place + 1}>
+        output of encoder layer ${place + 1}</option>`)}
+    </select></label></div>` : null}
+    <div class="tools"><${Legend} scale=${shown.scale} marks=${marks}
+      name=${signed ? "Contribution, nats" : "Norm, nats per unit"} /></div>
+    <h3>Source tokens</h3>
+    <${LabelledHeat} key=${[method, layer].join()} ...${shown} values=${sourceValues}
+      columnNames=${source.tokens} columnsAre="source" label="Contributions of source tokens" />
+    <${Numbers} title="Contributions of source tokens as a table"
+      head=${["Target", ...source.tokens.map(visible)]}
+      rows=${() => matrixRows(sourceValues, size, target.tokens, 4)} />
+    ${prefix.length ? html`<${Prefix} key=${`prefix-${method}`} shown=${shown} prefix=${prefix}
+      values=${columnsOf(values, shape, size, shape[1])} />` : null}`;
+}
+
+function Prefix({ shown, prefix, values }) {
+  return html`
+    <h3>Target tokens before it</h3>
+    <${LabelledHeat} ...${shown} values=${values} columnNames=${prefix} columnsAre="before it"
+      label="Contributions of target tokens" />
+    <${Numbers} title="Contributions of target tokens as a table" head=${["Target", ...prefix.map(visible)]}
+      rows=${() => matrixRows(values, prefix.length, shown.rowNames, 4)} />`;
+}
+
+/** The columns of a matrix from a first one to the one before another, by rows. */
+function columnsOf(values, [rows, columns], first, stop) {
+  const part = new Float32Array(rows * (stop - first));
+  for (let row = 0; row < rows; row++) {
+    part.set(values.subarray(row * columns + first, row * columns + stop), row * (stop - first));
+  }
+  return part;
+}

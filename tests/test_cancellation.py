@@ -1,0 +1,74 @@
+"""A cancelled search by PyTorch ends after its current step; tests/test_engine.py states it for C++."""
+
+import time
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+
+import pytest
+
+from dragoman import SearchSettings
+from dragoman.search.alternatives import alternatives
+from dragoman.search.hypothesis import Constraints
+from dragoman.system.futures import submit_interruptible
+from dragoman.text.batches import pad
+from dragoman.translation.torch_backend import TorchBackend
+from tests.conftest import MOST_SECONDS
+from tests.test_native import model_of
+
+LONG = 10_000  # tokens, for which each of these searches takes minutes
+SOURCES = [[4, 5, 6, 2], [7, 8, 2]]
+ENDLESS = {
+    "beam": (SearchSettings(beam_size=16), Constraints(min_length=LONG)),
+    "greedy": (SearchSettings(beam_size=1, max_extra_tokens=LONG), Constraints()),
+    "groups": (SearchSettings(groups=2), Constraints(min_length=LONG)),
+    "coverage": (SearchSettings(coverage_penalty=0.2), Constraints(min_length=LONG)),
+    "samples": (SearchSettings(temperature=1.0, n_best=8), Constraints(min_length=LONG)),
+    "forced words": (SearchSettings(force_words=("a",)), Constraints(min_length=LONG, forced=[[5]])),
+}
+
+
+def end_when_cancelled(search):
+    """Begin a search in a thread, cancel it, and return its future when it has ended."""
+    begun = []
+    with ThreadPoolExecutor(1) as executor:
+        future = submit_interruptible(executor, lambda: search(begun.append(True)))
+        while not begun:
+            time.sleep(0.001)
+        assert not future.cancel()  # it has begun
+        assert executor.submit(str, 5).result(MOST_SECONDS) == "5"
+    return future
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("kind", ENDLESS)
+def test_a_cancelled_search_ends(kind, workers):
+    backend = TorchBackend(model_of("as in the paper"), workers)
+    future = end_when_cancelled(lambda _: backend.search(SOURCES, *ENDLESS[kind]))
+    with pytest.raises(CancelledError):
+        future.result()
+
+
+def test_a_cancelled_search_in_fixed_shapes_ends():
+    backend = TorchBackend(model_of("as in the paper"), cuda_graphs=True)
+    future = end_when_cancelled(lambda _: backend.search(SOURCES, *ENDLESS["greedy"]))
+    with pytest.raises(CancelledError):
+        future.result()
+
+
+def test_cancelled_alternatives_end():
+    model, (settings, constraints) = model_of("as in the paper"), ENDLESS["beam"]
+    future = end_when_cancelled(lambda _: alternatives(model, pad(SOURCES[:1]), constraints, 3, settings))
+    with pytest.raises(CancelledError):
+        future.result()
+
+
+def test_a_search_that_waits_is_cancelled_and_the_next_one_is_not():
+    backend = TorchBackend(model_of("as in the paper"))
+    settings, rules = SearchSettings(max_extra_tokens=3), Constraints()
+    with ThreadPoolExecutor(1) as executor:
+        first, second = (
+            submit_interruptible(executor, lambda: backend.search(SOURCES, *ENDLESS["beam"])) for _ in "ab"
+        )
+        third = submit_interruptible(executor, lambda: backend.search(SOURCES, settings, rules))
+        assert second.cancel()
+        first.cancel()
+        assert third.result(MOST_SECONDS) == backend.search(SOURCES, settings, rules)
