@@ -14,6 +14,7 @@ from tools.docs.markdown import escaped, page, table, toctree
 KINDS = {
     "train": "Speed of training",
     "decode": "Speed of translation",
+    "sizes": "Size and speed of models",
     "serve": "Speed of the server",
     "prepare": "Preparing a corpus",
 }
