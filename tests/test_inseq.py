@@ -101,6 +101,28 @@ def test_contributions_of_target_tokens_are_those_of_inseq(both):
     np.testing.assert_allclose(ours, np.nan_to_num(prefix)[:, : len(found.prefix)], atol=1e-5)
 
 
+def test_contributions_to_a_contrast_are_those_of_inseq(both):
+    """For gradient × input: inseq has no integrals of a contrast."""
+    translator, theirs = both
+    others = attribute(translator, SOURCE[0], TARGET[1], steps=1).target  # as many as those of TARGET[0]
+    found = attribute(translator, SOURCE[0], TARGET[0], steps=1, with_prefix=True, contrast=others)
+    (theirs_found,) = theirs.attribute(
+        SOURCE[0],
+        TARGET[0],
+        method="input_x_gradient",
+        attribute_target=True,
+        attributed_fn="contrast_prob_diff",
+        logprob=True,
+        contrast_targets=TARGET[1],
+        show_progress=False,
+    )
+    source = theirs_found.source_attributions.transpose(0, 1).sum(-1).numpy()
+    prefix = theirs_found.target_attributions.transpose(0, 1).sum(-1).numpy()
+    np.testing.assert_allclose(found.gradient_input[:, : len(found.source)], source, atol=1e-5)
+    ours = found.gradient_input[:, len(found.source) :]
+    np.testing.assert_allclose(ours, np.nan_to_num(prefix)[:, : len(found.prefix)], atol=1e-5)
+
+
 def test_contributions_of_encoder_layers_are_those_of_inseq(both):
     translator, theirs = both
     found = attribute(translator, SOURCE[0], TARGET[0], steps=1)

@@ -71,6 +71,9 @@ def test_words_windows_and_numbers_are_options(inspect, tmp_path):
     occlusion = svg("--show", "attribution", "--method", "occlusion", "--target-tokens")
     assert "What each token contributes to each target token: occlusion" in occlusion
     assert "The columns on the right are the target tokens before it" in occlusion
+    contrast = svg("--show", "attribution", "--method", "gradient-input", "--layer", 1, "--contrast")
+    assert "What makes each target token likelier than another: gradient × output of" in contrast
+    assert "The gradient of this difference with respect to the output of the layer" in contrast
     assert "Decoder self-attention: statistics of" in svg("--show", "statistics", "--kind", "decoder")
 
 
@@ -106,7 +109,11 @@ def test_all_views_are_one_file(inspect, tmp_path):
     assert (data["version"], data["sentence"], data["attribution"]) == (2, SENTENCE, None)
     assert inspect("--show", "attribution", "--out", tmp_path / "data.json")[0] == 0
     table = json.loads((tmp_path / "data.json").read_text())["attribution"]
-    assert table["tokens"] == data["source"]["tokens"]
+    assert (table["tokens"], table["other"]) == (data["source"]["tokens"], [])
+    assert inspect("--show", "attribution", "--contrast", "--out", tmp_path / "data.json")[0] == 0
+    data = json.loads((tmp_path / "data.json").read_text())
+    pairs = zip(data["attribution"]["other"], data["target"]["tokens"], strict=True)
+    assert all(other != token for other, token in pairs)
 
 
 @pytest.mark.parametrize(
@@ -136,9 +143,10 @@ def test_all_views_are_one_file(inspect, tmp_path):
         (["--out", "x.svg", "--show", "neurons", "--layer", "9"], "There is no layer 9; the encoder has"),
         (
             ["--out", "x.svg", "--show", "beam", "--method", "occlusion"],
-            "--method and --target-tokens are for --show attribution.",
+            "--method, --target-tokens and --contrast are for --show attribution.",
         ),
-        (["--out", "x.html", "--target-tokens"], "--method and --target-tokens are for --show attribution."),
+        (["--out", "x.html", "--target-tokens"], "--method, --target-tokens and --contrast are for --show"),
+        (["--out", "x.html", "--contrast"], "--method, --target-tokens and --contrast are for --show"),
         (
             ["--out", "x.html", "--show", "attribution", "--method", "occlusion"],
             "--method is for pictures, and x.html holds all methods; leave it out.",

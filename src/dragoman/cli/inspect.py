@@ -68,6 +68,9 @@ class Inspect:
     gradients, or from the log-probability without a token (occlusion)."""
     target_tokens: bool = False
     """With --show attribution: attribute to the target tokens before each one, too."""
+    contrast: bool = False
+    """With --show attribution: why this token and not another. Attribute the log-probability of each target
+    token minus that of the likeliest other token after the same tokens."""
     what_if: tuple[str, ...] = ()
     """Cases for the views: the same sentence with changes, such as "cross.2.3=off beam_size=1" for one head
     switched off in a greedy search. With --show beam, one case: the picture has both trees.
@@ -105,7 +108,11 @@ def inspect(given: Given) -> None:
         from dragoman.inspection.attribution import attribute
 
         contributions = attribute(
-            translator, inspection.sentence, inspection.target, with_prefix=asked.target_tokens
+            translator,
+            inspection.sentence,
+            inspection.target,
+            with_prefix=asked.target_tokens,
+            contrast=asked.contrast,
         )
         inspection = replace(inspection, attribution=contributions)
     content = written(inspection, asked)
@@ -160,8 +167,9 @@ def refuse_options_of_other_views(asked: Inspect, ending: str) -> None:
         raise DragomanError("--neuron is for --show neurons, and needs a --layer.")
     if attention and asked.layer is None and (asked.head is not None or asked.lines):
         raise DragomanError("--head and --lines need a --layer.")
-    if (asked.method is not None or asked.target_tokens) and asked.show != "attribution":
-        raise DragomanError("--method and --target-tokens are for --show attribution.")
+    of_attribution = asked.method is not None or asked.target_tokens or asked.contrast
+    if of_attribution and asked.show != "attribution":
+        raise DragomanError("--method, --target-tokens and --contrast are for --show attribution.")
     if asked.method is not None and ending in (".html", ".json"):
         raise DragomanError(f"--method is for pictures, and {asked.out} holds all methods; leave it out.")
     if asked.words and not attention:

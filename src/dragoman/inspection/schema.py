@@ -214,6 +214,7 @@ def attribution_json(inspection: Inspection) -> dict[str, Any] | None:
         "tokens": [*attribution.source, *attribution.prefix],
         "log_probabilities": attribution.log_probabilities.round(4).tolist(),
         "baseline": attribution.baseline.round(4).tolist(),
+        "other": [*attribution.other],
         **{method: array_json(attribution.of(method)) for method in METHODS},
         "layers": array_json(attribution.layers),
     }
