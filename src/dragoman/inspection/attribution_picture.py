@@ -57,7 +57,8 @@ def attribution_picture(
         f"{'What makes each target token likelier than another' if other else TITLE}: "
         f"{NAMES[method] if layer is None else f'gradient × output of encoder layer {layer}'}",
         f"Contributions to {'the contrast' if other else 'the log-probability'} of each target token (rows) "
-        f"of the source tokens{' and of the target tokens before it' * bool(prefix)} (columns). {sentences(inspection)}",
+        f"of the source tokens{' and of the target tokens before it' * bool(prefix)} (columns). "
+        f"{sentences(inspection)}",
     )
     left, top = 44 + widest(rows), 66 + 0.87 * max(widest(source), widest(prefix))
     label_axes(drawing, rows, source, left, top, CELL)
