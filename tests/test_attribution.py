@@ -235,8 +235,9 @@ def test_tokens_that_cannot_be_contrasted_get_a_sentence():
 
 def test_a_contrast_is_a_picture_with_both_tokens():
     translator = translator_of(MODELS["transformer"])
-    inspection = inspect(translator, LINES[0], max_extra_tokens=2)
+    inspection = inspect(translator, LINES[0], max_extra_tokens=2, beam_size=1)
     found = attribute(translator, LINES[0], inspection.target, steps=2, contrast=True)
+    assert all(token != other for token, other in zip(found.target, found.other, strict=True))
     for method in METHODS:
         svg = attribution_picture(inspection, found, method)
         titles = [each.text for each in ElementTree.fromstring(svg).iter() if each.tag.endswith("title")]

@@ -20,11 +20,13 @@ import torch
 
 from dragoman import Translator
 from dragoman.inspection.attribution import attribute
+from dragoman.inspection.value_zeroing import value_zeroing
 from dragoman.interop import huggingface
 from dragoman.model.symbols import PAD, START, UNKNOWN
 from tests.test_huggingface import OURS, SOURCE, TARGET, ours
 
 inseq = pytest.importorskip("inseq", reason="inseq is missing: pip install inseq")
+ValueZeroing = pytest.importorskip("inseq.attr.feat.ops.value_zeroing").ValueZeroing
 pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("default")]
 MODELS = {
     "the paper's": OURS["the paper's"],
@@ -147,3 +149,27 @@ def test_attention_is_that_of_inseq(both):
         (ours.cross, found.source_attributions),
     ):
         np.testing.assert_allclose(shown, expected.permute(2, 3, 1, 0), atol=1e-5)
+
+
+def test_value_zeroing_is_that_of_inseq(both, monkeypatch):
+    """inseq 0.7.1 expects tuples from layers, which give tensors in transformers 5; it takes distances below
+    1e-5 as 0.
+    """
+
+    def keep_and_pass_on(method, block_idx, hidden_state_idx=0):  # noqa: ARG001
+        def hook(_module, _inputs, output):
+            method.corrupted_block_output_states[block_idx] = output.clone().float()
+            return method.clean_block_output_states[block_idx].to(output)
+
+        return hook
+
+    monkeypatch.setattr(ValueZeroing, "get_states_extract_and_patch_hook", keep_and_pass_on)
+    translator, theirs = both
+    ours = value_zeroing(translator, SOURCE[0], TARGET[0])
+    (found,) = theirs.attribute(SOURCE[0], TARGET[0], method="value_zeroing", show_progress=False)
+    for shown, expected in (  # theirs are [keys queries layers]
+        (ours.encoder, found.sequence_scores["encoder_self_scores"]),
+        (ours.decoder, found.sequence_scores["decoder_self_scores"]),
+        (ours.cross, found.source_attributions),
+    ):
+        np.testing.assert_allclose(shown, expected.permute(2, 1, 0).nan_to_num(), atol=1e-3)

@@ -74,6 +74,8 @@ def test_words_windows_and_numbers_are_options(inspect, tmp_path):
     contrast = svg("--show", "attribution", "--method", "gradient-input", "--layer", 1, "--contrast")
     assert "What makes each target token likelier than another: gradient × output of" in contrast
     assert "The gradient of this difference with respect to the output of the layer" in contrast
+    zeroing = svg("--show", "value-zeroing", "--kind", "encoder", "--layer", 1)
+    assert "Encoder self-attention, layer 1: value zeroing" in zeroing
     assert "Decoder self-attention: statistics of" in svg("--show", "statistics", "--kind", "decoder")
 
 
@@ -114,6 +116,9 @@ def test_all_views_are_one_file(inspect, tmp_path):
     data = json.loads((tmp_path / "data.json").read_text())
     pairs = zip(data["attribution"]["other"], data["target"]["tokens"], strict=True)
     assert all(other != token for other, token in pairs)
+    assert inspect("--show", "value-zeroing", "--out", tmp_path / "data.json")[0] == 0
+    table = json.loads((tmp_path / "data.json").read_text())["value_zeroing"]
+    assert table["cross"]["shape"][1:] == [len(data["target"]["tokens"]), len(data["source"]["tokens"])]
 
 
 @pytest.mark.parametrize(
@@ -125,8 +130,8 @@ def test_all_views_are_one_file(inspect, tmp_path):
         (["--out", "x.svg", "--show", "beam", "--layer", "1"], "--layer, --head and --lines are for --show"),
         (
             ["--out", "x.json", "--layer", "1"],
-            "--layer and --head are also for --show numbers and for .html, and --layer for --show neurons "
-            "and --method gradient-input.",
+            "--layer and --head are also for --show numbers and for .html, and --layer for --show neurons, "
+            "--method gradient-input and pictures of value-zeroing.",
         ),
         (["--out", "x.svg", "--show", "numbers", "--lines"], "--layer, --head and --lines are for --show"),
         (["--out", "x.svg", "--show", "cross", "--lines"], "--head and --lines need a --layer."),
@@ -159,7 +164,17 @@ def test_all_views_are_one_file(inspect, tmp_path):
         (["--out", "x.html", "--query", "1"], "--query is for --show numbers."),
         (
             ["--out", "x.svg", "--show", "cross", "--kind", "cross"],
-            "--kind is for --show numbers, statistics or neurons.",
+            "--kind is for --show numbers, statistics, neurons, and pictures of value-zeroing.",
+        ),
+        (
+            ["--out", "x.json", "--show", "value-zeroing", "--kind", "cross"],
+            "--kind is for --show numbers, statistics, neurons, and pictures of value-zeroing.",
+        ),
+        (["--out", "x.json", "--show", "value-zeroing", "--layer", "1"], "--layer, --head and --lines are"),
+        (["--out", "x.svg", "--show", "value-zeroing", "--layer", "9"], "There is no layer 9; the decoder"),
+        (
+            ["--out", "x.html", "--show", "value-zeroing"],
+            "with --show value-zeroing its name has to end with .json, .svg or .png.",
         ),
         (
             ["--out", "x.svg", "--show", "cross", "--what-if", "positions=off"],

@@ -74,6 +74,8 @@ def to_json(inspection: Inspection, held: Contents | None = None) -> dict[str, A
         "neurons": neurons_json(inspection.neurons, held.neurons),
         "head_effects": effects_json(inspection),
         "attribution": attribution_json(inspection),
+        "value_zeroing": inspection.value_zeroing
+        and {kind: array_json(inspection.value_zeroing.of(kind)) for kind in KINDS},
         "training": None if inspection.training is None else asdict(inspection.training),
         "what_if": [
             {"changes": list(map(str, case.changes)), **search_json(case.after)}
