@@ -156,7 +156,7 @@ def test_value_zeroing_is_that_of_inseq(both, monkeypatch):
     1e-5 as 0.
     """
 
-    def keep_and_pass_on(method, block_idx, hidden_state_idx=0):  # noqa: ARG001
+    def keep_and_pass_on(method, block_idx, hidden_state_idx=0):
         def hook(_module, _inputs, output):
             method.corrupted_block_output_states[block_idx] = output.clone().float()
             return method.clean_block_output_states[block_idx].to(output)
