@@ -9,18 +9,23 @@ import torch
 
 from dragoman.inspection.attribution import (
     Attribution,
+    all_log_probs,
     attribute,
     differentiable,
     embeddings,
     forced_log_probs,
     log_probs_and_gradients,
     points_and_shares,
+    shifted,
 )
 from dragoman.inspection.attribution_picture import attribution_picture
+from dragoman.inspection.drawing import visible
 from dragoman.inspection.inspect import inspect
 from dragoman.inspection.schema import array_from_json, to_json
 from dragoman.inspection.views import METHODS
+from dragoman.model.symbols import START
 from dragoman.native.packed_linear import pack
+from dragoman.search.beam import next_log_probs
 from dragoman.system.errors import DragomanError
 from tests.browser import browser  # noqa: F401
 from tests.conftest import MODELS
@@ -149,6 +154,103 @@ def test_occlusion_is_the_loss_without_an_embedding(translator, with_prefix):
             np.testing.assert_allclose(found.occlusion[:, place], expected, atol=1e-5)
 
 
+@pytest.fixture(scope="module")
+def contrasted(translator):
+    """An attribution of a contrast with the likeliest other tokens."""
+    return attribute(translator, LINES[1], LINES[3], steps=4, with_prefix=True, contrast=True)
+
+
+def test_the_other_token_of_a_contrast_is_the_likeliest_other_one(translator, contrasted):
+    model = differentiable(translator.torch_backend.model)
+    source, target = ids(translator, contrasted)
+    with torch.no_grad():
+        features, _ = model.decode(shifted(target), model.encode(source))
+        log_probs = next_log_probs(model, features[0])
+    places = torch.arange(target.size(1))
+    own = log_probs[places, target[0]].clone()
+    log_probs[places, target[0]] = -torch.inf
+    best, other = log_probs.max(1)
+    assert list(contrasted.other) == translator.tokenizers.target.pieces(other.tolist())
+    np.testing.assert_allclose(contrasted.log_probabilities, own - best, atol=1e-5)
+
+
+def test_contributions_to_a_contrast_sum_to_the_difference_of_differences(translator):
+    found = attribute(translator, LINES[1], LINES[3], steps=128, contrast=True)
+    change = found.log_probabilities - found.baseline
+    np.testing.assert_allclose(found.integrated.sum(1), change, atol=1e-2)
+
+
+def test_a_contrast_is_the_attribution_of_a_token_minus_that_of_the_other(translator, contrasted):
+    token = attribute(translator, LINES[1], LINES[3], steps=4, with_prefix=True)
+    for row, other in enumerate(contrasted.other):
+        tokens = [*contrasted.target[:row], other]
+        instead = attribute(translator, LINES[1], tokens, steps=4, with_prefix=True)
+        read = len(contrasted.source) + row + 1  # the source, and the tokens before this one
+        for name in ("gradient_input", "integrated", "occlusion"):
+            found, own, others = (getattr(each, name)[row, :read] for each in (contrasted, token, instead))
+            np.testing.assert_allclose(found, own - others, atol=1e-5)
+        layers = token.layers[:, row] - instead.layers[:, row]
+        np.testing.assert_allclose(contrasted.layers[:, row], layers, atol=1e-5)
+        for name in ("log_probabilities", "baseline"):
+            found, own, others = (getattr(each, name)[row] for each in (contrasted, token, instead))
+            assert found == pytest.approx(own - others, abs=1e-5)
+
+
+def test_the_saliency_of_a_contrast_is_the_norm_of_the_difference_of_gradients(translator, contrasted):
+    model = differentiable(translator.torch_backend.model)
+    source, target = ids(translator, contrasted)
+    inputs = embeddings(model, source, target, with_prefix=True)
+    other = torch.tensor([translator.tokenizers.target.ids(contrasted.other)])
+    leaves = [each[None].requires_grad_() for each in inputs]
+    (rows,) = all_log_probs(model, leaves, source, target)
+    for row, numbers in enumerate(rows):
+        of_token, of_other = (
+            torch.cat(torch.autograd.grad(numbers[tokens[0, row]], leaves, retain_graph=True), 1)[0]
+            for tokens in (target, other)
+        )
+        np.testing.assert_allclose(contrasted.saliency[row], (of_token - of_other).norm(dim=-1), atol=1e-5)
+
+
+def test_the_tokens_of_a_contrast_can_be_given():
+    translator = translator_of(MODELS["transformer"])
+    likeliest = attribute(translator, LINES[1], LINES[3], steps=2, contrast=True)
+    given = attribute(translator, LINES[1], LINES[3], steps=2, contrast=likeliest.other)
+    assert given.other == likeliest.other
+    np.testing.assert_array_equal(given.integrated, likeliest.integrated)
+    same = attribute(translator, LINES[1], LINES[3], steps=2, contrast=likeliest.target)
+    for method in METHODS:
+        np.testing.assert_array_equal(same.of(method), 0)
+
+
+def test_tokens_that_cannot_be_contrasted_get_a_sentence():
+    translator = translator_of(MODELS["transformer"])
+    target = attribute(translator, LINES[1], LINES[3], steps=1).target
+    message = f"The contrast has 1 token, and the translation {len(target)} with END; give one for each."
+    with pytest.raises(DragomanError, match=message):
+        attribute(translator, LINES[1], LINES[3], contrast=target[:1])
+    (start,) = translator.tokenizers.target.pieces([START])
+    with pytest.raises(DragomanError, match=f"The contrast contains {start}, which is never predicted"):
+        attribute(translator, LINES[1], LINES[3], contrast=[*target[:-1], start])
+
+
+def test_a_contrast_is_a_picture_with_both_tokens():
+    translator = translator_of(MODELS["transformer"])
+    inspection = inspect(translator, LINES[0], max_extra_tokens=2, beam_size=1)
+    found = attribute(translator, LINES[0], inspection.target, steps=2, contrast=True)
+    assert all(token != other for token, other in zip(found.target, found.other, strict=True))
+    for method in METHODS:
+        svg = attribution_picture(inspection, found, method)
+        titles = [each.text for each in ElementTree.fromstring(svg).iter() if each.tag.endswith("title")]
+        rows = [title.split("\n")[0] for title in titles if title.startswith("target: ")]
+        pairs = [
+            f"target: {visible(token)} ≠ {visible(other)}"
+            for token, other in zip(found.target, found.other, strict=True)
+        ]
+        assert rows[:: len(found.source)] == pairs
+        assert "What makes each target token likelier than another" in svg
+    assert to_json(replace(inspection, attribution=found))["attribution"]["other"] == [*found.other]
+
+
 def test_no_token_contributes_to_those_before_it(translator):
     found, *_ = attributed(translator, True)
     source, size = len(found.source), len(found.target)
@@ -251,6 +353,21 @@ def test_the_page_shows_the_contributions_by_each_method(open_report):  # noqa: 
     np.testing.assert_allclose(np.array(cells, float).reshape(4, 5), layers[0], atol=2e-3)
     assert page.get_by_role("heading", name="Target tokens before it").count() == 0
     assert_accessible(page)
+
+
+def test_the_page_names_both_tokens_of_a_contrast(open_report):  # noqa: F811
+    inspection = fake_inspection(5, 4, 1, 2, 8)
+    arrays = [np.ones((4, 5), np.float32) for _ in METHODS]
+    totals, other = np.zeros((2, 4), np.float32), tuple("wxyz")
+    layers = np.ones((1, 4, 5), np.float32)
+    found = Attribution(inspection.source, inspection.target, (), *arrays, layers, *totals, other)
+    page = open_report(replace(inspection, attribution=found), "dark", 360)
+    tab(page, "Attribution")
+    assert page.get_by_text("Each row is a contrast").count() == 1
+    numbers = page.locator(".numbers", has_text="Contributions of source tokens as a table")
+    numbers.locator("summary").click()
+    names = numbers.locator("tbody th").all_inner_texts()
+    assert [name[-2:] for name in names] == [f"≠{token}" for token in other]
 
 
 def test_an_encoder_layer_is_a_picture():

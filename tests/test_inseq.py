@@ -20,11 +20,13 @@ import torch
 
 from dragoman import Translator
 from dragoman.inspection.attribution import attribute
+from dragoman.inspection.value_zeroing import value_zeroing
 from dragoman.interop import huggingface
 from dragoman.model.symbols import PAD, START, UNKNOWN
 from tests.test_huggingface import OURS, SOURCE, TARGET, ours
 
 inseq = pytest.importorskip("inseq", reason="inseq is missing: pip install inseq")
+ValueZeroing = pytest.importorskip("inseq.attr.feat.ops.value_zeroing").ValueZeroing
 pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("default")]
 MODELS = {
     "the paper's": OURS["the paper's"],
@@ -101,6 +103,28 @@ def test_contributions_of_target_tokens_are_those_of_inseq(both):
     np.testing.assert_allclose(ours, np.nan_to_num(prefix)[:, : len(found.prefix)], atol=1e-5)
 
 
+def test_contributions_to_a_contrast_are_those_of_inseq(both):
+    """For gradient × input: inseq has no integrals of a contrast."""
+    translator, theirs = both
+    others = attribute(translator, SOURCE[0], TARGET[1], steps=1).target  # as many as those of TARGET[0]
+    found = attribute(translator, SOURCE[0], TARGET[0], steps=1, with_prefix=True, contrast=others)
+    (theirs_found,) = theirs.attribute(
+        SOURCE[0],
+        TARGET[0],
+        method="input_x_gradient",
+        attribute_target=True,
+        attributed_fn="contrast_prob_diff",
+        logprob=True,
+        contrast_targets=TARGET[1],
+        show_progress=False,
+    )
+    source = theirs_found.source_attributions.transpose(0, 1).sum(-1).numpy()
+    prefix = theirs_found.target_attributions.transpose(0, 1).sum(-1).numpy()
+    np.testing.assert_allclose(found.gradient_input[:, : len(found.source)], source, atol=1e-5)
+    ours = found.gradient_input[:, len(found.source) :]
+    np.testing.assert_allclose(ours, np.nan_to_num(prefix)[:, : len(found.prefix)], atol=1e-5)
+
+
 def test_contributions_of_encoder_layers_are_those_of_inseq(both):
     translator, theirs = both
     found = attribute(translator, SOURCE[0], TARGET[0], steps=1)
@@ -125,3 +149,27 @@ def test_attention_is_that_of_inseq(both):
         (ours.cross, found.source_attributions),
     ):
         np.testing.assert_allclose(shown, expected.permute(2, 3, 1, 0), atol=1e-5)
+
+
+def test_value_zeroing_is_that_of_inseq(both, monkeypatch):
+    """inseq 0.7.1 expects tuples from layers, which give tensors in transformers 5; it takes distances below
+    1e-5 as 0.
+    """
+
+    def keep_and_pass_on(method, block_idx, hidden_state_idx=0):
+        def hook(_module, _inputs, output):
+            method.corrupted_block_output_states[block_idx] = output.clone().float()
+            return method.clean_block_output_states[block_idx].to(output)
+
+        return hook
+
+    monkeypatch.setattr(ValueZeroing, "get_states_extract_and_patch_hook", keep_and_pass_on)
+    translator, theirs = both
+    ours = value_zeroing(translator, SOURCE[0], TARGET[0])
+    (found,) = theirs.attribute(SOURCE[0], TARGET[0], method="value_zeroing", show_progress=False)
+    for shown, expected in (  # theirs are [keys queries layers]
+        (ours.encoder, found.sequence_scores["encoder_self_scores"]),
+        (ours.decoder, found.sequence_scores["decoder_self_scores"]),
+        (ours.cross, found.source_attributions),
+    ):
+        np.testing.assert_allclose(shown, expected.permute(2, 1, 0).nan_to_num(), atol=1e-3)

@@ -71,6 +71,11 @@ def test_words_windows_and_numbers_are_options(inspect, tmp_path):
     occlusion = svg("--show", "attribution", "--method", "occlusion", "--target-tokens")
     assert "What each token contributes to each target token: occlusion" in occlusion
     assert "The columns on the right are the target tokens before it" in occlusion
+    contrast = svg("--show", "attribution", "--method", "gradient-input", "--layer", 1, "--contrast")
+    assert "What makes each target token likelier than another: gradient × output of" in contrast
+    assert "The gradient of this difference with respect to the output of the layer" in contrast
+    zeroing = svg("--show", "value-zeroing", "--kind", "encoder", "--layer", 1)
+    assert "Encoder self-attention, layer 1: value zeroing" in zeroing
     assert "Decoder self-attention: statistics of" in svg("--show", "statistics", "--kind", "decoder")
 
 
@@ -106,7 +111,14 @@ def test_all_views_are_one_file(inspect, tmp_path):
     assert (data["version"], data["sentence"], data["attribution"]) == (2, SENTENCE, None)
     assert inspect("--show", "attribution", "--out", tmp_path / "data.json")[0] == 0
     table = json.loads((tmp_path / "data.json").read_text())["attribution"]
-    assert table["tokens"] == data["source"]["tokens"]
+    assert (table["tokens"], table["other"]) == (data["source"]["tokens"], [])
+    assert inspect("--show", "attribution", "--contrast", "--out", tmp_path / "data.json")[0] == 0
+    data = json.loads((tmp_path / "data.json").read_text())
+    pairs = zip(data["attribution"]["other"], data["target"]["tokens"], strict=True)
+    assert all(other != token for other, token in pairs)
+    assert inspect("--show", "value-zeroing", "--out", tmp_path / "data.json")[0] == 0
+    table = json.loads((tmp_path / "data.json").read_text())["value_zeroing"]
+    assert table["cross"]["shape"][1:] == [len(data["target"]["tokens"]), len(data["source"]["tokens"])]
 
 
 @pytest.mark.parametrize(
@@ -118,8 +130,8 @@ def test_all_views_are_one_file(inspect, tmp_path):
         (["--out", "x.svg", "--show", "beam", "--layer", "1"], "--layer, --head and --lines are for --show"),
         (
             ["--out", "x.json", "--layer", "1"],
-            "--layer and --head are also for --show numbers and for .html, and --layer for --show neurons "
-            "and --method gradient-input.",
+            "--layer and --head are also for --show numbers and for .html, and --layer for --show neurons, "
+            "--method gradient-input and pictures of value-zeroing.",
         ),
         (["--out", "x.svg", "--show", "numbers", "--lines"], "--layer, --head and --lines are for --show"),
         (["--out", "x.svg", "--show", "cross", "--lines"], "--head and --lines need a --layer."),
@@ -136,9 +148,10 @@ def test_all_views_are_one_file(inspect, tmp_path):
         (["--out", "x.svg", "--show", "neurons", "--layer", "9"], "There is no layer 9; the encoder has"),
         (
             ["--out", "x.svg", "--show", "beam", "--method", "occlusion"],
-            "--method and --target-tokens are for --show attribution.",
+            "--method, --target-tokens and --contrast are for --show attribution.",
         ),
-        (["--out", "x.html", "--target-tokens"], "--method and --target-tokens are for --show attribution."),
+        (["--out", "x.html", "--target-tokens"], "--method, --target-tokens and --contrast are for --show"),
+        (["--out", "x.html", "--contrast"], "--method, --target-tokens and --contrast are for --show"),
         (
             ["--out", "x.html", "--show", "attribution", "--method", "occlusion"],
             "--method is for pictures, and x.html holds all methods; leave it out.",
@@ -151,7 +164,17 @@ def test_all_views_are_one_file(inspect, tmp_path):
         (["--out", "x.html", "--query", "1"], "--query is for --show numbers."),
         (
             ["--out", "x.svg", "--show", "cross", "--kind", "cross"],
-            "--kind is for --show numbers, statistics or neurons.",
+            "--kind is for --show numbers, statistics, neurons, and pictures of value-zeroing.",
+        ),
+        (
+            ["--out", "x.json", "--show", "value-zeroing", "--kind", "cross"],
+            "--kind is for --show numbers, statistics, neurons, and pictures of value-zeroing.",
+        ),
+        (["--out", "x.json", "--show", "value-zeroing", "--layer", "1"], "--layer, --head and --lines are"),
+        (["--out", "x.svg", "--show", "value-zeroing", "--layer", "9"], "There is no layer 9; the decoder"),
+        (
+            ["--out", "x.html", "--show", "value-zeroing"],
+            "with --show value-zeroing its name has to end with .json, .svg or .png.",
         ),
         (
             ["--out", "x.svg", "--show", "cross", "--what-if", "positions=off"],

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from dragoman.inspection.inspection import Inspection
     from dragoman.translation.translator import Translator
 
-VIEWS = (*get_args(Picture), "heads", "attribution")
+Computed = Literal["heads", "attribution", "value-zeroing"]
+"""Views that an inspection has only if they are asked for."""
+VIEWS = (*get_args(Picture), *get_args(Computed))
 WITH_WINDOW = tuple(view for view in get_args(Picture) if view not in ("statistics", "model"))
 ENDINGS = (".html", ".json", ".svg", ".png")
 
@@ -37,15 +39,17 @@ class Inspect:
     over its lines, with confidence intervals."""
     out: Path = Path("inspection.html")
     """The file: .html has all views, .json the data, .svg and .png one picture."""
-    show: Picture | Literal["heads", "attribution"] | None = None
+    show: Picture | Computed | None = None
     """The picture: the beam search, the attention of encoder, decoder, or between them (cross), the word
     alignment, one query of a head in numbers, the statistics of all heads, what each head (heads) and each
     source token (attribution) contributes, masks, positions, their dot products by distance, the residual
-    stream, the logit lens, the hidden units of the feed-forward sub-layers (neurons), the model. With heads
-    and attribution, .html and .json also have these."""
+    stream, the logit lens, the hidden units of the feed-forward sub-layers (neurons), the model, how much of
+    a token a layer mixes into another (value-zeroing). With heads and attribution, .html and .json also have
+    these, and .json value-zeroing."""
     layer: int | None = None
-    """The layer of a picture of attention or neurons, counted from 1; without it all layers are drawn. With
-    --method gradient-input, an encoder layer, whose output is the input. For .html: the layer whose numbers
+    """The layer of a picture of attention or neurons, counted from 1; without it all layers are drawn; of
+    value-zeroing, by default the last. With --method gradient-input, an encoder layer, whose output is the
+    input. For .html: the layer whose numbers
     it contains if there is no room for all, by default the last."""
     head: int | None = None
     """The head, counted from 1; without it the mean of all, and in numbers the first."""
@@ -57,8 +61,8 @@ class Inspect:
     """The first and the last token (step, position) of a long sentence to draw, counted from 1; by default 1
     to 60."""
     kind: Kind | None = None
-    """The attention whose numbers or statistics are drawn, by default cross, between encoder and decoder; of
-    neurons the side, encoder or decoder, by default both."""
+    """The attention whose numbers, statistics or value-zeroing are drawn, by default cross, between encoder
+    and decoder; of neurons the side, encoder or decoder, by default both."""
     query: int | None = None
     """The query whose numbers are drawn, counted from 1, by default the first."""
     neuron: int | None = None
@@ -68,6 +72,9 @@ class Inspect:
     gradients, or from the log-probability without a token (occlusion)."""
     target_tokens: bool = False
     """With --show attribution: attribute to the target tokens before each one, too."""
+    contrast: bool = False
+    """With --show attribution: why this token and not another. Attribute the log-probability of each target
+    token minus that of the likeliest other token after the same tokens."""
     what_if: tuple[str, ...] = ()
     """Cases for the views: the same sentence with changes, such as "cross.2.3=off beam_size=1" for one head
     switched off in a greedy search. With --show beam, one case: the picture has both trees.
@@ -105,9 +112,18 @@ def inspect(given: Given) -> None:
         from dragoman.inspection.attribution import attribute
 
         contributions = attribute(
-            translator, inspection.sentence, inspection.target, with_prefix=asked.target_tokens
+            translator,
+            inspection.sentence,
+            inspection.target,
+            with_prefix=asked.target_tokens,
+            contrast=asked.contrast,
         )
         inspection = replace(inspection, attribution=contributions)
+    if asked.show == "value-zeroing":
+        from dragoman.inspection.value_zeroing import value_zeroing
+
+        zeroing = value_zeroing(translator, inspection.sentence, inspection.target)
+        inspection = replace(inspection, value_zeroing=zeroing)
     content = written(inspection, asked)
     with atomic_write(asked.out) as path:
         path.write_bytes(content)
@@ -133,7 +149,11 @@ def refuse_contradictions(asked: Inspect) -> None:
         return
     if ending in (".svg", ".png") and asked.show is None:
         raise DragomanError(f"A picture shows one view: give --show {', '.join(VIEWS)}.")
-    if ending in (".html", ".json") and asked.show not in (None, "heads", "attribution"):
+    if ending == ".html" and asked.show == "value-zeroing":
+        raise DragomanError(
+            f"--out is {asked.out}; with --show value-zeroing its name has to end with .json, .svg or .png."
+        )
+    if ending in (".html", ".json") and asked.show not in (None, *get_args(Computed)):
         raise DragomanError(
             f"--show is for pictures, and {asked.out} holds all views; leave it out. --show heads adds the "
             "effects of all heads, --show attribution the contributions of tokens."
@@ -145,7 +165,8 @@ def refuse_options_of_other_views(asked: Inspect, ending: str) -> None:
     """Raise `DragomanError` for options that do not belong to the view."""
     attention, numbers = asked.show in ("encoder", "decoder", "cross"), asked.show == "numbers"
     with_heads, neurons = attention or numbers or ending == ".html", asked.show == "neurons"
-    of_layers = asked.show == "attribution" and asked.method == "gradient-input"
+    zeroing = asked.show == "value-zeroing" and ending != ".json"
+    of_layers = zeroing or (asked.show == "attribution" and asked.method == "gradient-input")
     if (
         (asked.lines and not attention)
         or (asked.head is not None and not with_heads)
@@ -153,23 +174,26 @@ def refuse_options_of_other_views(asked: Inspect, ending: str) -> None:
     ):
         raise DragomanError(
             "--layer, --head and --lines are for --show encoder, decoder or cross; --layer and --head are "
-            "also for --show numbers and for .html, and --layer for --show neurons and --method "
-            "gradient-input."
+            "also for --show numbers and for .html, and --layer for --show neurons, --method gradient-input "
+            "and pictures of value-zeroing."
         )
     if asked.neuron is not None and (not neurons or asked.layer is None):
         raise DragomanError("--neuron is for --show neurons, and needs a --layer.")
     if attention and asked.layer is None and (asked.head is not None or asked.lines):
         raise DragomanError("--head and --lines need a --layer.")
-    if (asked.method is not None or asked.target_tokens) and asked.show != "attribution":
-        raise DragomanError("--method and --target-tokens are for --show attribution.")
+    of_attribution = asked.method is not None or asked.target_tokens or asked.contrast
+    if of_attribution and asked.show != "attribution":
+        raise DragomanError("--method, --target-tokens and --contrast are for --show attribution.")
     if asked.method is not None and ending in (".html", ".json"):
         raise DragomanError(f"--method is for pictures, and {asked.out} holds all methods; leave it out.")
     if asked.words and not attention:
         raise DragomanError("--words is for --show encoder, decoder or cross.")
     if asked.query is not None and not numbers:
         raise DragomanError("--query is for --show numbers.")
-    if asked.kind is not None and asked.show not in ("numbers", "statistics", "neurons"):
-        raise DragomanError("--kind is for --show numbers, statistics or neurons.")
+    if asked.kind is not None and not (zeroing or asked.show in ("numbers", "statistics", "neurons")):
+        raise DragomanError(
+            "--kind is for --show numbers, statistics, neurons, and pictures of value-zeroing."
+        )
     if asked.window and asked.show not in WITH_WINDOW:
         raise DragomanError(f"--window is for --show {', '.join(WITH_WINDOW[:-1])} or {WITH_WINDOW[-1]}.")
     if asked.window and len(asked.window) != 2:
@@ -241,16 +265,21 @@ def picture(inspection: "Inspection", asked: Inspect) -> str:
 
         method = asked.method or "integrated-gradients"
         return attribution_picture(inspection, inspection.attribution, method, asked.layer)
+    if inspection.value_zeroing is not None:
+        from dragoman.inspection.value_zeroing_picture import value_zeroing_picture
+
+        kind = asked.kind or "cross"
+        return value_zeroing_picture(inspection, inspection.value_zeroing, kind, asked.layer)
     assert asked.show is not None
-    assert asked.show != "heads"
-    assert asked.show != "attribution"
+    assert asked.show not in get_args(Computed)
+    show = cast(Picture, asked.show)
     window = (asked.window[0], asked.window[1]) if asked.window else None
     if inspection.what_ifs:
         from dragoman.inspection.what_if_picture import what_if_trees
 
         return what_if_trees(inspection.what_ifs[0], window)
     return inspection.svg(
-        asked.show,
+        show,
         asked.layer,
         asked.head,
         asked.lines,

@@ -14,6 +14,7 @@ from dragoman.inspection.views import Method
 from dragoman.system.errors import DragomanError
 
 CELL = 24  # pixels
+TITLE = "What each token contributes to each target token"
 GAP = 14  # between the source tokens and those that the decoder reads
 NAMES: dict[Method, str] = {
     "integrated-gradients": "integrated gradients",
@@ -22,9 +23,9 @@ NAMES: dict[Method, str] = {
     "occlusion": "occlusion",
 }
 
-ABOUT_LAYERS = (
-    "The gradient of the token's log-probability with respect to the output of the layer, times this output, "
-    "summed over its features."
+ABOUT_CONTRAST = (
+    "Each row is a contrast, token ≠ other token: the log-probability of the target token minus that of the "
+    "other token after the same tokens."
 )
 
 
@@ -44,6 +45,8 @@ def attribution_picture(
         attribution = of_layer(attribution, layer)
     source, source_note = tokens_in(attribution.source, "source")
     target, target_note = tokens_in(attribution.target, "target")
+    other, _ = tokens_in(attribution.other, "target")
+    rows = [" ≠ ".join(pair) for pair in zip(target, other, strict=True)] if other else target
     prefix, _ = tokens_in(attribution.prefix, "target")
     scores, all_sources = attribution.of(method)[: len(target)], len(attribution.source)
     parts = [scores[:, : len(source)], scores[:, all_sources : all_sources + len(prefix)]]
@@ -51,26 +54,27 @@ def attribution_picture(
     unit = "norm of the gradient, nats per unit" if method == "saliency" else "contribution, nats"
     drawing = Drawing(
         f"attribution-{method}",
-        "What each token contributes to each target token: "
+        f"{'What makes each target token likelier than another' if other else TITLE}: "
         f"{NAMES[method] if layer is None else f'gradient × output of encoder layer {layer}'}",
-        f"Contributions to the log-probability of each target token (rows) of the source tokens"
-        f"{' and of the target tokens before it' * bool(prefix)} (columns). {sentences(inspection)}",
+        f"Contributions to {'the contrast' if other else 'the log-probability'} of each target token (rows) "
+        f"of the source tokens{' and of the target tokens before it' * bool(prefix)} (columns). "
+        f"{sentences(inspection)}",
     )
-    left, top = 44 + widest(target), 66 + 0.87 * max(widest(source), widest(prefix))
-    label_axes(drawing, target, source, left, top, CELL)
-    draw_contributions(drawing, parts[0], target, source, left, top, largest, "source", unit)
+    left, top = 44 + widest(rows), 66 + 0.87 * max(widest(source), widest(prefix))
+    label_axes(drawing, rows, source, left, top, CELL)
+    draw_contributions(drawing, parts[0], rows, source, left, top, largest, "source", unit)
     if prefix:
         left += CELL * len(source) + GAP
         label_axes(drawing, [], prefix, left, top, CELL)
-        draw_contributions(drawing, parts[1], target, prefix, left, top, largest, "before it", unit)
+        draw_contributions(drawing, parts[1], rows, prefix, left, top, largest, "before it", unit)
     stops = [(0.0, "0"), (1.0, f"{largest:.2f}")]
     if method != "saliency":
         stops = [(-1.0, f"−{largest:.2f}"), (0.0, "0"), (1.0, f"+{largest:.2f}")]
     scale = sequential if method == "saliency" else diverging
     drawing.legend(16, drawing.height + 24, unit, scale, stops)
     columns = "The columns on the right are the target tokens before it, START first." if prefix else ""
-    about = note_about(attribution, method) if layer is None else ABOUT_LAYERS
-    notes = [about, columns, source_note, target_note]
+    about = note_about(attribution, method, layer)
+    notes = [ABOUT_CONTRAST if other else "", about, columns, source_note, target_note]
     return finished(drawing, [note for note in notes if note])
 
 
@@ -106,20 +110,23 @@ def draw_contributions(
                 drawing.rectangle(x, y, CELL, CELL, shade.css, title, opacity=shade.opacity)
 
 
-def note_about(attribution: Attribution, method: Method) -> str:
+def note_about(attribution: Attribution, method: Method, layer: int | None) -> str:
     """What the numbers of a method are."""
     tokens = "embeddings" if attribution.prefix else "source embeddings"
-    if method == "saliency":
+    what = "this difference" if attribution.other else "the token's log-probability"
+    if layer is not None:
         return (
-            "The Euclidean norm of the gradient of the token's log-probability with respect to the "
-            "embedding. It has no sign."
+            f"The gradient of {what} with respect to the output of the layer, times this output, summed over "
+            "its features."
         )
+    if method == "saliency":
+        return f"The Euclidean norm of the gradient of {what} with respect to the embedding. It has no sign."
     if method == "occlusion":
-        return "The token's log-probability minus that with an embedding of 0 in place of one token's."
+        return f"{what.capitalize()} minus that with an embedding of 0 in place of one token's."
     if method == "gradient-input":
-        return "The gradient of the token's log-probability times the embedding, summed over its features."
+        return f"The gradient of {what} times the embedding, summed over its features."
     gap = attribution.log_probabilities - attribution.baseline - attribution.integrated.sum(1)
     return (
-        f"The sum of a row is the token's log-probability minus that with {tokens} of 0. "
+        f"The sum of a row is {what} minus that with {tokens} of 0. "
         f"The largest error of a sum is {float(np.abs(gap).max()):.1g} nats."
     )

@@ -22,6 +22,7 @@ from dragoman.search.trace import Node
 if TYPE_CHECKING:
     from dragoman.inspection.ablation import HeadEffects
     from dragoman.inspection.attribution import Attribution
+    from dragoman.inspection.value_zeroing import ValueZeroing
     from dragoman.inspection.what_if import WhatIf
     from dragoman.training.curves import Training
 
@@ -155,6 +156,8 @@ class Inspection:
     """What each head contributes to the translation's log-probability; None if it was not asked for."""
     attribution: "Attribution | None" = None
     """What each token contributes to each target token; None if it was not asked for."""
+    value_zeroing: "ValueZeroing | None" = None
+    """How much of each token each attention mixes into another; None if it was not asked for."""
     training: "Training | None" = None
     """What the log of the model's run says; None if it is unknown."""
 

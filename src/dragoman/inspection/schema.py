@@ -74,6 +74,8 @@ def to_json(inspection: Inspection, held: Contents | None = None) -> dict[str, A
         "neurons": neurons_json(inspection.neurons, held.neurons),
         "head_effects": effects_json(inspection),
         "attribution": attribution_json(inspection),
+        "value_zeroing": inspection.value_zeroing
+        and {kind: array_json(inspection.value_zeroing.of(kind)) for kind in KINDS},
         "training": None if inspection.training is None else asdict(inspection.training),
         "what_if": [
             {"changes": list(map(str, case.changes)), **search_json(case.after)}
@@ -214,6 +216,7 @@ def attribution_json(inspection: Inspection) -> dict[str, Any] | None:
         "tokens": [*attribution.source, *attribution.prefix],
         "log_probabilities": attribution.log_probabilities.round(4).tolist(),
         "baseline": attribution.baseline.round(4).tolist(),
+        "other": [*attribution.other],
         **{method: array_json(attribution.of(method)) for method in METHODS},
         "layers": array_json(attribution.layers),
     }

@@ -22,6 +22,8 @@ const ABOUT = {
   occlusion: "The token's log-probability minus that with an embedding of 0 in place of one token's.",
 };
 
+const CONTRAST = `Each row is a contrast, token ≠ other token: the log-probability of the target token minus
+  that of the other token after the same tokens.`;
 const ABOUT_LAYER = `The gradient of the token's log-probability with respect to the output of the layer,
   times this output, summed over its features.`;
 
@@ -42,12 +44,14 @@ export function Attribution({ inspection }) {
   const marks = signed ? [[0, `−${fixed(most, 2)}`], [0.5, "0"], [1, fixed(most, 2)]]
     : [[0, "0"], [1, fixed(most, 2)]];
   const shown = { share, scale: signed ? "signed" : "weight", rowNames: target.tokens, rowsAre: "target" };
+  const { other } = attribution;
+  if (other.length) shown.rowNames = target.tokens.map((token, row) => `${token}≠${other[row]}`);
   const sourceValues = columnsOf(values, shape, 0, size);
   return html`
     <p>Each row is a token of the translation; each column is a token that the model reads, and the number is
       what it contributes to the log-probability of the row's token.</p>
     <${Choice} label="Method" choices=${METHODS} value=${method} choose=${setMethod} />
-    <p class="note">${ofLayer ? ABOUT_LAYER : ABOUT[method]}</p>
+    <p class="note">${other.length ? CONTRAST : ""} ${ofLayer ? ABOUT_LAYER : ABOUT[method]}</p>
     ${method === "gradient-input" && layers ? html`<div class="tools"><label>Input <select value=${layer}
       onChange=${(event) => setLayer(Number(event.currentTarget.value))}>
       <option value="0">embeddings</option>
@@ -61,7 +65,7 @@ export function Attribution({ inspection }) {
       columnNames=${source.tokens} columnsAre="source" label="Contributions of source tokens" />
     <${Numbers} title="Contributions of source tokens as a table"
       head=${["Target", ...source.tokens.map(visible)]}
-      rows=${() => matrixRows(sourceValues, size, target.tokens, 4)} />
+      rows=${() => matrixRows(sourceValues, size, shown.rowNames, 4)} />
     ${prefix.length ? html`<${Prefix} key=${`prefix-${method}`} shown=${shown} prefix=${prefix}
       values=${columnsOf(values, shape, size, shape[1])} />` : null}`;
 }
