@@ -323,6 +323,12 @@ def test_each_method_is_a_picture(method, with_prefix):
     assert unit in [each.text for each in root.iter() if each.tag.endswith("text")]
 
 
+def open_table(numbers):
+    """Opens a table of numbers, and waits for it: it is made when it is opened."""
+    numbers.locator("summary").click()
+    numbers.locator("table").wait_for()
+
+
 def test_the_page_shows_the_contributions_by_each_method(open_report):  # noqa: F811
     inspection = fake_inspection(5, 4, 1, 2, 8)
     random = np.random.default_rng(2)
@@ -340,7 +346,7 @@ def test_the_page_shows_the_contributions_by_each_method(open_report):  # noqa: 
         for side, columns in (("source", slice(0, 5)), ("target", slice(5, 9))):
             numbers = page.locator(".numbers", has_text=f"Contributions of {side} tokens as a table")
             if not numbers.locator("table").count():
-                numbers.locator("summary").click()
+                open_table(numbers)
             cells = [each.replace("−", "-") for each in numbers.locator("td").all_inner_texts()]
             shown = np.array(cells, float).reshape(4, -1)
             np.testing.assert_allclose(shown, found.of(method)[:, columns], atol=2e-3)
@@ -348,7 +354,7 @@ def test_the_page_shows_the_contributions_by_each_method(open_report):  # noqa: 
     page.get_by_label("Input").select_option("output of encoder layer 1")
     table = page.locator(".numbers", has_text="Contributions of source tokens as a table")
     if not table.locator("table").count():
-        table.locator("summary").click()
+        open_table(table)
     cells = [each.replace("−", "-") for each in table.locator("td").all_inner_texts()]
     np.testing.assert_allclose(np.array(cells, float).reshape(4, 5), layers[0], atol=2e-3)
     assert page.get_by_role("heading", name="Target tokens before it").count() == 0
@@ -365,7 +371,7 @@ def test_the_page_names_both_tokens_of_a_contrast(open_report):  # noqa: F811
     tab(page, "Attribution")
     assert page.get_by_text("Each row is a contrast").count() == 1
     numbers = page.locator(".numbers", has_text="Contributions of source tokens as a table")
-    numbers.locator("summary").click()
+    open_table(numbers)
     names = numbers.locator("tbody th").all_inner_texts()
     assert [name[-2:] for name in names] == [f"≠{token}" for token in other]
 
