@@ -7,8 +7,8 @@ BIN := .venv/bin
 quickstart: .venv/installed
 	$(BIN)/dragoman quickstart
 
-# Tests start Python a hundred times: what it compiles is kept.
-TEST := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest
+# Tests start Python a hundred times: what it compiles is kept. They share the cores, so OpenMP's threads do not wait busily.
+TEST := PYTHONDONTWRITEBYTECODE= OMP_WAIT_POLICY=PASSIVE $(BIN)/pytest
 test: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
