@@ -52,6 +52,15 @@ def test_contributions_sum_to_what_the_source_changes(translator):
     assert np.abs(coarse.integrated.sum(1) - change).max() > np.abs(found.integrated.sum(1) - change).max()
 
 
+@pytest.mark.parametrize("first", ["start", "end"])
+def test_the_attributed_log_probabilities_are_those_of_the_score(first):
+    translator = translator_of(replace(MODELS["transformer"], decoder_start=first))
+    (score,) = translator.score([(LINES[0], LINES[2])])
+    for with_prefix in (False, True):
+        found = attribute(translator, LINES[0], LINES[2], steps=1, with_prefix=with_prefix)
+        np.testing.assert_allclose(found.log_probabilities, score.log_probabilities, rtol=1e-5)
+
+
 def test_means_of_polynomials_are_exact():
     points, shares = points_and_shares(3)
     for degree in range(6):
@@ -164,7 +173,7 @@ def test_the_other_token_of_a_contrast_is_the_likeliest_other_one(translator, co
     model = differentiable(translator.torch_backend.model)
     source, target = ids(translator, contrasted)
     with torch.no_grad():
-        features, _ = model.decode(shifted(target), model.encode(source))
+        features, _ = model.decode(shifted(model, target), model.encode(source))
         log_probs = next_log_probs(model, features[0])
     places = torch.arange(target.size(1))
     own = log_probs[places, target[0]].clone()

@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
@@ -29,6 +29,7 @@ from dragoman.serving.metrics import BOUNDS, Metrics
 from dragoman.serving.middleware import BODY_SECONDS
 from dragoman.serving.service import MOST_CHARACTERS, Preparation, Service
 from dragoman.serving.settings import ServerSettings
+from dragoman.system.futures import interruption
 from tests.conftest import MOST_SECONDS
 from tests.servers import serving
 
@@ -122,13 +123,16 @@ def test_many_cancelled_requests_leave_nothing(run, native):
     check_cancelled_requests(run, 10_000, 1.05, native=native)
 
 
-@pytest.mark.parametrize("path", ["/v1/alternatives", "/v1/inspect"])
-def test_an_analysis_ends_when_its_client_goes(server, path):
-    with pytest.raises(httpx.ReadTimeout), httpx.Client(base_url=server.address, timeout=0.5) as impatient:
-        impatient.post(path, json=ENDLESS)
-    with server.client() as client:
-        wait_until_idle(client)
-        assert client.post("/v1/score", json={"pairs": [["amber", "birch"]]}).status_code == 200
+def test_an_analysis_that_is_too_late_is_interrupted():
+    service = Service(None, ServerSettings(deadline=0.05), Metrics())
+    interrupted = Future()
+
+    def analyse():
+        interrupted.set_result(interruption.get().wait(MOST_SECONDS))
+
+    with pytest.raises(ApiError, match="was stopped"):
+        asyncio.run(service.analyse(analyse, 1, {}))
+    assert interrupted.result(MOST_SECONDS)
 
 
 def storm(server, seconds, clients):

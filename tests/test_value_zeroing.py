@@ -46,7 +46,7 @@ def output_without(model, kind, layer, key, source, target):
 
     handle = module.register_forward_hook(lambda _module, _inputs, output: outputs.append(output[0]))
     with replaced_attend(attention, without), torch.no_grad():
-        model.decode(shifted(target), model.encode(source))
+        model.decode(shifted(model, target), model.encode(source))
     handle.remove()
     return outputs[0]
 

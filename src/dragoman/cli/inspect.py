@@ -49,8 +49,7 @@ class Inspect:
     layer: int | None = None
     """The layer of a picture of attention or neurons, counted from 1; without it all layers are drawn; of
     value-zeroing, by default the last. With --method gradient-input, an encoder layer, whose output is the
-    input. For .html: the layer whose numbers
-    it contains if there is no room for all, by default the last."""
+    input. For .html: the layer whose numbers it contains if there is no room for all, by default the last."""
     head: int | None = None
     """The head, counted from 1; without it the mean of all, and in numbers the first."""
     lines: bool = False

@@ -79,30 +79,43 @@ def attention_head(
     """
     seen = view(inspection, kind, words, window)
     weights, name = selected(seen, layer, head)
-    cell = 24 if max(weights.shape) <= 30 else 16
-    left, top = 44 + widest(seen.queries), 78 + 0.87 * widest(seen.keys)
     drawing = Drawing(
         f"attention-{kind}-{layer or 'last'}-{head or 'mean'}",
         name,
         f"Rows: {seen.query_axis}. Columns: {seen.key_axis}. {sentences(inspection)}",
     )
+    left, top, cell = draw_heat_map(drawing, seen, weights, "weight")
+    if kind == "cross":
+        mark_differences(drawing, inspection, layer, head, words, window, left, top, cell)
+    draw_key(drawing, seen, WEIGHT)
+    return finished(drawing, seen.notes)
+
+
+def draw_heat_map(drawing: Drawing, seen: View, shares: Array, name: str) -> tuple[float, float, float]:
+    """Numbers [Q K] from 0 to 1 between queries and keys; `name` is what one is called.
+
+    Returns the place of the first cell, x and y, and the size of a cell.
+    """
+    cell = 24 if max(shares.shape) <= 30 else 16
+    left, top = 44 + widest(seen.queries), 78 + 0.87 * widest(seen.keys)
     drawing.text(16, 50, f"columns — {seen.key_axis}", css="fill-faint")
     label_axes(drawing, seen.queries, seen.keys, left, top, cell)
     drawing.rectangle(left, top, cell * len(seen.keys), cell * len(seen.queries), "fill-zero stroke-line")
-    with drawing.group("cells weights"):
+    with drawing.group(f"cells {name}s"):
         for row, query in enumerate(seen.queries):
             for column, key in enumerate(seen.keys):
-                weight = float(weights[row, column])
-                shade = sequential(weight)
-                x, y = left + column * cell, top + row * cell
-                title = f"query: {query}\nkey: {key}\nweight: {weight:.3f}"
+                share = float(shares[row, column])
+                shade, x, y = sequential(share), left + column * cell, top + row * cell
+                title = f"query: {query}\nkey: {key}\n{name}: {share:.3f}"
                 drawing.rectangle(x, y, cell, cell, shade.css, title, opacity=shade.opacity)
-    if kind == "cross":
-        mark_differences(drawing, inspection, layer, head, words, window, left, top, cell)
+    return left, top, cell
+
+
+def draw_key(drawing: Drawing, seen: View, what: str) -> None:
+    """What the rows of a heat map are, and its colours, below it."""
     y = drawing.height + 24
     drawing.text(16, y, f"rows — {seen.query_axis}", css="fill-faint")
-    drawing.legend(16, y + 14, WEIGHT, sequential, SHARES)
-    return finished(drawing, seen.notes)
+    drawing.legend(16, y + 14, what, sequential, SHARES)
 
 
 def attention_lines(

@@ -24,13 +24,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from dragoman.inspection.inspect import one_model
-from dragoman.inspection.inspected import InspectedModel
+from dragoman.inspection.inspected import InspectedModel, first_token
 from dragoman.inspection.inspection import Array
 from dragoman.inspection.recording import as_array
 from dragoman.inspection.views import Method
 from dragoman.model.convolutional import Convolutional
 from dragoman.model.enriched import Enriched
-from dragoman.model.symbols import END, PAD, START
+from dragoman.model.symbols import PAD, START
 from dragoman.model.transformer import Transformer, build_model
 from dragoman.search.beam import next_log_probs
 from dragoman.system.errors import DragomanError
@@ -117,7 +117,7 @@ def attribute(
         mean += torch.tensordot(of_each, gradients, 1)
     sides = translator.tokenizers.source, translator.tokenizers.target
     pieces = [tuple(side.pieces(ids[0].tolist())) for side, ids in zip(sides, (source, target), strict=True)]
-    start = sides[1].pieces([END if model.settings.decoder_start == "end" else START])[0]
+    (start,) = sides[1].pieces([first_token(model)])
     embedded = torch.cat(inputs)
     return Attribution(
         pieces[0],
@@ -168,12 +168,12 @@ def embeddings(
 ) -> list[Float[Tensor, "_ D"]]:
     """Those of the source, and `with_prefix` those of the tokens that the decoder reads: C rows together."""
     found = [model.source_embedding(source)[0]]
-    return [*found, model.target_embedding(shifted(target))[0]] if with_prefix else found
+    return [*found, model.target_embedding(shifted(model, target))[0]] if with_prefix else found
 
 
-def shifted(target: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
-    """The tokens that the decoder reads: START, and the target without its last token."""
-    return torch.cat([torch.full_like(target[:, :1], START), target[:, :-1]], 1)
+def shifted(model: InspectedModel, target: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
+    """The tokens that the decoder reads: the first one, and the target without its last token."""
+    return torch.cat([torch.full_like(target[:, :1], first_token(model)), target[:, :-1]], 1)
 
 
 def points_and_shares(steps: int) -> tuple[Float[Tensor, "M"], Float[Tensor, "M"]]:
@@ -301,7 +301,7 @@ def all_log_probs(
     with ExitStack() as stack:
         for prefix in embedded[1:]:
             stack.enter_context(replaced_output(model.target_embedding, prefix))
-        features, _ = model.decode(shifted(targets), state)
+        features, _ = model.decode(shifted(model, targets), state)
     return next_log_probs(model, features.flatten(0, 1)).unflatten(0, (len(source), -1))
 
 

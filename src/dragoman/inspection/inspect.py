@@ -17,7 +17,7 @@ from torch import Tensor
 from dragoman.inspection.convolutional import ConvolutionalParts, record_convolutional
 from dragoman.inspection.definitions import definition_of
 from dragoman.inspection.enriched import EnrichedParts, record_enriched
-from dragoman.inspection.inspected import InspectedModel
+from dragoman.inspection.inspected import InspectedModel, first_token
 from dragoman.inspection.inspection import (
     Array,
     Attention,
@@ -100,7 +100,7 @@ def recorded_search(
     if source.size(1) == 1:
         raise DragomanError("The sentence is blank: the model computes nothing for it. Give one with words.")
 
-    first = END if model.settings.decoder_start == "end" else START
+    first = first_token(model)
 
     def name(token: int) -> str:
         return translator.tokenizers.target.pieces([first if token == START else token])[0]

@@ -76,7 +76,7 @@ def scores(
     found = []
     for keys in torch.arange(target.size(1) if kind == "decoder" else source.size(1)).split(ROWS):
         outputs: list[Tensor] = []  # of each layer [1 + P, Q, D]
-        sources, targets = (each.expand(1 + len(keys), -1) for each in (source, shifted(target)))
+        sources, targets = (each.expand(1 + len(keys), -1) for each in (source, shifted(model, target)))
         with ExitStack() as stack:
             for layer in layers:
                 attention = layer.cross_attention if kind == "cross" else layer.self_attention

@@ -2,16 +2,15 @@
 
 from dataclasses import replace
 
-from dragoman.inspection.attention_pictures import NAMES
-from dragoman.inspection.drawing import Drawing, sequential, widest
+from dragoman.inspection.attention_pictures import NAMES, draw_heat_map, draw_key
+from dragoman.inspection.drawing import Drawing
 from dragoman.inspection.inspection import Attention, Inspection
 from dragoman.inspection.labels import view
-from dragoman.inspection.layout import SHARES, finished, label_axes, sentences
+from dragoman.inspection.layout import finished, sentences
 from dragoman.inspection.value_zeroing import ValueZeroing
 from dragoman.inspection.views import KINDS, Kind
 from dragoman.system.errors import DragomanError
 
-CELL = 24  # pixels
 ABOUT = (
     "The cosine distance between the layer's output at the query and this output with the values of the key "
     "set to 0, divided by the sum of the query's distances."
@@ -32,23 +31,11 @@ def value_zeroing_picture(
     as_heads = Attention(*(zeroing.of(each)[:, None] for each in KINDS))
     seen = view(replace(inspection, attention=as_heads), kind)
     scores = seen.weights[-1 if layer is None else layer - 1, 0]
-    left, top = 44 + widest(seen.queries), 78 + 0.87 * widest(seen.keys)
     drawing = Drawing(
         f"value-zeroing-{kind}",
         f"{NAMES[kind]}, layer {layer or count}: value zeroing",
         f"Rows: {seen.query_axis}. Columns: {seen.key_axis}. {sentences(inspection)}",
     )
-    drawing.text(16, 50, f"columns — {seen.key_axis}", css="fill-faint")
-    label_axes(drawing, seen.queries, seen.keys, left, top, CELL)
-    drawing.rectangle(left, top, CELL * len(seen.keys), CELL * len(seen.queries), "fill-zero stroke-line")
-    with drawing.group("cells scores"):
-        for row, query in enumerate(seen.queries):
-            for column, key in enumerate(seen.keys):
-                score = float(scores[row, column])
-                shade, x, y = sequential(score), left + column * CELL, top + row * CELL
-                title = f"query: {query}\nkey: {key}\nscore: {score:.3f}"
-                drawing.rectangle(x, y, CELL, CELL, shade.css, title, opacity=shade.opacity)
-    y = drawing.height + 24
-    drawing.text(16, y, f"rows — {seen.query_axis}", css="fill-faint")
-    drawing.legend(16, y + 14, "score (those of a query sum to 1)", sequential, SHARES)
+    draw_heat_map(drawing, seen, scores, "score")
+    draw_key(drawing, seen, "score (those of a query sum to 1)")
     return finished(drawing, [ABOUT, *seen.notes])
