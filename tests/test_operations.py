@@ -39,6 +39,7 @@ pytestmark = [
 
 V1 = "/v1/translate"
 DEPLOY = Path(__file__).parent.parent / "deploy"
+MOST_STORMS = 6
 ENDLESS = {"text": "amber", "min_length": 10_000, "max_length": 10_000, "beam_size": 16}
 
 
@@ -96,31 +97,40 @@ def cancel_requests(server, count, clients=32):
     asyncio.run(all_of_them())
 
 
-def check_cancelled_requests(run, count, tolerance, *, native):
+def check_cancelled_requests(run, count, *, native):
+    """Storms of cancelled requests: no thread or file stays, and memory soon stops growing.
+
+    The allocator needs some storms until it has all the memory that it will use again. What each request
+    leaks grows with every storm.
+    """
     if native:
         load_library(DECODER)  # PyTorch searches until it is compiled
     with serving(run, *[] if native else ["--no-native"]) as server, server.client() as client:
-        cancel_requests(server, max(100, count // 10))
-        wait_until_idle(client)
-        threads, files, memory = resources(server)
-        cancel_requests(server, count)
-        wait_until_idle(client)
-        assert client.post(V1, json={"text": "amber"}).status_code == 200
-        now = resources(server)
-        assert now[0] <= threads
-        assert now[1] <= files + 1
-        assert now[2] <= tolerance * memory
+        found = []
+        for _ in range(MOST_STORMS):
+            cancel_requests(server, count)
+            wait_until_idle(client)
+            assert client.post(V1, json={"text": "amber"}).status_code == 200
+            found.append(resources(server))
+            threads, files, memory = found[-1]
+            assert threads <= found[0][0]
+            assert files <= found[0][1] + 1
+            if len(found) > 1 and memory <= 1.01 * found[-2][2]:
+                return
+        raise AssertionError(
+            f"Memory grows with every storm: {[memory for _, _, memory in found]} kilobytes."
+        )
 
 
 @pytest.mark.parametrize("native", [True, False], ids=["C++", "PyTorch"])
 def test_cancelled_requests_leave_nothing(run, native):
-    check_cancelled_requests(run, 200, 1.1, native=native)
+    check_cancelled_requests(run, 200, native=native)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("native", [True, False], ids=["C++", "PyTorch"])
 def test_many_cancelled_requests_leave_nothing(run, native):
-    check_cancelled_requests(run, 10_000, 1.05, native=native)
+    check_cancelled_requests(run, 10_000, native=native)
 
 
 def test_an_analysis_that_is_too_late_is_interrupted():
