@@ -7,23 +7,16 @@ import numpy as np
 import pytest
 import torch
 
-from dragoman.inspection.attribution import (
-    Attribution,
-    all_log_probs,
-    attribute,
-    differentiable,
-    embeddings,
-    forced_log_probs,
-    log_probs_and_gradients,
-    points_and_shares,
-    shifted,
-)
-from dragoman.inspection.attribution_picture import attribution_picture
+from dragoman.inspection.attributed import differentiable, of_embeddings, shifted
+from dragoman.inspection.attribution import Attribution, attribute
+from dragoman.inspection.attribution_picture import UNITS, attribution_picture
 from dragoman.inspection.drawing import visible
 from dragoman.inspection.inspect import inspect
+from dragoman.inspection.path_attribution import points_and_shares
 from dragoman.inspection.schema import array_from_json, to_json
-from dragoman.inspection.views import METHODS
+from dragoman.inspection.views import DEFAULT_METHODS, METHODS, UNSIGNED
 from dragoman.model.symbols import START
+from dragoman.model.transformer import FeedForward
 from dragoman.native.packed_linear import pack
 from dragoman.search.beam import next_log_probs
 from dragoman.system.errors import DragomanError
@@ -47,9 +40,12 @@ def ids(translator, found):
 def test_contributions_sum_to_what_the_source_changes(translator):
     found = attribute(translator, LINES[0], LINES[2], steps=128)
     change = found.log_probabilities - found.baseline
-    np.testing.assert_allclose(found.integrated.sum(1), change, atol=5e-3)
+    np.testing.assert_allclose(found.of("integrated-gradients").sum(1), change, atol=5e-3)
     coarse = attribute(translator, LINES[0], LINES[2], steps=2)
-    assert np.abs(coarse.integrated.sum(1) - change).max() > np.abs(found.integrated.sum(1) - change).max()
+    assert (
+        np.abs(coarse.of("integrated-gradients").sum(1) - change).max()
+        > np.abs(found.of("integrated-gradients").sum(1) - change).max()
+    )
 
 
 @pytest.mark.parametrize("first", ["start", "end"])
@@ -75,18 +71,17 @@ def test_log_probabilities_are_those_of_forced_decoding(translator):
 
 
 def test_gradients_are_those_of_differences(translator):
-    found, size = attribute(translator, LINES[1], LINES[3], steps=2), 1e-3
-    model = differentiable(translator.torch_backend.model)
-    source, target = ids(translator, found)
+    found, size = attribute(translator, LINES[1], LINES[3], methods=["gradient-input"]), 1e-3
+    of = attributed(translator, found)
     with torch.no_grad():
-        embedded = model.source_embedding(source)
-        for place in range(source.size(1)):
-            more, less = embedded.clone(), embedded.clone()
-            more[0, place] *= 1 + size
-            less[0, place] *= 1 - size
-            rows = forced_log_probs(model, [torch.cat([more, less])], source.expand(2, -1), target)
-            expected = (rows[0] - rows[1]) / (2 * size)
-            np.testing.assert_allclose(found.gradient_input[:, place], expected.float().numpy(), atol=5e-3)
+        for place in range(len(of.inputs)):
+            rows = of.inputs.repeat(2, 1, 1)
+            rows[:, place] *= torch.tensor([[1 + size], [1 - size]])
+            more, less = of.log_probs(rows)
+            expected = (more - less) / (2 * size)
+            np.testing.assert_allclose(
+                found.of("gradient-input")[:, place], expected.float().numpy(), atol=5e-3
+            )
 
 
 def test_nothing_of_the_model_is_changed(translator):
@@ -104,7 +99,7 @@ def test_a_packed_model_has_the_same_attribution(name):
     before = attribute(translator, LINES[0], LINES[2], steps=4)
     pack(translator.torch_backend.model, "float32")
     after = attribute(translator, LINES[0], LINES[2], steps=4)
-    np.testing.assert_allclose(after.integrated, before.integrated, atol=1e-5)
+    np.testing.assert_allclose(after.of("integrated-gradients"), before.of("integrated-gradients"), atol=1e-5)
 
 
 def test_a_blank_sentence_gets_a_sentence(translator):
@@ -120,47 +115,48 @@ def test_the_picture_has_each_contribution(translator):
     shown = [
         float(title.split("contribution: ")[1].split()[0]) for title in titles if "contribution" in title
     ]
-    np.testing.assert_allclose(shown, found.integrated.ravel(), atol=5.1e-4)
+    np.testing.assert_allclose(shown, found.of("integrated-gradients").ravel(), atol=5.1e-4)
 
 
-def attributed(translator, with_prefix, steps=2):
-    """An attribution of a sentence, the copy of the model, and its inputs."""
-    found = attribute(translator, LINES[1], LINES[3], steps=steps, with_prefix=with_prefix)
+def attributed(translator, found):
+    """The function whose inputs were attributed to."""
     model = differentiable(translator.torch_backend.model)
-    source, target = ids(translator, found)
-    return found, model, embeddings(model, source, target, with_prefix), source, target
+    return of_embeddings(model, *ids(translator, found), with_prefix=bool(found.prefix))
 
 
-@pytest.mark.parametrize("with_prefix", [False, True])
-def test_saliency_is_the_norm_of_the_gradient(translator, with_prefix):
-    found, model, inputs, source, target = attributed(translator, with_prefix)
-    assert found.saliency.shape == (target.size(1), sum(map(len, inputs)))
-    (whole,), (gradient,) = log_probs_and_gradients(model, inputs, source, target, [1.0])
-    np.testing.assert_allclose(found.saliency, gradient.norm(dim=-1), rtol=1e-5)
-    np.testing.assert_allclose(found.log_probabilities, whole, atol=1e-5)
-    direction, size = gradient / gradient.norm(dim=-1, keepdim=True), 1e-2  # in which log P rises most
+@pytest.fixture(scope="module", params=[False, True])
+def both_sides(request, translator):
+    """An attribution to source tokens, and one to those of both sides."""
+    return attribute(translator, LINES[1], LINES[3], steps=2, with_prefix=request.param)
+
+
+def test_saliency_is_the_norm_of_the_gradient(translator, both_sides):
+    of, found = attributed(translator, both_sides), both_sides.of("saliency")
+    assert found.shape == (len(both_sides.target), len(of.inputs))
     with torch.no_grad():
-        for place in range(len(inputs[0])):
-            if not found.saliency[-1, place]:
+        (whole,) = of.log_probs(of.inputs[None])
+    np.testing.assert_allclose(both_sides.log_probabilities, whole, atol=1e-5)
+    for row, gradient in zip(found, of.gradients(of.inputs[None]), strict=True):
+        np.testing.assert_allclose(row, gradient[0].norm(dim=-1), rtol=1e-5)
+    direction, size = gradient[0] / gradient[0].norm(dim=-1, keepdim=True), 1e-2  # in which log P rises most
+    with torch.no_grad():
+        for place in range(len(both_sides.source)):
+            if not found[-1, place]:
                 continue
-            moved = [inputs[0].clone(), *inputs[1:]]
-            moved[0][place] += size * direction[-1, place]
-            (rows,) = forced_log_probs(model, [each[None] for each in moved], source, target)
-            gained = (rows[-1] - whole[-1]) / size
-            assert float(gained) == pytest.approx(float(found.saliency[-1, place]), rel=0.05, abs=5e-3)
+            moved = of.inputs[None].clone()
+            moved[0, place] += size * direction[place]
+            gained = (of.log_probs(moved)[0, -1] - whole[-1]) / size
+            assert float(gained) == pytest.approx(float(found[-1, place]), rel=0.05, abs=5e-3)
 
 
-@pytest.mark.parametrize("with_prefix", [False, True])
-def test_occlusion_is_the_loss_without_an_embedding(translator, with_prefix):
-    found, model, inputs, source, target = attributed(translator, with_prefix)
+def test_occlusion_is_the_loss_without_an_embedding(translator, both_sides):
+    of, found = attributed(translator, both_sides), both_sides.of("occlusion")
     with torch.no_grad():
-        for place in range(found.occlusion.shape[1]):
-            rows = [each.clone() for each in inputs]
-            side, own = (0, place) if place < len(inputs[0]) else (1, place - len(inputs[0]))
-            rows[side][own] = 0
-            (without,) = forced_log_probs(model, [each[None] for each in rows], source, target)
-            expected = found.log_probabilities - without.float().numpy()
-            np.testing.assert_allclose(found.occlusion[:, place], expected, atol=1e-5)
+        for place in range(found.shape[1]):
+            rows = of.inputs[None].clone()
+            rows[0, place] = 0
+            expected = both_sides.log_probabilities - of.log_probs(rows)[0].float().numpy()
+            np.testing.assert_allclose(found[:, place], expected, atol=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -186,7 +182,7 @@ def test_the_other_token_of_a_contrast_is_the_likeliest_other_one(translator, co
 def test_contributions_to_a_contrast_sum_to_the_difference_of_differences(translator):
     found = attribute(translator, LINES[1], LINES[3], steps=128, contrast=True)
     change = found.log_probabilities - found.baseline
-    np.testing.assert_allclose(found.integrated.sum(1), change, atol=1e-2)
+    np.testing.assert_allclose(found.of("integrated-gradients").sum(1), change, atol=1e-2)
 
 
 def test_a_contrast_is_the_attribution_of_a_token_minus_that_of_the_other(translator, contrasted):
@@ -195,8 +191,8 @@ def test_a_contrast_is_the_attribution_of_a_token_minus_that_of_the_other(transl
         tokens = [*contrasted.target[:row], other]
         instead = attribute(translator, LINES[1], tokens, steps=4, with_prefix=True)
         read = len(contrasted.source) + row + 1  # the source, and the tokens before this one
-        for name in ("gradient_input", "integrated", "occlusion"):
-            found, own, others = (getattr(each, name)[row, :read] for each in (contrasted, token, instead))
+        for name in ("gradient-input", "integrated-gradients", "occlusion"):
+            found, own, others = (each.of(name)[row, :read] for each in (contrasted, token, instead))
             np.testing.assert_allclose(found, own - others, atol=1e-5)
         layers = token.layers[:, row] - instead.layers[:, row]
         np.testing.assert_allclose(contrasted.layers[:, row], layers, atol=1e-5)
@@ -206,18 +202,17 @@ def test_a_contrast_is_the_attribution_of_a_token_minus_that_of_the_other(transl
 
 
 def test_the_saliency_of_a_contrast_is_the_norm_of_the_difference_of_gradients(translator, contrasted):
-    model = differentiable(translator.torch_backend.model)
-    source, target = ids(translator, contrasted)
-    inputs = embeddings(model, source, target, with_prefix=True)
+    of = attributed(translator, contrasted)
     other = torch.tensor([translator.tokenizers.target.ids(contrasted.other)])
-    leaves = [each[None].requires_grad_() for each in inputs]
-    (rows,) = all_log_probs(model, leaves, source, target)
+    leaves = of.inputs[None].requires_grad_()
+    (rows,) = of.all_log_probs(leaves)
     for row, numbers in enumerate(rows):
         of_token, of_other = (
-            torch.cat(torch.autograd.grad(numbers[tokens[0, row]], leaves, retain_graph=True), 1)[0]
-            for tokens in (target, other)
+            torch.autograd.grad(numbers[tokens[0, row]], leaves, retain_graph=True)[0][0]
+            for tokens in (of.target, other)
         )
-        np.testing.assert_allclose(contrasted.saliency[row], (of_token - of_other).norm(dim=-1), atol=1e-5)
+        expected = (of_token - of_other).norm(dim=-1)
+        np.testing.assert_allclose(contrasted.of("saliency")[row], expected, atol=1e-5)
 
 
 def test_the_tokens_of_a_contrast_can_be_given():
@@ -225,9 +220,9 @@ def test_the_tokens_of_a_contrast_can_be_given():
     likeliest = attribute(translator, LINES[1], LINES[3], steps=2, contrast=True)
     given = attribute(translator, LINES[1], LINES[3], steps=2, contrast=likeliest.other)
     assert given.other == likeliest.other
-    np.testing.assert_array_equal(given.integrated, likeliest.integrated)
+    np.testing.assert_array_equal(given.of("integrated-gradients"), likeliest.of("integrated-gradients"))
     same = attribute(translator, LINES[1], LINES[3], steps=2, contrast=likeliest.target)
-    for method in METHODS:
+    for method in DEFAULT_METHODS:
         np.testing.assert_array_equal(same.of(method), 0)
 
 
@@ -247,7 +242,7 @@ def test_a_contrast_is_a_picture_with_both_tokens():
     inspection = inspect(translator, LINES[0], max_extra_tokens=2, beam_size=1)
     found = attribute(translator, LINES[0], inspection.target, steps=2, contrast=True)
     assert all(token != other for token, other in zip(found.target, found.other, strict=True))
-    for method in METHODS:
+    for method in DEFAULT_METHODS:
         svg = attribution_picture(inspection, found, method)
         titles = [each.text for each in ElementTree.fromstring(svg).iter() if each.tag.endswith("title")]
         rows = [title.split("\n")[0] for title in titles if title.startswith("target: ")]
@@ -261,11 +256,14 @@ def test_a_contrast_is_a_picture_with_both_tokens():
 
 
 def test_no_token_contributes_to_those_before_it(translator):
-    found, *_ = attributed(translator, True)
+    feed_forward = any(isinstance(module, FeedForward) for module in translator.torch_backend.model.modules())
+    left_out = {"reagent"} if feed_forward else {"reagent", "deeplift"}
+    methods = [method for method in METHODS if method not in left_out]
+    found = attribute(translator, LINES[1], LINES[3], steps=4, with_prefix=True, methods=methods)
     source, size = len(found.source), len(found.target)
     assert (found.prefix[1:], len(found.prefix)) == (found.target[:-1], size)
     later = np.triu(np.ones((size, size), bool), 1)
-    for method in METHODS:
+    for method in methods:
         numbers = found.of(method)[:, source:]
         np.testing.assert_allclose(numbers[later], 0, atol=1e-5)
         assert np.abs(numbers[~later]).max() > 1e-3
@@ -274,7 +272,7 @@ def test_no_token_contributes_to_those_before_it(translator):
 def test_contributions_of_both_sides_sum_to_what_they_change(translator):
     found = attribute(translator, LINES[0], LINES[2], steps=128, with_prefix=True)
     change = found.log_probabilities - found.baseline
-    np.testing.assert_allclose(found.integrated.sum(1), change, atol=5e-3)
+    np.testing.assert_allclose(found.of("integrated-gradients").sum(1), change, atol=5e-3)
 
 
 def test_the_data_have_all_methods():
@@ -285,7 +283,7 @@ def test_the_data_have_all_methods():
     table = to_json(replace(inspection, attribution=found))["attribution"]
     assert table["tokens"] == [*found.source, *found.prefix]
     np.testing.assert_allclose(table["baseline"], found.baseline, atol=1e-4)
-    for method in METHODS:
+    for method in DEFAULT_METHODS:
         np.testing.assert_allclose(array_from_json(table[method]), found.of(method), rtol=1e-3, atol=1e-6)
     np.testing.assert_allclose(array_from_json(table["layers"]), found.layers, rtol=1e-3, atol=1e-6)
 
@@ -294,11 +292,13 @@ def test_the_data_have_all_methods():
 def test_contributions_of_a_layer_are_those_of_a_decoder_that_reads_it(name):
     """Scaling the output of an encoder layer at a token changes log P by its contribution."""
     translator = translator_of(MODELS[name])
-    found, model, (embedded,), source, target = attributed(translator, with_prefix=False)
-    assert found.layers.shape == (len(model.encoder), target.size(1), source.size(1))
-    size = 1e-3
-    for layer, module in enumerate(model.encoder):
-        for place in range(source.size(1)):
+    found = attribute(translator, LINES[1], LINES[3], steps=1)
+    of, size = attributed(translator, found), 1e-3
+    assert found.layers.shape == (len(of.model.encoder), len(found.target), len(found.source))
+    for layer, module in enumerate(of.model.encoder):
+        alone = attribute(translator, LINES[1], LINES[3], methods=["gradient-input"], layer=layer + 1)
+        np.testing.assert_array_equal(alone.of("gradient-input"), found.layers[layer])
+        for place in range(len(found.source)):
 
             def scaled(factor, module=module, place=place):
                 def hook(_module, _inputs, output):
@@ -308,7 +308,7 @@ def test_contributions_of_a_layer_are_those_of_a_decoder_that_reads_it(name):
 
                 handle = module.register_forward_hook(hook)
                 with torch.no_grad():
-                    (rows,) = forced_log_probs(model, [embedded[None]], source, target)
+                    (rows,) = of.log_probs(of.inputs[None])
                 handle.remove()
                 return rows
 
@@ -317,18 +317,31 @@ def test_contributions_of_a_layer_are_those_of_a_decoder_that_reads_it(name):
 
 
 @pytest.mark.parametrize("with_prefix", [False, True])
+def test_contributions_of_a_layer_sum_to_what_its_output_changes(with_prefix):
+    translator = translator_of(MODELS["transformer"])
+    methods = ["integrated-gradients", "sequential-integrated-gradients", "occlusion"]
+    found = attribute(translator, LINES[0], LINES[2], 64, with_prefix, methods=methods, layer=1)
+    below = attribute(translator, LINES[0], LINES[2], 1, with_prefix)
+    np.testing.assert_allclose(found.baseline, below.baseline, atol=1e-5)
+    np.testing.assert_allclose(found.log_probabilities, below.log_probabilities, atol=1e-5)
+    integrated, alone, occluded = (found.of(method) for method in methods)
+    np.testing.assert_allclose(integrated.sum(1), found.log_probabilities - found.baseline, atol=2e-2)
+    np.testing.assert_allclose(alone, occluded, atol=2e-2)
+
+
+@pytest.mark.parametrize("with_prefix", [False, True])
 @pytest.mark.parametrize("method", METHODS)
 def test_each_method_is_a_picture(method, with_prefix):
     translator = translator_of(MODELS["transformer"])
     inspection = inspect(translator, LINES[0], max_extra_tokens=2)
-    found = attribute(translator, LINES[0], inspection.target, steps=2, with_prefix=with_prefix)
+    found = attribute(translator, LINES[0], inspection.target, 4, with_prefix, methods=[method])
     root = ElementTree.fromstring(attribution_picture(inspection, found, method))
     titles = [each.text for each in root.iter() if each.tag.endswith("title") and "\ntarget" not in each.text]
     shown = [float(title.split(": ")[-1].split()[0]) for title in titles if title.startswith("target: ")]
     source = len(found.source)
     parts = found.of(method)[:, :source], found.of(method)[:, source:]
     np.testing.assert_allclose(shown, np.concatenate([part.ravel() for part in parts]), atol=5.1e-4)
-    unit = "norm of the gradient, nats per unit" if method == "saliency" else "contribution, nats"
+    unit = UNITS.get(method, "contribution, nats")
     assert unit in [each.text for each in root.iter() if each.tag.endswith("text")]
 
 
@@ -341,15 +354,15 @@ def open_table(numbers):
 def test_the_page_shows_the_contributions_by_each_method(open_report):  # noqa: F811
     inspection = fake_inspection(5, 4, 1, 2, 8)
     random = np.random.default_rng(2)
-    arrays = [random.normal(size=(4, 9)).astype(np.float32) for _ in METHODS]
-    arrays[0] = np.abs(arrays[0])  # saliency
+    arrays = {method: random.normal(size=(4, 9)).astype(np.float32) for method in METHODS}
+    arrays |= {method: np.abs(arrays[method]) for method in UNSIGNED}
     layers = random.normal(size=(1, 4, 5)).astype(np.float32)
     totals = random.normal(size=(2, 4)).astype(np.float32)
     prefix = inspection.decoder_inputs
-    found = Attribution(inspection.source, inspection.target, prefix, *arrays, layers, *totals)
+    found = Attribution(inspection.source, inspection.target, prefix, arrays, layers, *totals)
     page = open_report(replace(inspection, attribution=found), "dark", 360)
     tab(page, "Attribution")
-    names = ["Integrated gradients", "Gradient × input", "Saliency", "Occlusion"]
+    names = page.get_by_role("group", name="Method").get_by_role("button").all_inner_texts()
     for name, method in zip(names, METHODS, strict=True):
         page.get_by_role("button", name=name, exact=True).click()
         for side, columns in (("source", slice(0, 5)), ("target", slice(5, 9))):
@@ -372,10 +385,10 @@ def test_the_page_shows_the_contributions_by_each_method(open_report):  # noqa: 
 
 def test_the_page_names_both_tokens_of_a_contrast(open_report):  # noqa: F811
     inspection = fake_inspection(5, 4, 1, 2, 8)
-    arrays = [np.ones((4, 5), np.float32) for _ in METHODS]
+    arrays = {method: np.ones((4, 5), np.float32) for method in DEFAULT_METHODS}
     totals, other = np.zeros((2, 4), np.float32), tuple("wxyz")
     layers = np.ones((1, 4, 5), np.float32)
-    found = Attribution(inspection.source, inspection.target, (), *arrays, layers, *totals, other)
+    found = Attribution(inspection.source, inspection.target, (), arrays, layers, *totals, other)
     page = open_report(replace(inspection, attribution=found), "dark", 360)
     tab(page, "Attribution")
     assert page.get_by_text("Each row is a contrast").count() == 1
@@ -388,12 +401,15 @@ def test_the_page_names_both_tokens_of_a_contrast(open_report):  # noqa: F811
 def test_an_encoder_layer_is_a_picture():
     translator = translator_of(MODELS["transformer"])
     inspection = inspect(translator, LINES[0], max_extra_tokens=2)
-    found = attribute(translator, LINES[0], inspection.target, steps=2, with_prefix=True)
-    svg = attribution_picture(inspection, found, "gradient-input", layer=1)
+    found = attribute(translator, LINES[0], inspection.target, 2, layer=1)
+    svg = attribution_picture(inspection, found, "gradient-input")
     titles = [each.text for each in ElementTree.fromstring(svg).iter() if each.tag.endswith("title")]
     shown = [float(title.split(": ")[-1].split()[0]) for title in titles if title.startswith("target: ")]
-    np.testing.assert_allclose(shown, found.layers[0].ravel(), atol=5.1e-4)
-    assert "gradient × output of encoder layer 1" in svg
-    without = replace(found, layers=found.layers[:0])
-    with pytest.raises(DragomanError, match="There is no encoder layer 1; this model has none"):
-        attribution_picture(inspection, without, "gradient-input", layer=1)
+    np.testing.assert_allclose(shown, found.of("gradient-input").ravel(), atol=5.1e-4)
+    assert "gradient × input at the output of encoder layer 1" in svg
+
+
+def test_a_layer_that_cannot_be_attributed_to_gets_a_sentence(translator):
+    known = "there are [12], counted from 1|this model has none to attribute to"
+    with pytest.raises(DragomanError, match=f"There is no encoder layer 9; ({known})."):
+        attribute(translator, LINES[0], LINES[2], layer=9)

@@ -21,6 +21,7 @@ import torch
 from dragoman import Translator
 from dragoman.inspection.attribution import attribute
 from dragoman.inspection.value_zeroing import value_zeroing
+from dragoman.inspection.views import METHODS
 from dragoman.interop import huggingface
 from dragoman.model.symbols import PAD, START, UNKNOWN
 from tests.test_huggingface import OURS, SOURCE, TARGET, ours
@@ -60,14 +61,39 @@ def test_gradient_times_input_is_that_of_inseq(both):
     translator, theirs = both
     found = attribute(translator, SOURCE[0], TARGET[0], steps=1)
     expected = attributed(theirs, "input_x_gradient").sum(-1)
-    np.testing.assert_allclose(found.gradient_input, expected, atol=1e-5)
+    np.testing.assert_allclose(found.of("gradient-input"), expected, atol=1e-5)
 
 
 def test_integrated_gradients_are_those_of_inseq(both):
     translator, theirs = both
     found = attribute(translator, SOURCE[0], TARGET[0], steps=8)
     expected = attributed(theirs, "integrated_gradients", n_steps=8, include_eos_baseline=True).sum(-1)
-    np.testing.assert_allclose(found.integrated, expected, atol=1e-5)
+    np.testing.assert_allclose(found.of("integrated-gradients"), expected, atol=1e-5)
+
+
+def test_sequential_integrated_gradients_are_those_of_inseq(both):
+    translator, theirs = both
+    method = "sequential-integrated-gradients"
+    found = attribute(translator, SOURCE[0], TARGET[0], 8, methods=[method])
+    options = {"n_steps": 8, "include_eos_baseline": True}
+    expected = attributed(theirs, "sequential_integrated_gradients", **options).sum(-1)
+    np.testing.assert_allclose(found.of(method), expected, atol=1e-5)
+
+
+def test_discretized_integrated_gradients_are_those_of_inseq(both):
+    translator, theirs = both
+    method = "discretized-integrated-gradients"
+    found = attribute(translator, SOURCE[0], TARGET[0], 8, methods=[method])
+    options = {"n_steps": 8, "include_eos_baseline": True}
+    expected = attributed(theirs, "discretized_integrated_gradients", **options).sum(-1)
+    np.testing.assert_allclose(found.of(method), expected, atol=1e-5)
+
+
+def test_deeplift_is_that_of_inseq(both):
+    translator, theirs = both
+    found = attribute(translator, SOURCE[0], TARGET[0], methods=["deeplift"])
+    expected = attributed(theirs, "deeplift", include_eos_baseline=True).sum(-1)
+    np.testing.assert_allclose(found.of("deeplift"), expected, atol=1e-5)
 
 
 def test_saliency_is_the_norm_of_the_gradient(both):
@@ -78,7 +104,7 @@ def test_saliency_is_the_norm_of_the_gradient(both):
     )
     scale = math.sqrt(settings.d_model) if settings.scale_embeddings else 1.0
     expected = np.linalg.norm(attributed(theirs, "saliency"), axis=-1)
-    np.testing.assert_allclose(found.saliency / scale, expected, atol=1e-5)
+    np.testing.assert_allclose(found.of("saliency") / scale, expected, atol=1e-5)
 
 
 def test_occlusion_is_that_of_inseq(both):
@@ -86,7 +112,7 @@ def test_occlusion_is_that_of_inseq(both):
     found = attribute(translator, SOURCE[0], TARGET[0], steps=1)
     expected = attributed(theirs, "occlusion", include_eos_baseline=True)
     expected = expected[..., 0] if expected.ndim == 3 else expected
-    np.testing.assert_allclose(np.abs(found.occlusion), expected, atol=1e-5)  # theirs have no sign
+    np.testing.assert_allclose(np.abs(found.of("occlusion")), expected, atol=1e-5)  # theirs have no sign
 
 
 def test_contributions_of_target_tokens_are_those_of_inseq(both):
@@ -98,8 +124,8 @@ def test_contributions_of_target_tokens_are_those_of_inseq(both):
     )
     source = theirs_found.source_attributions.transpose(0, 1).sum(-1).numpy()
     prefix = theirs_found.target_attributions.transpose(0, 1).sum(-1).numpy()
-    np.testing.assert_allclose(found.gradient_input[:, : len(found.source)], source, atol=1e-5)
-    ours = found.gradient_input[:, len(found.source) :]
+    np.testing.assert_allclose(found.of("gradient-input")[:, : len(found.source)], source, atol=1e-5)
+    ours = found.of("gradient-input")[:, len(found.source) :]
     np.testing.assert_allclose(ours, np.nan_to_num(prefix)[:, : len(found.prefix)], atol=1e-5)
 
 
@@ -120,8 +146,8 @@ def test_contributions_to_a_contrast_are_those_of_inseq(both):
     )
     source = theirs_found.source_attributions.transpose(0, 1).sum(-1).numpy()
     prefix = theirs_found.target_attributions.transpose(0, 1).sum(-1).numpy()
-    np.testing.assert_allclose(found.gradient_input[:, : len(found.source)], source, atol=1e-5)
-    ours = found.gradient_input[:, len(found.source) :]
+    np.testing.assert_allclose(found.of("gradient-input")[:, : len(found.source)], source, atol=1e-5)
+    ours = found.of("gradient-input")[:, len(found.source) :]
     np.testing.assert_allclose(ours, np.nan_to_num(prefix)[:, : len(found.prefix)], atol=1e-5)
 
 
@@ -137,6 +163,47 @@ def test_contributions_of_encoder_layers_are_those_of_inseq(both):
         expected = theirs_found.source_attributions.transpose(0, 1).sum(-1).numpy()
         np.testing.assert_allclose(found.layers[layer], expected, atol=1e-5)
     theirs.get_attribution_method("integrated_gradients", override_default_attribution=True)
+
+
+def test_integrals_of_encoder_layers_are_those_of_inseq(both):
+    translator, theirs = both
+    options = {"attributed_fn": "probability", "logprob": True, "show_progress": False}
+    for layer, module in enumerate(theirs.model.get_encoder().layers):
+        found = attribute(translator, SOURCE[0], TARGET[0], 8, methods=[METHODS[0]], layer=layer + 1)
+        theirs.get_attribution_method(
+            "layer_integrated_gradients", override_default_attribution=True, target_layer=module
+        )
+        (theirs_found,) = theirs.attribute(
+            SOURCE[0], TARGET[0], n_steps=8, include_eos_baseline=True, **options
+        )
+        expected = theirs_found.source_attributions.transpose(0, 1).sum(-1).numpy()
+        np.testing.assert_allclose(found.of(METHODS[0]), expected, atol=1e-5)
+    theirs.get_attribution_method("integrated_gradients", override_default_attribution=True)
+
+
+def test_deeplift_of_encoder_layers_is_that_of_inseq(both):
+    translator, theirs = both
+    options = {"attributed_fn": "probability", "logprob": True, "show_progress": False}
+    for layer, module in enumerate(theirs.model.get_encoder().layers):
+        found = attribute(translator, SOURCE[0], TARGET[0], methods=["deeplift"], layer=layer + 1)
+        theirs.get_attribution_method(
+            "layer_deeplift", override_default_attribution=True, target_layer=module
+        )
+        (theirs_found,) = theirs.attribute(SOURCE[0], TARGET[0], include_eos_baseline=True, **options)
+        expected = theirs_found.source_attributions.transpose(0, 1).sum(-1).numpy()
+        np.testing.assert_allclose(found.of("deeplift"), expected, atol=1e-5)
+    theirs.get_attribution_method("integrated_gradients", override_default_attribution=True)
+
+
+def test_a_contrast_with_another_source_changes_no_contribution(both):
+    """The other sentence's log-probability is a constant: inseq too gives the same gradients."""
+    _, theirs = both
+    options = {"method": "input_x_gradient", "show_progress": False, "logprob": True}
+    (plain,) = theirs.attribute(SOURCE[0], TARGET[0], attributed_fn="probability", **options)
+    (contrast,) = theirs.attribute(
+        SOURCE[0], TARGET[0], attributed_fn="contrast_prob_diff", contrast_sources=SOURCE[1], **options
+    )
+    np.testing.assert_allclose(contrast.source_attributions, plain.source_attributions, atol=1e-5)
 
 
 def test_attention_is_that_of_inseq(both):

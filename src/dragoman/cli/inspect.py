@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
-from dragoman.inspection.views import Kind, Method, Picture
+from dragoman.inspection.views import DEFAULT_METHODS, Kind, Method, Picture
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
@@ -48,8 +48,8 @@ class Inspect:
     these, and .json value-zeroing."""
     layer: int | None = None
     """The layer of a picture of attention or neurons, counted from 1; without it all layers are drawn; of
-    value-zeroing, by default the last. With --method gradient-input, an encoder layer, whose output is the
-    input. For .html: the layer whose numbers it contains if there is no room for all, by default the last."""
+    value-zeroing, by default the last. Of attribution, an encoder layer, whose output is the input. For
+    .html: the layer whose numbers it contains if there is no room for all, by default the last."""
     head: int | None = None
     """The head, counted from 1; without it the mean of all, and in numbers the first."""
     lines: bool = False
@@ -67,8 +67,8 @@ class Inspect:
     neuron: int | None = None
     """The neuron of the layer to draw, counted from 1; without it the most active ones are drawn."""
     method: Method | None = None
-    """How contributions of tokens are computed for --show attribution, by default integrated-gradients: from
-    gradients, or from the log-probability without a token (occlusion)."""
+    """How contributions of tokens are computed for --show attribution, by default integrated-gradients. A
+    .html or .json file has the first four methods, and this one."""
     target_tokens: bool = False
     """With --show attribution: attribute to the target tokens before each one, too."""
     contrast: bool = False
@@ -116,6 +116,8 @@ def inspect(given: Given) -> None:
             inspection.target,
             with_prefix=asked.target_tokens,
             contrast=asked.contrast,
+            methods=methods_of(asked),
+            layer=None if asked.out.suffix.lower() == ".html" else asked.layer,
         )
         inspection = replace(inspection, attribution=contributions)
     if asked.show == "value-zeroing":
@@ -165,7 +167,7 @@ def refuse_options_of_other_views(asked: Inspect, ending: str) -> None:
     attention, numbers = asked.show in ("encoder", "decoder", "cross"), asked.show == "numbers"
     with_heads, neurons = attention or numbers or ending == ".html", asked.show == "neurons"
     zeroing = asked.show == "value-zeroing" and ending != ".json"
-    of_layers = zeroing or (asked.show == "attribution" and asked.method == "gradient-input")
+    of_layers = zeroing or asked.show == "attribution"
     if (
         (asked.lines and not attention)
         or (asked.head is not None and not with_heads)
@@ -173,8 +175,8 @@ def refuse_options_of_other_views(asked: Inspect, ending: str) -> None:
     ):
         raise DragomanError(
             "--layer, --head and --lines are for --show encoder, decoder or cross; --layer and --head are "
-            "also for --show numbers and for .html, and --layer for --show neurons, --method gradient-input "
-            "and pictures of value-zeroing."
+            "also for --show numbers and for .html, and --layer for --show neurons, attribution and pictures "
+            "of value-zeroing."
         )
     if asked.neuron is not None and (not neurons or asked.layer is None):
         raise DragomanError("--neuron is for --show neurons, and needs a --layer.")
@@ -183,8 +185,6 @@ def refuse_options_of_other_views(asked: Inspect, ending: str) -> None:
     of_attribution = asked.method is not None or asked.target_tokens or asked.contrast
     if of_attribution and asked.show != "attribution":
         raise DragomanError("--method, --target-tokens and --contrast are for --show attribution.")
-    if asked.method is not None and ending in (".html", ".json"):
-        raise DragomanError(f"--method is for pictures, and {asked.out} holds all methods; leave it out.")
     if asked.words and not attention:
         raise DragomanError("--words is for --show encoder, decoder or cross.")
     if asked.query is not None and not numbers:
@@ -209,6 +209,13 @@ def refuse_contradictions_of_file(asked: Inspect, ending: str) -> None:
         )
     if asked.layer is not None or asked.head is not None or asked.lines:
         raise DragomanError("--layer, --head and --lines are for --show encoder, decoder or cross.")
+
+
+def methods_of(asked: Inspect) -> tuple[Method, ...]:
+    """The methods of attribution: in a picture one, in a file of all views the default ones and this one."""
+    if asked.out.suffix.lower() in (".svg", ".png"):
+        return (asked.method or DEFAULT_METHODS[0],)
+    return (*dict.fromkeys([*DEFAULT_METHODS, asked.method or DEFAULT_METHODS[0]]),)
 
 
 def parse_cases(texts: Sequence[str]) -> "list[list[Change]]":
@@ -262,8 +269,7 @@ def picture(inspection: "Inspection", asked: Inspect) -> str:
     if inspection.attribution is not None:
         from dragoman.inspection.attribution_picture import attribution_picture
 
-        method = asked.method or "integrated-gradients"
-        return attribution_picture(inspection, inspection.attribution, method, asked.layer)
+        return attribution_picture(inspection, inspection.attribution, methods_of(asked)[0])
     if inspection.value_zeroing is not None:
         from dragoman.inspection.value_zeroing_picture import value_zeroing_picture
 

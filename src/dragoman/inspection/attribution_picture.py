@@ -1,7 +1,6 @@
 """The picture of what each token contributes to each target token."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -10,8 +9,7 @@ from dragoman.inspection.drawing import Drawing, diverging, sequential, widest
 from dragoman.inspection.inspection import Array, Inspection
 from dragoman.inspection.labels import tokens_in
 from dragoman.inspection.layout import finished, label_axes, sentences
-from dragoman.inspection.views import Method
-from dragoman.system.errors import DragomanError
+from dragoman.inspection.views import UNSIGNED, Method
 
 CELL = 24  # pixels
 TITLE = "What each token contributes to each target token"
@@ -21,6 +19,16 @@ NAMES: dict[Method, str] = {
     "gradient-input": "gradient × input",
     "saliency": "saliency",
     "occlusion": "occlusion",
+    "sequential-integrated-gradients": "sequential integrated gradients",
+    "discretized-integrated-gradients": "discretized integrated gradients",
+    "gradient-shap": "gradient SHAP",
+    "deeplift": "DeepLIFT",
+    "lime": "LIME",
+    "reagent": "ReAGent",
+}
+UNITS: dict[Method, str] = {
+    "saliency": "norm of the gradient, nats per unit",
+    "reagent": "share of importance, 1 in sum",
 }
 
 ABOUT_CONTRAST = (
@@ -30,19 +38,11 @@ ABOUT_CONTRAST = (
 
 
 def attribution_picture(
-    inspection: Inspection,
-    attribution: Attribution,
-    method: Method = "integrated-gradients",
-    layer: int | None = None,
+    inspection: Inspection, attribution: Attribution, method: Method = "integrated-gradients"
 ) -> str:
     """A heat map: a row for each target token, a column for each source token and, if they are attributed,
     for each token that the decoder reads.
-
-    With `layer`, counted from 1, the input of `gradient-input` is the output of this encoder layer. Raises
-    `DragomanError` if there is no such layer, or its contributions are not known.
     """
-    if layer is not None:
-        attribution = of_layer(attribution, layer)
     source, source_note = tokens_in(attribution.source, "source")
     target, target_note = tokens_in(attribution.target, "target")
     other, _ = tokens_in(attribution.other, "target")
@@ -50,12 +50,13 @@ def attribution_picture(
     prefix, _ = tokens_in(attribution.prefix, "target")
     scores, all_sources = attribution.of(method)[: len(target)], len(attribution.source)
     parts = [scores[:, : len(source)], scores[:, all_sources : all_sources + len(prefix)]]
+    layer = attribution.layer
     largest = max(float(np.abs(part).max(initial=0)) for part in parts) or 1.0
-    unit = "norm of the gradient, nats per unit" if method == "saliency" else "contribution, nats"
+    unit = UNITS.get(method, "contribution, nats")
     drawing = Drawing(
         f"attribution-{method}",
         f"{'What makes each target token likelier than another' if other else TITLE}: "
-        f"{NAMES[method] if layer is None else f'gradient × output of encoder layer {layer}'}",
+        f"{NAMES[method]}{f' at the output of encoder layer {layer}' * bool(layer)}",
         f"Contributions to {'the contrast' if other else 'the log-probability'} of each target token (rows) "
         f"of the source tokens{' and of the target tokens before it' * bool(prefix)} (columns). "
         f"{sentences(inspection)}",
@@ -68,23 +69,14 @@ def attribution_picture(
         label_axes(drawing, [], prefix, left, top, CELL)
         draw_contributions(drawing, parts[1], rows, prefix, left, top, largest, "before it", unit)
     stops = [(0.0, "0"), (1.0, f"{largest:.2f}")]
-    if method != "saliency":
+    if method not in UNSIGNED:
         stops = [(-1.0, f"−{largest:.2f}"), (0.0, "0"), (1.0, f"+{largest:.2f}")]
-    scale = sequential if method == "saliency" else diverging
+    scale = sequential if method in UNSIGNED else diverging
     drawing.legend(16, drawing.height + 24, unit, scale, stops)
     columns = "The columns on the right are the target tokens before it, START first." if prefix else ""
-    about = note_about(attribution, method, layer)
+    about = note_about(attribution, method)
     notes = [ABOUT_CONTRAST if other else "", about, columns, source_note, target_note]
     return finished(drawing, [note for note in notes if note])
-
-
-def of_layer(attribution: Attribution, layer: int) -> Attribution:
-    """The attribution with the contributions of an encoder layer in place of those of the embeddings."""
-    count = len(attribution.layers)
-    if not 1 <= layer <= count:
-        known = f"there are {count}, counted from 1" if count else "this model has none with attributions"
-        raise DragomanError(f"There is no encoder layer {layer}; {known}.")
-    return replace(attribution, prefix=(), gradient_input=attribution.layers[layer - 1])
 
 
 def draw_contributions(
@@ -110,23 +102,30 @@ def draw_contributions(
                 drawing.rectangle(x, y, CELL, CELL, shade.css, title, opacity=shade.opacity)
 
 
-def note_about(attribution: Attribution, method: Method, layer: int | None) -> str:
+def note_about(attribution: Attribution, method: Method) -> str:
     """What the numbers of a method are."""
-    tokens = "embeddings" if attribution.prefix else "source embeddings"
     what = "this difference" if attribution.other else "the token's log-probability"
-    if layer is not None:
-        return (
-            f"The gradient of {what} with respect to the output of the layer, times this output, summed over "
-            "its features."
-        )
-    if method == "saliency":
-        return f"The Euclidean norm of the gradient of {what} with respect to the embedding. It has no sign."
-    if method == "occlusion":
-        return f"{what.capitalize()} minus that with an embedding of 0 in place of one token's."
-    if method == "gradient-input":
-        return f"The gradient of {what} times the embedding, summed over its features."
-    gap = attribution.log_probabilities - attribution.baseline - attribution.integrated.sum(1)
-    return (
-        f"The sum of a row is {what} minus that with {tokens} of 0. "
-        f"The largest error of a sum is {float(np.abs(gap).max()):.1g} nats."
-    )
+    one, zero = "embedding", "an embedding of 0"
+    if attribution.layer is not None:
+        one, zero = "output of the layer", "the output of the layer for embeddings of 0"
+    tokens = "embeddings" if attribution.prefix else "source embeddings"
+    notes: dict[Method, str] = {
+        "integrated-gradients": f"The sum of a row is {what} minus that with {tokens} of 0.",
+        "gradient-input": f"The gradient of {what} times the {one}, summed over its features.",
+        "saliency": f"The norm of the gradient of {what} with respect to the {one}; it has no sign.",
+        "occlusion": f"{what.capitalize()} minus that with {zero} in place of one token's.",
+        "sequential-integrated-gradients": f"Integrated gradients of each token alone: {what} minus "
+        f"that with {zero} in place of its own.",
+        "discretized-integrated-gradients": "Integrated on a path from token to token in the space of "
+        "embeddings, in place of a straight line from embeddings of 0.",
+        "gradient-shap": f"The sum of a row is {what} minus its mean over sentences of random tokens.",
+        "deeplift": "DeepLIFT's rescale rule in the feed-forward sub-layers; other functions have their "
+        "gradients at the input.",
+        "lime": f"The weights of a linear model that predicts {what} from which tokens have {zero}.",
+        "reagent": "The shares of a row sum to 1: the importance by random replacements of tokens.",
+    }
+    note = notes[method]
+    if method == "integrated-gradients":
+        gap = attribution.log_probabilities - attribution.baseline - attribution.of(method).sum(1)
+        note += f" The largest error of a sum is {float(np.abs(gap).max()):.1g} nats."
+    return note

@@ -25,7 +25,7 @@ from dragoman.inspection.summaries import (
     products_by_distance,
     wavelengths,
 )
-from dragoman.inspection.views import KINDS, METHODS, Kind
+from dragoman.inspection.views import KINDS, Kind
 from dragoman.inspection.words import merged, words_are_tokens, words_of, words_of_kind
 from dragoman.system.toml import to_table
 
@@ -217,7 +217,8 @@ def attribution_json(inspection: Inspection) -> dict[str, Any] | None:
         "log_probabilities": attribution.log_probabilities.round(4).tolist(),
         "baseline": attribution.baseline.round(4).tolist(),
         "other": [*attribution.other],
-        **{method: array_json(attribution.of(method)) for method in METHODS},
+        "layer": attribution.layer,
+        **{method: array_json(found) for method, found in attribution.contributions.items()},
         "layers": array_json(attribution.layers),
     }
 

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.inspection.attribution import shifted
+from dragoman.inspection.attributed import shifted
 from dragoman.inspection.inspect import one_transformer
 from dragoman.inspection.inspection import Array
 from dragoman.inspection.interventions import share_weights

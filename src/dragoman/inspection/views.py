@@ -12,9 +12,25 @@ if TYPE_CHECKING:
 Kind = Literal["encoder", "decoder", "cross"]
 """The three uses of attention (section 3.2.3)."""
 KINDS: tuple[Kind, ...] = get_args(Kind)
-Method = Literal["integrated-gradients", "gradient-input", "saliency", "occlusion"]
+Method = Literal[
+    "integrated-gradients",
+    "gradient-input",
+    "saliency",
+    "occlusion",
+    "sequential-integrated-gradients",
+    "discretized-integrated-gradients",
+    "gradient-shap",
+    "deeplift",
+    "lime",
+    "reagent",
+]
 """Ways to attribute a target token's log-probability to tokens (attribution.py)."""
 METHODS: tuple[Method, ...] = get_args(Method)
+DEFAULT_METHODS = METHODS[:4]
+OF_TOKENS = frozenset[Method](("discretized-integrated-gradients", "gradient-shap", "reagent"))
+"""Methods that put other tokens in the place of those of a sentence."""
+UNSIGNED = frozenset[Method](("saliency", "reagent"))
+"""Methods whose numbers are never negative."""
 Picture = Literal[
     "beam",
     "encoder",

@@ -11,6 +11,12 @@ const METHODS = [
   ["gradient-input", "Gradient × input"],
   ["saliency", "Saliency"],
   ["occlusion", "Occlusion"],
+  ["sequential-integrated-gradients", "Sequential integrated gradients"],
+  ["discretized-integrated-gradients", "Discretized integrated gradients"],
+  ["gradient-shap", "Gradient SHAP"],
+  ["deeplift", "DeepLIFT"],
+  ["lime", "LIME"],
+  ["reagent", "ReAGent"],
 ];
 const ABOUT = {
   "integrated-gradients": `A row sums to the token's log-probability minus that with embeddings of 0, but for
@@ -20,7 +26,18 @@ const ABOUT = {
   saliency: `The Euclidean norm of the gradient of the token's log-probability with respect to the embedding.
     It has no sign.`,
   occlusion: "The token's log-probability minus that with an embedding of 0 in place of one token's.",
+  "sequential-integrated-gradients": `Integrated gradients of each token alone: the token's log-probability
+    minus that with an embedding of 0 in place of its own.`,
+  "discretized-integrated-gradients": `Integrated on a path from token to token in the space of embeddings,
+    in place of a straight line from embeddings of 0.`,
+  "gradient-shap": "A row sums to the token's log-probability minus its mean over sentences of random tokens.",
+  deeplift: `DeepLIFT's rescale rule in the feed-forward sub-layers; other functions have their gradients at the
+    input.`,
+  lime: `The weights of a linear model that predicts the token's log-probability from which tokens have an
+    embedding of 0.`,
+  reagent: "The shares of a row sum to 1: the importance by random replacements of tokens.",
 };
+const UNITS = { saliency: "Norm, nats per unit", reagent: "Share of importance" }; // without a sign
 
 const CONTRAST = `Each row is a contrast, token ≠ other token: the log-probability of the target token minus
   that of the other token after the same tokens.`;
@@ -39,7 +56,7 @@ export function Attribution({ inspection }) {
   const size = source.tokens.length;
   const prefix = shape[1] > size ? decoderKeys(inspection) : [];
   const most = greatest(values);
-  const signed = method !== "saliency";
+  const signed = !(method in UNITS);
   const share = signed ? (value) => (value / most + 1) / 2 : (value) => value / most;
   const marks = signed ? [[0, `−${fixed(most, 2)}`], [0.5, "0"], [1, fixed(most, 2)]]
     : [[0, "0"], [1, fixed(most, 2)]];
@@ -50,7 +67,7 @@ export function Attribution({ inspection }) {
   return html`
     <p>Each row is a token of the translation; each column is a token that the model reads, and the number is
       what it contributes to the log-probability of the row's token.</p>
-    <${Choice} label="Method" choices=${METHODS} value=${method} choose=${setMethod} />
+    <${Choice} label="Method" choices=${METHODS.filter(([name]) => name in attribution)} value=${method} choose=${setMethod} />
     <p class="note">${other.length ? CONTRAST : ""} ${ofLayer ? ABOUT_LAYER : ABOUT[method]}</p>
     ${method === "gradient-input" && layers ? html`<div class="tools"><label>Input <select value=${layer}
       onChange=${(event) => setLayer(Number(event.currentTarget.value))}>
@@ -59,7 +76,7 @@ export function Attribution({ inspection }) {
         output of encoder layer ${place + 1}</option>`)}
     </select></label></div>` : null}
     <div class="tools"><${Legend} scale=${shown.scale} marks=${marks}
-      name=${signed ? "Contribution, nats" : "Norm, nats per unit"} /></div>
+      name=${UNITS[method] ?? "Contribution, nats"} /></div>
     <h3>Source tokens</h3>
     <${LabelledHeat} key=${[method, layer].join()} ...${shown} values=${sourceValues}
       columnNames=${source.tokens} columnsAre="source" label="Contributions of source tokens" />

@@ -14,7 +14,7 @@ export function decoded(table) {
     stream: all(stream),
     positions: decode(positions),
     attribution: attribution && Object.fromEntries(Object.entries(attribution).map(
-      ([name, each]) => [name, each.float16 === undefined ? each : decode(each)],
+      ([name, each]) => [name, each?.float16 === undefined ? each : decode(each)],
     )),
     neurons: neurons && Object.fromEntries(Object.entries(neurons).map(
       ([side, table]) => [side, Object.assign(decode(table), { active: decode(table.active) })],

@@ -1,0 +1,219 @@
+"""Each further method of attribution keeps the law by which it is defined."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from dragoman.inspection.attributed import Attributed, differentiable, of_embeddings
+from dragoman.inspection.attribution import attribute
+from dragoman.inspection.path_attribution import (
+    BASELINES,
+    SEED,
+    between,
+    deeplift,
+    discretized_integrated_gradients,
+    gradient_shap,
+    integrated_gradients,
+    random_inputs,
+    rescaled,
+    sequential_integrated_gradients,
+    token_path,
+)
+from dragoman.inspection.perturbation_attribution import lime, occlusion, reagent
+from dragoman.inspection.views import METHODS, OF_TOKENS
+from dragoman.model.symbols import END, PAD, START, UNKNOWN
+from dragoman.model.transformer import ACTIVATIONS, FeedForward
+from dragoman.system.errors import DragomanError
+from tests.conftest import MODELS
+from tests.test_inspection import LINES, translator_of
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def of(request):
+    """The log-probabilities of a translation as a function of the embeddings of both sides."""
+    translator = translator_of(MODELS[request.param])
+    sides = translator.tokenizers.source, translator.tokenizers.target
+    source, target = (
+        torch.tensor([*side.encode([line])[0], END])[None]
+        for side, line in zip(sides, LINES[1:3], strict=True)
+    )
+    return of_embeddings(differentiable(translator.torch_backend.model), source, target, with_prefix=True)
+
+
+def assert_close(found, expected, atol):
+    np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), rtol=0, atol=atol)
+
+
+def test_sequential_integrals_are_what_one_token_changes(of):
+    assert_close(sequential_integrated_gradients(of, 24), occlusion(of), 0.1)
+
+
+def test_of_one_token_sequential_integrals_are_integrals(of):
+    one = replace(of, baseline=torch.cat([of.baseline[:1], of.inputs[1:]]))
+    found = sequential_integrated_gradients(one, 8)
+    assert_close(found[:, :1], integrated_gradients(one, 8)[:, :1], 1e-5)
+    assert_close(found[:, 1:], torch.zeros_like(found[:, 1:]), 1e-6)
+
+
+def test_gradient_shap_sums_to_the_difference_from_random_sentences(of):
+    random = random_inputs(of, BASELINES, torch.Generator().manual_seed(SEED))
+    with torch.no_grad():
+        change = of.log_probs(of.inputs[None])[0] - of.log_probs(random).mean(0)
+    assert_close(gradient_shap(of, 32).sum(1), change, 0.15)
+
+
+def test_random_inputs_are_embeddings_of_all_tokens_but_symbols(of):
+    vectors = of.model.source_embedding(torch.arange(of.model.source_embedding.num_embeddings))
+    random = random_inputs(of, 64, torch.Generator().manual_seed(0))[:, : of.source.size(1)]
+    drawn = {int((vectors == each).all(1).nonzero()[0]) for each in random.flatten(0, 1).detach()}
+    assert drawn.isdisjoint({PAD, START, END})
+    assert len(drawn) > 10
+
+
+def test_a_path_of_tokens_leads_to_the_baseline_feature_by_feature(of):
+    embedding = of.model.source_embedding
+    for token in of.source[of.source > END].tolist():
+        path = token_path(embedding, token, of.baseline[0], 12)
+        assert path.shape == (12, of.inputs.size(1))
+        assert torch.equal(path[0], of.baseline[0])
+        assert torch.equal(path[-1], embedding(torch.tensor(token)).detach())
+        steps = (path[1:] - path[:-1]) * path[-1].sign()  # away from 0
+        assert (steps >= -1e-6).all()
+        assert len(path.unique(dim=0)) > 4
+
+
+def test_symbols_jump_from_the_baseline(of):
+    for token in (UNKNOWN, END):
+        path = token_path(of.model.target_embedding, token, of.baseline[0], 6)
+        assert torch.equal(path[0], of.baseline[0])
+        assert all(torch.equal(each, path[-1]) for each in path[1:])
+
+
+def test_a_path_of_two_tokens_ends():
+    """After the last token, the path stays at the baseline."""
+    embedding = nn.Embedding(6, 2)
+    with torch.no_grad():
+        embedding.weight[:] = torch.tensor([[0, 0], [0, 0], [0, 0], [0, 0], [4.0, 4], [1, 3]])
+    path = token_path(embedding, 4, torch.zeros(2), 5)
+    np.testing.assert_array_equal(path.detach(), [[0, 0], [0, 0], [0, 0], [1, 3], [4, 4]])
+
+
+def test_features_between_two_points_stay():
+    found = between(torch.tensor([[1.0, 5, -1, 2]]), torch.zeros(4), torch.tensor([2.0, 4, -2, -2]), 4)
+    np.testing.assert_array_equal(found, [[1, 3, -1, -1.5]])
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS.values())
+def test_slopes_between_two_points_sum_to_the_difference(activation):
+    torch.manual_seed(0)
+    first, last = nn.Linear(5, 7), nn.Linear(7, 1)
+    rows = torch.randn(2, 5, requires_grad=True)
+    values = last(rescaled(activation)(first(rows)))
+    assert torch.equal(values, last(activation(first(rows))))
+    (gradient,) = torch.autograd.grad(values.sum(), rows)
+    assert_close(gradient[1] @ (rows[1] - rows[0]), (values[1] - values[0])[0], 1e-5)
+    assert torch.equal(gradient[0], gradient[1])
+
+
+def test_where_nothing_changes_the_slope_is_the_gradient():
+    rows = torch.tensor([[-1.0, 2.0], [-1.0, 2.0]], requires_grad=True)
+    (gradient,) = torch.autograd.grad(rescaled(torch.nn.functional.relu)(rows).sum(), rows)
+    assert gradient.tolist() == [[0, 1], [0, 1]]
+
+
+def test_deeplift_needs_feed_forward_sub_layers_and_leaves_them_as_they_are(of):
+    layers = [module for module in of.model.modules() if isinstance(module, FeedForward)]
+    if not layers:
+        with pytest.raises(DragomanError, match="DeepLIFT is for models with feed-forward sub-layers"):
+            deeplift(of)
+        return
+    before = [layer.activation for layer in layers]
+    found = deeplift(of)
+    assert [layer.activation for layer in layers] == before
+    gradients = of.contributions(of.inputs[None], of.inputs[None])
+    assert found.shape == gradients.shape
+    assert (found - gradients).abs().max() > 1e-4
+
+
+@dataclass(frozen=True)
+class Linear(Attributed):
+    """Log-probabilities that are sums over the features, with a weight for each token."""
+
+    def log_probs(self, rows: Float[Tensor, "M C D"]) -> Float[Tensor, "M T"]:
+        return rows.sum(2) @ weights(self).T - 1
+
+
+def weights(of):
+    """A weight for each target token and each token that it reads."""
+    found = torch.randn(of.target.size(1), len(of.inputs), generator=torch.Generator().manual_seed(0))
+    for token, row in enumerate(found):
+        row[of.read(token) :] = 0
+    return found.to(of.inputs)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        lambda of: integrated_gradients(of, 1),
+        lambda of: sequential_integrated_gradients(of, 1),
+        lambda of: discretized_integrated_gradients(of, 8),
+        occlusion,
+        lime,
+    ],
+)
+def test_of_a_linear_function_all_methods_find_the_weights(of, method):
+    found = method(Linear(**vars(of)))
+    assert_close(found, (weights(of) * of.inputs.sum(1)).to(found), 1e-4)
+
+
+def test_of_a_linear_function_gradient_shap_finds_the_distance_from_the_mean(of):
+    mean = random_inputs(of, BASELINES, torch.Generator().manual_seed(SEED)).mean(0)
+    expected = weights(of) * (of.inputs - mean).sum(1)
+    assert_close(gradient_shap(Linear(**vars(of)), 1), expected, 1e-4)
+
+
+@dataclass(frozen=True)
+class OneToken(Attributed):
+    """The target token is likely as long as one source token is there."""
+
+    place: int = 0
+
+    def all_log_probs(self, rows: Float[Tensor, "M C D"]) -> Float[Tensor, "M T V"]:
+        there = (rows[:, self.place] == self.inputs[self.place]).all(1)
+        odds = torch.zeros(len(rows), self.target.size(1), self.model.target_embedding.num_embeddings)
+        odds[:, torch.arange(self.target.size(1)), self.target[0]] = 20 * there[:, None].float() - 10
+        return odds.log_softmax(2)
+
+
+@pytest.mark.parametrize("place", [0, 2])
+def test_reagent_finds_the_token_that_counts(of, place):
+    shares = reagent(OneToken(**vars(of), place=place))
+    assert (shares.argmax(1) == place).all()
+
+
+def test_reagent_gives_shares(of):
+    shares = reagent(of, most_steps=3)
+    assert (shares >= 0).all()
+    assert_close(shares.sum(1), torch.ones(len(shares)), 1e-5)
+    assert all((row[of.read(token) :] == 0).all() for token, row in enumerate(shares))
+
+
+def test_a_method_alone_gives_what_it_gives_among_others():
+    translator = translator_of(MODELS["transformer"])
+    word = LINES[1].split()[0]
+    together = attribute(translator, word, word, 4, True, methods=METHODS)
+    assert [*together.contributions] == [*METHODS]
+    for method in METHODS[::-1]:
+        alone = attribute(translator, word, word, 4, True, methods=[method])
+        np.testing.assert_array_equal(alone.of(method), together.of(method))
+
+
+@pytest.mark.parametrize("method", OF_TOKENS)
+def test_a_method_of_tokens_has_no_layer(method):
+    translator = translator_of(MODELS["transformer"])
+    with pytest.raises(DragomanError, match=f"The method {method} replaces tokens by others, so it cannot"):
+        attribute(translator, LINES[1], LINES[3], methods=[method], layer=1)
