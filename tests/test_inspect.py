@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from dragoman import Translator
+from dragoman.inspection.views import DEFAULT_METHODS, METHODS
 from dragoman.translation.model_folder import save_model
 from tests.test_exchange import call
 from tests.test_translator import folder  # noqa: F401
@@ -72,7 +73,7 @@ def test_words_windows_and_numbers_are_options(inspect, tmp_path):
     assert "What each token contributes to each target token: occlusion" in occlusion
     assert "The columns on the right are the target tokens before it" in occlusion
     contrast = svg("--show", "attribution", "--method", "gradient-input", "--layer", 1, "--contrast")
-    assert "What makes each target token likelier than another: gradient × output of" in contrast
+    assert "What makes each target token likelier than another: gradient × input at the output of" in contrast
     assert "The gradient of this difference with respect to the output of the layer" in contrast
     zeroing = svg("--show", "value-zeroing", "--kind", "encoder", "--layer", 1)
     assert "Encoder self-attention, layer 1: value zeroing" in zeroing
@@ -112,6 +113,12 @@ def test_all_views_are_one_file(inspect, tmp_path):
     assert inspect("--show", "attribution", "--out", tmp_path / "data.json")[0] == 0
     table = json.loads((tmp_path / "data.json").read_text())["attribution"]
     assert (table["tokens"], table["other"]) == (data["source"]["tokens"], [])
+    assert set(DEFAULT_METHODS) == set(METHODS).intersection(table)
+    further = ("--show", "attribution", "--method", "deeplift", "--layer", 1)
+    assert inspect(*further, "--out", tmp_path / "data.json")[0] == 0
+    table = json.loads((tmp_path / "data.json").read_text())["attribution"]
+    assert {*DEFAULT_METHODS, "deeplift"} == set(METHODS).intersection(table)
+    assert table["layer"] == 1
     assert inspect("--show", "attribution", "--contrast", "--out", tmp_path / "data.json")[0] == 0
     data = json.loads((tmp_path / "data.json").read_text())
     pairs = zip(data["attribution"]["other"], data["target"]["tokens"], strict=True)
@@ -131,7 +138,7 @@ def test_all_views_are_one_file(inspect, tmp_path):
         (
             ["--out", "x.json", "--layer", "1"],
             "--layer and --head are also for --show numbers and for .html, and --layer for --show neurons, "
-            "--method gradient-input and pictures of value-zeroing.",
+            "attribution and pictures of value-zeroing.",
         ),
         (["--out", "x.svg", "--show", "numbers", "--lines"], "--layer, --head and --lines are for --show"),
         (["--out", "x.svg", "--show", "cross", "--lines"], "--head and --lines need a --layer."),
@@ -153,10 +160,13 @@ def test_all_views_are_one_file(inspect, tmp_path):
         (["--out", "x.html", "--target-tokens"], "--method, --target-tokens and --contrast are for --show"),
         (["--out", "x.html", "--contrast"], "--method, --target-tokens and --contrast are for --show"),
         (
-            ["--out", "x.html", "--show", "attribution", "--method", "occlusion"],
-            "--method is for pictures, and x.html holds all methods; leave it out.",
+            ["--out", "x.svg", "--show", "attribution", "--method", "lime", "--head", "1"],
+            "--layer, --head and --lines are for",
         ),
-        (["--out", "x.svg", "--show", "attribution", "--layer", "1"], "--layer, --head and --lines are for"),
+        (
+            ["--out", "x.svg", "--show", "attribution", "--method", "reagent", "--layer", "1"],
+            "The method reagent replaces tokens by others",
+        ),
         (
             ["--out", "x.svg", "--show", "attribution", "--method", "gradient-input", "--layer", "9"],
             "There is no encoder layer 9; there are",

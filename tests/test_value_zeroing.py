@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from dragoman.inspection.attribution import shifted
+from dragoman.inspection.attributed import shifted
 from dragoman.inspection.inspect import inspect
 from dragoman.inspection.schema import array_from_json, to_json
 from dragoman.inspection.value_zeroing import value_zeroing

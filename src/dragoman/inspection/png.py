@@ -10,4 +10,5 @@ def to_png(svg: str) -> bytes:
         import vl_convert
     except ImportError as error:
         raise DragomanError("PNG needs vl-convert: pip install 'dragoman[plot]', or write .svg.") from error
-    return vl_convert.svg_to_png(in_light_colours(svg), scale=2)
+    # Few fonts have ▁, and resvg draws a whole text in the first one that has all its characters.
+    return vl_convert.svg_to_png(in_light_colours(svg).replace("▁", "_"), scale=2)
