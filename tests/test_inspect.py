@@ -74,7 +74,7 @@ def test_words_windows_and_numbers_are_options(inspect, tmp_path):
     assert "The columns on the right are the target tokens before it" in occlusion
     contrast = svg("--show", "attribution", "--method", "gradient-input", "--layer", 1, "--contrast")
     assert "What makes each target token likelier than another: gradient × input at the output of" in contrast
-    assert "The gradient of this difference with respect to the output of the layer" in contrast
+    assert "The gradient of this difference times the output of the layer" in contrast
     zeroing = svg("--show", "value-zeroing", "--kind", "encoder", "--layer", 1)
     assert "Encoder self-attention, layer 1: value zeroing" in zeroing
     assert "Decoder self-attention: statistics of" in svg("--show", "statistics", "--kind", "decoder")
