@@ -74,6 +74,14 @@ def test_an_inspection_has_those_of_its_tokens(translator):
     assert [tuple(each["parts"]) for each in table] == [each.parts for each in found.neighbours]
 
 
+def test_an_inspection_has_the_numbers_of_its_tokens(translator):
+    found = inspect(translator, LINES[0], SEARCH)
+    for side in ("source", "target"):
+        ids = getattr(found, f"{side}_ids")
+        pieces = getattr(translator.tokenizers, side).pieces(ids)
+        assert (tuple(pieces), ids) == (getattr(found, side), tuple(to_json(found)[side]["ids"]))
+
+
 def test_a_word_of_several_tokens_is_said_to_be_none(translator):
     assert piece_note(translator, "zz").startswith("zz is not a single token; its tokens are ")
     pieces = translator.tokenizers.source

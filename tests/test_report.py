@@ -97,6 +97,8 @@ def fake_inspection(
         modules=tuple(fake_modules(layers, source, d_model)),
         projections=fake_projections(source, target, (layers, layers), heads, d_model // heads),
         masks=fake_masks(source, target, source),
+        source_ids=tuple(range(4, 4 + source)),
+        target_ids=tuple(range(4, 4 + target)),
         neurons=fake_neurons(source, target, (layers, layers), 4 * d_model),
     )
 

@@ -67,6 +67,16 @@ def test_hostile_texts_run_nowhere(open_report):  # noqa: F811
     assert visible(HOSTILE[1]).replace(" ", "␣") in page.locator("#view").inner_text()
 
 
+def test_the_page_shows_words_tokens_and_their_numbers(open_report, small):  # noqa: F811
+    page = open_report(small)
+    tab(page, "Embeddings")
+    for side, title in (("source", "Tokens of the sentence"), ("target", "Tokens of the translation")):
+        rows = page.get_by_role("region", name=title).get_by_role("row").all()
+        _, tokens, ids = (row.locator("td").all_inner_texts() for row in rows)
+        assert tokens == list(getattr(small, side))
+        assert ids == [str(number) for number in getattr(small, f"{side}_ids")]
+
+
 def test_a_model_without_its_run_has_no_training(open_report, small):  # noqa: F811
     page = open_report(replace(small, training=None))
     assert page.get_by_role("tab", name="Training").count() == 0

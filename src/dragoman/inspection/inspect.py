@@ -257,6 +257,8 @@ class Search:
             tuple(self.modules()),
             drawn=self.drawn(),
             met=self.met(),
+            source_ids=tuple(source),
+            target_ids=tuple(target),
             neighbours=neighbours(one_model(self.translator), self.translator.tokenizers, source, target),
             projections=recorded if recorded and has_equation_1(self.model) else None,
             masks=masks_of(self.model, recorded, source) if recorded else None,

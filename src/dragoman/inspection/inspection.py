@@ -145,6 +145,9 @@ class Inspection:
     """Grid beam search: for each node, what it has met of the forced words."""
     what_ifs: tuple["WhatIf", ...] = ()
     """Recorded cases: the sentence inspected again with changes."""
+    source_ids: tuple[int, ...] = ()
+    """The numbers of the source tokens in the vocabulary."""
+    target_ids: tuple[int, ...] = ()
     neighbours: tuple[Neighbours, ...] = ()
     """The nearest tokens of the source's and the target's tokens, for each matrix of embeddings."""
     masks: Masks | None = None

@@ -92,8 +92,8 @@ def search_json(inspection: Inspection) -> dict[str, Any]:
         "log_probability": inspection.log_probability,
         "score": inspection.score,
         "search": to_table(inspection.search) | {"max_extra_tokens": inspection.search.extra_tokens},
-        "source": side_json(inspection.source, inspection.source_words),
-        "target": side_json(inspection.target, inspection.target_words),
+        "source": side_json(inspection.source, inspection.source_words, inspection.source_ids),
+        "target": side_json(inspection.target, inspection.target_words, inspection.target_ids),
         "beam": {
             "nodes": [asdict(node) for node in inspection.nodes],
             "best_path": inspection.best_path,
@@ -104,9 +104,9 @@ def search_json(inspection: Inspection) -> dict[str, Any]:
     }
 
 
-def side_json(tokens: tuple[str, ...], words: tuple[int, ...]) -> dict[str, Any]:
-    """Tokens, the number of each token's word, and the text of each word by its number."""
-    return {"tokens": tokens, "words": words, "names": words_of(tokens, words)}
+def side_json(tokens: tuple[str, ...], words: tuple[int, ...], ids: tuple[int, ...]) -> dict[str, Any]:
+    """Tokens, their numbers, the number of each token's word, and the text of each word by its number."""
+    return {"tokens": tokens, "ids": ids, "words": words, "names": words_of(tokens, words)}
 
 
 def tables_json(tables: dict[int, tuple[TokenProbability, ...]]) -> dict[str, list[tuple[str, float]]]:
