@@ -44,8 +44,8 @@ class Inspect:
     alignment, one query of a head in numbers, the statistics of all heads, what each head (heads) and each
     source token (attribution) contributes, masks, positions, their dot products by distance, the residual
     stream, the logit lens, the hidden units of the feed-forward sub-layers (neurons), the model, how much of
-    a token a layer mixes into another (value-zeroing). With heads and attribution, .html and .json also have
-    these, and .json value-zeroing."""
+    a token a layer mixes into another (value-zeroing). With heads, attribution and value-zeroing, .html and
+    .json also have these."""
     layer: int | None = None
     """The layer of a picture of attention or neurons, counted from 1; without it all layers are drawn; of
     value-zeroing, by default the last. With --method gradient-input, an encoder layer, whose output is the
@@ -148,14 +148,11 @@ def refuse_contradictions(asked: Inspect) -> None:
         return
     if ending in (".svg", ".png") and asked.show is None:
         raise DragomanError(f"A picture shows one view: give --show {', '.join(VIEWS)}.")
-    if ending == ".html" and asked.show == "value-zeroing":
-        raise DragomanError(
-            f"--out is {asked.out}; with --show value-zeroing its name has to end with .json, .svg or .png."
-        )
     if ending in (".html", ".json") and asked.show not in (None, *get_args(Computed)):
         raise DragomanError(
             f"--show is for pictures, and {asked.out} holds all views; leave it out. --show heads adds the "
-            "effects of all heads, --show attribution the contributions of tokens."
+            "effects of all heads, --show attribution the contributions of tokens, --show value-zeroing how "
+            "much of a token a layer mixes into another."
         )
     refuse_options_of_other_views(asked, ending)
 
@@ -164,7 +161,7 @@ def refuse_options_of_other_views(asked: Inspect, ending: str) -> None:
     """Raise `DragomanError` for options that do not belong to the view."""
     attention, numbers = asked.show in ("encoder", "decoder", "cross"), asked.show == "numbers"
     with_heads, neurons = attention or numbers or ending == ".html", asked.show == "neurons"
-    zeroing = asked.show == "value-zeroing" and ending != ".json"
+    zeroing = asked.show == "value-zeroing" and ending in (".svg", ".png")
     of_layers = zeroing or (asked.show == "attribution" and asked.method == "gradient-input")
     if (
         (asked.lines and not attention)
