@@ -205,7 +205,7 @@ def test_the_saliency_of_a_contrast_is_the_norm_of_the_difference_of_gradients(t
     of = attributed(translator, contrasted)
     other = torch.tensor([translator.tokenizers.target.ids(contrasted.other)])
     leaves = of.inputs[None].requires_grad_()
-    (rows,) = of.all_log_probs(leaves)
+    (rows,) = of.all_log_probs(of.features(leaves))
     for row, numbers in enumerate(rows):
         of_token, of_other = (
             torch.autograd.grad(numbers[tokens[0, row]], leaves, retain_graph=True)[0][0]

@@ -143,8 +143,11 @@ def test_deeplift_needs_feed_forward_sub_layers_and_leaves_them_as_they_are(of):
 class Linear(Attributed):
     """Log-probabilities that are sums over the features, with a weight for each token."""
 
-    def log_probs(self, rows: Float[Tensor, "M C D"]) -> Float[Tensor, "M T"]:
-        return rows.sum(2) @ weights(self).T - 1
+    def features(self, rows: Float[Tensor, "M C D"]) -> Float[Tensor, "M T D"]:
+        return (rows.sum(2) @ weights(self).T)[..., None]
+
+    def log_probs_of(self, features: Float[Tensor, "M T D"]) -> Float[Tensor, "M T"]:
+        return features[..., 0] - 1
 
 
 def weights(of):
@@ -182,10 +185,13 @@ class OneToken(Attributed):
 
     place: int = 0
 
-    def all_log_probs(self, rows: Float[Tensor, "M C D"]) -> Float[Tensor, "M T V"]:
+    def features(self, rows: Float[Tensor, "M C D"]) -> Float[Tensor, "M T D"]:
         there = (rows[:, self.place] == self.inputs[self.place]).all(1)
-        odds = torch.zeros(len(rows), self.target.size(1), self.model.target_embedding.num_embeddings)
-        odds[:, torch.arange(self.target.size(1)), self.target[0]] = 20 * there[:, None].float() - 10
+        return there.float()[:, None, None].expand(-1, self.target.size(1), 1)
+
+    def all_log_probs(self, features: Float[Tensor, "M T D"]) -> Float[Tensor, "M T V"]:
+        odds = torch.zeros(*features.shape[:2], self.model.target_embedding.num_embeddings)
+        odds[:, torch.arange(self.target.size(1)), self.target[0]] = 20 * features[..., 0] - 10
         return odds.log_softmax(2)
 
 

@@ -126,6 +126,8 @@ def test_all_views_are_one_file(inspect, tmp_path):
     assert inspect("--show", "value-zeroing", "--out", tmp_path / "data.json")[0] == 0
     table = json.loads((tmp_path / "data.json").read_text())["value_zeroing"]
     assert table["cross"]["shape"][1:] == [len(data["target"]["tokens"]), len(data["source"]["tokens"])]
+    assert inspect("--show", "value-zeroing", "--out", tmp_path / "report.html")[0] == 0
+    assert json.dumps(table["cross"]["float16"]) in (tmp_path / "report.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -183,8 +185,8 @@ def test_all_views_are_one_file(inspect, tmp_path):
         (["--out", "x.json", "--show", "value-zeroing", "--layer", "1"], "--layer, --head and --lines are"),
         (["--out", "x.svg", "--show", "value-zeroing", "--layer", "9"], "There is no layer 9; the decoder"),
         (
-            ["--out", "x.html", "--show", "value-zeroing"],
-            "with --show value-zeroing its name has to end with .json, .svg or .png.",
+            ["--out", "x.html", "--show", "value-zeroing", "--kind", "cross"],
+            "--kind is for --show numbers, statistics, neurons, and pictures of value-zeroing.",
         ),
         (
             ["--out", "x.svg", "--show", "cross", "--what-if", "positions=off"],

@@ -76,7 +76,7 @@ def test_the_data_has_the_effects_of_all_heads_if_they_are_asked_for(inspect, fo
             ["--what-if", "positions=off positions=off"],
             "positions=off and positions=off change the same part",
         ),
-        (["--file", "x"], "Give a sentence after the run, or with --show heads a --file of sentences"),
+        (["--file", "x"], "Give a sentence after the run, or with --show heads or neurons a --file"),
     ],
 )
 def test_what_makes_no_sense_gets_a_sentence(inspect, tmp_path, options, message):  # noqa: F811
@@ -141,7 +141,10 @@ def test_an_interrupt_leaves_nothing(heads, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--out", "x.json"], "--file is for --show heads alone; for all else give a sentence in its place"),
+        (
+            ["--out", "x.json"],
+            "--file is for --show heads and neurons alone; for all else give a sentence in",
+        ),
         (["--show", "heads", "--out", "x.html"], "with --file its name has to end with .json, .svg or .png"),
         (["--show", "heads", "--out", "x.svg", "--layer", 1], "--layer, --head and --lines are for"),
     ],

@@ -1,6 +1,8 @@
 """Scores of value zeroing are those of a model whose layer has zeros in place of the values of one token."""
 
+from concurrent.futures import CancelledError
 from dataclasses import replace
+from threading import Event
 from xml.etree import ElementTree
 
 import numpy as np
@@ -17,6 +19,7 @@ from dragoman.inspection.views import KINDS
 from dragoman.model.attention import KeysValues
 from dragoman.model.replaced_attend import replaced_attend
 from dragoman.system.errors import DragomanError
+from dragoman.system.futures import interruption
 from dragoman.translation.analysis import forced_batches
 from tests.conftest import MODELS, VARIANTS
 from tests.test_inspection import LINES, translator_of
@@ -81,6 +84,17 @@ def test_nothing_of_the_model_is_changed(zeroed):
     for module in translator.torch_backend.model.modules():
         assert not module._forward_hooks
         assert "attend" not in vars(module)
+
+
+def test_it_ends_after_an_interruption():
+    translator, interrupted = translator_of(MODELS["transformer"]), Event()
+    interrupted.set()
+    before = interruption.set(interrupted)
+    try:
+        with pytest.raises(CancelledError):
+            value_zeroing(translator, LINES[1], LINES[3])
+    finally:
+        interruption.reset(before)
 
 
 def test_a_layer_is_a_picture_and_all_are_data():

@@ -1,10 +1,11 @@
 """`dragoman inspect`: what a model computes for a sentence, as one HTML file, a picture, or data."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, settings_from
@@ -35,8 +36,9 @@ class Inspect:
     sentence: str | None = None
     """The sentence."""
     file: Path | None = None
-    """With --show heads, instead of a sentence: a file, one sentence per line. Effects of heads are means
-    over its lines, with confidence intervals."""
+    """With --show heads or neurons: a file of sentences, one per line.
+    Effects of heads are means over its lines, with confidence intervals. Neurons are shown with the tokens at
+    which they are most active: the most active ones of each layer, of a --layer, or a --neuron."""
     out: Path = Path("inspection.html")
     """The file: .html has all views, .json the data, .svg and .png one picture."""
     show: Picture | Computed | None = None
@@ -44,8 +46,8 @@ class Inspect:
     alignment, one query of a head in numbers, the statistics of all heads, what each head (heads) and each
     source token (attribution) contributes, masks, positions, their dot products by distance, the residual
     stream, the logit lens, the hidden units of the feed-forward sub-layers (neurons), the model, how much of
-    a token a layer mixes into another (value-zeroing). With heads and attribution, .html and .json also have
-    these, and .json value-zeroing."""
+    a token a layer mixes into another (value-zeroing). With heads, attribution and value-zeroing, .html and
+    .json also have these."""
     layer: int | None = None
     """The layer of a picture of attention or neurons, counted from 1; without it all layers are drawn; of
     value-zeroing, by default the last. Of attribution, an encoder layer, whose output is the input. For
@@ -88,7 +90,10 @@ def inspect(given: Given) -> None:
     refuse_contradictions(asked)
     cases = parse_cases(asked.what_if)
     if asked.file is not None:
-        inspect_heads(asked.run, asked.file, asked.out, asked.search)
+        if asked.show == "neurons":
+            inspect_neurons(asked, asked.file)
+        else:
+            inspect_heads(asked.run, asked.file, asked.out, asked.search)
         return
     from dragoman.inspection.inspect import inspect as inspect_sentence
     from dragoman.training.curves import training_of
@@ -139,7 +144,9 @@ def refuse_contradictions(asked: Inspect) -> None:
             f"--out is {asked.out}; its name has to end with {', '.join(ENDINGS[:-1])} or .png."
         )
     if (asked.sentence is None) == (asked.file is None):
-        raise DragomanError("Give a sentence after the run, or with --show heads a --file of sentences.")
+        raise DragomanError(
+            "Give a sentence after the run, or with --show heads or neurons a --file of sentences."
+        )
     if asked.what_if and ending in (".svg", ".png") and (asked.show != "beam" or len(asked.what_if) > 1):
         raise DragomanError(
             "A picture of --what-if shows the trees of one case: give --show beam and one case, or for --out "
@@ -147,17 +154,15 @@ def refuse_contradictions(asked: Inspect) -> None:
         )
     if asked.file is not None:
         refuse_contradictions_of_file(asked, ending)
+        refuse_options_of_other_views(asked, ending)
         return
     if ending in (".svg", ".png") and asked.show is None:
         raise DragomanError(f"A picture shows one view: give --show {', '.join(VIEWS)}.")
-    if ending == ".html" and asked.show == "value-zeroing":
-        raise DragomanError(
-            f"--out is {asked.out}; with --show value-zeroing its name has to end with .json, .svg or .png."
-        )
     if ending in (".html", ".json") and asked.show not in (None, *get_args(Computed)):
         raise DragomanError(
             f"--show is for pictures, and {asked.out} holds all views; leave it out. --show heads adds the "
-            "effects of all heads, --show attribution the contributions of tokens."
+            "effects of all heads, --show attribution the contributions of tokens, --show value-zeroing how "
+            "much of a token a layer mixes into another."
         )
     refuse_options_of_other_views(asked, ending)
 
@@ -166,8 +171,8 @@ def refuse_options_of_other_views(asked: Inspect, ending: str) -> None:
     """Raise `DragomanError` for options that do not belong to the view."""
     attention, numbers = asked.show in ("encoder", "decoder", "cross"), asked.show == "numbers"
     with_heads, neurons = attention or numbers or ending == ".html", asked.show == "neurons"
-    zeroing = asked.show == "value-zeroing" and ending != ".json"
-    of_layers = zeroing or asked.show == "attribution"
+    zeroing = asked.show == "value-zeroing" and ending in (".svg", ".png")
+    of_layers = zeroing or (asked.show == "attribution" and ending != ".html")
     if (
         (asked.lines and not attention)
         or (asked.head is not None and not with_heads)
@@ -201,14 +206,16 @@ def refuse_options_of_other_views(asked: Inspect, ending: str) -> None:
 
 def refuse_contradictions_of_file(asked: Inspect, ending: str) -> None:
     """Raise `DragomanError` for options that do not fit a --file."""
-    if asked.show != "heads" or asked.what_if:
-        raise DragomanError("--file is for --show heads alone; for all else give a sentence in its place.")
+    if asked.show not in ("heads", "neurons") or asked.what_if:
+        raise DragomanError(
+            "--file is for --show heads and neurons alone; for all else give a sentence in its place."
+        )
     if ending == ".html":
         raise DragomanError(
             f"--out is {asked.out}; with --file its name has to end with .json, .svg or .png."
         )
-    if asked.layer is not None or asked.head is not None or asked.lines:
-        raise DragomanError("--layer, --head and --lines are for --show encoder, decoder or cross.")
+    if asked.window:
+        raise DragomanError("--window is for one sentence; with --file leave it out.")
 
 
 def methods_of(asked: Inspect) -> tuple[Method, ...]:
@@ -298,9 +305,6 @@ def picture(inspection: "Inspection", asked: Inspect) -> str:
 
 def inspect_heads(run: Path, file: Path, out: Path, search: SearchSettings) -> None:
     """Write the mean effect of each head on the translations of a file's lines."""
-    from rich.console import Console
-    from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     from dragoman.inspection.heads import mean_effects_picture
     from dragoman.inspection.mean_effects import mean_effects_json, mean_head_effects
     from dragoman.text.lines import read_lines
@@ -308,22 +312,51 @@ def inspect_heads(run: Path, file: Path, out: Path, search: SearchSettings) -> N
 
     lines, translator = list(read_lines(file)), Translator.load(run)
     say(f"Translating {counted(len(lines), 'line')} of {file}, then scoring without each head.")
-    columns = TextColumn("heads"), MofNCompleteColumn(), TimeRemainingColumn()
+    with progress_of("heads") as progress:
+        effects = mean_head_effects(translator, lines, search, progress)
+    write_of_file(out, mean_effects_json(effects), mean_effects_picture(effects))
+    say(f"{out} has the mean effect of each head on {counted(effects.lines, 'line')}.")
+
+
+def inspect_neurons(asked: Inspect, file: Path) -> None:
+    """Write where neurons are most active, over the lines of a file."""
+    from dragoman.inspection.neuron_samples import neuron_samples, neuron_samples_json
+    from dragoman.inspection.neuron_samples_picture import neuron_samples_picture
+    from dragoman.text.lines import read_lines
+    from dragoman.translation.translator import Translator
+
+    lines, translator = list(read_lines(file)), Translator.load(asked.run)
+    with progress_of("lines") as progress:
+        found = neuron_samples(
+            translator, lines, asked.search, asked.kind, asked.layer, asked.neuron, progress=progress
+        )
+    write_of_file(asked.out, neuron_samples_json(found), neuron_samples_picture(found))
+    say(f"{asked.out} has the strongest tokens of neurons in {counted(found.lines, 'line')}.")
+
+
+@contextmanager
+def progress_of(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A function that shows how many of all are done, in a terminal."""
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn(what), MofNCompleteColumn(), TimeRemainingColumn()
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=None)
-        effects = mean_head_effects(
-            translator, lines, search, lambda done, heads: bar.update(task, completed=done, total=heads)
-        )
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def write_of_file(out: Path, table: dict[str, Any], svg: str) -> None:
+    """Write what was found in a file of sentences, as JSON or as a picture."""
     ending = out.suffix.lower()
     content = (
-        json.dumps(mean_effects_json(effects), allow_nan=False).encode()
+        json.dumps(table, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
         if ending == ".json"
-        else picture_file(mean_effects_picture(effects), ending)
+        else picture_file(svg, ending)
     )
     with atomic_write(out) as path:
         path.write_bytes(content)
-    say(f"{out} has the mean effect of each head on {counted(effects.lines, 'line')}.")
 
 
 COMMAND = Command(

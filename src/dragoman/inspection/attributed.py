@@ -5,6 +5,7 @@ or S + T with the tokens that the decoder reads.
 """
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from dragoman.model.enriched import Enriched
 from dragoman.model.transformer import Transformer, build_model
 from dragoman.search.beam import next_log_probs
 from dragoman.system.errors import DragomanError
+from dragoman.system.futures import interruption
 
 ROWS = 16  # that are computed at once
 
@@ -40,31 +42,48 @@ class Attributed:
     other: Int[Tensor, "1 T"] | None = None
     """In a contrast, the tokens whose log-probabilities are subtracted."""
 
-    def all_log_probs(self, rows: Float[Tensor, "M C D"]) -> Float[Tensor, "M T V"]:
-        """Log P of each token of the vocabulary at each target position, with these inputs."""
+    def features(self, rows: Float[Tensor, "M C D"]) -> Float[Tensor, "M T D"]:
+        """The decoder's output at each target position, with these inputs."""
         size, targets = self.source.size(1), self.target.expand(len(rows), -1)
         with replaced_output(self.module, rows[:, :size]):
             state = self.model.encode(self.source.expand(len(rows), -1))
         with_prefix = rows.size(1) > size
         embedding = self.model.target_embedding
         with replaced_output(embedding, rows[:, size:]) if with_prefix else nullcontext():
-            features, _ = self.model.decode(shifted(self.model, targets), state)
-        return next_log_probs(self.model, features.flatten(0, 1)).unflatten(0, (len(rows), -1))
+            return self.model.decode(shifted(self.model, targets), state)[0]
 
-    def log_probs(self, rows: Float[Tensor, "M C D"]) -> Float[Tensor, "M T"]:
-        """Log P of each target token with these inputs; in a contrast, minus that of the other token."""
-        log_probs = self.all_log_probs(rows)
-        found = log_probs.gather(2, self.target.expand(len(rows), -1)[..., None])[..., 0]
+    def all_log_probs(self, features: Float[Tensor, "M T D"]) -> Float[Tensor, "M T V"]:
+        """Log P of each token of the vocabulary at each target position."""
+        return next_log_probs(self.model, features.flatten(0, 1)).unflatten(0, features.shape[:2])
+
+    def log_probs_of(self, features: Float[Tensor, "M T D"]) -> Float[Tensor, "M T"]:
+        """Log P of each target token; in a contrast, minus that of the other token."""
+        log_probs = self.all_log_probs(features)
+        found = log_probs.gather(2, self.target.expand(len(features), -1)[..., None])[..., 0]
         if self.other is None:
             return found
-        return found - log_probs.gather(2, self.other.expand(len(rows), -1)[..., None])[..., 0]
+        return found - log_probs.gather(2, self.other.expand(len(features), -1)[..., None])[..., 0]
+
+    def log_probs(self, rows: Float[Tensor, "M C D"]) -> Float[Tensor, "M T"]:
+        """`log_probs_of` the features with these inputs."""
+        return self.log_probs_of(self.features(rows))
 
     def gradients(self, rows: Float[Tensor, "M C D"]) -> Iterator[Float[Tensor, "M C D"]]:
-        """For each target token, the gradients of its log-probabilities with respect to these inputs."""
+        """For each target token, the gradients of its log-probabilities with respect to these inputs.
+
+        Raises `CancelledError` after an `interruption`.
+        """
         leaves = rows.detach().requires_grad_()
-        log_probs = self.log_probs(leaves)
+        features = self.features(leaves)
+        # A position's log-probability depends on its own features alone: one call finds all their gradients.
+        cut = features.detach().requires_grad_()
+        (of_features,) = torch.autograd.grad(self.log_probs_of(cut).sum(), cut)
         for token in range(self.target.size(1)):
-            yield torch.autograd.grad(log_probs[:, token].sum(), leaves, retain_graph=True)[0]
+            if interruption.get().is_set():
+                raise CancelledError
+            of_token = torch.zeros_like(of_features)
+            of_token[:, token] = of_features[:, token]
+            yield torch.autograd.grad(features, leaves, of_token, retain_graph=True)[0]
 
     def contributions(
         self, rows: Float[Tensor, "M C D"], factors: Float[Tensor, "M C D"]

@@ -168,7 +168,7 @@ def saliency(of: Attributed) -> Float[Tensor, "T C"]:
 @torch.no_grad()
 def likeliest_others(of: Attributed) -> Int[Tensor, "1 T"]:
     """At each position, the likeliest token that is not the target token."""
-    log_probs = of.all_log_probs(of.inputs[None])
+    log_probs = of.all_log_probs(of.features(of.inputs[None]))
     return log_probs.scatter(2, of.target[..., None], -torch.inf).argmax(2)
 
 

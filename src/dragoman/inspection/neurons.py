@@ -3,6 +3,7 @@
 Shapes: L layers, S source and T target tokens, P tokens of a side, F = d_ff, K the most active neurons.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -10,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dragoman.inspection.projected import Numbers
+from dragoman.inspection.views import Kind
+from dragoman.system.errors import DragomanError
 
 Side = Literal["encoder", "decoder"]
 SIDES: tuple[Side, ...] = get_args(Side)
@@ -45,3 +48,25 @@ def most_active_of_layer(activations: Numbers, count: int) -> npt.NDArray[np.int
 def at(array: npt.NDArray[Any], places: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
     """The numbers of the last axis at these places."""
     return np.take_along_axis(array, places, -1)
+
+
+def sides_with(
+    sizes: Mapping[Side, tuple[int, int]], kind: Kind | None, layer: int | None, neuron: int | None
+) -> list[Side]:
+    """The sides, or the side `kind`, that have this layer and neuron, counted from 1.
+
+    `sizes` are the numbers of layers of each side, and of neurons of its layers. Raises `DragomanError` if
+    there is no such side.
+    """
+    if kind == "cross":
+        raise DragomanError("Neurons are those of the encoder or of the decoder: give one of them as --kind.")
+    sides = [side for side in SIDES if kind in (None, side)]
+    layers = [side for side in sides if layer is None or 1 <= layer <= sizes[side][0]]
+    if not layers:
+        counts = " and ".join(f"the {side} has {sizes[side][0]}" for side in sides)
+        raise DragomanError(f"There is no layer {layer}; {counts}, counted from 1.")
+    found = [side for side in layers if neuron is None or 1 <= neuron <= sizes[side][1]]
+    if not found:
+        counts = " and ".join(f"a layer of the {side} has {sizes[side][1]}" for side in layers)
+        raise DragomanError(f"There is no neuron {neuron}; {counts}, counted from 1.")
+    return found

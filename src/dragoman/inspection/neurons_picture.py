@@ -11,7 +11,7 @@ from dragoman.inspection.drawing import Drawing, diverging, widest
 from dragoman.inspection.inspection import Inspection
 from dragoman.inspection.labels import Window, in_window, tokens_in
 from dragoman.inspection.layout import finished, sentences
-from dragoman.inspection.neurons import SIDES, Side, most_active, most_active_of_layer
+from dragoman.inspection.neurons import SIDES, Side, most_active, most_active_of_layer, sides_with
 from dragoman.inspection.projected import Numbers
 from dragoman.inspection.views import Kind
 from dragoman.system.errors import DragomanError
@@ -38,7 +38,7 @@ def neurons_picture(
     `kind` is the side, by default both; `layer` and `neuron` are counted from 1. A side without such a layer
     or neuron is left out. Raises `DragomanError` if no side is left.
     """
-    sides = sides_with(inspection, kind, layer, neuron)
+    sides = sides_of(inspection, kind, layer, neuron)
     activation = inspection.model.activation
     drawing = Drawing(
         f"neurons-{layer or 'all'}-{neuron or 'all'}",
@@ -82,23 +82,10 @@ def what_is_drawn(layer: int | None, neuron: int | None) -> str:
     return f"Most active neurons of layer {layer}" if neuron is None else f"Neuron {neuron} of layer {layer}"
 
 
-def sides_with(
-    inspection: Inspection, kind: Kind | None, layer: int | None, neuron: int | None
-) -> list[Side]:
+def sides_of(inspection: Inspection, kind: Kind | None, layer: int | None, neuron: int | None) -> list[Side]:
     """The sides that have this layer and this neuron. Raises `DragomanError` as `neurons_picture`."""
-    if kind == "cross":
-        raise DragomanError("Neurons are those of the encoder or of the decoder: give one of them as --kind.")
-    sides = [side for side in SIDES if kind in (None, side)]
-    shapes = {side: neurons_of(inspection, side).shape for side in sides}
-    layers = [side for side in sides if layer is None or 1 <= layer <= shapes[side][0]]
-    if not layers:
-        counts = " and ".join(f"the {side} has {shapes[side][0]}" for side in sides)
-        raise DragomanError(f"There is no layer {layer}; {counts}, counted from 1.")
-    found = [side for side in layers if neuron is None or 1 <= neuron <= shapes[side][2]]
-    if not found:
-        counts = " and ".join(f"a layer of the {side} has {shapes[side][2]}" for side in layers)
-        raise DragomanError(f"There is no neuron {neuron}; {counts}, counted from 1.")
-    return found
+    shapes = {side: neurons_of(inspection, side).shape for side in SIDES}
+    return sides_with({side: (shape[0], shape[2]) for side, shape in shapes.items()}, kind, layer, neuron)
 
 
 def neurons_of(inspection: Inspection, side: Side) -> Numbers:

@@ -94,7 +94,7 @@ def are_likely(
     """Whether each of these target tokens is among the likeliest with random tokens at some places."""
     found = []
     for some, places in zip(tokens.split(ROWS), replaced.split(ROWS), strict=True):
-        log_probs = of.all_log_probs(with_random_tokens(of, places, generator))
+        log_probs = of.all_log_probs(of.features(with_random_tokens(of, places, generator)))
         likeliest = log_probs[torch.arange(len(some)), some].topk(LIKELIEST).indices
         found.append((likeliest == of.target[0, some, None]).any(1))
     return torch.cat(found)

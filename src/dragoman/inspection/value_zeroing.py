@@ -8,6 +8,7 @@ Shapes: S source and T target tokens, L encoder and N decoder layers, Q queries,
 """
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import cast
@@ -27,6 +28,7 @@ from dragoman.model.attention import KeysValues, MultiHeadAttention
 from dragoman.model.replaced_attend import replaced_attend
 from dragoman.model.transformer import Transformer
 from dragoman.system.errors import DragomanError
+from dragoman.system.futures import interruption
 from dragoman.translation.analysis import forced_batches
 from dragoman.translation.translator import Translator
 
@@ -71,10 +73,14 @@ def scores(
 
     In each call, the first row of the batch is the model as it is, and each further row has zeros for one
     key. Each layer passes the output of the first row on, so only its own zeros change its output.
+
+    Raises `CancelledError` after an `interruption`.
     """
     layers = model.encoder if kind == "encoder" else model.decoder
     found = []
     for keys in torch.arange(target.size(1) if kind == "decoder" else source.size(1)).split(ROWS):
+        if interruption.get().is_set():
+            raise CancelledError
         outputs: list[Tensor] = []  # of each layer [1 + P, Q, D]
         sources, targets = (each.expand(1 + len(keys), -1) for each in (source, shifted(model, target)))
         with ExitStack() as stack:

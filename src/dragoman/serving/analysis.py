@@ -8,8 +8,6 @@ from dragoman.serving.models import ServedModel
 from dragoman.serving.service import CHARACTERS_PER_TOKEN
 
 MOST_ANALYSED = 1_000  # tokens of a text for PyTorch, whose memory grows with their square
-MOST_INSPECTED = 200  # tokens of a sentence; with 512 tokens an inspection of `base` needs 1.9 GB
-MOST_WITH_HEADS = 60  # of one that is scored without each head
 MOST_WEIGHTS = 10_000  # attention weights of a head, in an answer
 
 
@@ -31,6 +29,14 @@ def refuse_long(
                 f"The text that begins with {text[:40]!r} has more than {most:,} tokens, which is too long "
                 f"for {what}; {advice}.",
             )
+
+
+def refuse_long_translation(tokens: Sequence[str], most: int, what: str, advice: str) -> None:
+    """Raise `ApiError` 413 for a translation that is too long for what PyTorch computes, with what to do."""
+    if len(tokens) > most:
+        raise ApiError(
+            413, f"The translation has {len(tokens):,} tokens, which is too long for {what}; {advice}."
+        )
 
 
 def refuse_many_weights(model: ServedModel, sentences: Sequence[dict[str, Any]]) -> None:

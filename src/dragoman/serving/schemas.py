@@ -126,6 +126,7 @@ class InspectRequest(Search):  # type: ignore[valid-type, misc]
             "examples": [
                 {"text": "A man rides a bike."},
                 {"text": "A man rides a bike.", "changes": ["cross.1.2=off", "beam_size=1"]},
+                {"text": "A man rides a bike.", "attribution": True, "contrast": True},
             ]
         }
     )
@@ -135,6 +136,20 @@ class InspectRequest(Search):  # type: ignore[valid-type, misc]
     )
     heads: bool = Field(
         False, description="Whether to add the effect of each head on the translation's log-probability."
+    )
+    attribution: bool = Field(
+        False, description="Whether to add what each source token contributes to each target token."
+    )
+    contrast: bool = Field(
+        False,
+        description="With `attribution`: why this token and not another. The log-probability of each target "
+        "token minus that of the likeliest other token after the same tokens is attributed.",
+    )
+    target_tokens: bool = Field(
+        False, description="With `attribution`: attribute to the target tokens before each one, too."
+    )
+    value_zeroing: bool = Field(
+        False, description="Whether to add how much of each token each attention mixes into another."
     )
 
 

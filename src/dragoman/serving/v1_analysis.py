@@ -1,18 +1,16 @@
 """The API of this project: the routes of /v1 that compute with PyTorch."""
 
-import dataclasses
 import math
 from typing import Any
 
 from fastapi import APIRouter, Request
 
 from dragoman.inspection.changes import changed_settings, parse_changes
-from dragoman.inspection.served_training import training_of
-from dragoman.serving.analysis import MOST_INSPECTED, MOST_WITH_HEADS, refuse_long, words
+from dragoman.serving.analysis import refuse_long, words
+from dragoman.serving.inspections import compute_inspection, refuse_contradictions
 from dragoman.serving.schemas import AlternativesRequest, InspectRequest, ScoreRequest
 from dragoman.serving.service import Service
 from dragoman.serving.v1 import choose_model, settings_of
-from dragoman.system.errors import DragomanError
 
 
 def router(service: Service) -> APIRouter:
@@ -47,34 +45,19 @@ def router(service: Service) -> APIRouter:
     async def inspect(asked: InspectRequest, request: Request) -> dict[str, Any]:
         """What the model computed for a sentence: its search, attention and residual stream.
 
-        With `changes`, what it would have computed. Without them, a run's answer has its training, and with
-        `heads` the effect of each head.
+        With `changes`, what it would have computed. Without them, a run's answer has its training; `heads`
+        adds the effect of each head, `attribution` what each token contributes, and `value_zeroing` how much
+        of each token a layer mixes into another.
         docs/inspection.md describes the answer.
         """
         model, settings = choose_model(service, asked, asked.text), settings_of(asked)
         changes = parse_changes(asked.changes)
-        if changes and asked.heads:
-            raise DragomanError("heads is of the model without changes; leave changes out, or heads.")
+        refuse_contradictions(asked)
         service.refuse_too_much(changed_settings(settings, changes))
         service.note_texts(request.scope, [asked.text])
 
         def compute() -> dict[str, Any]:
-            from dragoman.inspection.ablation import head_effects
-            from dragoman.inspection.room import LIVE, contents
-            from dragoman.inspection.schema import to_json
-            from dragoman.inspection.what_if import inspect_changed
-
-            elsewhere = "send a shorter sentence, or use `dragoman inspect`, which has no such limit"
-            refuse_long(model, [asked.text], MOST_INSPECTED, "an inspection by a server", elsewhere)
-            if asked.heads:
-                refuse_long(model, [asked.text], MOST_WITH_HEADS, "the effects of all heads")
-            found = inspect_changed(model.translator, asked.text, changes, settings)
-            if asked.heads:
-                effects = head_effects(model.translator, asked.text, found.target)
-                found = dataclasses.replace(found, head_effects=effects)
-            if not changes:
-                found = dataclasses.replace(found, training=training_of(model.folder, model.name))
-            return to_json(found, contents(found, LIVE))
+            return compute_inspection(model, asked, changes, settings)
 
         return await service.analyse(compute, words(asked.text), request.scope)
 

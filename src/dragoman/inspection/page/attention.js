@@ -1,18 +1,13 @@
 // The attention weights of all heads, of one head, and the word alignment that is read from them.
 
 import { html, useMemo, useState } from "./vendor/preact.js";
-import { decoderKeys, part } from "./data.js";
+import { KINDS, decoderKeys, part } from "./data.js";
 import { Heat, LabelledHeat, Legend, WEIGHT_MARKS, matrixRows, weightShare } from "./heat.js";
 import { ChosenByOption, HeadNumbers, nameOfHeld } from "./numbers.js";
 import { Choice, Facts, Grid, Lines, Numbers } from "./parts.js";
 import { statisticNames } from "./statistics.js";
 import { fixed, visible } from "./tokens.js";
 
-const KINDS = [
-  ["encoder", "Encoder self-attention"],
-  ["decoder", "Decoder self-attention"],
-  ["cross", "Encoder-decoder attention"],
-];
 const SWITCHES = [["off", "Switch this head off"], ["uniform", "Make it uniform"]];
 const FEWEST = 0.02; // weights below this have no line
 

@@ -39,6 +39,7 @@ const ABOUT = {
 };
 const UNITS = { saliency: "Norm, nats per unit", reagent: "Share of importance" }; // without a sign
 
+const OF_TOKEN = /[Tt]he\s+token's\s+log-probability/g;
 const CONTRAST = `Each row is a contrast, token ≠ other token: the log-probability of the target token minus
   that of the other token after the same tokens.`;
 const ABOUT_LAYER = `The gradient of the token's log-probability with respect to the output of the layer,
@@ -62,13 +63,14 @@ export function Attribution({ inspection }) {
     : [[0, "0"], [1, fixed(most, 2)]];
   const shown = { share, scale: signed ? "signed" : "weight", rowNames: target.tokens, rowsAre: "target" };
   const { other } = attribution;
+  const about = ofLayer ? ABOUT_LAYER : ABOUT[method];
   if (other.length) shown.rowNames = target.tokens.map((token, row) => `${token}≠${other[row]}`);
   const sourceValues = columnsOf(values, shape, 0, size);
   return html`
     <p>Each row is a token of the translation; each column is a token that the model reads, and the number is
       what it contributes to the log-probability of the row's token.</p>
     <${Choice} label="Method" choices=${METHODS.filter(([name]) => name in attribution)} value=${method} choose=${setMethod} />
-    <p class="note">${other.length ? CONTRAST : ""} ${ofLayer ? ABOUT_LAYER : ABOUT[method]}</p>
+    <p class="note">${other.length ? CONTRAST : ""} ${other.length ? about.replace(OF_TOKEN, (words) => words[0] === "T" ? "This difference" : "this difference") : about}</p>
     ${method === "gradient-input" && layers ? html`<div class="tools"><label>Input <select value=${layer}
       onChange=${(event) => setLayer(Number(event.currentTarget.value))}>
       <option value="0">embeddings</option>

@@ -4,7 +4,7 @@
 export function decoded(table) {
   const all = (arrays) =>
     Object.fromEntries(Object.entries(arrays).map(([name, array]) => [name, decode(array)]));
-  const { attention, projections, stream, positions, masks, neurons, attribution } = table;
+  const { attention, projections, stream, positions, masks, neurons, attribution, value_zeroing } = table;
   return {
     ...table,
     attention: all(attention),
@@ -16,6 +16,7 @@ export function decoded(table) {
     attribution: attribution && Object.fromEntries(Object.entries(attribution).map(
       ([name, each]) => [name, each?.float16 === undefined ? each : decode(each)],
     )),
+    value_zeroing: value_zeroing && all(value_zeroing),
     neurons: neurons && Object.fromEntries(Object.entries(neurons).map(
       ([side, table]) => [side, Object.assign(decode(table), { active: decode(table.active) })],
     )),
@@ -23,6 +24,11 @@ export function decoded(table) {
   };
 }
 
+export const KINDS = [ // of attention
+  ["encoder", "Encoder self-attention"],
+  ["decoder", "Decoder self-attention"],
+  ["cross", "Encoder-decoder attention"],
+];
 export const MASKS = ["encoder", "cross", "causal", "decoder"];
 
 /** {shape, values} of shares of 1, which have a byte each in base64. */

@@ -6,6 +6,7 @@ const EXPERIMENTS = {
   beam: ["wider-beam", "length-penalties"],
   attention: ["dot-product-variance", "heads-that-matter", "attention-as-explanation"],
   attribution: ["attention-as-explanation"],
+  "value-zeroing": ["attention-as-explanation"],
   steps: ["training-equals-decoding", "exposure"],
   embeddings: ["neighbours-of-embeddings", "tied-embeddings"],
   positions: ["positions-are-linear", "position-dot-products", "lengths-beyond-training"],

@@ -2,7 +2,7 @@
 
 import { html, render, useRef, useState } from "./vendor/preact.js";
 import { Attention } from "./attention.js";
-import { Attribution } from "./attribution.js";
+import { AskedAttribution, AskedZeroing, useAsked } from "./asked.js";
 import { Beam } from "./beam.js";
 import { Masks } from "./masks.js";
 import { Embeddings } from "./embeddings.js";
@@ -13,7 +13,6 @@ import { Positions } from "./positions.js";
 import { Steps } from "./steps.js";
 import { Stream } from "./stream.js";
 import { Training } from "./training.js";
-import { useEffects } from "./effects.js";
 import { WhatIf, useBench } from "./what_if.js";
 import { Facts } from "./parts.js";
 import { count, fixed } from "./tokens.js";
@@ -22,7 +21,8 @@ import { WindowForm, WindowOf } from "./window.js";
 const VIEWS = [
   ["beam", "Beam", Beam],
   ["attention", "Attention", Attention],
-  ["attribution", "Attribution", Attribution], // if it was asked for
+  ["attribution", "Attribution", AskedAttribution], // if it was asked for, or can be
+  ["value-zeroing", "Value zeroing", AskedZeroing], // likewise
   ["steps", "Decoding steps", Steps],
   ["embeddings", "Embeddings", Embeddings],
   ["positions", "Positions", Positions],
@@ -33,17 +33,20 @@ const VIEWS = [
   ["training", "Training", Training], // of a run that has its log
   ["what-if", "What if", WhatIf],
 ];
-const WINDOWED = ["beam", "attention", "attribution", "positions", "stream", "neurons", "masks", "what-if"];
+const WINDOWED = [
+  "beam", "attention", "attribution", "value-zeroing", "positions", "stream", "neurons", "masks", "what-if",
+];
 // The views of an LSTM or GRU; a ConvS2S and an enriched model also have positions, the latter also neurons.
 const RECURRENT = [
   "beam", "attention", "attribution", "embeddings", "stream", "model", "training", "what-if",
 ];
 
-function viewsOf({ model, training, neurons, attribution }, hasCases) {
+function viewsOf({ model, training, neurons }, { attribution, zeroing, cases }) {
   const isThere = {
-    training: Boolean(training), "what-if": Boolean(hasCases), positions: model.positions !== "none",
+    training: Boolean(training), "what-if": Boolean(cases), positions: model.positions !== "none",
     neurons: Boolean(neurons),
-    attribution: Boolean(attribution),
+    attribution: Boolean(attribution.found || attribution.run),
+    "value-zeroing": Boolean(zeroing.found || zeroing.run),
   };
   const known = VIEWS.filter(([name]) => isThere[name] ?? true);
   if (model.architecture === "transformer") return known;
@@ -55,13 +58,17 @@ function viewsOf({ model, training, neurons, attribution }, hasCases) {
   );
 }
 
-function Report({ inspection, ask, askEffects, children }) {
+function Report({ inspection, ask, children }) {
   const [view, setView] = useState("beam");
   const [window, setWindow] = useState(null);
   const tabs = useRef();
   const bench = useBench(inspection, ask);
-  const effects = useEffects(inspection, askEffects);
-  const views = viewsOf(inspection, ask || bench.cases.length || effects.effects);
+  const askTransformer = inspection.model.architecture === "transformer" ? ask : null;
+  const effects = useAsked(inspection, "head_effects", askTransformer, { heads: true });
+  const attribution = useAsked(inspection, "attribution", ask, { attribution: true });
+  const zeroing = useAsked(inspection, "value_zeroing", askTransformer, { value_zeroing: true });
+  const cases = ask || bench.cases.length || effects.found;
+  const views = viewsOf(inspection, { attribution, zeroing, cases });
   const longest = Math.max(inspection.source.tokens.length, inspection.target.tokens.length);
   const place = views.findIndex(([name]) => name === view);
   const [, title, View] = views[place];
@@ -95,7 +102,7 @@ function Report({ inspection, ask, askEffects, children }) {
         ${WINDOWED.includes(view)
           ? html`<${WindowForm} count=${longest} value=${window} change=${setWindow} />` : null}
         <${WindowOf} value=${window}><${View} inspection=${inspection} bench=${bench}
-          effects=${effects} tryOut=${tryOut} /><//>
+          effects=${effects} attribution=${attribution} zeroing=${zeroing} tryOut=${tryOut} /><//>
         <${Experiments} view=${view} />
       </div>
     </main>
@@ -126,11 +133,9 @@ function Head({ inspection }) {
 }
 
 /** Show an inspection, with its arrays as `decoded` gives them, and a note below it.
- * ask: of changes, a promise of the inspection with them; absent where no model can be asked.
- * askEffects: a promise of the effects of all heads; absent also for a model without them. */
-export function show(inspection, note, ask, askEffects) {
+ * ask: of options, a promise of the inspection with them; absent where no model can be asked. */
+export function show(inspection, note, ask) {
   const page = document.getElementById("page");
   page.textContent = "";
-  render(html`<${Report} inspection=${inspection} ask=${ask} askEffects=${askEffects}>
-    ${note}</${Report}>`, page);
+  render(html`<${Report} inspection=${inspection} ask=${ask}>${note}</${Report}>`, page);
 }

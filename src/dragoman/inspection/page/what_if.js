@@ -8,7 +8,7 @@ import { Token, count, fixed } from "./tokens.js";
 import { Changes } from "./changes.js";
 
 /** The cases so far, and `run`, which asks for another and tells whether it came.
- * ask: of changes, a promise of their inspection. */
+ * ask: of options, a promise of an inspection with them. */
 export function useBench(inspection, ask) {
   const [cases, setCases] = useState(inspection.what_if ?? []);
   const [chosen, choose] = useState(0);
@@ -17,7 +17,7 @@ export function useBench(inspection, ask) {
     if (state.busy) return false;
     setState({ busy: true, failure: "" });
     try {
-      const all = [...cases, { ...(await ask(changes)), changes }];
+      const all = [...cases, { ...(await ask({ changes })), changes }];
       setCases(all);
       choose(all.length - 1);
       setState({ busy: false, failure: "" });
@@ -51,7 +51,7 @@ export function WhatIf({ inspection, bench, effects, tryOut }) {
     ${failure ? html`<p role="alert" class="failure">${failure}</p>` : null}
     <p role="status" tabindex="-1" ref=${status}>${busy ? "The model is computing …" : result}</p>
     ${one ? html`<${Comparison} key=${chosen} before=${inspection} after=${one} tryOut=${tryOut} />` : null}
-    ${effects.effects || effects.run ? html`<${Effects} ...${effects} />` : null}`;
+    ${effects.found || effects.run ? html`<${Effects} ...${effects} />` : null}`;
 }
 
 /** Changes as texts, forced beginnings as one. */

@@ -11,11 +11,10 @@ const NOTE = "The server computed this with PyTorch just now. Its translations m
 async function start() {
   const { text, model, adapter } = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
   try {
-    const inspection = await inspect({ text, model, adapter });
+    const ask = async (options) => decoded(await inspect({ text, model, adapter, ...options }));
+    const inspection = await ask();
     document.title = `Inspection: ${inspection.sentence}`;
-    const ask = (changes) => inspect({ text, model, adapter, changes });
-    const askEffects = async () => (await inspect({ text, model, adapter, heads: true })).head_effects;
-    show(decoded(inspection), NOTE, ask, inspection.model.architecture === "transformer" ? askEffects : null);
+    show(inspection, NOTE, ask);
   } catch (error) {
     document.querySelector("[role=status]").textContent = error.message;
   }

@@ -1,0 +1,79 @@
+// Views that the model computes only if they are asked for: a button, and then the view.
+
+import { html, useEffect, useRef, useState } from "./vendor/preact.js";
+import { Attribution } from "./attribution.js";
+import { ValueZeroing } from "./value_zeroing.js";
+
+/** A part of an inspection that is recorded or asked for: {found, busy, failure, run}.
+ * name: of the part. ask: of options, a promise of an inspection with them; absent if no model can be asked.
+ * run: asks for the part, with these options, too. */
+export function useAsked(inspection, name, ask, options) {
+  const [state, setState] = useState({ found: inspection[name], busy: false, failure: "" });
+  const run = async (others) => {
+    if (state.busy) return;
+    setState({ ...state, busy: true, failure: "" });
+    try {
+      const { [name]: found } = await ask({ ...options, ...others });
+      setState({ found, busy: false, failure: "" });
+    } catch (error) {
+      setState({ ...state, busy: false, failure: error.message });
+    }
+  };
+  return { ...state, run: ask && run };
+}
+
+/** A button that asks, with what it waits for or why it failed. children: the options above it. */
+export function Ask({ name, busy, failure, run, children }) {
+  const submit = (event) => {
+    event.preventDefault();
+    run();
+  };
+  return html`<form class="ask" onSubmit=${submit}>
+    ${children}
+    <button class="try" aria-disabled=${busy}>${name}</button>
+    <p role="status">${busy ? "The model is computing …" : ""}</p>
+    ${failure ? html`<p role="alert" class="failure">${failure}</p>` : null}
+  </form>`;
+}
+
+/** The attribution, below a form that asks for another one. */
+export function AskedAttribution({ inspection, attribution }) {
+  return html`
+    ${attribution.run ? html`<${AttributionForm} ...${attribution} />` : null}
+    ${attribution.found
+      ? html`<${Attribution} inspection=${{ ...inspection, attribution: attribution.found }} />` : null}`;
+}
+
+function AttributionForm({ found, run, ...others }) {
+  const [contrast, setContrast] = useState(false);
+  const [targetTokens, setTargetTokens] = useState(false);
+  const check = (name, value, change) => html`<label class="check"><input type="checkbox" checked=${value}
+    onChange=${(event) => change(event.currentTarget.checked)} /> ${name}</label>`;
+  return html`
+    ${found ? null : html`<p>What each token contributes to the log-probability of each token of the
+      translation. The model computes it for many inputs, which takes longer than the other views.</p>`}
+    <${Ask} name="Compute contributions" run=${() => run({ contrast, target_tokens: targetTokens })} ...${others}>
+      ${check("Contrast with the likeliest other token", contrast, setContrast)}
+      ${check("Target tokens before it, too", targetTokens, setTargetTokens)}
+    <//>`;
+}
+
+/** Value zeroing, or a button that asks for it. */
+export function AskedZeroing({ inspection, zeroing }) {
+  const { found, ...others } = zeroing;
+  const place = useRef();
+  const isFirst = useRef(true);
+  useEffect(() => {
+    if (found && !isFirst.current) place.current.focus(); // the button that had the focus is gone
+    isFirst.current = false;
+  }, [found]);
+  if (found) {
+    return html`<div tabindex="-1" ref=${place} role="group" aria-label="Value zeroing">
+      <${ValueZeroing} inspection=${inspection} zeroing=${found} /></div>`;
+  }
+  return html`
+    <p>How much of each token an attention of a layer mixes into another (value zeroing). Unlike attention
+      weights, it includes the values, the output matrix, the residual connection and the feed-forward
+      sub-layer.</p>
+    <${Ask} name="Compute value zeroing" ...${others} />`;
+}

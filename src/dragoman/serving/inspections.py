@@ -1,0 +1,81 @@
+"""What /v1/inspect computes, and how long its sentences may be."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from dragoman.inspection.served_training import training_of
+from dragoman.search.settings import SearchSettings
+from dragoman.serving.analysis import refuse_long, refuse_long_translation
+from dragoman.serving.models import ServedModel
+from dragoman.serving.schemas import InspectRequest
+from dragoman.system.errors import DragomanError
+
+if TYPE_CHECKING:
+    from dragoman.inspection.changes import Change
+    from dragoman.inspection.inspection import Inspection
+
+MOST_INSPECTED = 200  # tokens of a sentence; with 512 tokens an inspection of `base` needs 1.9 GB
+MOST_WITH = {"heads": 60, "attribution": 40, "value_zeroing": 60}  # of a sentence and of its translation
+WHAT = {
+    "heads": "the effects of all heads",
+    "attribution": "an attribution to tokens",
+    "value_zeroing": "value zeroing",
+}
+ELSEWHERE = "send a shorter sentence, or use `dragoman inspect`, which has no such limit"
+
+
+def asked_views(asked: InspectRequest) -> list[str]:
+    """The views that are computed only if they are asked for, by their fields in the request."""
+    return [name for name in MOST_WITH if getattr(asked, name)]
+
+
+def refuse_contradictions(asked: InspectRequest) -> None:
+    """Raise `DragomanError` for fields of a request that do not fit each other."""
+    for name in asked_views(asked):
+        if asked.changes:
+            raise DragomanError(f"{name} is of the model without changes; leave changes out, or {name}.")
+    for name in ("contrast", "target_tokens"):
+        if getattr(asked, name) and not asked.attribution:
+            raise DragomanError(f"{name} is of an attribution; send attribution, too, or leave {name} out.")
+
+
+def compute_inspection(
+    model: ServedModel, asked: InspectRequest, changes: "Sequence[Change]", settings: SearchSettings
+) -> dict[str, Any]:
+    """The inspection as JSON.
+
+    Raises `ApiError` 413 for a sentence that is too long for what is asked, and `DragomanError` as `inspect`
+    and the functions of the views.
+    """
+    from dragoman.inspection.room import LIVE, contents
+    from dragoman.inspection.schema import to_json
+    from dragoman.inspection.what_if import inspect_changed
+
+    refuse_long(model, [asked.text], MOST_INSPECTED, "an inspection by a server", ELSEWHERE)
+    for name in asked_views(asked):
+        refuse_long(model, [asked.text], MOST_WITH[name], WHAT[name], ELSEWHERE)
+    found = inspect_changed(model.translator, asked.text, changes, settings)
+    for name in asked_views(asked):
+        refuse_long_translation(found.target, MOST_WITH[name], WHAT[name], ELSEWHERE)
+    found = with_asked_views(model, asked, found)
+    if not changes:
+        found = dataclasses.replace(found, training=training_of(model.folder, model.name))
+    return to_json(found, contents(found, LIVE))
+
+
+def with_asked_views(model: ServedModel, asked: InspectRequest, found: "Inspection") -> "Inspection":
+    """The inspection with the views that are asked for."""
+    from dragoman.inspection.ablation import head_effects
+    from dragoman.inspection.attribution import attribute
+    from dragoman.inspection.value_zeroing import value_zeroing
+
+    translator, pair = model.translator, (asked.text, found.target)
+    if asked.heads:
+        found = dataclasses.replace(found, head_effects=head_effects(translator, *pair))
+    if asked.attribution:
+        contributions = attribute(translator, *pair, with_prefix=asked.target_tokens, contrast=asked.contrast)
+        found = dataclasses.replace(found, attribution=contributions)
+    if asked.value_zeroing:
+        found = dataclasses.replace(found, value_zeroing=value_zeroing(translator, *pair))
+    return found
