@@ -18,6 +18,7 @@ from dragoman.search.attention_weights import cross_attention
 from dragoman.search.beam import beam_search, beam_steps, greedy_search
 from dragoman.search.hypothesis import Constraints, length_penalty
 from dragoman.search.settings import SearchSettings
+from lab.parts.table_model import TableModel
 from tests.conftest import MODELS, VOCABULARY, no_shape_checks, random_model
 
 
@@ -281,10 +282,9 @@ def reference_steps(model, source, asked):
             key=lambda one: -one[0],
         )
         yield [ids for ids, _ in alive], ranked
-        if len(ranked) >= asked.beam_size:
-            return
+        reach = step + 1 if len(ranked) >= asked.beam_size else longest + 1
         if len(ranked) >= asked.n_best and all(
-            score(log_p, longest + 1) <= ranked[asked.n_best - 1][0] for _, log_p in alive
+            score(log_p, reach) <= ranked[asked.n_best - 1][0] for _, log_p in alive
         ):
             return
 
@@ -331,6 +331,14 @@ def test_the_stop_rule_is_that_of_the_reference(kept_model, sources, penalty):
             sources[1:],
             SearchSettings(beam_size=beam_size, n_best=n_best, max_extra_tokens=8, **penalty),
         )
+
+
+def test_a_search_does_not_end_while_a_live_hypothesis_is_better_than_all_that_have_finished():
+    following = {"<s>": {"a": 0.5, "</s>": 0.2, "b": 0.15, "c": 0.15}, "a": {"c": 0.9, "</s>": 0.1}}
+    model, source = TableModel("abc", following), torch.tensor([[4, END]])
+    asked = SearchSettings(beam_size=2, length_penalty=0.0)
+    *_, last = beam_steps(model, source, asked, Constraints())
+    assert [model.text(best.ids) for best in last.done[0]] == ["a c"]  # 0.45; "" has 0.2, "b" 0.15
 
 
 @torch.no_grad()

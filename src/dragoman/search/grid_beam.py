@@ -91,10 +91,10 @@ def grid_steps(
         finished += [scored(one.ids[1:-1], one.log_prob, settings) for one in ended]
         finished = sorted(finished, key=lambda one: -one.score)[:width]
         best_live = max((one.log_prob for one in live), default=-torch.inf) / float(
-            length_normalization(max_length + 1, settings)
+            length_normalization(step + 1 if len(finished) == width else max_length + 1, settings)
         )
         enough = len(finished) >= settings.n_best and best_live <= finished[settings.n_best - 1].score
-        if not live or len(finished) == width or enough:
+        if not live or enough:
             best = finished[: settings.n_best] or [
                 meeting_most(extended, end_log_probs, constraints.forced, settings)
             ]
