@@ -71,6 +71,6 @@ def run(quick: bool) -> Result:
         verdict_of(not any(other["whole targets"]), condition),
         f"Share of texts without an error, trained on cut targets: {shown}. By the first rule, W short "
         "hypotheses can end a search while a far more probable one is live. Trained on whole targets, it is "
-        f"{spread(of('whole targets', FIRST, 'exact'))}, and the rules differ in at most "
-        f"{max(other['whole targets']):.0%} of the translations of a model.",
+        f"{spread(of('whole targets', FIRST, 'exact'))}, and another rule changes at most "
+        f"{100 * max(other['whole targets']):.0f} of 100 translations.",
     )
