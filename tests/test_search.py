@@ -282,10 +282,8 @@ def reference_steps(model, source, asked):
             key=lambda one: -one[0],
         )
         yield [ids for ids, _ in alive], ranked
-        reach = step + 1 if len(ranked) >= asked.beam_size else longest + 1
-        if len(ranked) >= asked.n_best and all(
-            score(log_p, reach) <= ranked[asked.n_best - 1][0] for _, log_p in alive
-        ):
+        rank, reached = (0, step) if len(ranked) >= asked.beam_size else (asked.n_best - 1, longest)
+        if rank < len(ranked) and all(score(log_p, reached + 1) <= ranked[rank][0] for _, log_p in alive):
             return
 
 
@@ -339,6 +337,14 @@ def test_a_search_does_not_end_while_a_live_hypothesis_is_better_than_all_that_h
     asked = SearchSettings(beam_size=2, length_penalty=0.0)
     *_, last = beam_steps(model, source, asked, Constraints())
     assert [model.text(best.ids) for best in last.done[0]] == ["a c"]  # 0.45; "" has 0.2, "b" 0.15
+
+
+@no_shape_checks()
+def test_the_best_is_the_same_whatever_the_number_of_the_best(kept_model, sources):
+    asked = SearchSettings(beam_size=4, length_power=1.0, max_extra_tokens=6)
+    found = [beam_search(kept_model, sources, replace(asked, n_best=n_best)) for n_best in range(1, 5)]
+    for (alone,), *others in zip(*found, strict=True):
+        assert [best for best, *_ in others] == [alone] * 3
 
 
 @torch.no_grad()

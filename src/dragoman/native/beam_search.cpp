@@ -207,7 +207,7 @@ void advance(Sentence& sentence, const std::vector<Candidate>& extensions) {
         const bool enough = sentence.finished.size() == width;
         const int reached = enough ? length : search.max_lengths[sentence.number] + 1;
         const float best_live = sentence.live[0].log_prob / search.length_normalization[reached];
-        sentence.done = best_live <= sentence.finished[n_best - 1].score;
+        sentence.done = best_live <= sentence.finished[enough ? 0 : n_best - 1].score;
     }
 }
 

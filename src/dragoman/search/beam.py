@@ -354,11 +354,12 @@ def is_done(
     beam: Beam, length: int | Tensor, max_lengths: Int[Tensor, "B"], settings: SearchSettings
 ) -> Bool[Tensor, "B"]:
     """Whether no live hypothesis can still become one of the n best, even if all its further tokens have
-    probability 1; if W have finished, whether none has a better score than the n-th best at its own `length`.
+    probability 1, or W have finished and no live one, at its present `length`, is better than the best.
     """
-    best_live, nth_best = beam.live_log_probs.amax(1), beam.finished_scores[:, settings.n_best - 1]
+    finished, best_live = beam.finished_scores, beam.live_log_probs.amax(1)
     now, bound = (best_live / length_normalization(each, settings) for each in (length, max_lengths + 1))
-    return torch.where(beam.finished_scores[:, -1] > -torch.inf, now, bound) <= nth_best
+    enough = (finished[:, -1] > -torch.inf) & (now <= finished[:, 0])
+    return enough | (bound <= finished[:, settings.n_best - 1])
 
 
 def hypotheses(beam: Beam, n_best: int) -> list[list[Hypothesis]]:
