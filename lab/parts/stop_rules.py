@@ -10,14 +10,12 @@ from jaxtyping import Int
 from torch import Tensor
 
 from dragoman.model.interface import Model
-from dragoman.model.symbols import START
-from dragoman.search.beam import beam_steps, max_target_lengths
+from dragoman.search.beam import Beam, extend, max_target_lengths, next_log_probs, restrict
 from dragoman.search.hypothesis import Constraints, length_penalty
 from dragoman.search.settings import SearchSettings
 
 W, ALPHA = 4, 0.6
-# By this power of the length, later hypotheses are better: the search goes on nearly to the maximum length.
-ASKED = SearchSettings(beam_size=W, n_best=W, length_power=8.0, max_extra_tokens=8)
+ASKED = SearchSettings(beam_size=W, length_penalty=ALPHA, max_extra_tokens=8)
 Rule = Callable[[list[float], float, float], bool]
 """Whether a search ends: of the finished scores (one or more, best first), of the best live hypothesis' score
 if it ended now, and of its score at the maximum length if all its further tokens had probability 1.
@@ -35,25 +33,32 @@ Ends = dict[str, tuple[list[int], int]]
 """For each rule the ids of the best finished hypothesis, and the number of steps."""
 
 
+@torch.no_grad()
 def searches(model: Model, source: Int[Tensor, "B S"]) -> list[Ends]:
     """Of each sentence, what each rule finds. The scores have the paper's length penalty."""
     finished: list[list[tuple[float, list[int]]]] = [[] for _ in source]
     found: list[Ends] = [{} for _ in source]
-    before = dict.fromkeys(range(len(source)), torch.full((W, 1), START))
-    longest = max_target_lengths(model, source, ASKED).tolist()
-    for length, step in enumerate(beam_steps(model, source, ASKED, Constraints()), 1):
-        made = step.extensions
-        for row, number in enumerate(step.sentences.tolist()):
-            for place in made.ends[row].nonzero().flatten().tolist():
-                score = float(made.log_probs[row, place]) / length_penalty(length, ALPHA)
-                finished[number].append((score, before[number][made.origin[row, place], 1:].tolist()))
+    max_lengths = max_target_lengths(model, source, ASKED)
+    steps = int(max_lengths.max()) + 1
+    state, beam = model.encode(source).allocate(W, steps), Beam.start(len(source), W, 1, steps, source[:, :0])
+    for length in range(1, steps + 1):  # of a hypothesis that ends now, END included
+        features, state = model.decode(beam.live[:, :, -1].reshape(-1, 1), state)
+        log_probs = next_log_probs(model, features[:, -1]).unflatten(0, (-1, W))  # [B, W, V]
+        log_probs = restrict(log_probs, Constraints(), beam.live, length > max_lengths)
+        before = beam.live
+        made = extend(beam, log_probs, ASKED)
+        for number, longest in enumerate(max_lengths.tolist()):
+            for place in made.ends[number].nonzero().flatten().tolist():
+                score = float(made.log_probs[number, place]) / length_penalty(length, ALPHA)
+                finished[number].append((score, before[number, made.origin[number, place], 1:].tolist()))
             finished[number].sort(key=lambda one: -one[0])
             scores = [score for score, _ in finished[number]]
-            likeliest = float(step.beam.live_log_probs[row].max())
+            likeliest = float(beam.live_log_probs[number].max())
             now = likeliest / length_penalty(length, ALPHA)
-            bound = likeliest / length_penalty(longest[number] + 1, ALPHA)
+            bound = likeliest / length_penalty(longest + 1, ALPHA)
             for name, rule in RULES.items():
-                if scores and name not in found[number] and (number in step.done or rule(scores, now, bound)):
+                if scores and name not in found[number] and (length > longest or rule(scores, now, bound)):
                     found[number][name] = finished[number][0][1], length
-            before[number] = step.beam.live[row]
+        rows = torch.arange(len(source))[:, None] * W + made.origin.gather(1, made.survivors)
+        state = state.reorder(rows.flatten())
     return found
