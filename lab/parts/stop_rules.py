@@ -40,7 +40,8 @@ def searches(model: Model, source: Int[Tensor, "B S"]) -> list[Ends]:
     found: list[Ends] = [{} for _ in source]
     max_lengths = max_target_lengths(model, source, ASKED)
     steps = int(max_lengths.max()) + 1
-    state, beam = model.encode(source).allocate(W, steps), Beam.start(len(source), W, 1, steps, source[:, :0])
+    state = model.encode(source).allocate(W, steps)
+    beam = Beam.start(len(source), W, 1, steps, source[:, :0].float())  # without coverage
     for length in range(1, steps + 1):  # of a hypothesis that ends now, END included
         features, state = model.decode(beam.live[:, :, -1].reshape(-1, 1), state)
         log_probs = next_log_probs(model, features[:, -1]).unflatten(0, (-1, W))  # [B, W, V]
