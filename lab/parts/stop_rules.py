@@ -22,10 +22,8 @@ if it ended now, and of its score at the maximum length if all its further token
 """
 RULES: dict[str, Rule] = {
     "W have finished": lambda found, now, bound: len(found) >= W,
-    "W, and none is better now": lambda found, now, bound: len(found) >= W and now <= found[0],
-    "W, and none is better now than the W-th": (
-        lambda found, now, bound: len(found) >= W and now <= found[W - 1]
-    ),
+    "W, none is better now": lambda found, now, bound: len(found) >= W and now <= found[0],
+    "W, none beats the W-th": (lambda found, now, bound: len(found) >= W and now <= found[W - 1]),
     "none can become the best": lambda found, now, bound: bound <= found[0],
 }
 """fairseq and CTranslate2; Dragoman, which ends by the last rule too; Hugging Face; Tensor2Tensor."""
