@@ -65,8 +65,8 @@ def marian_engine(folder: Path, precision: str, beam: int, length: int | None, t
 def openvino_engine(folder: Path, precision: str, beam: int, length: int | None, threads: int) -> Engine:
     """optimum-intel's `generate` over OpenVINO: batches of 32, sorted by length.
 
-    `early_stopping` ends a sentence where ours does: when W translations have ended in a beam of W. In int8
-    the weights are int8. OpenVINO chooses the precision of the rest: bfloat16 where the processor has it.
+    `early_stopping` ends a sentence when W translations have ended in a beam of W, about where ours does. In
+    int8 the weights are. OpenVINO chooses the precision of the rest: bfloat16 where the processor has it.
     """
     import torch
     from optimum.intel import OVModelForSeq2SeqLM

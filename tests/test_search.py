@@ -18,6 +18,7 @@ from dragoman.search.attention_weights import cross_attention
 from dragoman.search.beam import beam_search, beam_steps, greedy_search
 from dragoman.search.hypothesis import Constraints, length_penalty
 from dragoman.search.settings import SearchSettings
+from lab.parts.table_model import TableModel
 from tests.conftest import MODELS, VOCABULARY, no_shape_checks, random_model
 
 
@@ -281,11 +282,8 @@ def reference_steps(model, source, asked):
             key=lambda one: -one[0],
         )
         yield [ids for ids, _ in alive], ranked
-        if len(ranked) >= asked.beam_size:
-            return
-        if len(ranked) >= asked.n_best and all(
-            score(log_p, longest + 1) <= ranked[asked.n_best - 1][0] for _, log_p in alive
-        ):
+        rank, reached = (0, step) if len(ranked) >= asked.beam_size else (asked.n_best - 1, longest)
+        if rank < len(ranked) and all(score(log_p, reached + 1) <= ranked[rank][0] for _, log_p in alive):
             return
 
 
@@ -331,6 +329,22 @@ def test_the_stop_rule_is_that_of_the_reference(kept_model, sources, penalty):
             sources[1:],
             SearchSettings(beam_size=beam_size, n_best=n_best, max_extra_tokens=8, **penalty),
         )
+
+
+def test_a_search_does_not_end_while_a_live_hypothesis_is_better_than_all_that_have_finished():
+    following = {"<s>": {"a": 0.5, "</s>": 0.2, "b": 0.15, "c": 0.15}, "a": {"c": 0.9, "</s>": 0.1}}
+    model, source = TableModel("abc", following), torch.tensor([[4, END]])
+    asked = SearchSettings(beam_size=2, length_penalty=0.0)
+    *_, last = beam_steps(model, source, asked, Constraints())
+    assert [model.text(best.ids) for best in last.done[0]] == ["a c"]  # 0.45; "" has 0.2, "b" 0.15
+
+
+@no_shape_checks()
+def test_the_best_is_the_same_whatever_the_number_of_the_best(kept_model, sources):
+    asked = SearchSettings(beam_size=4, length_power=1.0, max_extra_tokens=6)
+    found = [beam_search(kept_model, sources, replace(asked, n_best=n_best)) for n_best in range(1, 5)]
+    for (alone,), *others in zip(*found, strict=True):
+        assert [best for best, *_ in others] == [alone] * 3
 
 
 @torch.no_grad()

@@ -201,11 +201,13 @@ void advance(Sentence& sentence, const std::vector<Candidate>& extensions) {
     }
     sentence.live = std::move(live);
     sentence.step++;
-    if (sentence.live.empty() || sentence.finished.size() == width) {
+    if (sentence.live.empty()) {
         sentence.done = true;
     } else if (sentence.finished.size() >= n_best) {
-        const float divisor = search.length_normalization[search.max_lengths[sentence.number] + 1];
-        sentence.done = sentence.live[0].log_prob / divisor <= sentence.finished[n_best - 1].score;
+        const bool enough = sentence.finished.size() == width;
+        const int reached = enough ? length : search.max_lengths[sentence.number] + 1;
+        const float best_live = sentence.live[0].log_prob / search.length_normalization[reached];
+        sentence.done = best_live <= sentence.finished[enough ? 0 : n_best - 1].score;
     }
 }
 

@@ -155,7 +155,7 @@ class FixedShapeSearch:
         beam.live = prefixes.gather(1, survivors[:, :, None].expand_as(beam.live))
         beam.live.index_copy_(2, now[None] + 1, token.gather(1, survivors)[:, :, None])
         self._store(beam)
-        self.unfinished &= ~is_done(beam, self.max_lengths, settings)
+        self.unfinished &= ~is_done(beam, now + 1, self.max_lengths, settings)
         self.state.reorder((self.first_rows + origin.gather(1, survivors)).flatten())
         now += 1
 

@@ -74,10 +74,8 @@ def max_target_lengths(
     model: Model, source: Int[Tensor, "B S"], settings: SearchSettings, min_capacity: int = 0
 ) -> Int[Tensor, "B"]:
     """`max_target_length` of each source."""
-    lengths = [
-        max_target_length(count, model.longest_target, settings, min_capacity)
-        for count in (source != PAD).sum(1).tolist()
-    ]
+    counts = (source != PAD).sum(1).tolist()
+    lengths = [max_target_length(count, model.longest_target, settings, min_capacity) for count in counts]
     return torch.tensor(lengths, device=source.device)
 
 
@@ -174,10 +172,8 @@ def beam_steps(
     """Beam search, step by step.
 
     Each step extends every live hypothesis by every token. Of these candidates, those among the W likeliest
-    that end are finished, and the W likeliest that do not end stay live. A sentence is done when W hypotheses
-    have finished, or sooner if no live one could still become one of its n best, even if all its further
-    tokens had probability 1. At the maximum length all live hypotheses end. Each group of a beam does so for
-    its share of W.
+    that end are finished, and the W likeliest that do not end stay live. A sentence is done when `is_done`
+    says so. At the maximum length all live hypotheses end. Each group of a beam does so for its share of W.
     """
     width, device = settings.beam_size, source.device
     max_lengths = max_target_lengths(model, source, settings, constraints.min_capacity)  # [B]
@@ -197,7 +193,7 @@ def beam_steps(
         log_probs = next_log_probs(model, features[:, -1]).view(len(sentences), width, -1)  # [B, W, V]
         log_probs = restrict(log_probs, constraints, beam.live, step >= max_lengths)
         extensions = extend(beam, log_probs, settings)
-        newly_done = not_done & is_done(beam, max_lengths, settings)
+        newly_done = not_done & is_done(beam, step + 1, max_lengths, settings)
         done = {}
         if newly_done.any():
             best = hypotheses(beam.select(newly_done), settings.n_best)
@@ -354,12 +350,16 @@ def add_finished(
     beam.finished = rows_of(torch.cat([beam.finished, ids], 1), best)
 
 
-def is_done(beam: Beam, max_lengths: Int[Tensor, "B"], settings: SearchSettings) -> Bool[Tensor, "B"]:
-    """Whether W hypotheses have finished, or no live one can still become one of the n best."""
-    best_live = beam.live_log_probs.amax(1) / length_normalization(max_lengths + 1, settings)
-    return (beam.finished_scores[:, -1] > -torch.inf) | (
-        best_live <= beam.finished_scores[:, settings.n_best - 1]
-    )
+def is_done(
+    beam: Beam, length: int | Tensor, max_lengths: Int[Tensor, "B"], settings: SearchSettings
+) -> Bool[Tensor, "B"]:
+    """Whether no live hypothesis can still become one of the n best, even if all its further tokens have
+    probability 1, or W have finished and no live one, at its present `length`, is better than the best.
+    """
+    finished, best_live = beam.finished_scores, beam.live_log_probs.amax(1)
+    now, bound = (best_live / length_normalization(each, settings) for each in (length, max_lengths + 1))
+    enough = (finished[:, -1] > -torch.inf) & (now <= finished[:, 0])
+    return enough | (bound <= finished[:, settings.n_best - 1])
 
 
 def hypotheses(beam: Beam, n_best: int) -> list[list[Hypothesis]]:

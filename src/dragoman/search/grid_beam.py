@@ -90,11 +90,11 @@ def grid_steps(
         ended = [one for beam in beams.values() for one in beam[:width] if one.ids[-1] == END]
         finished += [scored(one.ids[1:-1], one.log_prob, settings) for one in ended]
         finished = sorted(finished, key=lambda one: -one.score)[:width]
+        rank, reached = (0, step) if len(finished) == width else (settings.n_best - 1, max_length)
         best_live = max((one.log_prob for one in live), default=-torch.inf) / float(
-            length_normalization(max_length + 1, settings)
+            length_normalization(reached + 1, settings)
         )
-        enough = len(finished) >= settings.n_best and best_live <= finished[settings.n_best - 1].score
-        if not live or len(finished) == width or enough:
+        if not live or (rank < len(finished) and best_live <= finished[rank].score):
             best = finished[: settings.n_best] or [
                 meeting_most(extended, end_log_probs, constraints.forced, settings)
             ]

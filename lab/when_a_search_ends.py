@@ -1,0 +1,76 @@
+"""Trains small Transformers to reverse texts of 4 to 8 letters, from whole targets and from targets of which
+three in ten are cut short. Four programs' rules then end the searches for whole texts (W = 4, α = 0.6).
+"""
+
+from statistics import mean
+
+import numpy as np
+
+from lab.frame.experiment import Claim, Result, verdict_of
+from lab.frame.pictures import bars
+from lab.parts.stop_rules import RULES, searches
+from lab.parts.training import TINY, Pair, Task, examples, reversing, short, spread, train, wanted
+
+CLAIM = Claim(
+    title="When a beam search ends",
+    section="6.1",
+    claim="By which rule a beam search ends makes no difference to its translations.",
+    claimed_by="folklore (papers give the beam size and the length penalty, but not the rule)",
+)
+REVERSING, FIRST = reversing(4, 8), next(iter(RULES))
+
+
+def cut(generator: np.random.Generator) -> Pair:
+    """An example, three times in ten without the end of its target."""
+    source, target = REVERSING(generator)
+    return source, target[: generator.integers(1, len(target))] if generator.random() < 0.3 else target
+
+
+TASKS: dict[str, Task] = {"whole targets": REVERSING, "cut targets": cut}
+
+
+def run(quick: bool) -> Result:
+    seeds, updates = short(quick, 220)
+    rows = []
+    for targets, task in TASKS.items():
+        for seed in seeds:
+            held_out = examples(REVERSING, seed, 100)
+            found = searches(train(TINY, task, updates, seed), held_out.source)
+            for rule in RULES:
+                right = [one[rule][0] == row for one, row in zip(found, wanted(held_out), strict=True)]
+                scores = {
+                    "exact": float(np.mean(right)),
+                    "other translations than by the first rule": mean(
+                        one[rule][0] != one[FIRST][0] for one in found
+                    ),
+                    "steps": mean(one[rule][1] for one in found),
+                }
+                rows.append({"trained on": targets, "seed": seed, "rule": rule} | scores)
+
+    def of(targets: str, rule: str, score: str) -> list[float]:
+        return [row[score] for row in rows if (row["trained on"], row["rule"]) == (targets, rule)]
+
+    picture = bars(
+        "Texts reversed without an error, by the rule that ends a search",
+        "share of the texts, mean of the seeds",
+        {f"{targets}:": {rule: mean(of(targets, rule, "exact")) for rule in RULES} for targets in TASKS},
+        f"W = 4, α = 0.6, Transformers after {updates} updates.",
+    )
+    other = {
+        targets: [max(of(targets, rule, "other translations than by the first rule")) for rule in RULES][1:]
+        for targets in TASKS
+    }
+    steps = {rule: mean(of("cut targets", rule, "steps")) for rule in RULES}
+    shown = "; ".join(
+        f"{rule}: {spread(of('cut targets', rule, 'exact'))}, {steps[rule]:.2f} steps" for rule in RULES
+    )
+    condition = "short ones are improbable" if any(other["cut targets"]) else ""
+    return Result(
+        {"Four rules": rows},
+        picture,
+        verdict_of(not any(other["whole targets"]), condition),
+        f"Share of texts without an error, trained on cut targets: {shown}. By the first rule, W short "
+        "hypotheses can end a search while a far more probable one is live. Trained on whole targets, it is "
+        f"{spread(of('whole targets', FIRST, 'exact'))}, and another rule changes at most "
+        f"{100 * max(other['whole targets']):.0f} of 100 translations.",
+    )
