@@ -52,12 +52,15 @@ LONG_FILES = {
 CHECKED_FILES = {
     "test_attention",
     "test_batches",
+    "test_cancellation",
     "test_constraints",
     "test_convolutional",
     "test_enriched",
     "test_ensemble",
     "test_laws",
     "test_loss",
+    "test_marian_model",
+    "test_neurons",
     "test_positions",
     "test_recurrent",
     "test_sampling",
@@ -69,6 +72,7 @@ CHECKED_FILES = {
     "test_trace",
     "test_transformer",
     "test_updates",
+    "test_value_zeroing",
     "test_variants",
 }
 """Files whose tests check the shapes of every call: those of `model`, `search` and `text/batches.py`."""
