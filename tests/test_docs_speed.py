@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-from sphinx.application import Sphinx
-
 PAGES = {
     "index": "# Site\n\n```{toctree}\nchapter/index\nnames\n```\n\n## First heading\n\nRunning runs.\n",
     "chapter/index": "# Chapter\n\n## Heading\n\n```{toctree}\none\n```\n\n## Heading\n\n### Deeper\n",
@@ -13,6 +11,8 @@ PAGES = {
 
 
 def test_the_extension_for_speed_changes_no_byte(tmp_path: Path) -> None:
+    from sphinx.application import Sphinx
+
     sites = []
     for extensions in ([], ["tools.docs.speed"]):
         folder = tmp_path / str(len(extensions))
