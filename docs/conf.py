@@ -13,7 +13,13 @@ author = "the authors of Dragoman"
 copyright = f"{author}. Licence: Apache-2.0"  # noqa: A001
 version = release = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "tools.docs.extension"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.viewcode",
+    "tools.docs.extension",
+    "tools.docs.speed",
+]
 exclude_patterns = ["_build"]
 nitpicky = True
 nitpick_ignore_regex = [
@@ -40,6 +46,7 @@ autodoc_mock_imports = [
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
+autodoc_use_type_comments = False  # the code has none, and the search for them parses every function
 python_maximum_signature_line_length = 90
 add_module_names = False
 toc_object_entries = False

@@ -10,6 +10,7 @@ from pathlib import Path
 import jaxtyping
 import pytest
 import torch
+from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
 from dragoman.model.interface import Model
@@ -51,12 +52,15 @@ LONG_FILES = {
 CHECKED_FILES = {
     "test_attention",
     "test_batches",
+    "test_cancellation",
     "test_constraints",
     "test_convolutional",
     "test_enriched",
     "test_ensemble",
     "test_laws",
     "test_loss",
+    "test_marian_model",
+    "test_neurons",
     "test_positions",
     "test_recurrent",
     "test_sampling",
@@ -68,6 +72,7 @@ CHECKED_FILES = {
     "test_trace",
     "test_transformer",
     "test_updates",
+    "test_value_zeroing",
     "test_variants",
 }
 """Files whose tests check the shapes of every call: those of `model`, `search` and `text/batches.py`."""
@@ -257,11 +262,23 @@ def small_recipe(folder: Path, out: Path, **training: object) -> Recipe:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run that has learnt to write words in capitals, and its train and test files.
 
-    Read only.
+    Read only: all processes of pytest share it.
     """
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    folder = shared / "trained"
+    with FileLock(shared / "trained.lock"):
+        if not (folder / "run" / "result.json").exists():
+            folder.mkdir()
+            train_to_write_capitals(folder)
+    return folder
+
+
+def train_to_write_capitals(folder: Path) -> None:
+    """Write the run and the files of `trained`."""
     from dragoman.pipeline.run import run
 
-    folder = tmp_path_factory.mktemp("trained")
     write_copies(folder, "test", 5, seed=2)
     recipe = small_recipe(
         folder,
@@ -279,4 +296,3 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         batches=BatchSettings(source_tokens_per_batch=400, target_tokens_per_batch=400),
     )
     run(recipe, lambda _: None)
-    return folder

@@ -40,7 +40,8 @@ class Server:
 
     def client(self, **options: object) -> httpx.Client:
         """A client of this server."""
-        return httpx.Client(base_url=self.address, timeout=MOST_SECONDS, **options)
+        # Without TLS no certificates of authorities are read, which takes longer than most tests.
+        return httpx.Client(base_url=self.address, timeout=MOST_SECONDS, verify=False, **options)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal, and return the exit status."""

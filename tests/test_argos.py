@@ -7,7 +7,6 @@ import sys
 import zipfile
 from pathlib import Path
 
-import ctranslate2
 import numpy
 import onnxruntime
 import pytest
@@ -77,6 +76,8 @@ def export(trained, out, *options):
 
 def translate(package, sentence):
     """What Argos Translate does with a sentence, but with a beam of 1: a wider one ends by another rule."""
+    import ctranslate2
+
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(package / "sentencepiece.model"))
     translator = ctranslate2.Translator(str(package / "model"))
     [found] = translator.translate_batch(

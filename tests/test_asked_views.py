@@ -9,7 +9,7 @@ from dragoman import Translator
 from dragoman.inspection.attribution import attribute
 from dragoman.inspection.schema import array_from_json
 from dragoman.inspection.value_zeroing import ValueZeroing, value_zeroing
-from dragoman.inspection.views import KINDS, METHODS
+from dragoman.inspection.views import DEFAULT_METHODS, KINDS
 from tests.browser import browser  # noqa: F401
 from tests.servers import serving
 from tests.test_report import (  # noqa: F401
@@ -89,7 +89,7 @@ def test_an_answer_has_the_attribution_that_is_asked_for(server, translator, opt
     )
     assert found["tokens"] == [*expected.source, *expected.prefix]
     assert found["other"] == [*expected.other]
-    for method in METHODS:
+    for method in DEFAULT_METHODS:
         np.testing.assert_allclose(array_from_json(found[method]), expected.of(method), rtol=2e-3, atol=1e-3)
 
 
@@ -139,7 +139,7 @@ def test_a_button_computes_contributions_and_another_press_a_contrast(live, tran
     expected = attribute(translator, TEXT, target)
     names, numbers = table(page, "Contributions of source tokens as a table")
     assert names == [*expected.target]
-    np.testing.assert_allclose(numbers, expected.integrated, rtol=2e-3, atol=1e-3)
+    np.testing.assert_allclose(numbers, expected.of("integrated-gradients"), rtol=2e-3, atol=1e-3)
 
     page.get_by_label("Contrast with the likeliest other token").press("Space")
     page.get_by_label("Target tokens before it, too").press("Space")
@@ -150,9 +150,9 @@ def test_a_button_computes_contributions_and_another_press_a_contrast(live, tran
     size = len(expected.source)
     names, numbers = table(page, "Contributions of source tokens as a table")
     assert [name.split("≠")[1] for name in names] == [*expected.other]
-    np.testing.assert_allclose(numbers, expected.integrated[:, :size], rtol=2e-3, atol=1e-3)
+    np.testing.assert_allclose(numbers, expected.of("integrated-gradients")[:, :size], rtol=2e-3, atol=1e-3)
     _, numbers = table(page, "Contributions of target tokens as a table")
-    np.testing.assert_allclose(numbers, expected.integrated[:, size:], rtol=2e-3, atol=1e-3)
+    np.testing.assert_allclose(numbers, expected.of("integrated-gradients")[:, size:], rtol=2e-3, atol=1e-3)
     assert_accessible(page)
 
     # Other views keep what is computed.

@@ -7,7 +7,6 @@ model with `output_attentions`, a tensor [1 H Q K] a layer. They are compared fo
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForSeq2SeqLM
 
 from dragoman import SearchSettings, Translator
 from dragoman.inspection.inspect import inspect
@@ -20,6 +19,8 @@ SEARCHES = [SearchSettings(max_extra_tokens=4), SearchSettings(max_extra_tokens=
 
 @pytest.mark.parametrize("kind", THEIRS)
 def test_attention_is_that_of_transformers(kind, tmp_path):
+    from transformers import AutoModelForSeq2SeqLM
+
     folder = marian(tmp_path / "theirs", **THEIRS[kind])
     imported = huggingface.read(folder)
     translator = Translator.from_model(imported.model.double().eval(), imported.tokenizers)

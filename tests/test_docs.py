@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,14 +26,23 @@ from tools.docs import command_line, experiments, http_apis, markdown, python, r
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-GENERATED = {
-    "command-line": command_line.pages(),
-    "settings": recipes.pages(),
-    "http": http_apis.pages(),
-    "python": python.pages(ROOT / "src" / "dragoman"),
-    "results": results.pages(ROOT),
-    "experiments": experiments.pages(ROOT),
-}
+GENERATED = ("command-line", "settings", "http", "python", "results", "experiments")  # folders
+
+
+@cache
+def generated() -> dict[str, dict[str, str]]:
+    """The pages that are made, by folder and name. Every process of pytest imports this file, one uses it."""
+    made = (
+        command_line.pages(),
+        recipes.pages(),
+        http_apis.pages(),
+        python.pages(ROOT / "src" / "dragoman"),
+        results.pages(ROOT),
+        experiments.pages(ROOT),
+    )
+    return dict(zip(GENERATED, made, strict=True))
+
+
 PAGES = sorted(
     path
     for path in DOCS.rglob("*.md")
@@ -189,15 +199,15 @@ def test_every_page_is_in_one_toctree():
     listed = [target for path in PAGES for target in targets(path)]
     assert len(listed) == len({*listed})
     places = dict.fromkeys(GENERATED, "reference") | {"experiments": "explanation"}
-    generated = {DOCS / place / name / "index.md" for name, place in places.items()}
-    assert {*listed} == {*PAGES, *generated} - {DOCS / "index.md"}
+    made = {DOCS / place / name / "index.md" for name, place in places.items()}
+    assert {*listed} == {*PAGES, *made} - {DOCS / "index.md"}
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(DOCS)))
 def test_links_of_pages_lead_somewhere(path):
     for link in re.findall(r"\]\(([^)#\s]+)", path.read_text(encoding="utf-8")):
         there = (path.parent / link).resolve()
-        pages = GENERATED.get(there.parent.name, {})
+        pages = generated().get(there.parent.name, {})
         assert link.startswith(("https://", "http://")) or there.exists() or there.stem in pages, link
 
 
@@ -206,9 +216,9 @@ def test_every_verb_option_and_key_has_its_place():
         for option in command.options.values():
             if option.help and option.field.name not in command.positional:
                 flag = f"--no-{option.flag[2:]}" if option.default is True else option.flag
-                assert f"{{option}} {flag}" in GENERATED["command-line"][name], option
+                assert f"{{option}} {flag}" in generated()["command-line"][name], option
     for option in command_options(Recipe):
-        page = GENERATED["settings"][option.group or "index"]
+        page = generated()["settings"][option.group or "index"]
         assert f"{{confval}} {option.group}{'.' * bool(option.group)}{option.field.name}\n" in page
 
 
@@ -222,7 +232,7 @@ def command_options(settings: type) -> list:
 def test_every_route_of_the_server_is_documented():
     app, routes = http_apis.application()
     description = app.openapi()
-    index, *apis = GENERATED["http"].values()
+    index, *apis = generated()["http"].values()
     text = "\n".join(apis)
     for route in routes:
         if route.path not in description["paths"]:
@@ -259,7 +269,7 @@ def test_types_of_fields_are_words():
 
 
 def test_every_module_of_python_is_documented():
-    documented = "\n".join(GENERATED["python"].values())
+    documented = "\n".join(generated()["python"].values())
     for path in (ROOT / "src" / "dragoman").rglob("*.py"):
         parts = path.relative_to(ROOT / "src").with_suffix("").parts
         if len(parts) > 2 and parts[1] not in ("cli", "serving") and parts[-1] != "__init__":
@@ -267,7 +277,7 @@ def test_every_module_of_python_is_documented():
 
 
 def test_results_are_those_of_the_files_with_their_passports():
-    page = GENERATED["results"]["decode"]
+    page = generated()["results"]["decode"]
     assert page.index("decode-small-2026-11-23") < page.index("decode-base-2026-11-22")
     assert "commit c7f2454" in page
     assert "| dragoman | float32 | 4 | no | 206 |" in page

@@ -7,7 +7,6 @@ import pytest
 import sentencepiece
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, MarianConfig, MarianMTModel
 
 from dragoman.interop import huggingface
 from dragoman.interop.verify import samples, verify
@@ -75,6 +74,8 @@ def pieces_of(model):
 
 def marian(folder, **options):
     """A random MarianMTModel with a vocabulary, saved as transformers saves it."""
+    from transformers import MarianConfig, MarianMTModel  # a second, for the process that runs the tests
+
     torch.manual_seed(5)
     folder.mkdir()
     sides = {"source": learnt(SOURCE, 60), "target": learnt(TARGET, 50)}
@@ -162,6 +163,8 @@ def test_export_then_import_gives_the_same_model_bit_for_bit(kind, tmp_path):
         verify(huggingface.engine(folder, *everyone), model, tokenizers, [*SOURCE, *samples(tokenizers)])
         < 1e-5
     )
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
     AutoModelForSeq2SeqLM.from_pretrained(folder).save_pretrained(tmp_path / "back")
     AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path / "back")
     back = huggingface.read(tmp_path / "back")
@@ -295,6 +298,8 @@ def test_a_vocabulary_of_another_size_is_refused(tmp_path):
 
 
 def test_the_folders_precision_and_generation_settings_are_ignored(tmp_path):
+    from transformers import MarianMTModel
+
     folder = marian(tmp_path / "theirs")
     MarianMTModel.from_pretrained(folder).half().save_pretrained(folder)
     search = {"no_repeat_ngram_size": 1, "min_length": 9, "repetition_penalty": 2.0}
@@ -325,6 +330,8 @@ def test_pieces_that_the_vocabulary_lacks_are_unknown(tmp_path):
 
 @pytest.mark.parametrize("kind", THEIRS)
 def test_pickled_weights_are_read_under_every_name_of_tied_ones(kind, tmp_path):
+    from transformers import MarianMTModel
+
     folder = marian(tmp_path / "theirs", **THEIRS[kind])
     one = huggingface.read(folder)
     torch.save(MarianMTModel.from_pretrained(folder).state_dict(), folder / "pytorch_model.bin")

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from transformers import MarianConfig, MarianMTModel
 
 from dragoman.model.positions import sinusoids
 from dragoman.model.settings import ModelSettings
@@ -79,6 +78,8 @@ def renamed(name):
 
 def theirs(path):
     """transformers' Marian with the options and the weights of a file, and Marian's sinusoids."""
+    from transformers import MarianConfig, MarianMTModel
+
     stored = dict(np.load(path))
     options = json.loads(stored.pop("special:model.yml").tobytes().rstrip(b"\0"))
     config = MarianConfig(

@@ -182,7 +182,7 @@ def check_storm(run, seconds, tolerance):
 
 
 def test_more_than_the_server_can_do_gets_429(run):
-    check_storm(run, 4, 1.1)
+    check_storm(run, 1.5, 1.1)
 
 
 @pytest.mark.long
@@ -464,16 +464,17 @@ def test_no_request_is_lost_with_a_replica_behind_a_balancer(run, tmp_path):
             balancer.terminate()
             balancer.wait(MOST_SECONDS)
         assert set(statuses) == {200}
-        assert len(statuses) > 50
 
 
-def send_while_one_dies(address, victim, seconds=3.0):
-    """The statuses of requests of eight clients, in the midst of which a server is killed."""
-    statuses = []
+def send_while_one_dies(address, victim, requests=160):
+    """The statuses of so many requests of eight clients, in the midst of which a server is killed."""
+    statuses, numbers = [], iter(range(requests))
 
-    async def client(connected, until):
-        while time.monotonic() < until:
+    async def client(connected):
+        for number in numbers:  # of all clients together
             request = {"text": "amber birch cedar delta", "min_length": 50, "max_length": 50}
+            if number == requests // 2:
+                victim.process.send_signal(signal.SIGKILL)
             statuses.append((await connected.post(V1, json=request)).status_code)
 
     async def all_of_them():
@@ -483,11 +484,7 @@ def send_while_one_dies(address, victim, seconds=3.0):
                     if (await connected.get("/ready")).status_code == 200:
                         break
                 await asyncio.sleep(0.05)
-            until = time.monotonic() + seconds
-            clients = [asyncio.create_task(client(connected, until)) for _ in range(8)]
-            await asyncio.sleep(seconds / 2)
-            victim.process.send_signal(signal.SIGKILL)
-            await asyncio.gather(*clients)
+            await asyncio.gather(*(client(connected) for _ in range(8)))
 
     asyncio.run(all_of_them())
     return statuses

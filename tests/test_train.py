@@ -445,10 +445,10 @@ def test_copying_is_learnt_in_seconds_and_translated(tmp_path, kind):
         tokenizer=TokenizerSettings(source_tokens="word", vocabulary=50),
         model=ModelSettings(
             **kind,
-            d_model=64,
-            d_ff=128,
+            d_model=32,
+            d_ff=64,
             heads=4,
-            encoder_layers=2,
+            encoder_layers=1,
             decoder_layers=1,
             dropout=0.0,
         ),

@@ -83,30 +83,6 @@ def unmarked(line: str) -> str:
     )
 
 
-class SourceNavigation:
-    """The navigation of the pages of source code, computed once for each depth of their folders.
-
-    No page of source code is in the navigation, so it differs only in how many folders its links lead up.
-    These are half of all pages, and the navigation of each takes as long as the rest of it.
-    """
-
-    def __init__(self) -> None:
-        self.trees: dict[tuple[int, str], str] = {}
-
-    def share(self, _: Sphinx, name: str, __: str, context: dict[str, Any], ___: Any) -> None:
-        """Replace the function of a page of source code that gives the theme its navigation."""
-        own, depth = context.get("toctree"), name.count("/")
-
-        def toctree(**options: Any) -> str:
-            key = depth, repr(sorted(options.items()))
-            if key not in self.trees:
-                self.trees[key] = own(**options)
-            return self.trees[key]
-
-        if name.startswith("_modules/"):
-            context["toctree"] = toctree
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     """Tell Sphinx of all this."""
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
@@ -116,5 +92,4 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("builder-inited", write_pages)
     app.connect("autodoc-process-docstring", plain_docstring)
     app.connect("source-read", site_links)
-    app.connect("html-page-context", SourceNavigation().share, priority=400)  # the theme's is 500
     return {"parallel_read_safe": True, "parallel_write_safe": True}
