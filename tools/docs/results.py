@@ -24,6 +24,7 @@ LINKS = {
     "../benchmarks/README.md": "benchmarks.md",
     "../experiments/README.md": "experiments.md",
     "../experiments/LOG.md": "log.md",
+    "../experiments/lab/": "../../explanation/experiments/",
     "(LOG.md)": "(log.md)",
 }
 """Links of the README files in the repository, and where they lead on the site."""
