@@ -50,7 +50,7 @@ def site_links(_: Sphinx, __: str, text: list[str]) -> None:
         ("../experiments/LOG.md", "reference/results/log.md"),
         ("../lab/README.md", "explanation/experiments/index.md"),
     ):
-        text[0] = text[0].replace(f"({path})", f"(/{here})")
+        text[0] = re.sub(rf"\({re.escape(path)}(?=[#)])", f"(/{here}", text[0])
 
 
 def plain_docstring(_: Sphinx, __: str, ___: str, ____: Any, _____: Any, lines: list[str]) -> None:
