@@ -264,6 +264,16 @@ def write_modules(folder: Path, **texts: str) -> Path:
     return folder / "main.js"
 
 
+def test_comments_are_left_out_of_the_script_except_those_of_vendors(tmp_path):
+    (tmp_path / "vendor").mkdir()
+    (tmp_path / "vendor" / "lib.js").write_text("// Its licence\nexport const a = 1;\n", "utf-8")
+    imports = '// About it\nimport { a } from "./vendor/lib.js";\n'
+    main = write_modules(tmp_path, main=f'{imports}\n/** What it\n * does. */\n  // why\nf(a, "//");\n')
+    script = bundle(main)
+    assert [word in script for word in ("Its licence", "About it", "does", "why")] == [True, *[False] * 3]
+    assert 'f(a, "//");' in script
+
+
 def test_modules_become_one_script_in_the_order_of_their_imports(tmp_path):
     main = write_modules(
         tmp_path,

@@ -60,7 +60,7 @@ def verb_page(command: Command[Any]) -> str:
 def head(name: str, summary: str) -> list[str]:
     """The title of a page and its first section, which apropos reads."""
     title = f'.TH "{roff(name.upper())}" 1 "" "dragoman {__version__}" "Dragoman manual"'
-    return [title, ".SH NAME", rf"{roff(name)} \- {roff(plain(summary).rstrip('.'))}"]
+    return [title, ".ad l", ".SH NAME", rf"{roff(name)} \- {roff(plain(summary).rstrip('.'))}"]
 
 
 def options(command: Command[Any]) -> Iterator[str]:
@@ -99,7 +99,7 @@ def literal(text: str) -> list[str]:
 
 def bold(text: str) -> str:
     """A text in bold."""
-    return rf"\fB{roff(text)}\fR"
+    return rf"\fB{roff(text)}\fR".replace(",", r",\:")  # a list of choices may break after a comma
 
 
 def plain(text: str) -> str:

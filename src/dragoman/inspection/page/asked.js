@@ -52,7 +52,8 @@ function AttributionForm({ found, run, ...others }) {
   return html`
     ${found ? null : html`<p>What each token contributes to the log-probability of each token of the
       translation. The model computes it for many inputs, which takes longer than the other views.</p>`}
-    <${Ask} name="Compute contributions" run=${() => run({ contrast, target_tokens: targetTokens })} ...${others}>
+    <${Ask} name="Compute contributions" ...${others}
+      run=${() => run({ contrast, target_tokens: targetTokens })}>
       ${check("Contrast with the likeliest other token", contrast, setContrast)}
       ${check("Target tokens before it, too", targetTokens, setTargetTokens)}
     <//>`;

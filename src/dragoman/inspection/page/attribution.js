@@ -30,16 +30,16 @@ const ABOUT = {
     minus that with an embedding of 0 in place of its own.`,
   "discretized-integrated-gradients": `Integrated on a path from token to token in the space of embeddings,
     in place of a straight line from embeddings of 0.`,
-  "gradient-shap": "A row sums to the token's log-probability minus its mean over sentences of random tokens.",
-  deeplift: `DeepLIFT's rescale rule in the feed-forward sub-layers; other functions have their gradients at the
-    input.`,
+  "gradient-shap": `A row sums to the token's log-probability minus its mean over sentences of random
+    tokens.`,
+  deeplift: `DeepLIFT's rescale rule in the feed-forward sub-layers; other functions have their gradients at
+    the input.`,
   lime: `The weights of a linear model that predicts the token's log-probability from which tokens have an
     embedding of 0.`,
   reagent: "The shares of a row sum to 1: the importance by random replacements of tokens.",
 };
 const UNITS = { saliency: "Norm, nats per unit", reagent: "Share of importance" }; // without a sign
 
-const OF_TOKEN = /[Tt]he\s+token's\s+log-probability/g;
 const CONTRAST = `Each row is a contrast, token ≠ other token: the log-probability of the target token minus
   that of the other token after the same tokens.`;
 const ABOUT_LAYER = `The gradient of the token's log-probability with respect to the output of the layer,
@@ -69,8 +69,9 @@ export function Attribution({ inspection }) {
   return html`
     <p>Each row is a token of the translation; each column is a token that the model reads, and the number is
       what it contributes to the log-probability of the row's token.</p>
-    <${Choice} label="Method" choices=${METHODS.filter(([name]) => name in attribution)} value=${method} choose=${setMethod} />
-    <p class="note">${other.length ? CONTRAST : ""} ${other.length ? about.replace(OF_TOKEN, (words) => words[0] === "T" ? "This difference" : "this difference") : about}</p>
+    <${Choice} label="Method" value=${method} choose=${setMethod}
+      choices=${METHODS.filter(([name]) => name in attribution)} />
+    <p class="note">${other.length ? `${CONTRAST} ${ofContrast(about)}` : about}</p>
     ${method === "gradient-input" && layers ? html`<div class="tools"><label>Input <select value=${layer}
       onChange=${(event) => setLayer(Number(event.currentTarget.value))}>
       <option value="0">embeddings</option>
@@ -96,6 +97,11 @@ function Prefix({ shown, prefix, values }) {
       label="Contributions of target tokens" />
     <${Numbers} title="Contributions of target tokens as a table" head=${["Target", ...prefix.map(visible)]}
       rows=${() => matrixRows(values, prefix.length, shown.rowNames, 4)} />`;
+}
+
+/** A text about the token's log-probability as one about a contrast. */
+function ofContrast(text) {
+  return text.replace(/(t|T)he\s+token's\s+log-probability/g, "$1his difference");
 }
 
 /** The columns of a matrix from a first one to the one before another, by rows. */
