@@ -1,6 +1,8 @@
 """Each further method of attribution keeps the law by which it is defined."""
 
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
+from threading import Event
 
 import numpy as np
 import pytest
@@ -28,6 +30,7 @@ from dragoman.inspection.views import METHODS, OF_TOKENS
 from dragoman.model.symbols import END, PAD, START, UNKNOWN
 from dragoman.model.transformer import ACTIVATIONS, FeedForward
 from dragoman.system.errors import DragomanError
+from dragoman.system.futures import interruption
 from tests.conftest import MODELS
 from tests.test_inspection import LINES, translator_of
 
@@ -46,6 +49,19 @@ def of(request):
 
 def assert_close(found, expected, atol):
     np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), rtol=0, atol=atol)
+
+
+def test_gradients_end_after_an_interruption(of):
+    interrupted = Event()
+    before = interruption.set(interrupted)
+    try:
+        gradients = of.gradients(of.inputs[None])
+        next(gradients)
+        interrupted.set()
+        with pytest.raises(CancelledError):
+            next(gradients)
+    finally:
+        interruption.reset(before)
 
 
 def test_sequential_integrals_are_what_one_token_changes(of):

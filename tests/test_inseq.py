@@ -70,21 +70,12 @@ def test_integrated_gradients_are_those_of_inseq(both):
     np.testing.assert_allclose(found.of("integrated-gradients"), expected, atol=1e-5)
 
 
-def test_sequential_integrated_gradients_are_those_of_inseq(both):
+@pytest.mark.parametrize("method", ["sequential-integrated-gradients", "discretized-integrated-gradients"])
+def test_other_integrated_gradients_are_those_of_inseq(both, method):
     translator, theirs = both
-    method = "sequential-integrated-gradients"
     found = attribute(translator, SOURCE[0], TARGET[0], 8, methods=[method])
     options = {"n_steps": 8, "include_eos_baseline": True}
-    expected = attributed(theirs, "sequential_integrated_gradients", **options).sum(-1)
-    np.testing.assert_allclose(found.of(method), expected, atol=1e-5)
-
-
-def test_discretized_integrated_gradients_are_those_of_inseq(both):
-    translator, theirs = both
-    method = "discretized-integrated-gradients"
-    found = attribute(translator, SOURCE[0], TARGET[0], 8, methods=[method])
-    options = {"n_steps": 8, "include_eos_baseline": True}
-    expected = attributed(theirs, "discretized_integrated_gradients", **options).sum(-1)
+    expected = attributed(theirs, method.replace("-", "_"), **options).sum(-1)
     np.testing.assert_allclose(found.of(method), expected, atol=1e-5)
 
 

@@ -7,13 +7,14 @@ or S + T with the tokens that the decoder reads.
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from dragoman.inspection.inspected import InspectedModel, first_token
+from dragoman.inspection.recording import record_modules
 from dragoman.model.convolutional import Convolutional
 from dragoman.model.enriched import Enriched
 from dragoman.model.transformer import Transformer, build_model
@@ -132,13 +133,13 @@ def of_layer(of: Attributed, layer: int) -> Attributed:
         raise DragomanError(f"There is no encoder layer {layer}; {known}.")
     module, size, found = layers[layer - 1], of.source.size(1), []
     for rows in (of.inputs, of.baseline):
-        outputs: list[Tensor] = []
-        handle = module.register_forward_hook(lambda _module, _inputs, output: outputs.append(output))  # noqa: B023
-        with replaced_output(of.module, rows[None, :size]):
+        with (
+            replaced_output(of.module, rows[None, :size]),
+            record_modules({}, {"layer": module}) as recording,
+        ):
             of.model.encode(of.source)
-        handle.remove()
-        found.append(torch.cat([outputs[0][0], rows[size:]]))
-    return Attributed(of.model, of.source, of.target, module, found[0], found[1], of.other)
+        found.append(torch.cat([recording.outputs["layer"][0][0], rows[size:]]))
+    return replace(of, module=module, inputs=found[0], baseline=found[1])
 
 
 def encoder_layers(model: InspectedModel) -> list[nn.Module]:

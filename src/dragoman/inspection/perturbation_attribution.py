@@ -44,9 +44,8 @@ def lime(of: Attributed) -> Float[Tensor, "T C"]:
     masks = (torch.rand(samples, size, generator=generator).argsort(1) >= removed).to(of.inputs.device)
     log_probs = masked_log_probs(of, masks).double()
     distance = 1 - masks.double().mean(1).sqrt()
-    weight = (
-        (-(distance**2) / (2 * KERNEL_WIDTH**2)).exp().sqrt()[:, None]
-    )  # of a residual, not of its square
+    # A residual gets the root of the weight of its square.
+    weight = (-((distance / KERNEL_WIDTH) ** 2) / 4).exp()[:, None]
     found = log_probs.new_zeros(log_probs.size(1), size)
     for token in range(len(found)):
         read = of.read(token)
@@ -72,18 +71,18 @@ def reagent(of: Attributed, most_steps: int = MOST_STEPS) -> Float[Tensor, "T C"
     log_odds = torch.rand(PROBES, len(targets), size, generator=generator).masked_fill(~read, -torch.inf)
     log_odds, kept = log_odds.to(of.inputs), (KEPT * read.sum(1, keepdim=True)).ceil().to(of.source)
     whole = of.log_probs(of.inputs[None]).exp()
-    going_on = torch.ones_like(log_odds[..., 0], dtype=torch.bool)
+    unfinished = torch.ones_like(log_odds[..., 0], dtype=torch.bool)
     for _ in range(most_steps):
         order = torch.rand(PROBES, size, generator=generator).argsort(1).to(of.source)
         replaced = order < math.ceil(REPLACED * size)
         fall = whole - of.log_probs(with_random_tokens(of, replaced, generator)).exp()  # [P T]
         gain = torch.logit((1 + fall) / 2, eps=1e-6)[..., None]
         gain = torch.where(replaced[:, None], gain, -gain)
-        log_odds = torch.where(going_on[..., None], log_odds + gain, log_odds)
-        probe, token = going_on.nonzero(as_tuple=True)
+        log_odds = torch.where(unfinished[..., None], log_odds + gain, log_odds)
+        probe, token = unfinished.nonzero(as_tuple=True)
         rank = log_odds[probe, token].argsort(1, descending=True).argsort(1)
-        going_on[probe, token] = ~are_likely(of, token, rank >= kept[token], generator)
-        if not going_on.any():
+        unfinished[probe, token] = ~are_likely(of, token, rank >= kept[token], generator)
+        if not unfinished.any():
             break
     return log_odds.softmax(2).mean(0)
 

@@ -16,18 +16,19 @@ if TYPE_CHECKING:
     from dragoman.inspection.inspection import Inspection
 
 MOST_INSPECTED = 200  # tokens of a sentence; with 512 tokens an inspection of `base` needs 1.9 GB
-MOST_WITH = {"heads": 60, "attribution": 40, "value_zeroing": 60}  # of a sentence and of its translation
-WHAT = {
-    "heads": "the effects of all heads",
-    "attribution": "an attribution to tokens",
-    "value_zeroing": "value zeroing",
+ASKED = {
+    "heads": (60, "the effects of all heads"),
+    "attribution": (40, "an attribution to tokens"),
+    "value_zeroing": (60, "value zeroing"),
 }
+"""Views that are computed only if they are asked for, by their fields in a request: the most tokens of a
+sentence and of its translation, and what the view is."""
 ELSEWHERE = "send a shorter sentence, or use `dragoman inspect`, which has no such limit"
 
 
 def asked_views(asked: InspectRequest) -> list[str]:
-    """The views that are computed only if they are asked for, by their fields in the request."""
-    return [name for name in MOST_WITH if getattr(asked, name)]
+    """The views of `ASKED` that a request asks for."""
+    return [name for name in ASKED if getattr(asked, name)]
 
 
 def refuse_contradictions(asked: InspectRequest) -> None:
@@ -54,10 +55,10 @@ def compute_inspection(
 
     refuse_long(model, [asked.text], MOST_INSPECTED, "an inspection by a server", ELSEWHERE)
     for name in asked_views(asked):
-        refuse_long(model, [asked.text], MOST_WITH[name], WHAT[name], ELSEWHERE)
+        refuse_long(model, [asked.text], *ASKED[name], ELSEWHERE)
     found = inspect_changed(model.translator, asked.text, changes, settings)
     for name in asked_views(asked):
-        refuse_long_translation(found.target, MOST_WITH[name], WHAT[name], ELSEWHERE)
+        refuse_long_translation(found.target, *ASKED[name], ELSEWHERE)
     found = with_asked_views(model, asked, found)
     if not changes:
         found = dataclasses.replace(found, training=training_of(model.folder, model.name))
