@@ -315,9 +315,10 @@ def test_the_list_has_every_row_and_scale(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["dragoman", "reproduce", "--list"])
     cli.main()
     out = capsys.readouterr().out
-    for table in TABLES.values():
-        for name in (table.name, *(each.name for each in (*table.rows, *table.scales))):
-            assert f"{name}" in out
+    for table, text in zip(TABLES.values(), out.split("\n\n")[2:], strict=True):
+        assert text.startswith(f"{table.name}: {table.title}")
+        for each in (*table.rows, *table.scales):
+            assert f"\n  {each.name}  " in text
 
 
 # ---- rows and scales

@@ -183,9 +183,11 @@ def listing(table: "Table") -> str:
 
     base, *others = table.rows
     scale = table.scales[-1]
-    rows = [f"  {base.name:<13}{describe_base(scale, base)}"]
-    rows += [f"  {row.name:<13}{describe(row, scale, base)}" for row in others]
-    return "\n".join([f"{table.name}: {table.title}", *rows, "scales:", *map(scale_line, table.scales)])
+    wide = max(len(row.name) for row in table.rows) + 2
+    rows = [f"  {base.name:<{wide}}{describe_base(scale, base)}"]
+    rows += [f"  {row.name:<{wide}}{describe(row, scale, base)}" for row in others]
+    head = [f"{table.name}: {table.title}", f"rows, at the scale {scale.name}:"]
+    return "\n".join([*head, *rows, "scales:", *map(scale_line, table.scales)])
 
 
 def scale_line(scale: "Scale") -> str:
