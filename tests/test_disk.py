@@ -95,6 +95,13 @@ def test_a_kill_leaves_what_was_there(tmp_path):
     assert path.read_text() == "after"
 
 
+def test_an_error_names_the_file_that_was_to_be_written_and_not_the_temporary_one():
+    path = Path("/proc/report.html")  # in that folder nobody can make a file
+    with pytest.raises(OSError) as error, atomic_write(path) as new:  # noqa: PT011  which one, is the system's
+        new.write_text("x")
+    assert error.value.filename == str(path)
+
+
 # ---- errors of the system as sentences
 
 

@@ -30,8 +30,8 @@ def runs(tmp_path_factory):
 
 @pytest.fixture
 def inspect(monkeypatch, capsysbinary, runs, tmp_path):
-    def run(name, sentence, *options):
-        return call(monkeypatch, capsysbinary, "inspect", runs / name, sentence, *options)
+    def run(name, *options):
+        return call(monkeypatch, capsysbinary, "inspect", runs / name, *options)
 
     return run
 
@@ -72,3 +72,29 @@ def test_an_lstm_is_shown(inspect, tmp_path):
         out = tmp_path / name
         status, _, err = inspect("lstm", SENTENCE, *options, "--max-extra-tokens", 1, "--out", out)
         assert (status, out.exists()) == (0, True), err
+
+
+@pytest.mark.parametrize("verb", ["inspect", "figure"])
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        ("none/x.svg", "none/x.svg cannot be written: there is no such folder."),
+        ("folder.svg", "folder.svg is a folder; give the name of a file."),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_refused_before_the_model_is_read(
+    monkeypatch, capsysbinary, tmp_path, verb, out, message
+):
+    (tmp_path / "folder.svg").mkdir()
+    view = ["no-run", SENTENCE, "--show", "beam"] if verb == "inspect" else ["figure-1", "no-run", SENTENCE]
+    status, _, err = call(monkeypatch, capsysbinary, verb, *view, "--out", tmp_path / out)
+    assert (status, message in " ".join(err.split())) == (2, True), err
+
+
+def test_a_file_of_sentences_is_not_replaced_by_what_is_found_in_it(inspect, tmp_path):
+    file = tmp_path / "sentences.json"
+    file.write_text(SENTENCE)
+    options = ["--file", file, "--show", "neurons", "--out", file]
+    status, _, err = inspect("short", *options)
+    assert (status, file.read_text()) == (2, SENTENCE)
+    assert "is what this command reads; give another file." in " ".join(err.split())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dragoman.cli.console import say
 from dragoman.cli.languages import warn_of_files, warn_of_language
-from dragoman.cli.parsing import Command, Given, refuse_replacing, settings_from
+from dragoman.cli.parsing import Command, Given, refuse_missing_folder, refuse_replacing, settings_from
 from dragoman.cli.translate import load
 from dragoman.evaluation.metrics import Tokenization
 from dragoman.native.settings import EngineSettings
@@ -182,8 +182,7 @@ def refuse_bad_files(asked: Evaluate) -> None:
         )
     for path in asked.hypotheses:
         refuse_replacing("--hypotheses", path, *asked.source, *asked.target, *asked.baseline)
-        if not path.parent.is_dir():
-            raise DragomanError(f"--hypotheses {path} cannot be written: there is no such folder.")
+        refuse_missing_folder("--hypotheses", path)
     if asked.search.n_best > 1 and not asked.search.mbr:
         raise DragomanError(
             f"--n-best {asked.search.n_best}: only one translation is scored; leave it out, or add --mbr."

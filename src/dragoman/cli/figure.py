@@ -4,7 +4,14 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from dragoman.cli.console import say
-from dragoman.cli.parsing import Command, Given, option_name, settings_from
+from dragoman.cli.parsing import (
+    Command,
+    Given,
+    option_name,
+    refuse_missing_folder,
+    refuse_replacing,
+    settings_from,
+)
 from dragoman.inspection.figures import catalogue
 from dragoman.inspection.figures.choice import Choice
 from dragoman.inspection.views import Kind
@@ -53,6 +60,8 @@ def figure(given: Given) -> None:
     out = asked.out or Path(f"{chosen.name}.svg")
     if out.suffix.lower() not in (".svg", ".png"):
         raise DragomanError(f"--out is {out}; its name has to end with .svg or .png.")
+    refuse_missing_folder("--out", out)
+    refuse_replacing("--out", out)
     parts, own = ("layer", "kind", "heads", "query", "step"), {each.name for each in fields(FigureOptions)}
     catalogue.refuse_missing(
         chosen,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from dragoman.cli.console import say
-from dragoman.cli.parsing import Command, Given, settings_from
+from dragoman.cli.parsing import Command, Given, refuse_missing_folder, refuse_replacing, settings_from
 from dragoman.inspection.views import DEFAULT_METHODS, Kind, Method, Picture
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
@@ -143,6 +143,8 @@ def refuse_contradictions(asked: Inspect) -> None:
         raise DragomanError(
             f"--out is {asked.out}; its name has to end with {', '.join(ENDINGS[:-1])} or .png."
         )
+    refuse_missing_folder("--out", asked.out)
+    refuse_replacing("--out", asked.out, *filter(None, (asked.file,)))
     if (asked.sentence is None) == (asked.file is None):
         raise DragomanError(
             "Give a sentence after the run, or with --show heads or neurons a --file of sentences."

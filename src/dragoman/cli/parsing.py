@@ -318,6 +318,12 @@ class Command(Generic[T]):
         return f"{text} (default: {default})" if is_value else text
 
 
+def refuse_missing_folder(option: str, out: Path) -> None:
+    """Raise `DragomanError` for a file in a folder that does not exist, before hours of work."""
+    if not out.parent.is_dir():
+        raise DragomanError(f"{option} {out} cannot be written: there is no such folder.")
+
+
 def refuse_replacing(option: str, out: Path, *inputs: Path) -> None:
     """Raise `DragomanError` if a file to write is a folder, or a file that the command reads."""
     if out.is_dir():

@@ -48,7 +48,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
             os.fsync(file.fileno())
         new.replace(path)
     except OSError as error:
-        if error.errno in DISK_FULL and not error.filename:
+        if error.filename == str(new) or (error.errno in DISK_FULL and not error.filename):
             error.filename = str(path)
         raise
     finally:
