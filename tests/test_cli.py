@@ -1021,6 +1021,19 @@ def test_a_doctor_who_finds_nothing_says_what_was_read(monkeypatch, capsysbinary
     assert f"Train with: dragoman train {tmp_path / 'one'} {tmp_path / 'other'} --out runs/NAME" in err
 
 
+def test_a_doctor_names_the_corpus_in_the_commands_that_follow(monkeypatch, capsysbinary, tmp_path):
+    (tmp_path / "train.jsonl").write_text('{"en": "a line", "de": "eine Zeile"}\n')
+    monkeypatch.chdir(tmp_path.parent)
+    folder, named = tmp_path.name, f"{tmp_path.name}/train.jsonl"
+    languages = ["--source-language", "de", "--target-language", "en"]
+    words = " ".join([named, *languages])
+    assert f"dragoman train {words} --out" in call(monkeypatch, capsysbinary, "doctor", named, *languages)[2]
+    assert f"dragoman train {words} --out" in call(monkeypatch, capsysbinary, "doctor", folder, *languages)[2]
+    (tmp_path / "train.jsonl").write_text('{"en": "the same", "de": "the same"}\n')
+    status, _, err = call(monkeypatch, capsysbinary, "doctor", named, *languages)
+    assert (status, f"dragoman clean {words} --out DIR" in err) == (1, True), err
+
+
 def test_scores_are_printed_though_the_translations_cannot_be_written(folder, monkeypatch, capsysbinary):
     if not Path("/dev/full").exists():
         pytest.skip("no full disk here")

@@ -102,6 +102,16 @@ def test_lines_without_a_counterpart_are_reported_with_both_counts(corpus):
     assert "298 in" in name
 
 
+def test_lines_of_other_data_without_a_counterpart_are_reported(corpus, tmp_path):
+    source, target, found = corpus
+    (tmp_path / "test.en").write_text("one\ntwo\nthree\n")
+    (tmp_path / "test.de").write_text("eins\nzwei\n")
+    others = {"test": (tmp_path / "test.en", tmp_path / "test.de")}
+    (finding,) = found(source, target, others).values()
+    assert str(finding).startswith(f"Lines without a counterpart, 3 in {tmp_path / 'test.en'} and 2 in ")
+    assert finding.lines == [3]
+
+
 def test_overlap_with_other_data_is_found_on_each_side(corpus, tmp_path):
     source, target, found = corpus
     (tmp_path / "test.en").write_text(f"something else\n{source[7]}\n")

@@ -240,8 +240,9 @@ GOOD = unit(("en", "one"), ("de", "eins"))
     ids=lambda value: value[:30] if isinstance(value, str) else None,
 )
 def test_a_bad_file_is_refused_by_a_sentence(tmp_path, name, text, message):
-    with pytest.raises(DragomanError, match=message):
+    with pytest.raises(DragomanError, match=message) as error:
         read(tmp_path / name, text)
+    assert str(error.value).count(str(tmp_path)) == 1
 
 
 def test_errors_and_findings_name_the_users_files(tmp_path, capsys):

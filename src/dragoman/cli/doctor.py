@@ -47,11 +47,19 @@ def doctor(given: Given) -> None:
         data, given = overlay(Recipe(), table, origin).data, given | texts
     data = settings_from(DataSettings, given, data)
     if print_findings(data):
-        say("To write a corpus without such pairs: dragoman clean SOURCE TARGET --out DIR")
+        corpus = "SOURCE TARGET" if data.corpus else corpus_words(data)
+        say(f"To write a corpus without such pairs: dragoman clean {corpus} --out DIR")
         sys.exit(1)
-    named = files[:1] if data.corpus else (data.source, data.target)
-    paths = " ".join(str(path) for path in named if path is not None)
-    say(f"Train with: dragoman train {paths} --out runs/NAME")
+    corpus = str(files[0]) if data.corpus else corpus_words(data)
+    say(f"Train with: dragoman train {corpus} --out runs/NAME")
+
+
+def corpus_words(data: DataSettings) -> str:
+    """The arguments of a command that name a corpus: its files, and its languages if they are given."""
+    words = [str(data.files[side]) for side in ("source", "target") if side in data.files]
+    for side, code in (("source", data.source_language), ("target", data.target_language)):
+        words += [f"--{side}-language", code] if code else []
+    return " ".join(words)
 
 
 def print_findings(data: DataSettings) -> bool:

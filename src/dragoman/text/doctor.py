@@ -181,6 +181,18 @@ def decoded_pairs(source: Path, target: Path) -> Iterator[Pair]:
 
 def check_pairs(source: Path, target: Path, others: dict[str, tuple[Path, Path]]) -> list[Finding]:
     """Findings about the pairs of two files; `others` has source and target of other data, by name."""
+    counts, unpaired = check_counts(source, target)
+    return [
+        unpaired,
+        *(check_counts(*files)[1] for files in others.values()),
+        *check_each_pair(source, target, min(counts)),
+        *find_duplicates(source, target),
+        *check_overlap(source, target, others),
+    ]
+
+
+def check_counts(source: Path, target: Path) -> tuple[list[int], Finding]:
+    """The numbers of lines of two files, and the finding that they differ."""
     counts = [sum(1 for _ in raw_lines(path)) for path in (source, target)]
     unpaired = Finding(
         f"Lines without a counterpart, {counts[0]:,} in {source} and {counts[1]:,} in {target}",
@@ -189,12 +201,7 @@ def check_pairs(source: Path, target: Path, others: dict[str, tuple[Path, Path]]
     if counts[0] != counts[1]:
         unpaired.count = abs(counts[0] - counts[1])
         unpaired.lines.append(min(counts) + 1)
-    return [
-        unpaired,
-        *check_each_pair(source, target, min(counts)),
-        *find_duplicates(source, target),
-        *check_overlap(source, target, others),
-    ]
+    return counts, unpaired
 
 
 def check_each_pair(source: Path, target: Path, pairs: int) -> list[Finding]:
