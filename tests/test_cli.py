@@ -926,6 +926,24 @@ def test_former_names_work_with_a_warning_and_are_hidden(monkeypatch, capsysbina
     assert former not in out
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["run", "-- he_said"], "-- he_said"),
+        (["run", "--", "--beam_size"], "--beam_size"),
+        (["run", "--", "--help-all"], "--help-all"),
+        (["--out", "a_b.html", "run", "--", "-5"], "-5"),
+    ],
+)
+def test_a_text_that_begins_with_dashes_is_read_as_it_is(arguments, sentence):
+    assert cli.COMMANDS["inspect"].parse(arguments)["sentence"] == sentence
+
+
+def test_an_option_after_two_dashes_is_an_argument_too_many():
+    with pytest.raises(DragomanError, match="'--out' is one argument too many. See dragoman inspect --help."):
+        cli.COMMANDS["inspect"].parse(["run", "--", "--file", "--out", "x.html"])
+
+
 @pytest.mark.parametrize("name", ["force", "ban"])
 def test_force_and_ban_are_former_names_of_lists_of_words(monkeypatch, capsysbinary, name):
     assert cli.COMMANDS["translate"].parse(["run", f"--{name}", "a b", "c"])[f"{name}_words"] == ("a b", "c")

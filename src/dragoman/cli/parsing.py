@@ -131,6 +131,11 @@ def settings_from(settings: type[T], given: Mapping[str, Any], default: T | None
     return settings(**values) if default is None else replace(typing.cast(Any, default), **values)
 
 
+def is_flag(argument: str) -> bool:
+    """Whether an argument names an option: a text with a space is none, as in argparse."""
+    return argument.startswith("--") and " " not in argument
+
+
 class Parser(argparse.ArgumentParser):
     """A parser whose errors are sentences."""
 
@@ -193,13 +198,15 @@ class Command(Generic[T]):
 
         Raises `DragomanError` for arguments that are not understood.
         """
-        arguments = [self.current_name(argument) for argument in arguments]
-        for argument in takewhile(lambda each: each != "--", arguments):
+        before = list(takewhile(lambda each: each != "--", arguments))
+        texts = arguments[len(before) :]  # after --, where nothing is an option
+        arguments = [*map(self.current_name, before), *texts]
+        for argument in arguments[: len(before)]:
             flag = argument.partition("=")[0]
-            if flag.startswith("--") and flag not in (*self.flags, "--help", "--help-all"):
+            if is_flag(flag) and flag not in (*self.flags, "--help", "--help-all"):
                 self.refuse_unknown(flag)  # before the parser tells what is missing
-        parser = self.parser(everything="--help-all" in arguments)
-        if "--help-all" in arguments:
+        parser = self.parser(everything="--help-all" in before)
+        if "--help-all" in before:
             parser.print_help()
             parser.exit()
         namespace, unknown = parser.parse_known_args(arguments)
@@ -210,7 +217,7 @@ class Command(Generic[T]):
     def current_name(self, argument: str) -> str:
         """The argument with dashes in its option's name, and with today's name for a former one."""
         flag, equals, value = argument.partition("=")
-        if not flag.startswith("--"):
+        if not is_flag(flag):
             return argument
         former, name = former_names(self.settings), flag[2:].replace("-", "_")
         current = "--" + former.get(name, name).replace("_", "-")
@@ -220,7 +227,7 @@ class Command(Generic[T]):
 
     def refuse_unknown(self, argument: str) -> NoReturn:
         """Raise `DragomanError` for an argument that the verb does not have."""
-        if not argument.startswith("-"):
+        if not argument.startswith("-") or argument in self.flags:  # the latter after --
             raise DragomanError(f"{argument!r} is one argument too many. See dragoman {self.name} --help.")
         near = difflib.get_close_matches(argument, self.flags, n=1)
         hint = f"Did you mean {near[0]}?" if near else f"See dragoman {self.name} --help-all."
