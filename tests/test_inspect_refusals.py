@@ -5,8 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from dragoman.inspection.mean_effects import mean_head_effects
 from dragoman.model.transformer import build_model
+from dragoman.search.settings import SearchSettings
+from dragoman.system.errors import DragomanError
 from dragoman.translation.model_folder import save_model
+from dragoman.translation.translator import Translator
 from tests.conftest import MODELS
 from tests.test_exchange import call
 from tests.test_inspection import translator_of
@@ -98,3 +102,10 @@ def test_a_file_of_sentences_is_not_replaced_by_what_is_found_in_it(inspect, tmp
     status, _, err = inspect("short", *options)
     assert (status, file.read_text()) == (2, SENTENCE)
     assert "is what this command reads; give another file." in " ".join(err.split())
+
+
+def test_heads_of_a_model_that_has_none_are_refused_before_a_line_is_translated(runs, monkeypatch):
+    translator = Translator.load(runs / "lstm")
+    monkeypatch.setattr(translator, "n_best", lambda *_: pytest.fail("a line is translated"))
+    with pytest.raises(DragomanError, match="has no self-attention"):
+        mean_head_effects(translator, [SENTENCE], SearchSettings())

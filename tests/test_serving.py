@@ -17,7 +17,10 @@ import pytest
 from dragoman import SearchSettings, Translator
 from dragoman.inspection.inspect import inspect
 from dragoman.inspection.schema import to_json
+from dragoman.serving.deepl import TranslateParameters, choose_model
+from dragoman.serving.errors import ApiError
 from dragoman.serving.keys import RateLimit
+from dragoman.serving.models import Models, ServedModel
 from dragoman.serving.service import Admission
 from dragoman.serving.settings import ServerSettings
 from dragoman.system.errors import DragomanError
@@ -232,6 +235,38 @@ def test_a_wrong_request_gets_a_sentence_in_the_form_of_its_api(client, path, bo
     else:
         found = found["error" if path == "/translate" else "message"]
     assert message in found
+
+
+JSON = "application/json"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "kind", "message"),
+    [
+        (V1, b'{"text": "amber",}', JSON, "the body is not JSON: "),
+        (V1, b'{"text": "amber"}', "text/plain", "the body has to be a JSON object, sent with Content-"),
+        (V1, b'"amber"', JSON, "the body has to be a JSON object, sent with Content-Type: application/json."),
+        (V1, b"", JSON, "the body has to be a JSON object, sent with Content-Type: application/json."),
+        (V1, b'{"text": [1]}', JSON, "text: Input should be a valid string; text.0: Input should be a valid"),
+        (V1, b'{"text": "amber", "str": 1}', JSON, "str: Extra inputs are not permitted."),
+        ("/translate", b'{"q": [null]}', JSON, "q: Input should be a valid string; q.0: Input should be"),
+    ],
+)
+def test_what_is_wrong_with_a_body_is_said_in_the_words_of_the_request(client, path, body, kind, message):
+    answer = client.post(path, content=body, headers={"content-type": kind})
+    found = answer.json()["error"]
+    assert answer.status_code == 400
+    assert message in (found if path == "/translate" else found["message"])
+
+
+def test_a_pair_of_languages_that_two_models_have_is_named_once(translator):
+    models = Models(tuple(ServedModel(name, "en", "de", translator) for name in ("one", "two")))
+    with pytest.raises(ApiError) as ours:
+        models.between("en", "fr", "amber")
+    with pytest.raises(ApiError) as deepl:
+        choose_model(models, TranslateParameters(text=["amber"], target_lang="FR"))
+    assert str(ours.value).endswith("There is: en to de.")
+    assert str(deepl.value).endswith("This server translates EN to DE.")
 
 
 @pytest.mark.parametrize(

@@ -299,7 +299,7 @@ def test_what_makes_no_sense_gets_a_sentence(translator, texts, message):
 
 
 def test_a_model_without_attention_gets_a_sentence():
-    with pytest.raises(DragomanError, match="ConvS2S or enriched model. has no self-attention"):
+    with pytest.raises(DragomanError, match="encoder.1=off: this model is an LSTM or GRU, of which no part"):
         what_if(translator_of(MODELS["lstm"]), LINE, [LayerOff("encoder", 1)])
 
 

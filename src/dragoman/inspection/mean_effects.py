@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dragoman.inspection.ablation import pair_effects
+from dragoman.inspection.inspect import one_transformer
 from dragoman.inspection.inspection import Array
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
@@ -55,6 +56,7 @@ def mean_head_effects(
     lines = [line for line in lines if line.strip()]
     if not lines:
         raise DragomanError("All lines of the file are blank: no head contributes to them.")
+    one_transformer(translator)  # raises before the lines are translated
     found = translator.n_best(lines, replace(settings, n_best=1))
     pairs = [(line, best[0].tokens or best[0].text) for line, best in zip(lines, found, strict=True)]
     whole, effects = pair_effects(translator, pairs, progress)

@@ -23,6 +23,7 @@ from dragoman.inspection.inspection import Inspection
 from dragoman.inspection.interventions import with_interventions
 from dragoman.model.convolutional import Convolutional
 from dragoman.model.enriched import Enriched
+from dragoman.model.recurrent import Recurrent
 from dragoman.model.symbols import END, PAD, START
 from dragoman.search.contradictions import refuse_more_than_a_search
 from dragoman.search.options import SearchOptions
@@ -90,6 +91,11 @@ def changed_model(translator: Translator, interventions: Sequence[Intervention])
         return with_convolutional_interventions(model, interventions)
     if isinstance(model, Enriched):
         return with_enriched_interventions(model, interventions)
+    if isinstance(model, Recurrent):
+        raise DragomanError(
+            f"{interventions[0]}: this model is an LSTM or GRU, of which no part is changed. What can be "
+            "changed: tokens (source.1=TOKEN, target.1=TOKEN) and settings of the search (beam_size=1)."
+        )
     return with_interventions(one_transformer(translator), interventions)
 
 

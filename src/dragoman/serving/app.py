@@ -20,7 +20,7 @@ from dragoman.inspection.bundle import PAGE as INSPECTION
 from dragoman.inspection.bundle import VENDOR
 from dragoman.native.settings import EngineSettings
 from dragoman.serving import deepl, docs, libretranslate, openapi, v1, v1_analysis
-from dragoman.serving.errors import ApiError, answer_api_error, answer_defect, error_response
+from dragoman.serving.errors import ApiError, answer_api_error, answer_defect, error_response, wrong_field
 from dragoman.serving.keys import Keys, RateLimit
 from dragoman.serving.loading import load_models
 from dragoman.serving.metrics import Metrics
@@ -139,10 +139,7 @@ def describe_errors(app: FastAPI, service: Service) -> None:
 async def answer_invalid(request: Request, error: Exception) -> JSONResponse:
     """A request that does not fit the description of the API: what was wanted, and where."""
     assert isinstance(error, RequestValidationError)
-    sentences = []
-    for each in error.errors()[:5]:
-        place = ".".join(str(part) for part in each["loc"] if part != "body") or "the body"
-        sentences.append(f"{place}: {each['msg']}")
+    sentences = map(wrong_field, error.errors()[:5])
     return error_response(request.url.path, ApiError(400, "; ".join(sentences) + "."))
 
 

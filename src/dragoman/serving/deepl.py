@@ -169,7 +169,8 @@ def choose_model(models: Models, asked: TranslateParameters) -> ServedModel:
     Raises `ApiError` 400, which begins in DeepL's words, for languages that are not served.
     """
     source, target = asked.source_lang or "", asked.target_lang or ""
-    pairs = ", ".join(f"{model.source.upper()} to {model.target.upper()}" for model in models.models)
+    each_pair = (f"{model.source.upper()} to {model.target.upper()}" for model in models.models)
+    pairs = ", ".join(dict.fromkeys(each_pair))
     if not target or not any(matches(target, model.target) for model in models.models):
         raise ApiError(400, f"Value for 'target_lang' not supported. This server translates {pairs}.")
     try:

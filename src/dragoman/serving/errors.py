@@ -1,5 +1,9 @@
 """Errors of a request: a status, a code and a sentence, in the form of the API that was called."""
 
+import re
+from collections.abc import Mapping
+from typing import Any
+
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import Scope
@@ -22,6 +26,9 @@ CODES = {
 }
 LIBRETRANSLATE = ("/translate", "/languages", "/detect", "/frontend", "/suggest", "/download_file")
 DEEPL = ("/v2/", "/v3/")
+NO_OBJECT = {"missing", "model_type", "model_attributes_type"}
+TYPES = re.compile(r"str|constrained-str|list\[.*\]")
+"""What pydantic adds to the place of a value that may have several types."""
 
 
 class ApiError(Exception):
@@ -51,6 +58,17 @@ def error_response(path: str, error: ApiError) -> JSONResponse:
     """The response of an error for a request of this path."""
     headers = {"Retry-After": str(error.retry_after)} if error.retry_after else {}
     return JSONResponse(error_body(path, error.code, error.message), error.status, headers)
+
+
+def wrong_field(found: Mapping[str, Any]) -> str:
+    """What pydantic found wrong with a request, after the name of the field."""
+    if found["type"] == "json_invalid":
+        return f"the body is not JSON: {found['ctx']['error']} (character {found['loc'][-1]})"
+    names = [str(part) for part in found["loc"] if part != "body"]
+    if not names and found["type"] in NO_OBJECT:
+        return "the body has to be a JSON object, sent with Content-Type: application/json"
+    place = ".".join(names[:1] + [name for name in names[1:] if not TYPES.fullmatch(name)])
+    return f"{place or 'the body'}: {found['msg']}"
 
 
 def note_refusal(scope: Scope, error: ApiError) -> None:

@@ -76,7 +76,7 @@ class Models:
                 fitting,
                 key=lambda model: closeness(source, model.source) + closeness(target, model.target),
             )
-        pairs = ", ".join(sorted(f"{model.source} to {model.target}" for model in self.models))
+        pairs = ", ".join(sorted({f"{model.source} to {model.target}" for model in self.models}))
         asked = f"from {source or 'any language'} to {target or 'any language'}"
         raise ApiError(400, f"There is no model {asked}{self._in_words}. There is: {pairs}.", "no_such_pair")
 

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from dragoman.serving.errors import ApiError
+from dragoman.serving.errors import ApiError, wrong_field
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -39,10 +39,7 @@ async def parameters(request: Request, model: type[M]) -> M:
     try:
         return model.model_validate(given)
     except ValidationError as error:
-        sentences = [
-            f"{'.'.join(map(str, each['loc'])) or 'The request'}: {each['msg']}"
-            for each in error.errors()[:5]
-        ]
+        sentences = map(wrong_field, error.errors()[:5])
         raise ApiError(400, f"Invalid request: {'; '.join(sentences)}.") from error
 
 
