@@ -14,7 +14,9 @@ from dragoman.cli.adapter import export_adapter, import_adapter
 from dragoman.cli.export import Export, refuse_contradictions
 from dragoman.cli.import_model import Import
 from dragoman.model.transformer import build_model
+from dragoman.pipeline.initial_model import is_trained
 from dragoman.pipeline.run import run
+from dragoman.pipeline.settings import AdaptationSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import write_manifest
 from dragoman.system.messages import silent
@@ -25,7 +27,7 @@ from dragoman.training.objective import step_optimizer
 from dragoman.translation.adapter import Adapter
 from dragoman.translation.model_folder import StoredModel, Tokenizers, model_hash, save_model
 from dragoman.translation.translator import Translator
-from tests.conftest import TINY
+from tests.conftest import MODELS, TINY
 from tests.test_adapt import adapt, complete, folder, last_checkpoint, table, weights
 from tests.test_cli import call
 
@@ -220,3 +222,11 @@ def test_a_base_is_asked_for_where_it_is_needed_and_only_there(
     save_model(tmp_path / "small", small, replace(TINY, tied="none"), Tokenizers(tokenizer, tokenizer))
     with pytest.raises(DragomanError, match="was not adapted from .*: sizes or vocabularies differ"):
         Adapter.between(base, tmp_path / "small")
+
+
+def test_the_score_of_additive_attention_gets_no_adapter():
+    settings = AdaptationSettings(initial_model=Path("run"), lora_rank=4)
+    shapes = {name: weight.shape for name, weight in build_model(MODELS["lstm"], 11, 11).named_parameters()}
+    adapted = [name for name, shape in shapes.items() if is_trained(name, shape, settings)]
+    assert adapted
+    assert "attention.score.weight" in shapes.keys() - set(adapted)

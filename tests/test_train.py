@@ -1,6 +1,7 @@
 """Training runs: interrupted, resumed, finished and refused."""
 
 import json
+import math
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from dragoman.model import weights as checkpoint
+from dragoman.model.loss import perplexity
 from dragoman.model.settings import ModelSettings
 from dragoman.pipeline.autoconfigure import autoconfigure
 from dragoman.pipeline.prepare import (
@@ -24,7 +26,7 @@ from dragoman.pipeline.prepare import (
 )
 from dragoman.pipeline.recipe import Recipe
 from dragoman.pipeline.reopen import recorded_recipe, reopen
-from dragoman.pipeline.run import finish, fit, lock, open_run, run
+from dragoman.pipeline.run import Candidate, finish, fit, lock, open_run, run
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import check_folder, copy_folder, file_hash
 from dragoman.system.messages import silent
@@ -230,6 +232,14 @@ def killed_at(operation: int, work) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_of_models_that_diverged_the_one_with_the_lower_loss_is_kept():
+    losses = {"best": 7943.2, "last": 7891.4, "average": math.nan}
+    scores = {kind: {"nll": nll, "perplexity": perplexity(nll)} for kind, nll in losses.items()}
+    candidates = [Candidate(kind, kind, found, None) for kind, found in scores.items()]
+    assert scores["best"]["perplexity"] == scores["last"]["perplexity"]  # the limit
+    assert min(candidates, key=Candidate.nll).kind == "last"
+
+
 def test_a_run_killed_while_it_finishes_or_reopens_keeps_its_best_model(tmp_path):
     run(
         recipe := small_recipe(tmp_path, tmp_path / "run", learning_rate_scale=8.0, label_smoothing=0.0),

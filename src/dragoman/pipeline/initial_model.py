@@ -113,10 +113,13 @@ def refuse_unknown_maps(words: Iterable[str], shapes: dict[str, tuple[int, ...]]
 
 
 def is_trained(name: str, shape: Sequence[int], adaptation: AdaptationSettings) -> bool:
-    """Whether a weight changes, or gets an adapter: by its name in the model and its shape."""
+    """Whether a weight changes, or gets an adapter: by its name in the model and its shape.
+
+    A map to one number, the score of additive attention, gets none: its rank is 1 already.
+    """
     if adaptation.lora_rank is not None:
         maps = adaptation.lora_maps or ("attention",)
-        if len(shape) != 2 or not any(word in name for word in maps):
+        if len(shape) != 2 or min(shape) == 1 or not any(word in name for word in maps):
             return False
     return not is_frozen(name, adaptation.freeze or ())
 

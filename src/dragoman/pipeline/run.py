@@ -253,7 +253,7 @@ def finish(recipe: Recipe, data: PreparedData, state: TrainingState, say: Say, w
     out = recipe.out
     assert out is not None
     candidates = model_candidates(recipe, data, state, say, world)
-    chosen = min(candidates, key=Candidate.perplexity)
+    chosen = min(candidates, key=Candidate.nll)
     if chosen.tensors is not None and world.is_main:
         if state.best is not None and (out / "model").exists() and not (out / "best").exists():
             copy_folder(out / "model", out / "best")  # for a later end, which resumes with the best model
@@ -264,7 +264,7 @@ def finish(recipe: Recipe, data: PreparedData, state: TrainingState, say: Say, w
         )
     world.barrier()
     names = {"best": "best by BLEU" if recipe.training.best_by == "bleu" else "best by loss"}
-    found = ", ".join(f"{names.get(each.kind, each.kind)} {each.perplexity():.2f}" for each in candidates)
+    found = ", ".join(f"{names.get(one.kind, one.kind)} {one.scores['perplexity']:.2f}" for one in candidates)
     say(f"Kept: {chosen.description}. Of the candidates it has the lowest validation perplexity ({found}).")
     early = f", as {recipe.training.patience} validations (--patience) brought no gain"
     early *= state.step < make_schedule(recipe).updates
@@ -297,9 +297,9 @@ class Candidate:
     tensors: dict[str, Tensor] | None
     """Its weights; None for those that are in `out/model` already."""
 
-    def perplexity(self) -> float:
-        """The validation perplexity, which decides; NaN loses."""
-        return math.inf if math.isnan(self.scores["perplexity"]) else self.scores["perplexity"]
+    def nll(self) -> float:
+        """The validation loss in nats that decides, as its perplexity, which is limited, would; NaN loses."""
+        return math.inf if math.isnan(self.scores["nll"]) else self.scores["nll"]
 
 
 def model_candidates(
