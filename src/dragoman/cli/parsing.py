@@ -332,9 +332,16 @@ def refuse_missing_folder(option: str, out: Path) -> None:
 
 
 def refuse_replacing(option: str, out: Path, *inputs: Path) -> None:
-    """Raise `DragomanError` if a file to write is a folder, or a file that the command reads."""
+    """Raise `DragomanError` if a file to write is a folder, a file that the command reads, or has the name of
+    a compressed one.
+    """
     if out.is_dir():
         raise DragomanError(f"{option} {out} is a folder; give the name of a file.")
+    if out.suffix in {".gz", ".zst"}:
+        raise DragomanError(
+            f"{option} {out} would not be compressed, as its name says; give one that does not end in "
+            f"{out.suffix}."
+        )
     for path in inputs:
         if out.exists() and path.exists() and out.samefile(path):
             raise DragomanError(f"{option} {out} is what this command reads; give another file.")
