@@ -1,16 +1,18 @@
 """The effect of a head is that of a model whose W^O does not read it."""
 
 import copy
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 import torch
 
-from dragoman.inspection.ablation import head_effects, pair_effects
+from dragoman.inspection.ablation import head_effects, pair_effects, translated_pairs
 from dragoman.inspection.heads import head_effects_picture
 from dragoman.inspection.inspect import inspect, one_transformer
 from dragoman.inspection.recording import attentions
+from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from tests.conftest import MODELS
 from tests.test_inspection import LINES, SETTINGS, TRANSFORMERS, translator_of
@@ -81,3 +83,12 @@ def test_the_picture_has_a_number_for_each_head(translator):
     texts = [element.text for element in root.iter() if element.tag.endswith("text")]
     for kind in KINDS:
         assert all(f"{change:+.3f}" in texts for change in getattr(effects, kind).flatten().tolist())
+
+
+def test_the_translations_of_lines_are_the_best_ones_or_those_of_minimum_bayes_risk(translator):
+    sampling = SearchSettings(max_extra_tokens=3, temperature=1.0, n_best=5)
+    for settings in (replace(sampling, mbr=True), SearchSettings(max_extra_tokens=3, n_best=3)):
+        pairs = translated_pairs(translator, LINES, settings)
+        target = translator.tokenizers.target
+        found = [target.decode(target.ids(tokens)) if tokens else "" for _, tokens in pairs]
+        assert found == translator.translate(LINES, settings)

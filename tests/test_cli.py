@@ -613,7 +613,7 @@ REFUSED = [
     ),
     ([*EVALUATE, "--paper-bleu", "xx"], "Moses does not know the language 'xx'"),
     ([*EVALUATE, "--hypotheses", "{0}/none/x"], "none/x cannot be written: there is no such folder."),
-    ([*EVALUATE, "--hypotheses", "{0}/x.gz"], "x.gz would not be compressed, as its name says; give one that"),
+    ([*EVALUATE, "--hypotheses", "{0}/x.gz"], "x.gz would not be compressed, as its name says; give"),
     ([*EVALUATE, "--baseline", "{0}"], "holds runs, not a model"),
     (
         [*EVALUATE, "--hypotheses", "{0}/test.target"],

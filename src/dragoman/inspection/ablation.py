@@ -4,7 +4,7 @@ Shapes: P pairs of a sentence and a translation, L layers, H heads, B pairs of a
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args
 
 import numpy as np
@@ -15,6 +15,7 @@ from dragoman.inspection.inspection import Array
 from dragoman.inspection.interventions import with_interventions
 from dragoman.model.transformer import Transformer
 from dragoman.search.scoring import token_log_probabilities
+from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.translation.analysis import forced_batches
 from dragoman.translation.token_ids import explain_out_of_memory
@@ -48,6 +49,15 @@ def head_effects(translator: Translator, sentence: str, translation: str | Seque
         raise DragomanError("The sentence is blank: no head contributes to it. Give one with words.")
     whole, effects = pair_effects(translator, [(sentence, translation)])
     return HeadEffects(float(whole[0]), *(effects[use][0] for use in get_args(Use)))
+
+
+def translated_pairs(translator: Translator, lines: Sequence[str], settings: SearchSettings) -> list[Pair]:
+    """The lines with their best translations, or those that minimum Bayes risk chooses among n_best samples.
+
+    Raises `DragomanError` as `Translator.n_best`.
+    """
+    found = translator.n_best(lines, settings if settings.mbr else replace(settings, n_best=1))
+    return [(line, best[0].tokens or best[0].text) for line, best in zip(lines, found, strict=True)]
 
 
 def pair_effects(

@@ -4,12 +4,12 @@ Shapes: P lines, L layers, H heads, R resamples.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dragoman.inspection.ablation import pair_effects
+from dragoman.inspection.ablation import pair_effects, translated_pairs
 from dragoman.inspection.inspect import one_transformer
 from dragoman.inspection.inspection import Array
 from dragoman.search.settings import SearchSettings
@@ -57,8 +57,7 @@ def mean_head_effects(
     if not lines:
         raise DragomanError("All lines of the file are blank: no head contributes to them.")
     one_transformer(translator)  # raises before the lines are translated
-    found = translator.n_best(lines, replace(settings, n_best=1))
-    pairs = [(line, best[0].tokens or best[0].text) for line, best in zip(lines, found, strict=True)]
+    pairs = translated_pairs(translator, lines, settings)
     whole, effects = pair_effects(translator, pairs, progress)
     intervals = {use: interval(each) for use, each in effects.items()}
     return MeanHeadEffects(

@@ -9,12 +9,13 @@ Shapes: P tokens of a side, F = d_ff.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from dragoman.inspection.ablation import Pair, translated_pairs
 from dragoman.inspection.inspect import one_model
 from dragoman.inspection.inspection import Array
 from dragoman.inspection.neuron_activity import Activity, Place, hidden_units, layers_with
@@ -31,8 +32,6 @@ SAMPLES = 10  # strongest tokens of a neuron
 OF_EACH_LAYER, OF_ONE_LAYER = 3, 10  # most active neurons of a layer that are shown
 LINES = 128  # that are translated at once
 BATCH_TOKENS = 1_000
-
-Pair = tuple[str, str | Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -141,8 +140,7 @@ def with_translations(
     """The lines with their translations; with empty ones for the encoder alone."""
     if not texts.has_target:
         return [(line, "") for line in lines]
-    found = translator.n_best(lines, replace(settings, n_best=1))
-    return [(line, best[0].tokens or best[0].text) for line, best in zip(lines, found, strict=True)]
+    return translated_pairs(translator, lines, settings)
 
 
 def sampled_layers(
