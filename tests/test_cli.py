@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -1126,3 +1127,9 @@ def test_a_second_interruption_ends_the_process_without_a_traceback(monkeypatch)
 )
 def test_errors_of_the_system_are_sentences(error, sentence):
     assert sentence_of(error).startswith(sentence)
+
+
+def test_a_full_disk_of_temporary_files_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert f"also for temporary files in {tmp_path} (TMPDIR)" in sentence_of(OSError(28, "No space left"))
+    assert str(tmp_path) not in sentence_of(OSError(28, "No space left", "a"))

@@ -1,5 +1,7 @@
 """Errors of the operating system as sentences."""
 
+import tempfile
+
 from dragoman.system.errors import reason
 from dragoman.system.files import DISK_FULL
 
@@ -8,7 +10,12 @@ def sentence_of(error: OSError) -> str:
     """What the system refused, and what to do."""
     path = error.filename or "The disk"
     if error.errno in DISK_FULL:
-        return f"{path} could not be written: {reason(error)}. Free some space, and run the command again."
+        folder = None if error.filename else tempfile.tempdir  # None if no temporary file was made
+        temporary = f", also for temporary files in {folder} (TMPDIR)" if folder else ""
+        return (
+            f"{path} could not be written: {reason(error)}. Free some space{temporary}, and run the command "
+            "again."
+        )
     match error:
         case FileExistsError():
             return f"{path} is a file, and a folder is wanted there. Give another name, or move the file."
