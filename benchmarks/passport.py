@@ -35,7 +35,11 @@ def passport(command: str) -> dict[str, object]:
 def git(*words: str) -> str:
     """What git says about this checkout; nothing where there is none."""
     return subprocess.run(
-        ["git", *words], cwd=Path(__file__).parent, capture_output=True, text=True, check=False
+        ["git", "--no-optional-locks", *words],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
     ).stdout.strip()
 
 

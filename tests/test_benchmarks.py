@@ -135,8 +135,12 @@ def test_a_passport_says_whether_what_runs_was_changed_since_the_commit(program,
         path.unlink()
         return dirty
 
+    os.utime(copy, (1, 1))  # so that git would note the file's new time in its index, and lock that
+    index = tmp_path / ".git" / "index"
+    before = index.read_bytes()
     assert stamp()["commit"]
     assert not stamp()["dirty"]
+    assert index.read_bytes() == before
     for other in ("train.en", "results/lab/claim.json", "benchmarks/results/a.json", "lab/__pycache__/a.pyc"):
         assert not dirty_with(tmp_path / other), other
     for new in ("src/new.py", "lab/parts/new.py", "benchmarks/new.lua", "benchmarks/new.py"):

@@ -52,7 +52,8 @@ def git(*words: str) -> str:
     """What git says in the folder of this file; nothing without git or a repository."""
     try:
         done = subprocess.run(  # noqa: S603
-            ["git", *words],  # noqa: S607
+            # Without locks: if this process is killed, none stays and keeps the user from committing.
+            ["git", "--no-optional-locks", *words],  # noqa: S607
             cwd=HERE,
             capture_output=True,
             text=True,
