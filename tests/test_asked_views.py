@@ -107,6 +107,11 @@ def test_an_answer_has_the_value_zeroing_that_is_asked_for(server, translator):
     [
         ({"attribution": True, "changes": ["beam_size=1"]}, 400, "leave changes out, or attribution."),
         ({"value_zeroing": True, "changes": ["beam_size=1"]}, 400, "leave changes out, or value_zeroing."),
+        (
+            {"attribution": True, "truncate": 2},
+            400,
+            "attribution is of the whole sentence, and with truncate 2",
+        ),
         ({"contrast": True}, 400, "contrast is of an attribution; send attribution, too, or leave contrast"),
         ({"target_tokens": True}, 400, "target_tokens is of an attribution; send attribution, too"),
         ({"attribution": True, "text": "amber " * 50}, 413, "more than 40 tokens, which is too long for an"),

@@ -215,6 +215,13 @@ def test_all_views_are_one_file(inspect, tmp_path):
         (["--out", "x.html", "--head", "9"], "There is no head 9; this model has"),
         (["--out", "x.svg", "--show", "cross", "--layer", "9"], "There is no layer 9; this model has 1"),
         (["--out", "x.svg", "--show", "depth"], "--show is 'depth'; it has to be one of beam, encoder"),
+        *(
+            (
+                ["--out", "x.json", "--show", view, "--truncate", "2"],
+                f"--show {view} is of the whole sentence, and with truncate 2 the search reads only a part",
+            )
+            for view in ("heads", "attribution", "value-zeroing")
+        ),
         (
             ["--out", "x.json", "--keep-tags"],
             "An inspection is of one search, and keep_tags asks for something else",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from dragoman.cli.console import say
 from dragoman.cli.parsing import Command, Given, refuse_missing_folder, refuse_replacing, settings_from
-from dragoman.inspection.views import DEFAULT_METHODS, Kind, Method, Picture
+from dragoman.inspection.views import DEFAULT_METHODS, Kind, Method, Picture, refuse_truncation
 from dragoman.search.settings import SearchSettings
 from dragoman.system.errors import DragomanError
 from dragoman.system.files import atomic_write
@@ -166,6 +166,8 @@ def refuse_contradictions(asked: Inspect) -> None:
             "effects of all heads, --show attribution the contributions of tokens, --show value-zeroing how "
             "much of a token a layer mixes into another."
         )
+    if asked.show in get_args(Computed):
+        refuse_truncation(asked.search.truncate, f"--show {asked.show}")
     refuse_options_of_other_views(asked, ending)
 
 

@@ -13,6 +13,7 @@ from dragoman.inspection.changes import HeadOff, Use
 from dragoman.inspection.inspect import one_transformer
 from dragoman.inspection.inspection import Array
 from dragoman.inspection.interventions import with_interventions
+from dragoman.inspection.views import refuse_truncation
 from dragoman.model.transformer import Transformer
 from dragoman.search.scoring import token_log_probabilities
 from dragoman.search.settings import SearchSettings
@@ -54,8 +55,9 @@ def head_effects(translator: Translator, sentence: str, translation: str | Seque
 def translated_pairs(translator: Translator, lines: Sequence[str], settings: SearchSettings) -> list[Pair]:
     """The lines with their best translations, or those that minimum Bayes risk chooses among n_best samples.
 
-    Raises `DragomanError` as `Translator.n_best`.
+    Raises `DragomanError` as `Translator.n_best`, and for settings that truncate the lines.
     """
+    refuse_truncation(settings.truncate, "Forced decoding of a translation")
     found = translator.n_best(lines, settings if settings.mbr else replace(settings, n_best=1))
     return [(line, best[0].tokens or best[0].text) for line, best in zip(lines, found, strict=True)]
 

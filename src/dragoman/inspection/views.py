@@ -114,6 +114,18 @@ def draw(
     return others[view]()
 
 
+def refuse_truncation(tokens: int, view: str) -> None:
+    """Raise `DragomanError` if the search reads a part of the sentence, and the view is of the whole.
+
+    `tokens` is the setting `truncate`.
+    """
+    if tokens:
+        raise DragomanError(
+            f"{view} is of the whole sentence, and with truncate {tokens} the search reads only a part of "
+            "it; leave truncate out, or give a shorter sentence."
+        )
+
+
 def refuse_window(inspection: "Inspection", window: tuple[int, int]) -> None:
     """Raise `DragomanError` if the window begins after the last token of both sentences."""
     longest = max(len(inspection.source), len(inspection.target))

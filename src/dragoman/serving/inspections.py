@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dragoman.inspection.served_training import training_of
+from dragoman.inspection.views import refuse_truncation
 from dragoman.search.settings import SearchSettings
 from dragoman.serving.analysis import refuse_long, refuse_long_translation
 from dragoman.serving.models import ServedModel
@@ -36,6 +37,7 @@ def refuse_contradictions(asked: InspectRequest) -> None:
     for name in asked_views(asked):
         if asked.changes:
             raise DragomanError(f"{name} is of the model without changes; leave changes out, or {name}.")
+        refuse_truncation(asked.truncate, name)  # type: ignore[attr-defined]
     for name in ("contrast", "target_tokens"):
         if getattr(asked, name) and not asked.attribution:
             raise DragomanError(f"{name} is of an attribution; send attribution, too, or leave {name} out.")
